@@ -1,0 +1,77 @@
+"""Eval conversations in YAML become the structured chat prompts that LLM APIs expect.
+
+>>> from multiturn import Case, Conversion, TestMessage, load_pipeline
+>>> pipeline = load_pipeline("spec")
+>>> case = Case(id="hello", input_messages=(TestMessage("user", "Hello"),))
+>>> pipeline(Conversion(case)).chat[0].content
+'Hello'
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from multiturn.assembly import Pipeline, Step
+    from multiturn.contract import stage
+    from multiturn.declaration import load_pipeline
+    from multiturn.errors import MultiturnError, PipelineError
+    from multiturn.files import Files
+    from multiturn.model import (
+        Case,
+        ChatMessage,
+        Conversion,
+        InputFile,
+        Part,
+        ProviderRequest,
+        TestMessage,
+        Turn,
+    )
+    from multiturn.suite import load_suite
+
+_MODULES = {
+    "assembly": ("Pipeline", "Step"),
+    "contract": ("stage",),
+    "declaration": ("load_pipeline",),
+    "errors": ("MultiturnError", "PipelineError"),
+    "files": ("Files",),
+    "model": (
+        "Case",
+        "ChatMessage",
+        "Conversion",
+        "InputFile",
+        "Part",
+        "ProviderRequest",
+        "TestMessage",
+        "Turn",
+    ),
+    "suite": ("load_suite",),
+}
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = [
+    "Case",
+    "ChatMessage",
+    "Conversion",
+    "Files",
+    "InputFile",
+    "MultiturnError",
+    "Part",
+    "Pipeline",
+    "PipelineError",
+    "ProviderRequest",
+    "Step",
+    "TestMessage",
+    "Turn",
+    "load_pipeline",
+    "load_suite",
+    "stage",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name when it is first used: ``multiturn --help`` needs none of them."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'multiturn' has no attribute {name!r}")
+    value = getattr(import_module(f"multiturn.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value

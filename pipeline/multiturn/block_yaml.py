@@ -1,0 +1,76 @@
+"""YAML for people and for diffs: each line of a text is a line of the document.
+
+PyYAML folds a text that holds a tab, or a space at a line's end, into one long quoted line, and
+quotes by YAML 1.1. Prompts are full of both, and reviewers read them line by line.
+"""
+
+import json
+import re
+from typing import Any
+
+# Neither a block scalar nor a terminal can be trusted with these.
+_NEEDS_ESCAPES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+# Text that reads as text without quotes, in YAML 1.1 as in 1.2.
+_PLAIN = re.compile(r"(?!(?i:y|n|yes|no|on|off|true|false|null)$)[A-Za-z][\w .,/()-]*(?<! )", re.A)
+
+
+def dump(value: Any) -> str:
+    r"""Render plain values as a YAML document; the same value always gives the same text.
+
+    Args:
+        value: None, bool, int, float, str, or lists and dicts of them.
+
+    >>> print(dump({"id": "a", "content": "one:\n  two", "files": [{"path": "x"}]}), end="")
+    ---
+    id: a
+    content: |-
+      one:
+        two
+    files:
+      - path: x
+    """
+    return "---" + _after(value, "")
+
+
+def _after(value: Any, indent: str) -> str:
+    """Return what stands after a key's colon or a dash, to the end of its last line."""
+    if isinstance(value, dict) and value:
+        return "\n" + _mapping(value, indent)
+    if isinstance(value, list) and value:
+        return "\n" + "".join(f"{indent}-{_item(item, indent + '  ')}" for item in value)
+    if isinstance(value, str) and "\n" in value.strip("\n") and not _NEEDS_ESCAPES.search(value):
+        return _block(value, indent)
+    return f" {_scalar(value)}\n"
+
+
+def _mapping(value: dict[str, Any], indent: str) -> str:
+    return "".join(f"{indent}{_scalar(k)}:{_after(v, indent + '  ')}" for k, v in value.items())
+
+
+def _item(value: Any, indent: str) -> str:
+    """Like ``_after``, but a mapping's first key stands beside the dash."""
+    if isinstance(value, dict) and value:
+        return " " + _mapping(value, indent).removeprefix(indent)
+    return _after(value, indent)
+
+
+def _block(text: str, indent: str) -> str:
+    body = text.rstrip("\n")
+    ending = "-" if body == text else "" if len(text) == len(body) + 1 else "+"
+    hint = "2" if text[0] in " \t\n" else ""  # the first line does not show the indentation
+    lines = [indent + line if line else "" for line in text.split("\n")]
+    if body != text:
+        del lines[-1]
+    return f" |{hint}{ending}\n" + "\n".join(lines) + "\n"
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, str):
+        if _PLAIN.fullmatch(value):
+            return value
+        quoted = json.dumps(value, ensure_ascii=False)
+        return _NEEDS_ESCAPES.sub(lambda match: f"\\u{ord(match[0]):04x}", quoted)
+    # JSON is YAML, but for the names of these three.
+    return {"NaN": ".nan", "Infinity": ".inf", "-Infinity": "-.inf"}.get(
+        text := json.dumps(value), text
+    )

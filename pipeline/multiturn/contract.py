@@ -1,0 +1,145 @@
+"""What a stage declares: its options, and the facts it requires, provides and consumes."""
+
+import inspect
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import Any, TypeVar
+
+import msgspec
+
+from multiturn.errors import did_you_mean
+from multiturn.model import Conversion
+
+Stage = Callable[..., Conversion]
+_S = TypeVar("_S", bound=Stage)
+
+
+class Fact(msgspec.Struct, frozen=True):
+    """Something that is true of a Conversion from one stage on, and may cease to be.
+
+    Attributes:
+        meaning: what is true.
+        consumed: what a stage that consumes it has done, as errors say it.
+        fields: the attributes of Conversion that a stage may change to make or end it.
+    """
+
+    meaning: str
+    consumed: str
+    fields: frozenset[str]
+
+
+def _fact(meaning: str, consumed: str, *fields: str) -> Fact:
+    return Fact(meaning, consumed, frozenset(fields))
+
+
+FACTS = {
+    "turns": _fact("the messages, as turns", "taken them away", "turns", "left_out"),
+    "files": _fact(
+        "attached files, as parts", "turned them into text", "turns", "chat", "input_files"
+    ),
+    "guidelines": _fact(
+        "guidelines, and references where they stood",
+        "used them up",
+        "turns",
+        "guidelines",
+        "input_files",
+    ),
+    "text": _fact("attached files, as text", "taken it away", "turns", "chat"),
+    "chat": _fact("the turns an API receives", "left it out", "chat"),
+    "visible_turns": _fact("only turns with content", "used them up", "turns", "chat"),
+    "draft": _fact("turns that may still change", "rendered them"),
+    "question": _fact("the transcript", "taken it away", "question"),
+}
+
+
+class Contract(msgspec.Struct, frozen=True):
+    """The facts a stage requires before it, provides after it, and consumes."""
+
+    requires: frozenset[str]
+    provides: frozenset[str]
+    consumes: frozenset[str]
+
+
+def stage(
+    *,
+    requires: Iterable[str] = (),
+    provides: Iterable[str] = (),
+    consumes: Iterable[str] = (),
+) -> Callable[[_S], _S]:
+    """Declare a function to be a stage; the function itself stays as it is.
+
+    A stage takes a Conversion and keyword-only options, and returns a new Conversion.
+
+    Args:
+        requires: facts that must be true before it runs.
+        provides: facts that are true once it has run.
+        consumes: facts that are true before it runs, and no longer after it.
+
+    Raises:
+        ValueError: a fact that FACTS does not know.
+
+    >>> @stage(requires={"turns"}, provides={"chat"})
+    ... def lay_out(conversion):
+    ...     return conversion.replace(chat=conversion.turns)
+    >>> sorted(contract_of(lay_out).requires)
+    ['turns']
+    """
+    contract = Contract(frozenset(requires), frozenset(provides), frozenset(consumes))
+    for fact in sorted(contract.requires | contract.provides | contract.consumes):
+        if fact not in FACTS:
+            raise ValueError(f"there is no fact {fact!r}; {did_you_mean(fact, FACTS)}")
+
+    def declare(function: _S) -> _S:
+        function.__multiturn_contract__ = contract  # type: ignore[attr-defined]
+        return function
+
+    return declare
+
+
+def contract_of(function: Stage) -> Contract | None:
+    """Return what ``@stage`` declared of a function; None for one without it."""
+    return getattr(function, "__multiturn_contract__", None)
+
+
+class Option(msgspec.Struct, frozen=True):
+    """A keyword-only parameter of a stage."""
+
+    type: Any
+    default: Any
+
+
+@cache
+def options_of(function: Stage) -> dict[str, Option]:
+    """Return a stage's options by name, in the order of its signature."""
+    types = typing.get_type_hints(function)
+    return {
+        name: Option(types.get(name, Any), parameter.default)
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+
+
+def read_options(function: Stage, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return a stage's options as their types want them, and what is wrong with them.
+
+    >>> def embed(conversion, *, header: str = "", depths: tuple[int, ...] = ()): ...
+    >>> read_options(embed, {"depths": [1, 2]})
+    ({'depths': (1, 2)}, [])
+    >>> read_options(embed, {"heder": "#", "header": 1})[1]
+    ['unknown option "heder" of embed; did you mean "header"?', \
+'option "header" of embed: expected str, got int']
+    """
+    name = function.__name__
+    known = options_of(function)
+    values, mistakes = {}, []
+    for option, value in given.items():
+        if option not in known:
+            mistakes.append(f'unknown option "{option}" of {name}; {did_you_mean(option, known)}')
+            continue
+        try:
+            values[option] = msgspec.convert(value, known[option].type)
+        except msgspec.ValidationError as error:
+            text = str(error).replace("`", "")
+            mistakes.append(f'option "{option}" of {name}: {text[0].lower()}{text[1:]}')
+    return values, mistakes

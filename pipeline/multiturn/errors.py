@@ -1,0 +1,67 @@
+"""The errors a user can meet: each says where, what is wrong, and what would be right."""
+
+import difflib
+from collections.abc import Iterable
+from typing import NamedTuple
+
+
+class MultiturnError(Exception):
+    """A mistake in a suite, an attached file, a pipeline or an option.
+
+    Attributes:
+        where: ``path:line`` of the mistake, then the case and the key; empty without a file.
+        what: what is wrong, and what would be right.
+        case_id: the case that it belongs to, or None if it is the whole file's.
+    """
+
+    def __init__(self, what: str, *, where: str = "", case_id: str | None = None) -> None:
+        super().__init__(f"{where}: {what}" if where else what)
+        self.where = where
+        self.what = what
+        self.case_id = case_id
+
+    def at(self, where: str, case_id: str) -> "MultiturnError":
+        """Return the same error, placed in a case."""
+        return type(self)(self.what, where=where, case_id=case_id)
+
+
+class SegmentTypeError(MultiturnError):
+    """A segment is neither text nor a file."""
+
+
+class AttachmentError(MultiturnError):
+    """An attached file cannot be read, or may not be."""
+
+
+class OutsideRootError(MultiturnError):
+    """A path leads outside the root; no option allows that."""
+
+
+class Mistake(NamedTuple):
+    """One thing that is wrong with a pipeline: the step's index, or None; and what it is."""
+
+    step: int | None
+    what: str
+
+
+class PipelineError(MultiturnError):
+    """A pipeline does not fit together; ``mistakes`` holds all that was found."""
+
+    def __init__(self, mistakes: Iterable[Mistake]) -> None:
+        self.mistakes = tuple(mistakes)
+        super().__init__("\n".join(mistake.what for mistake in self.mistakes))
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return a closing phrase that names the nearest known word, or all of them.
+
+    >>> did_you_mean("heder", ["header", "marker"])
+    'did you mean "header"?'
+    >>> did_you_mean("x", ["header", "marker"])
+    'known are: header, marker'
+    """
+    known = list(known)
+    near = difflib.get_close_matches(word, known, n=1)
+    if near:
+        return f'did you mean "{near[0]}"?'
+    return f"known are: {', '.join(known)}" if known else "there are none"

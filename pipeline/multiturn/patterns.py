@@ -1,0 +1,132 @@
+"""Guideline patterns: globs that decide which files enter the system message.
+
+fnmatch2 matches names; on paths it accepts a mere prefix and gives up after the first ``**`` that
+does not fit. A false match would promote a user's file into the system message, so each pattern is
+matched here name by name, anchored at both ends, and fnmatch2 sees single names only.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from itertools import pairwise
+
+from fnmatch2 import fnmatchcase2
+
+from multiturn.errors import MultiturnError
+
+MAX_ALTERNATIVES = 1000
+MAX_LENGTH = 1000
+
+Names = tuple[str, ...]
+
+
+@cache
+def guideline_matcher(patterns: tuple[str, ...]) -> Callable[..., bool]:
+    """Return a predicate that tells of a file's paths whether it is a guideline (rule 5).
+
+    The file is one if any of its paths matches a pattern, and none matches a pattern behind ``!``.
+    ``**`` stands for any number of folders, ``*``, ``?`` and ``[...]`` stay within one name, and
+    ``{a,b}`` are alternatives. Names that begin with a dot match like any other. Case counts.
+
+    Raises:
+        MultiturnError: a pattern is empty, or its braces stand for too many alternatives.
+
+    >>> is_guideline = guideline_matcher(("**/*.instructions.md", "!vendor/**"))
+    >>> is_guideline("./python.instructions.md", "docs/python.instructions.md")
+    True
+    >>> is_guideline("vendor/x.instructions.md")
+    False
+    """
+    wanted: list[Names] = []
+    unwanted: list[Names] = []
+    for pattern in patterns:
+        body = pattern.removeprefix("!")
+        if not body.strip():
+            raise MultiturnError(f"the guideline pattern {pattern!r} is empty")
+        if len(body) > MAX_LENGTH:
+            raise MultiturnError(f"a guideline pattern of over {MAX_LENGTH:,} characters")
+        (wanted if body == pattern else unwanted).extend(map(_names, _alternatives(body)))
+
+    @cache
+    def is_guideline(*paths: str) -> bool:
+        split = [_names(path) for path in paths]
+        return _any_matches(split, wanted) and not _any_matches(split, unwanted)
+
+    return is_guideline
+
+
+def _names(path: str) -> Names:
+    """Split a path, or a pattern, into names; a leading ``./`` or ``/`` says nothing."""
+    names: list[str] = []
+    for name in path.replace("\\", "/").split("/"):
+        if name == ".." and names and names[-1] not in ("..", "**"):
+            names.pop()
+        elif name not in ("", "."):
+            names.append(name)
+    return tuple(names)
+
+
+def _any_matches(paths: Iterable[Names], patterns: Iterable[Names]) -> bool:
+    return any(_matches(path, pattern) for path in paths for pattern in patterns)
+
+
+def _matches(path: Names, pattern: Names) -> bool:
+    """Match all of the path against all of the pattern, in time of their product."""
+    up = path.count("..")  # only ever in front; no wildcard stands for them
+    reached = {0}  # how many names of the path the pattern so far can account for
+    for name in pattern:
+        if name == "**":
+            first = min((count for count in reached if count >= up), default=len(path) + 1)
+            reached.update(range(first, len(path) + 1))
+        else:
+            reached = {
+                count + 1
+                for count in reached
+                if count < len(path)
+                and (fnmatchcase2(path[count], name) if count >= up else name == "..")
+            }
+    return len(path) in reached
+
+
+def _alternatives(pattern: str) -> list[str]:
+    """Expand braces: ``a.{b,c}`` becomes ``a.b`` and ``a.c``."""
+    expanded: list[str] = []
+    for alternative in _expand(pattern):
+        expanded.append(alternative)
+        if len(expanded) > MAX_ALTERNATIVES:
+            raise MultiturnError(
+                f"the guideline pattern {pattern!r} stands for over {MAX_ALTERNATIVES:,} patterns;"
+                " use * for some of its braces"
+            )
+    return expanded
+
+
+def _expand(pattern: str) -> Iterator[str]:
+    group = _first_group(pattern)
+    if group is None:
+        yield pattern
+        return
+    head, choices, tail = group
+    for choice in choices:
+        yield from _expand(head + choice + tail)
+
+
+def _first_group(pattern: str) -> tuple[str, list[str], str] | None:
+    """Return what stands before, in and after the first ``{...}`` that holds a comma."""
+    for start, char in enumerate(pattern):
+        if char != "{":
+            continue
+        depth, cuts = 0, [start]
+        for at in range(start, len(pattern)):
+            if pattern[at] == "{":
+                depth += 1
+            elif pattern[at] == "}":
+                depth -= 1
+                if depth == 0:
+                    cuts.append(at)
+                    break
+            elif pattern[at] == "," and depth == 1:
+                cuts.append(at)
+        if depth == 0 and len(cuts) > 2:
+            choices = [pattern[a + 1 : b] for a, b in pairwise(cuts)]
+            return pattern[:start], choices, pattern[cuts[-1] + 1 :]
+    return None

@@ -1,0 +1,74 @@
+"""A converted case as JSON, as YAML for diffs, or as text for a terminal."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+import msgspec
+
+from multiturn.block_yaml import dump
+from multiturn.model import ChatMessage, InputFile, ProviderRequest
+
+_COLORS = {"system": "magenta", "user": "cyan", "assistant": "green", "tool": "yellow"}
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+class Record(msgspec.Struct, frozen=True):
+    """What ``multiturn convert`` writes of a case."""
+
+    suite: str
+    id: str
+    question: str
+    chat_prompt: tuple[ChatMessage, ...] | None
+    guidelines: tuple[str, ...]
+    input_files: tuple[InputFile, ...]
+    metadata: Mapping[str, Any]
+
+
+def record_of(suite: str, request: ProviderRequest) -> Record:
+    """Return what is written of a request."""
+    return Record(
+        suite,
+        request.eval_id,
+        request.question,
+        request.chat_prompt,
+        request.guidelines,
+        request.input_files,
+        request.metadata,
+    )
+
+
+def to_json(record: Record) -> bytes:
+    """Render a record as one line of JSON."""
+    return msgspec.json.encode(record) + b"\n"
+
+
+def to_yaml(record: Record) -> bytes:
+    """Render a record as a YAML document that reads, and compares, line by line."""
+    return dump(msgspec.to_builtins(record)).encode()
+
+
+def to_text(record: Record) -> bytes:
+    """Render a record for reading: each message under its role, in color."""
+    lines = [click.style(visible(f"{record.suite} · {record.id}"), bold=True)]
+    messages = record.chat_prompt
+    if messages is None:
+        lines.append(click.style("no chat prompt; the question:", dim=True))
+        messages = (ChatMessage("user", record.question),)
+    for message in messages:
+        lines.append(click.style(message.role, fg=_COLORS[message.role], bold=True))
+        lines += [f"  {line}".rstrip() for line in visible(message.content).split("\n")]
+    return ("\n".join(lines) + "\n\n").encode()
+
+
+def visible(text: str) -> str:
+    """Show the characters that a terminal would obey: a suite's text must not reach it raw."""
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+
+
+RENDERERS: dict[str, Callable[[Record], bytes]] = {
+    "json": to_json,
+    "yaml": to_yaml,
+    "text": to_text,
+}

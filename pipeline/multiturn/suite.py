@@ -1,0 +1,326 @@
+"""Suites: YAML files to validated cases, with errors that name the place."""
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, field
+
+from multiturn.errors import MultiturnError, did_you_mean
+from multiturn.files import Files, Texts
+from multiturn.logs import logger
+from multiturn.model import ROLES, Case, TestMessage
+from multiturn.patterns import guideline_matcher
+from multiturn.validation import read_as
+from multiturn.yaml_events import Node, read_documents
+
+STDIN = "<stdin>"
+CONFIG = ".agentv/config.yaml"
+MAX_CASE_SIZE = 10_000_000
+
+Metadata = dict[str, Any]
+
+
+class SuiteKeys(Struct, kw_only=True):
+    """The keys of a suite."""
+
+    schema: Any = field(name="$schema", default=None)
+    evalcases: list[Any] | None = None
+    guideline_patterns: list[str] | None = None
+    guidelines: list[str] | None = None
+    metadata: Metadata | None = None
+    name: Any = None
+    description: Any = None
+    version: Any = None
+    target: Any = None
+    execution: Any = None
+    evaluators: Any = None
+
+
+class MessageKeys(Struct):
+    """The keys of a message."""
+
+    role: str
+    content: str | list[str | dict[str, Any]] | dict[str, Any]
+
+
+class CaseKeys(Struct, kw_only=True):
+    """The keys of a case."""
+
+    id: Any = None
+    input_messages: list[MessageKeys]
+    guidelines: list[str] | None = None
+    metadata: Metadata | None = None
+    outcome: Any = None
+    conversation_id: Any = None
+    expected_messages: Any = None
+    execution: Any = None
+
+
+class ConfigKeys(Struct):
+    """The keys of ``.agentv/config.yaml`` that matter here."""
+
+    guideline_patterns: list[str] | None = None
+
+
+class MetadataKeys(Struct):
+    """The keys of ``metadata`` that matter here, by both of their names."""
+
+    system_prompt: str | None = None
+    systemPrompt: str | None = None  # noqa: N815 - the name that suites use
+
+
+def find_suites(paths: Iterable[str]) -> Iterator[str]:
+    """Yield the suites that paths name.
+
+    Args:
+        paths: files, ``-``, or folders: all ``*.eval.yaml`` and ``*.eval.yml`` below, sorted.
+
+    Raises:
+        MultiturnError: there is nothing at a path, or no suite below a folder.
+    """
+    for path in paths:
+        if path != "-" and not Path(path).exists():
+            raise MultiturnError(f"there is no suite {path!r}")
+        if not Path(path).is_dir():
+            yield path
+            continue
+        found = [
+            os.path.join(folder, name)
+            for folder, _, names in os.walk(path)
+            for name in names
+            if name.endswith((".eval.yaml", ".eval.yml"))
+        ]
+        if not found:
+            raise MultiturnError(f"there is no *.eval.yaml or *.eval.yml below {path!r}")
+        yield from sorted(found)
+
+
+def load_suite(
+    source: str | Path,
+    *,
+    root: str | Path | None = None,
+    guideline_patterns: Iterable[str] | None = None,
+    texts: Texts | None = None,
+    on_error: Callable[[MultiturnError], None] | None = None,
+) -> Iterator[Case]:
+    """Yield the cases of a suite, in their order.
+
+    Args:
+        source: path of a YAML file, or ``-`` for standard input.
+        root: attached files are read inside it only; by default the nearest folder above the
+            suite that holds ``.git``, else the suite's own.
+        guideline_patterns: used instead of those of the suite and of ``.agentv/config.yaml``.
+        texts: the attached files read so far, to be shared by the suites of a run.
+        on_error: called with each mistake, and the suite goes on with the next case; without it
+            the first mistake is raised.
+
+    Raises:
+        MultiturnError: the suite or a case is not as the format wants it; with its place.
+    """
+
+    def fail(error: MultiturnError) -> None:
+        if on_error is None:
+            raise error
+        on_error(error)
+
+    try:
+        suite = _Suite(str(source), root, guideline_patterns, texts)
+        for document in read_documents(suite.text(), suite.name):
+            yield from suite.cases(document, fail)
+    except MultiturnError as error:
+        fail(error)
+
+
+class _Suite:
+    """One suite on its way from text to cases."""
+
+    def __init__(
+        self,
+        source: str,
+        root: str | Path | None,
+        patterns: Iterable[str] | None,
+        texts: Texts | None,
+    ) -> None:
+        self.source = source
+        self.name = STDIN if source == "-" else source
+        folder = Path.cwd() if source == "-" else Path(source).resolve().parent
+        self.files = Files(folder, Path(root) if root is not None else _find_root(folder), texts)
+        self.given_patterns = None if patterns is None else tuple(patterns)
+        self.lines: dict[str, int] = {}  # of each id
+        self.warned: set[str] = set()
+
+    def text(self) -> str:
+        """Read the suite's file, or standard input."""
+        try:
+            data = sys.stdin.buffer.read() if self.source == "-" else Path(self.source).read_bytes()
+            text = data.decode("utf-8-sig")
+        except OSError as error:
+            raise MultiturnError(f"cannot read it: {error.strerror}", where=self.name) from None
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            what = "this is not UTF-8; save the suite as UTF-8"
+            raise MultiturnError(what, where=f"{self.name}:{line}") from None
+        return text
+
+    def cases(self, document: Node, fail: Callable[[MultiturnError], None]) -> Iterator[Case]:
+        """Yield the cases of a document; what is wrong with a case goes to ``fail``."""
+        suite = read_as(document, SuiteKeys, where=self.name)
+        is_case = "input_messages" in document.value
+        if is_case == (suite.evalcases is not None):
+            found = "this has both" if is_case else "this has neither"
+            raise MultiturnError(
+                f'a suite has "evalcases:", a bare case has "input_messages:"; {found}',
+                where=document.place(self.name),
+            )
+        shared = Case(
+            id="",
+            input_messages=(),
+            suite=self.name,
+            system_prompt=self.system_prompt(document),
+            guidelines=tuple(suite.guidelines or ()),
+            guideline_patterns=self.patterns(document, suite),
+            metadata=_without_prompt(suite.metadata),
+            files=self.files,
+        )
+        if is_case:
+            self.warn_unknown(document, CaseKeys, SuiteKeys)
+        else:
+            self.warn_unknown(document, SuiteKeys)
+        nodes = [document] if is_case else document.children["evalcases"].children
+        for index, node in enumerate(nodes):
+            case_id = f"evalcases[{index}]"
+            try:
+                case_id = self.case_id(node, None if is_case else index)
+                yield self.case(node, case_id, shared, is_case)
+            except MultiturnError as error:
+                error.case_id = case_id
+                fail(error)
+
+    def case_id(self, node: Node, index: int | None) -> str:
+        """Return a case's id as it is written; a bare case (no index) has its file's name."""
+        label = "" if index is None else f"evalcases[{index}]"
+        if not isinstance(node.children, dict):
+            raise MultiturnError("a case is a mapping", where=node.place(self.name, label))
+        given = node.children.get("id")
+        if given is not None and given.value is not None:
+            case_id = given.value if given.source is None else given.source
+            if not isinstance(case_id, str) or not case_id.strip():
+                raise MultiturnError("id must be text", where=given.place(self.name, label))
+        elif index is None:
+            name = "stdin" if self.source == "-" else Path(self.source).name
+            case_id = re.sub(r"(\.eval)?\.ya?ml$", "", name)
+        else:
+            raise MultiturnError("the case has no id; add one", where=node.place(self.name, label))
+        if case_id in self.lines:
+            raise MultiturnError(
+                f"the id {case_id!r} stands twice, first on line {self.lines[case_id]};"
+                " ids are unique in a file",
+                where=node.place(self.name, label),
+            )
+        self.lines[case_id] = node.line
+        return case_id
+
+    def case(self, node: Node, case_id: str, shared: Case, is_bare: bool) -> Case:
+        """Read one case, beside what its suite gives to all."""
+        label = f"case {case_id!r}"
+        case = read_as(node, CaseKeys, where=self.name, label=label)
+        if not case.input_messages:
+            raise MultiturnError("it has no messages", where=node.place(self.name, label))
+        if node.size > MAX_CASE_SIZE:
+            what = f"it is larger than {MAX_CASE_SIZE:,} characters, its aliases written out"
+            raise MultiturnError(what, where=node.place(self.name, label))
+        if not is_bare:
+            self.warn_unknown(node, CaseKeys)
+        own_prompt = None if is_bare else self.system_prompt(node, label)
+        nodes = node.children["input_messages"].children
+        return Case(
+            id=case_id,
+            input_messages=tuple(
+                self.message(*pair, f"{label}: input_messages[{index}]")
+                for index, pair in enumerate(zip(nodes, case.input_messages, strict=True))
+            ),
+            suite=self.name,
+            line=node.line,
+            system_prompt=shared.system_prompt if own_prompt is None else own_prompt,
+            guidelines=shared.guidelines + (() if is_bare else tuple(case.guidelines or ())),
+            guideline_patterns=shared.guideline_patterns,
+            metadata={**shared.metadata, **_without_prompt(case.metadata)},
+            outcome=case.outcome,
+            conversation_id=case.conversation_id,
+            expected_messages=case.expected_messages,
+            execution=case.execution,
+            files=self.files,
+        )
+
+    def message(self, node: Node, message: MessageKeys, label: str) -> TestMessage:
+        """Read one message, and the line of each of its segments."""
+        self.warn_unknown(node, MessageKeys)
+        role = message.role
+        if role not in ROLES:
+            what = f"there is no role {role!r}; {did_you_mean(role, ROLES)}"
+            raise MultiturnError(what, where=node.children["role"].place(self.name, label))
+        content = node.children["content"]
+        segments = content.children if isinstance(content.children, list) else [content]
+        lines = tuple(segment.line for segment in segments)
+        return TestMessage(role, message.content, node.line, lines)
+
+    def system_prompt(self, node: Node, label: str = "") -> str | None:
+        """Return the system prompt in the metadata of a suite or a case."""
+        metadata = node.children.get("metadata")
+        if metadata is None or metadata.value is None:
+            return None
+        keys = read_as(metadata, MetadataKeys, where=self.name, label=f"{label}: metadata")
+        if keys.system_prompt is not None and keys.systemPrompt is not None:
+            what = "systemPrompt and system_prompt are one thing; keep one of them"
+            raise MultiturnError(what, where=metadata.place(self.name, label))
+        return keys.systemPrompt if keys.system_prompt is None else keys.system_prompt
+
+    def patterns(self, node: Node, suite: SuiteKeys) -> tuple[str, ...]:
+        """Return the caller's guideline patterns, else the suite's, else the nearest config's."""
+        if self.given_patterns is not None:
+            return self.given_patterns
+        if suite.guideline_patterns is not None:
+            return _checked(suite.guideline_patterns, node, self.name)
+        for folder in self.files.folders:
+            path = Path(folder, CONFIG)
+            if path.exists():
+                name = path.relative_to(self.files.root).as_posix()
+                text = self.files.read(self.files.find(f"/{name}"), 1_048_576)
+                for config in read_documents(text, name):
+                    patterns = read_as(config, ConfigKeys, where=name).guideline_patterns
+                    return _checked(patterns or [], config, name)
+                break
+        return ()
+
+    def warn_unknown(self, node: Node, *known: type[Struct]) -> None:
+        """Warn of keys that mean nothing here, once a suite for each."""
+        names = [name for struct in known for name in struct.__struct_encode_fields__]
+        for key in node.value:
+            if key in names or key in self.warned:
+                continue
+            self.warned.add(key)
+            place = node.children[key].place(self.name)
+            hint = did_you_mean(key, names)
+            logger().warning("suite.unknown_key", key=key, where=place, hint=hint)
+
+
+def _checked(patterns: list[str], node: Node, name: str) -> tuple[str, ...]:
+    try:
+        guideline_matcher(tuple(patterns))
+    except MultiturnError as error:
+        where = node.children["guideline_patterns"].place(name)
+        raise MultiturnError(error.what, where=where) from None
+    return tuple(patterns)
+
+
+def _without_prompt(metadata: Metadata | None) -> Metadata:
+    keys = (metadata or {}).items()
+    return {key: value for key, value in keys if key not in ("systemPrompt", "system_prompt")}
+
+
+def _find_root(folder: Path) -> Path:
+    return next((path for path in (folder, *folder.parents) if (path / ".git").exists()), folder)

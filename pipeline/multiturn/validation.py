@@ -1,0 +1,60 @@
+"""Nodes to structs: msgspec checks the shape, and what it finds is said with its place."""
+
+import re
+from typing import TypeVar
+
+import msgspec
+
+from multiturn.errors import MultiturnError, did_you_mean
+from multiturn.yaml_events import Node
+
+_T = TypeVar("_T", bound=msgspec.Struct)
+
+_WORDS = {
+    "str": "text",
+    "array": "a list",
+    "object": "a mapping",
+    "int": "a number",
+    "float": "a number",
+    "bool": "a boolean",
+    "null": "null",
+}
+_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
+
+
+def read_as(node: Node, type_: type[_T], *, where: str, label: str = "") -> _T:
+    """Read a node as a struct.
+
+    Args:
+        node: a value of a document.
+        type_: the struct that says what keys there are.
+        where: what errors call the document.
+        label: what errors call the node, such as ``case 'x'``.
+
+    Raises:
+        MultiturnError: the first value that does not fit, with its place.
+    """
+    try:
+        return msgspec.convert(node.value, type_)
+    except msgspec.ValidationError as error:
+        what, _, path = str(error).partition(" - at `$")
+    path = path.rstrip("`")
+    for match in _STEP.finditer(path):
+        node = node.children[match[1] if match[1] else int(match[2])]
+    message = _reword(what, path.lstrip("."), node, type_)
+    raise MultiturnError(message, where=node.place(where, label))
+
+
+def _reword(what: str, key: str, node: Node, type_: type[msgspec.Struct]) -> str:
+    names = re.findall("`(.*?)`", what)
+    if what.startswith("Object missing"):
+        return f"{key or 'this'} has no {names[0]!r}; add it".replace("this has", "there is")
+    if what.startswith("Object contains unknown"):
+        return f'unknown key "{names[0]}"; {did_you_mean(names[0], type_.__struct_fields__)}'
+    expected, got = names
+    words = [_WORDS[name] for name in expected.split(" | ") if name != "null"]
+    wanted = f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
+    message = f"{key or 'this'} must be {wanted}, not {_WORDS[got]}"
+    if node.source is None or "text" not in words:
+        return message
+    return f'{message}; quote it: {key.rpartition(".")[2]}: "{node.source}"'

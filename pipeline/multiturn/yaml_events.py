@@ -1,0 +1,265 @@
+"""YAML text to plain values and the place of each, in one pass over libyaml's events.
+
+PyYAML's own loaders read YAML 1.1, to which ``yes``, ``12:30`` and ``2024-01-01`` are not text.
+Suites are written by people for YAML 1.2 tools, so scalars are read by the 1.2 core schema
+(https://yaml.org/spec/1.2.2/#103-core-schema), and nothing in a document can name a Python type.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
+
+import msgspec
+import yaml
+from yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    StreamEndEvent,
+)
+
+from multiturn.errors import MultiturnError
+
+# What aliases may add to a document, in characters: ten thousand uses of two pages of text.
+MAX_ALIASED = 100_000_000
+MAX_DEPTH = 100
+
+_TAG = "tag:yaml.org,2002:"
+_NULL_OR_BOOL = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_NUMBER = re.compile(
+    r"(?P<int>[-+]?[0-9]+)|(?P<oct>0o[0-7]+)|(?P<hex>0x[0-9a-fA-F]+)"
+    r"|(?P<float>[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?)"
+    r"|(?P<inf>[-+]?\.(?:inf|Inf|INF))|(?P<nan>\.(?:nan|NaN|NAN))"
+)
+_MAY_BE_NUMBER = frozenset("-+.0123456789")
+
+# libyaml reads YAML 1.1, to which these end a line; to YAML 1.2 they are ordinary characters.
+_OLD_LINE_BREAKS = "\x85\u2028\u2029"
+
+
+class Mark(Protocol):
+    """A place in a document, as libyaml gives it: zero-based line and column."""
+
+    line: int
+    column: int
+
+
+class Node(msgspec.Struct, gc=False):
+    """A value of a document, with its place.
+
+    Attributes:
+        value: None, bool, int, float, str, list or dict with str keys.
+        mark: where it starts.
+        source: a plain scalar as it was written, where it does not read as text.
+        children: the nodes of a list or a dict, by index or key.
+        size: its characters and values, as if every alias in it were written out.
+    """
+
+    value: Any
+    mark: Mark
+    source: str | None = None
+    children: Any = None
+    size: int = 0
+
+    @property
+    def line(self) -> int:
+        """One-based line where it starts."""
+        return self.mark.line + 1
+
+    def place(self, name: str, label: str = "") -> str:
+        """Return ``name:line:column`` of its start, both one-based, and a label behind it."""
+        return f"{_place(name, self.mark)}: {label}" if label else _place(name, self.mark)
+
+
+def _place(name: str, mark: Mark) -> str:
+    return f"{name}:{mark.line + 1}:{mark.column + 1}"
+
+
+def read_documents(text: str, name: str) -> Iterator[Node]:
+    r"""Yield each document of a YAML text as a Node.
+
+    Args:
+        text: the stream, decoded; LF and CRLF line ends are the same.
+        name: what errors call the text, usually its path.
+
+    Raises:
+        MultiturnError: at the first mistake, with ``name:line:column``.
+
+    >>> [node.value for node in read_documents("at: 12:30\nok: [yes, 010, ~]", "x")]
+    [{'at': '12:30', 'ok': ['yes', 10, None]}]
+    """
+    hidden: dict[str, str] = {}
+    for char in _OLD_LINE_BREAKS:
+        if char in text:
+            stand_in = _unused(text, hidden.values())
+            hidden[char] = stand_in
+            text = text.replace(char, stand_in)
+    try:
+        yield from _Reader(text, name, {ord(new): old for old, new in hidden.items()}).documents()
+    except yaml.MarkedYAMLError as error:
+        mark: Any = error.problem_mark or error.context_mark
+        where = _place(name, mark) if mark else name
+        context = f" {error.context}" if error.context else ""
+        raise MultiturnError(f"not YAML: {error.problem}{context}", where=where) from None
+    except yaml.reader.ReaderError as error:
+        before = text.encode()[: error.position].decode()
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+        raise MultiturnError(
+            f"the character U+{error.character:04X} may not stand in YAML;"
+            ' write it as an escape between double quotes ("\\x1b")',
+            where=f"{name}:{line}:{column}",
+        ) from None
+
+
+def _unused(text: str, taken: Iterable[str]) -> str:
+    """Return a private-use character that the text neither holds nor spells as an escape."""
+    folded = text.casefold()
+    return next(
+        char
+        for char in map(chr, range(0xF0000, 0xFFFFE))
+        if char not in folded and f"{ord(char):x}" not in folded and char not in taken
+    )
+
+
+class _Reader:
+    """One stream on its way from events to nodes."""
+
+    def __init__(self, text: str, name: str, restore: dict[int, str]) -> None:
+        self.next: Callable[[], Any] = yaml.CSafeLoader(text).get_event
+        self.name = name
+        self.restore = restore
+        self.anchors: dict[str, Node] = {}
+        self.depth = 0
+        self.size = 0  # nodes and characters so far, as if every alias were written out
+        self.aliased = 0
+
+    def error(self, what: str, mark: Mark) -> MultiturnError:
+        return MultiturnError(what, where=_place(self.name, mark))
+
+    def documents(self) -> Iterator[Node]:
+        while (event := self.next()).__class__ is not StreamEndEvent:
+            if event.__class__ is DocumentStartEvent:
+                self.anchors.clear()
+                yield self.node(self.next())
+
+    def node(self, event: Any) -> Node:
+        kind = event.__class__
+        if kind is AliasEvent:
+            return self.alias(event)
+        before = self.size
+        if kind is ScalarEvent:
+            node = self.scalar(event)
+        else:
+            self.depth += 1
+            if self.depth > MAX_DEPTH:
+                raise self.error(f"nested deeper than {MAX_DEPTH} levels", event.start_mark)
+            node = self.mapping(event) if kind is MappingStartEvent else self.sequence(event)
+            self.depth -= 1
+        node.size = self.size - before
+        if event.anchor is not None:
+            self.anchors[event.anchor] = node
+        return node
+
+    def alias(self, event: Any) -> Node:
+        node = self.anchors.get(event.anchor)
+        if node is None:
+            raise self.error(
+                f"the alias *{event.anchor} has no finished anchor before it;"
+                f" write &{event.anchor} in front of a value above",
+                event.start_mark,
+            )
+        self.size += node.size
+        self.aliased += node.size
+        if self.aliased > MAX_ALIASED:
+            raise self.error(
+                f"the alias *{event.anchor} makes this document too large:"
+                f" aliases may add {MAX_ALIASED:,} characters in all",
+                event.start_mark,
+            )
+        return Node(node.value, event.start_mark, node.source, node.children, node.size)
+
+    def sequence(self, event: Any) -> Node:
+        if event.tag is not None:
+            self.check_tag(event, "seq")
+        next_event, read = self.next, self.node
+        children = []
+        while (item := next_event()).__class__ is not SequenceEndEvent:
+            children.append(read(item))
+        self.size += 1
+        return Node([child.value for child in children], event.start_mark, None, children)
+
+    def mapping(self, event: Any) -> Node:
+        if event.tag is not None:
+            self.check_tag(event, "map")
+        next_event, read = self.next, self.node
+        children: dict[str, Node] = {}
+        while (key := next_event()).__class__ is not MappingEndEvent:
+            name = self.key(key)
+            if name in children:
+                raise self.error(f"the key {name!r} stands twice in one mapping", key.start_mark)
+            children[name] = read(next_event())
+        self.size += 1
+        values = {name: child.value for name, child in children.items()}
+        return Node(values, event.start_mark, None, children)
+
+    def key(self, event: Any) -> str:
+        """Return a key as it was written: to JSON, every key is text."""
+        mark: Mark = event.start_mark
+        if event.__class__ in (ScalarEvent, AliasEvent):
+            node = self.node(event)
+            name = node.value if node.source is None else node.source
+            if isinstance(name, str):
+                if name == "<<" and event.__class__ is ScalarEvent and event.implicit[0]:
+                    raise self.error(
+                        "merge keys (<<) are not part of YAML 1.2; write the keys out", mark
+                    )
+                return name
+        raise self.error("a key must be text, not a list or a mapping", mark)
+
+    def scalar(self, event: Any) -> Node:
+        text: str = event.value
+        self.size += len(text) + 1
+        if self.restore:
+            text = text.translate(self.restore)
+        if event.tag is not None:
+            return self.tagged(event, text)
+        if event.implicit[0]:
+            if text in _NULL_OR_BOOL:
+                return Node(_NULL_OR_BOOL[text], event.start_mark, text)
+            if text[0] in _MAY_BE_NUMBER and (match := _NUMBER.fullmatch(text)):
+                return Node(self.number(match, event), event.start_mark, text)
+        return Node(text, event.start_mark)
+
+    def number(self, match: re.Match[str], event: Any) -> int | float:
+        text = match[0]
+        match match.lastgroup:
+            case "int" if len(text) > 1000:
+                raise self.error("a number of over 1,000 digits; quote it", event.start_mark)
+            case "int":
+                return int(text)
+            case "oct" | "hex":
+                return int(text, 0)
+            case "float":
+                return float(text)
+            case _:
+                return float(text.replace(".", ""))
+
+    def tagged(self, event: Any, text: str) -> Node:
+        if event.tag != "!":
+            self.check_tag(event, "str")
+        return Node(text, event.start_mark)
+
+    def check_tag(self, event: Any, own: str) -> None:
+        if event.tag not in ("!", _TAG + own):
+            tag = event.tag.replace(_TAG, "!!")
+            raise self.error(
+                f"the tag {tag!r} is refused; values are plain text, numbers, lists and mappings",
+                event.start_mark,
+            )

@@ -1,0 +1,1 @@
+"""The stages that ship with multiturn: one file a stage, named after it."""

@@ -1,0 +1,23 @@
+"""Render the transcript: for logs, and for agents that read a conversation as text."""
+
+from multiturn import Conversion, stage
+
+
+@stage(requires={"draft", "text"}, consumes={"draft"}, provides={"question"})
+def render_question(conversion: Conversion, *, marker: str = "[{role}]: ") -> Conversion:
+    """Render the turns, each behind its role, in the order of the conversation (rule 9).
+
+    Put it after ``embed_files`` and ``filter_empty``, whose work it shows. A single user turn
+    is rendered bare.
+
+    Args:
+        marker: what stands before each turn's content; ``{role}`` is the role, capitalized.
+    """
+    turns = conversion.turns
+    if len(turns) == 1 and turns[0].role == "user":
+        return conversion.replace(question=turns[0].content)
+    return conversion.replace(
+        question="\n".join(
+            marker.replace("{role}", turn.role.capitalize()) + turn.content for turn in turns
+        )
+    )

@@ -1,0 +1,98 @@
+"""Turn every message's content into parts; find and read the files it attaches.
+
+The only stage that touches the file system, so that all others can be swapped and tested alone.
+"""
+
+import json
+from typing import Any, Literal
+
+from multiturn import Conversion, Part, Turn, stage
+from multiturn.errors import AttachmentError, MultiturnError, SegmentTypeError
+from multiturn.model import Case, InputFile, LeftOut, is_blank
+
+
+@stage(provides={"turns", "files", "draft"})
+def resolve_segments(
+    conversion: Conversion,
+    *,
+    missing_file: Literal["error", "warn"] = "error",
+    unknown_type: Literal["error", "warn"] = "error",
+    max_file_bytes: int = 1_048_576,
+) -> Conversion:
+    """Make a turn of each message, and the list of input files.
+
+    Put it first. Blank text becomes no part; other text is kept to the letter (rule 2).
+
+    Args:
+        missing_file: ``warn`` leaves out a file that is missing, unreadable, too large or not
+            text. A path that leads outside the root is an error all the same.
+        unknown_type: ``warn`` leaves out a segment that is neither text nor a file.
+        max_file_bytes: the largest file that may be attached.
+
+    Raises:
+        MultiturnError: content that is not as rule 1 has it, or an attached file that cannot be
+            used; with the line of the segment.
+    """
+    case = conversion.case
+    turns: list[Turn] = []
+    input_files: dict[str, InputFile] = {}
+    left_out: list[LeftOut] = []
+    for index, message in enumerate(case.input_messages):
+        content = message.content
+        segments = content if isinstance(content, list) else [content]
+        lines = message.content_lines or (message.line,) * len(segments)
+        parts: list[Part] = []
+        for number, segment in enumerate(segments):
+            try:
+                part = _read(segment, case, max_file_bytes, index, number, lines[number])
+            except MultiturnError as error:
+                key = f"[{number}]" if segments is content else ""
+                where = f"{case.where(lines[number])}: input_messages[{index}].content{key}"
+                is_file = isinstance(error, AttachmentError)
+                if (is_file and missing_file == "warn") or (
+                    isinstance(error, SegmentTypeError) and unknown_type == "warn"
+                ):
+                    left_out.append(LeftOut(where, error.what))
+                    continue
+                raise error.at(where, case.id) from None
+            if part is None:
+                continue
+            parts.append(part)
+            if part.path is not None and part.resolved_path is not None:
+                input_files.setdefault(part.resolved_path, InputFile(part.path, part.resolved_path))
+        turns.append(Turn(message.role, tuple(parts), index))
+    return conversion.replace(
+        turns=tuple(turns), input_files=tuple(input_files.values()), left_out=tuple(left_out)
+    )
+
+
+def _read(
+    segment: Any, case: Case, max_file_bytes: int, message: int, content: int, line: int
+) -> Part | None:
+    """Read one segment; None if it is blank."""
+    match segment:
+        case str(text) | {"type": "text", "value": str(text)}:
+            pass
+        case {"type": "file", "value": str(path)}:
+            if case.files is None:
+                raise AttachmentError(f"no folder to look for {path!r} in; give the case its files")
+            resolved = case.files.find(path)
+            text = case.files.read(resolved, max_file_bytes)
+            return Part("file", text, "\n", message, content, line, path, resolved)
+        case {"type": "text" | "file" as kind}:
+            raise MultiturnError(f"a {kind} segment needs a value that is text")
+        case {"type": kind}:
+            raise SegmentTypeError(
+                f"segments of type {kind!r} cannot be part of a chat prompt; use text or file,"
+                " or leave them out (unknown_type: warn of resolve_segments)"
+            )
+        case dict():
+            try:
+                text = json.dumps(segment, indent=2, ensure_ascii=False, allow_nan=False)
+            except (TypeError, ValueError) as error:
+                raise MultiturnError(f"structured content that JSON cannot hold: {error}") from None
+        case _:
+            raise MultiturnError(
+                f"content must be text, a list or a mapping, not {type(segment).__name__}"
+            )
+    return None if is_blank(text) else Part("text", text, "\n", message, content, line)
