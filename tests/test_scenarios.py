@@ -1,0 +1,86 @@
+"""Every scenario of the specification: against its literal expectation, and as a snapshot."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from multiturn import ProviderRequest, load_pipeline, load_suite
+from multiturn.yaml_events import read_documents
+from prompt_snapshot import SNAPSHOTS, PromptSnapshot
+
+PIPELINES = ("spec", "design", "shipped")
+SCENARIOS = {
+    path.stem: next(read_documents(path.read_text(encoding="utf-8"), path.name)).value
+    for path in sorted(Path(__file__).parent.glob("scenarios/*.yaml"))
+}
+
+each_scenario = pytest.mark.parametrize(
+    ("pipeline", "name"),
+    [
+        pytest.param(pipeline, name, id=f"{pipeline} {name}")
+        for pipeline in PIPELINES
+        for name in SCENARIOS
+    ],
+)
+
+
+def convert(folder: Path, scenario: dict[str, Any], pipeline: str) -> ProviderRequest:
+    """Write a scenario's files and its case into a folder, and convert the case."""
+    for path, text in scenario.get("files", {}).items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+    suite = folder / "scenario.eval.yaml"
+    suite.write_text(json.dumps(scenario["input"]), encoding="utf-8")
+    (case,) = load_suite(suite, root=folder)
+    return load_pipeline(pipeline).request(case)
+
+
+def visible(request: ProviderRequest) -> dict[str, Any]:
+    """Return the part of a request that scenarios speak of."""
+    chat = request.chat_prompt
+    return {
+        "question": request.question,
+        "chat_prompt": chat and [{"role": m.role, "content": m.content} for m in chat],
+        "guidelines": list(request.guidelines),
+    }
+
+
+@each_scenario
+def test_expectation(tmp_path: Path, pipeline: str, name: str) -> None:
+    scenario = SCENARIOS[name]
+    expected = scenario["expected"].get(pipeline, scenario["expected"]["spec"])
+    assert visible(convert(tmp_path, scenario, pipeline)) == expected
+
+
+@each_scenario
+def test_prompt(tmp_path: Path, pipeline: str, name: str, snapshot: SnapshotAssertion) -> None:
+    scenario = SCENARIOS[name]
+    request = visible(convert(tmp_path, scenario, pipeline))
+    assert {"title": scenario["title"], **request} == snapshot(extension_class=PromptSnapshot)
+
+
+def test_no_snapshot_is_stale(pytestconfig: pytest.Config) -> None:
+    wanted = {SNAPSHOTS / pipeline / f"{name}.yaml" for pipeline in PIPELINES for name in SCENARIOS}
+    stale = [path for path in SNAPSHOTS.rglob("*.*") if path not in wanted]
+    if pytestconfig.getoption("update_snapshots"):
+        for path in stale:
+            path.unlink()
+    else:
+        assert stale == []
+
+
+def test_every_scenario_of_the_specification_is_here() -> None:
+    sources = [scenario["source"] for scenario in SCENARIOS.values()]
+    counts = {
+        "Convert Input Messages to Chat Prompt": 4,
+        "Guideline Extraction": 2,
+        "Empty Message Filtering": 1,
+        "System Message Merging": 1,
+        "Orchestrator populates chatPrompt": 1,
+        "Edge Cases": 7,
+    }
+    found = {heading: sum(f'"{heading}"' in source for source in sources) for heading in counts}
+    assert found == counts
