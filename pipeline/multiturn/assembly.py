@@ -81,7 +81,7 @@ provides that only later; move it after resolve_segments
             step = item if isinstance(item, Step) else Step(item)
             options, wrong = read_options(step.stage, step.options)
             steps.append(Step(step.stage, options))
-            mistakes += [Mistake(number, what) for what in wrong]
+            mistakes += [Mistake(what, number, option) for option, what in wrong.items()]
         mistakes += order_mistakes(steps)
         if mistakes:
             raise PipelineError(mistakes)
@@ -141,7 +141,7 @@ def order_mistakes(steps: Sequence[Step]) -> Iterator[Mistake]:
             continue
         for fact in FACTS:
             if fact in contract.requires - facts:
-                yield Mistake(number, _missing(fact, number, steps, consumers.get(fact)))
+                yield Mistake(_missing(fact, number, steps, consumers.get(fact)), number)
         for fact in contract.consumes & facts:
             consumers[fact] = number
         facts -= contract.consumes

@@ -18,7 +18,7 @@ def dump(value: Any) -> str:
     r"""Render plain values as a YAML document; the same value always gives the same text.
 
     Args:
-        value: None, bool, int, float, str, or lists and dicts of them.
+        value: None, bool, int, float, str, or lists, tuples and dicts of them.
 
     >>> print(dump({"id": "a", "content": "one:\n  two", "files": [{"path": "x"}]}), end="")
     ---
@@ -36,7 +36,7 @@ def _after(value: Any, indent: str) -> str:
     """Return what stands after a key's colon or a dash, to the end of its last line."""
     if isinstance(value, dict) and value:
         return "\n" + _mapping(value, indent)
-    if isinstance(value, list) and value:
+    if isinstance(value, list | tuple) and value:
         return "\n" + "".join(f"{indent}-{_item(item, indent + '  ')}" for item in value)
     if isinstance(value, str) and "\n" in value.strip("\n") and not _NEEDS_ESCAPES.search(value):
         return _block(value, indent)

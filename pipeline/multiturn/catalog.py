@@ -6,7 +6,6 @@ from importlib import import_module
 from typing import cast
 
 import multiturn_stages
-
 from multiturn.contract import Stage, contract_of
 
 

@@ -1,6 +1,7 @@
 """The command line. What a command needs is imported when it runs: help must be quick."""
 
 import errno
+import os
 import sys
 from typing import TYPE_CHECKING, Literal
 
@@ -92,7 +93,7 @@ def convert(
     from multiturn.output import open_output
     from multiturn.patterns import guideline_matcher
     from multiturn.progress import show_progress
-    from multiturn.rendering import RENDERERS
+    from multiturn.rendering import RENDERERS, to_colored_text
     from multiturn.suite import find_suites
 
     configure(Settings("debug" if verbose else "warning", log_format))
@@ -103,7 +104,8 @@ def convert(
     except MultiturnError as error:
         raise UnusableError(str(error)) from error
     run = _Run(chosen.logged() if verbose else chosen, case_ids, debug)
-    render = RENDERERS[format_]
+    on_terminal = output is None and sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    render = to_colored_text if format_ == "text" and on_terminal else RENDERERS[format_]
     try:
         with open_output(output) as file:
             for record in show_progress(run.records(paths, root, guidelines or None), "cases"):

@@ -120,26 +120,30 @@ def options_of(function: Stage) -> dict[str, Option]:
     }
 
 
-def read_options(function: Stage, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return a stage's options as their types want them, and what is wrong with them.
+def read_options(
+    function: Stage, given: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return a stage's options as their types want them, and what is wrong with each other one.
 
     >>> def embed(conversion, *, header: str = "", depths: tuple[int, ...] = ()): ...
     >>> read_options(embed, {"depths": [1, 2]})
-    ({'depths': (1, 2)}, [])
-    >>> read_options(embed, {"heder": "#", "header": 1})[1]
-    ['unknown option "heder" of embed; did you mean "header"?', \
-'option "header" of embed: expected str, got int']
+    ({'depths': (1, 2)}, {})
+    >>> read_options(embed, {"heder": "#"})[1]
+    {'heder': 'unknown option "heder" of embed; did you mean "header"?'}
+    >>> read_options(embed, {"header": 1})[1]
+    {'header': 'option "header" of embed: expected str, got int'}
     """
     name = function.__name__
     known = options_of(function)
-    values, mistakes = {}, []
+    values, mistakes = {}, {}
     for option, value in given.items():
         if option not in known:
-            mistakes.append(f'unknown option "{option}" of {name}; {did_you_mean(option, known)}')
+            hint = did_you_mean(option, known)
+            mistakes[option] = f'unknown option "{option}" of {name}; {hint}'
             continue
         try:
             values[option] = msgspec.convert(value, known[option].type)
         except msgspec.ValidationError as error:
             text = str(error).replace("`", "")
-            mistakes.append(f'option "{option}" of {name}: {text[0].lower()}{text[1:]}')
+            mistakes[option] = f'option "{option}" of {name}: {text[0].lower()}{text[1:]}'
     return values, mistakes

@@ -38,65 +38,66 @@ def load_pipeline(source: str | Path = DEFAULT_PIPELINE) -> Pipeline:
     """
     names = pipeline_names()
     if source in names:
-        text = (_SHIPPED / f"{source}.yaml").read_text(encoding="utf-8")
-        return parse_pipeline(text, str(source))
+        return parse_pipeline((_SHIPPED / f"{source}.yaml").read_bytes(), str(source))
     path = Path(source)
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        return parse_pipeline(path.read_bytes(), str(source))
     except FileNotFoundError:
         near = get_close_matches(str(source), names, n=1)
         hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(names)}, and files"
         raise MultiturnError(f"no pipeline {str(source)!r}; {hint}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise MultiturnError(f"cannot read the pipeline: {why}", where=str(source)) from None
-    return parse_pipeline(text, str(source))
+    except OSError as error:
+        raise MultiturnError(f"cannot read it: {error.strerror}", where=str(source)) from None
 
 
-def parse_pipeline(text: str, name: str) -> Pipeline:
-    """Build the pipeline that a YAML text declares.
+def parse_pipeline(source: str | bytes, name: str) -> Pipeline:
+    """Build the pipeline that YAML declares.
 
     Args:
-        text: a mapping with ``stages``: each a name, or one name with a mapping of its options.
-        name: the pipeline's name, and what errors call the text.
+        source: a mapping with ``stages``: each a name, or one name with a mapping of its options.
+        name: the pipeline's name, and what errors call the source.
 
     Raises:
         PipelineError: with every mistake, each with its place.
     """
-    documents = list(read_documents(text, name))
+    documents = list(read_documents(source, name))
     if len(documents) != 1 or not isinstance(documents[0].children, dict):
-        raise PipelineError([Mistake(None, f'{name}: a pipeline is one mapping with "stages"')])
+        raise PipelineError([Mistake(f'{name}: a pipeline is one mapping, with "stages"')])
     top = documents[0]
     mistakes = [
-        Mistake(None, f'{top.children[key].place(name)}: unknown key "{key}"; {hint}')
-        for key in top.value
-        if key != "stages" and (hint := did_you_mean(key, ["stages"]))
+        Mistake(f'{child.place(name)}: unknown key "{key}"; {did_you_mean(key, ["stages"])}')
+        for key, child in top.children.items()
+        if key != "stages"
     ]
     entries = top.children.get("stages", top)
     if not isinstance(entries.children, list) or not entries.children:
-        what = f'{entries.place(name)}: "stages" must be a list of stage names'
-        raise PipelineError([*mistakes, Mistake(None, what)])
+        what = f'{entries.place(name)}: "stages" must be a list of stages'
+        raise PipelineError([*mistakes, Mistake(what)])
     steps = []
     for number, entry in enumerate(entries.children):
         try:
             steps.append(_step(entry))
         except MultiturnError as error:
-            mistakes.append(Mistake(number, error.what))
+            mistakes.append(Mistake(error.what, number))
             steps.append(Step(_unknown))
     try:
         pipeline = Pipeline(steps, name=name)
     except PipelineError as error:
         mistakes += error.mistakes
     if mistakes:
-        raise PipelineError(
-            mistake
-            if mistake.step is None
-            else Mistake(
-                mistake.step, f"{entries.children[mistake.step].place(name)}: {mistake.what}"
-            )
-            for mistake in mistakes
-        )
+        raise PipelineError([_placed(mistake, entries, name) for mistake in mistakes])
     return pipeline
+
+
+def _placed(mistake: Mistake, entries: Node, name: str) -> Mistake:
+    """Return a mistake that begins with the place of its step, or of its option."""
+    if mistake.step is None:
+        return mistake
+    node = entries.children[mistake.step]
+    if mistake.option is not None:
+        (options,) = node.children.values()
+        node = options.children[mistake.option]
+    return mistake._replace(what=f"{node.place(name)}: {mistake.what}")
 
 
 def _step(entry: Node) -> Step:

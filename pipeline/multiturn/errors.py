@@ -38,10 +38,17 @@ class OutsideRootError(MultiturnError):
 
 
 class Mistake(NamedTuple):
-    """One thing that is wrong with a pipeline: the step's index, or None; and what it is."""
+    """One thing that is wrong with a pipeline.
 
-    step: int | None
+    Attributes:
+        what: what is wrong, and what would be right.
+        step: index of the step it is about, or None.
+        option: name of that step's option, or None.
+    """
+
     what: str
+    step: int | None = None
+    option: str | None = None
 
 
 class PipelineError(MultiturnError):

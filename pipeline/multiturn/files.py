@@ -107,7 +107,7 @@ class Files:
                 return os.path.relpath(real, self.root).replace(os.sep, "/")
         looked = ", ".join(f"{os.path.relpath(folder, self.root)}/" for folder in folders)
         hint = "; a leading / means from the root" if path != written else ""
-        raise AttachmentError(f"no file {written!r}. Looked in {looked} of {self.root}{hint}")
+        raise AttachmentError(f"no file {written!r}. Looked in {looked}{hint}")
 
     def _is_inside(self, path: str) -> bool:
         return path == self.root or path.startswith(self.root.rstrip(os.sep) + os.sep)

@@ -16,7 +16,7 @@ def is_blank(text: str) -> bool:
     return not text or text.isspace()
 
 
-class TestMessage(Struct, frozen=True):
+class TestMessage(Struct, frozen=True, gc=False):
     """One entry of ``input_messages``, as the suite wrote it.
 
     Attributes:
@@ -73,7 +73,7 @@ class Case(Struct, frozen=True, kw_only=True):
         return f"{place}case {self.id!r}"
 
 
-class Part(Struct, frozen=True):
+class Part(Struct, frozen=True, gc=False):
     """A piece of a turn, and where it comes from.
 
     Attributes:
@@ -106,7 +106,7 @@ class Part(Struct, frozen=True):
         return self.kind == "file"
 
 
-class Turn(Struct, frozen=True):
+class Turn(Struct, frozen=True, gc=False):
     """A message on its way through the pipeline.
 
     Attributes:
@@ -135,7 +135,7 @@ class Turn(Struct, frozen=True):
         return any(part.is_content for part in self.parts)
 
 
-class InputFile(Struct, frozen=True):
+class InputFile(Struct, frozen=True, gc=False):
     """A file that a case attaches: as written, relative to the root, and whether a guideline."""
 
     path: str
@@ -176,7 +176,7 @@ class Conversion(Struct, frozen=True):
         return structs.replace(self, **changes)
 
 
-class ChatMessage(Struct, frozen=True):
+class ChatMessage(Struct, frozen=True, gc=False):
     """One message of a chat prompt."""
 
     role: Role

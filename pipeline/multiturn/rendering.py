@@ -50,7 +50,12 @@ def to_yaml(record: Record) -> bytes:
 
 
 def to_text(record: Record) -> bytes:
-    """Render a record for reading: each message under its role, in color."""
+    """Render a record for reading: each message under its role, without color."""
+    return click.unstyle(to_colored_text(record).decode()).encode()
+
+
+def to_colored_text(record: Record) -> bytes:
+    """Render a record for a terminal: each message under its role, in color."""
     lines = [click.style(visible(f"{record.suite} · {record.id}"), bold=True)]
     messages = record.chat_prompt
     if messages is None:

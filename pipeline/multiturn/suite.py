@@ -4,6 +4,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +90,7 @@ def find_suites(paths: Iterable[str]) -> Iterator[str]:
             yield path
             continue
         found = [
-            os.path.join(folder, name)
+            os.path.normpath(os.path.join(folder, name))
             for folder, _, names in os.walk(path)
             for name in names
             if name.endswith((".eval.yaml", ".eval.yml"))
@@ -129,7 +130,7 @@ def load_suite(
 
     try:
         suite = _Suite(str(source), root, guideline_patterns, texts)
-        for document in read_documents(suite.text(), suite.name):
+        for document in read_documents(suite.read(), suite.name):
             yield from suite.cases(document, fail)
     except MultiturnError as error:
         fail(error)
@@ -153,18 +154,12 @@ class _Suite:
         self.lines: dict[str, int] = {}  # of each id
         self.warned: set[str] = set()
 
-    def text(self) -> str:
+    def read(self) -> bytes:
         """Read the suite's file, or standard input."""
         try:
-            data = sys.stdin.buffer.read() if self.source == "-" else Path(self.source).read_bytes()
-            text = data.decode("utf-8-sig")
+            return sys.stdin.buffer.read() if self.source == "-" else Path(self.source).read_bytes()
         except OSError as error:
             raise MultiturnError(f"cannot read it: {error.strerror}", where=self.name) from None
-        except UnicodeDecodeError as error:
-            line = data.count(b"\n", 0, error.start) + 1
-            what = "this is not UTF-8; save the suite as UTF-8"
-            raise MultiturnError(what, where=f"{self.name}:{line}") from None
-        return text
 
     def cases(self, document: Node, fail: Callable[[MultiturnError], None]) -> Iterator[Case]:
         """Yield the cases of a document; what is wrong with a case goes to ``fail``."""
@@ -240,8 +235,8 @@ class _Suite:
         return Case(
             id=case_id,
             input_messages=tuple(
-                self.message(*pair, f"{label}: input_messages[{index}]")
-                for index, pair in enumerate(zip(nodes, case.input_messages, strict=True))
+                self.message(nodes[index], message, index, label)
+                for index, message in enumerate(case.input_messages)
             ),
             suite=self.name,
             line=node.line,
@@ -256,12 +251,13 @@ class _Suite:
             files=self.files,
         )
 
-    def message(self, node: Node, message: MessageKeys, label: str) -> TestMessage:
+    def message(self, node: Node, message: MessageKeys, index: int, label: str) -> TestMessage:
         """Read one message, and the line of each of its segments."""
         self.warn_unknown(node, MessageKeys)
         role = message.role
         if role not in ROLES:
             what = f"there is no role {role!r}; {did_you_mean(role, ROLES)}"
+            label = f"{label}: input_messages[{index}]"
             raise MultiturnError(what, where=node.children["role"].place(self.name, label))
         content = node.children["content"]
         segments = content.children if isinstance(content.children, list) else [content]
@@ -298,14 +294,17 @@ class _Suite:
 
     def warn_unknown(self, node: Node, *known: type[Struct]) -> None:
         """Warn of keys that mean nothing here, once a suite for each."""
-        names = [name for struct in known for name in struct.__struct_encode_fields__]
-        for key in node.value:
-            if key in names or key in self.warned:
-                continue
+        names = _names(known)
+        for key in node.value.keys() - names - self.warned:
             self.warned.add(key)
             place = node.children[key].place(self.name)
-            hint = did_you_mean(key, names)
+            hint = did_you_mean(key, sorted(names))
             logger().warning("suite.unknown_key", key=key, where=place, hint=hint)
+
+
+@cache
+def _names(structs: tuple[type[Struct], ...]) -> frozenset[str]:
+    return frozenset(name for struct in structs for name in struct.__struct_encode_fields__)
 
 
 def _checked(patterns: list[str], node: Node, name: str) -> tuple[str, ...]:

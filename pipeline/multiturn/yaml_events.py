@@ -6,7 +6,7 @@ Suites are written by people for YAML 1.2 tools, so scalars are read by the 1.2 
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import Any, Protocol
 
 import msgspec
@@ -33,6 +33,8 @@ _NULL_OR_BOOL = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
+# Read the same however they are written: plain, quoted or tagged as text.
+_COMMON_KEYS = frozenset({"id", "role", "content", "type", "value", "input_messages", "outcome"})
 _NUMBER = re.compile(
     r"(?P<int>[-+]?[0-9]+)|(?P<oct>0o[0-7]+)|(?P<hex>0x[0-9a-fA-F]+)"
     r"|(?P<float>[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?)"
@@ -82,12 +84,12 @@ def _place(name: str, mark: Mark) -> str:
     return f"{name}:{mark.line + 1}:{mark.column + 1}"
 
 
-def read_documents(text: str, name: str) -> Iterator[Node]:
-    r"""Yield each document of a YAML text as a Node.
+def read_documents(source: str | bytes, name: str) -> Iterator[Node]:
+    r"""Yield each document of a YAML stream as a Node.
 
     Args:
-        text: the stream, decoded; LF and CRLF line ends are the same.
-        name: what errors call the text, usually its path.
+        source: the stream, in UTF-8 where it is bytes; LF and CRLF line ends are the same.
+        name: what errors call it, usually its path.
 
     Raises:
         MultiturnError: at the first mistake, with ``name:line:column``.
@@ -95,44 +97,48 @@ def read_documents(text: str, name: str) -> Iterator[Node]:
     >>> [node.value for node in read_documents("at: 12:30\nok: [yes, 010, ~]", "x")]
     [{'at': '12:30', 'ok': ['yes', 10, None]}]
     """
-    hidden: dict[str, str] = {}
+    data = source.encode("utf-8", "surrogatepass") if isinstance(source, str) else source
+    restore: dict[int, str] = {}
     for char in _OLD_LINE_BREAKS:
-        if char in text:
-            stand_in = _unused(text, hidden.values())
-            hidden[char] = stand_in
-            text = text.replace(char, stand_in)
+        if char.encode() in data:
+            stand_in = _unused(data, restore)
+            restore[ord(stand_in)] = char
+            data = data.replace(char.encode(), stand_in.encode())
     try:
-        yield from _Reader(text, name, {ord(new): old for old, new in hidden.items()}).documents()
+        yield from _Reader(data, name, restore).documents()
     except yaml.MarkedYAMLError as error:
         mark: Any = error.problem_mark or error.context_mark
         where = _place(name, mark) if mark else name
         context = f" {error.context}" if error.context else ""
         raise MultiturnError(f"not YAML: {error.problem}{context}", where=where) from None
     except yaml.reader.ReaderError as error:
-        before = text.encode()[: error.position].decode()
+        before = data[: error.position].decode("utf-8", "replace")
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-        raise MultiturnError(
-            f"the character U+{error.character:04X} may not stand in YAML;"
-            ' write it as an escape between double quotes ("\\x1b")',
-            where=f"{name}:{line}:{column}",
-        ) from None
+        if "octet" in error.reason:
+            what = "this is not UTF-8; save the file as UTF-8"
+        else:
+            what = (
+                f"the character U+{error.character:04X} may not stand in YAML;"
+                ' write it as an escape between double quotes, like "\\x1b"'
+            )
+        raise MultiturnError(what, where=f"{name}:{line}:{column}") from None
 
 
-def _unused(text: str, taken: Iterable[str]) -> str:
-    """Return a private-use character that the text neither holds nor spells as an escape."""
-    folded = text.casefold()
+def _unused(data: bytes, taken: Container[int]) -> str:
+    """Return a private-use character that the stream neither holds nor spells as an escape."""
+    lower = data.lower()
     return next(
-        char
-        for char in map(chr, range(0xF0000, 0xFFFFE))
-        if char not in folded and f"{ord(char):x}" not in folded and char not in taken
+        chr(code)
+        for code in range(0xF0000, 0xFFFFE)
+        if code not in taken and chr(code).encode() not in data and b"%x" % code not in lower
     )
 
 
 class _Reader:
     """One stream on its way from events to nodes."""
 
-    def __init__(self, text: str, name: str, restore: dict[int, str]) -> None:
-        self.next: Callable[[], Any] = yaml.CSafeLoader(text).get_event
+    def __init__(self, data: bytes, name: str, restore: dict[int, str]) -> None:
+        self.next: Callable[[], Any] = yaml.CSafeLoader(data).get_event
         self.name = name
         self.restore = restore
         self.anchors: dict[str, Node] = {}
@@ -151,6 +157,8 @@ class _Reader:
 
     def node(self, event: Any) -> Node:
         kind = event.__class__
+        if kind is ScalarEvent and event.anchor is None:
+            return self.scalar(event)
         if kind is AliasEvent:
             return self.alias(event)
         before = self.size
@@ -201,7 +209,9 @@ class _Reader:
         next_event, read = self.next, self.node
         children: dict[str, Node] = {}
         while (key := next_event()).__class__ is not MappingEndEvent:
-            name = self.key(key)
+            name = key.value if key.__class__ is ScalarEvent else None
+            if name not in _COMMON_KEYS or key.anchor is not None:
+                name = self.key(key)
             if name in children:
                 raise self.error(f"the key {name!r} stands twice in one mapping", key.start_mark)
             children[name] = read(next_event())

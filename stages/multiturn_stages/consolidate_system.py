@@ -3,6 +3,7 @@
 from typing import Literal
 
 from msgspec.structs import replace
+
 from multiturn import Conversion, Part, Turn, stage
 from multiturn.model import is_blank
 

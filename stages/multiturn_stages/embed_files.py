@@ -1,6 +1,7 @@
 """Embed attached files where they stood."""
 
 from msgspec.structs import replace
+
 from multiturn import Conversion, Part, Turn, stage
 
 

@@ -1,6 +1,7 @@
 """Move attached guideline files out of the conversation, for the system message."""
 
 from msgspec.structs import replace
+
 from multiturn import Conversion, Part, stage
 from multiturn.patterns import guideline_matcher
 

@@ -1,0 +1,386 @@
+"""The command line, as real processes."""
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SUITE = """\
+evalcases:
+  - id: one
+    input_messages:
+      - {role: user, content: Hello}
+  - id: 002
+    input_messages:
+      - {role: system, content: Be brief.}
+      - {role: user, content: Hi}
+      - {role: assistant, content: Ho}
+"""
+
+
+def start(*arguments: str, folder: Path, **options: Any) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-W", "error", "-m", "multiturn", *arguments]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, cwd=folder, **{**pipes, **options})
+
+
+def run(*arguments: str, folder: Path, given: str = "") -> "subprocess.CompletedProcess[str]":
+    process = start(*arguments, folder=folder, stdin=subprocess.PIPE)
+    out, err = process.communicate(given, timeout=30)
+    return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "a.eval.yaml").write_text(SUITE)
+    return tmp_path
+
+
+def ids(output: str) -> list[str]:
+    return [json.loads(line)["id"] for line in output.splitlines()]
+
+
+def test_a_case_is_one_line_of_json_with_seven_keys(folder: Path) -> None:
+    done = run("convert", "a.eval.yaml", folder=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    first, second = map(json.loads, done.stdout.splitlines())
+    assert first == {
+        "suite": "a.eval.yaml",
+        "id": "one",
+        "question": "Hello",
+        "chat_prompt": [{"role": "user", "content": "Hello"}],
+        "guidelines": [],
+        "input_files": [],
+        "metadata": {},
+    }
+    assert list(first) == [
+        *("suite", "id", "question", "chat_prompt", "guidelines", "input_files", "metadata")
+    ]
+    assert second["id"] == "002"
+
+
+def test_an_attached_file_is_listed_by_its_path_from_the_root(folder: Path) -> None:
+    (folder / "evals").mkdir()
+    (folder / "code.py").write_text("pass\n")
+    (folder / "evals" / "b.eval.yaml").write_text(
+        "input_messages: [{role: user, content: [{type: file, value: ../code.py}]}]"
+    )
+    done = run("convert", "evals", "--root", ".", "--guidelines", "*.py", folder=folder)
+    record = json.loads(done.stdout)
+    assert record["input_files"] == [
+        {"path": "../code.py", "resolved_path": "code.py", "guideline": True}
+    ]
+    assert record["guidelines"] == ["pass"]
+
+
+def test_a_chat_prompt_that_is_left_out_is_null(folder: Path) -> None:
+    done = run("convert", "a.eval.yaml", "--pipeline", "shipped", folder=folder)
+    assert [json.loads(line)["chat_prompt"] is None for line in done.stdout.splitlines()] == [
+        True,
+        False,
+    ]
+
+
+def test_yaml_is_one_document_a_case(folder: Path) -> None:
+    done = run("convert", "a.eval.yaml", "--format", "yaml", "--case", "002", folder=folder)
+    assert (
+        done.stdout
+        == """\
+---
+suite: a.eval.yaml
+id: "002"
+question: |-
+  [System]: Be brief.
+  [User]: Hi
+  [Assistant]: Ho
+chat_prompt:
+  - role: system
+    content: Be brief.
+  - role: user
+    content: Hi
+  - role: assistant
+    content: Ho
+guidelines: []
+input_files: []
+metadata: {}
+"""
+    )
+
+
+def test_text_has_a_heading_for_each_role_and_no_color_in_a_pipe(folder: Path) -> None:
+    done = run("convert", "a.eval.yaml", "--format", "text", "--case", "002", folder=folder)
+    assert done.stdout == (
+        "a.eval.yaml · 002\nsystem\n  Be brief.\nuser\n  Hi\nassistant\n  Ho\n\n"
+    )
+
+
+def read_terminal(*arguments: str, folder: Path, stream: str, **options: Any) -> str:
+    """Run with one stream on a terminal, and return what it shows."""
+    main, side = pty.openpty()
+    process = start(*arguments, folder=folder, **{stream: side}, **options)
+    os.close(side)
+    shown = b""
+    while True:
+        try:
+            block = os.read(main, 65536)
+        except OSError:  # Linux says EIO when the last writer is gone
+            block = b""
+        if not block:
+            break
+        shown += block
+    os.close(main)
+    process.communicate(timeout=30)
+    return shown.decode()
+
+
+@pytest.mark.parametrize("no_color", [False, True])
+def test_text_is_colored_on_a_terminal_unless_no_color_is_set(folder: Path, no_color: bool) -> None:
+    environment = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
+    if no_color:
+        environment["NO_COLOR"] = "1"
+    shown = read_terminal(
+        *("convert", "a.eval.yaml", "--format", "text"),
+        folder=folder,
+        stream="stdout",
+        env=environment,
+    )
+    assert ("\x1b[" in shown) is not no_color
+    assert "Be brief." in shown
+
+
+def test_a_failing_case_is_reported_and_the_others_are_converted(folder: Path) -> None:
+    (folder / "b.eval.yaml").write_text(
+        "evalcases:\n"
+        "  - {id: good, input_messages: [{role: user, content: Hi}]}\n"
+        "  - {id: bad, input_messages: [{role: usr, content: Hi}]}\n"
+        "  - {id: worse, input_messages: [{role: user, content: [{type: file, value: no.txt}]}]}\n"
+        "  - {id: last, input_messages: [{role: user, content: Hi}]}\n"
+    )
+    (folder / "c.eval.yaml").write_text("evalcases: [")
+    done = run("convert", ".", folder=folder)
+    assert done.returncode == 1
+    assert ids(done.stdout) == ["one", "002", "good", "last"]
+    bad, worse, broken = done.stderr.splitlines()
+    assert bad.startswith("b.eval.yaml:3:")
+    assert "'bad'" in bad
+    assert 'did you mean "user"?' in bad
+    assert worse.startswith("b.eval.yaml:4: case 'worse': input_messages[0].content[0]: no file")
+    assert broken.startswith("c.eval.yaml:2:1: not YAML: ")
+
+
+def test_debug_shows_tracebacks(folder: Path) -> None:
+    (folder / "a.eval.yaml").write_text("input_messages: 3")
+    assert "Traceback" not in run("convert", "a.eval.yaml", folder=folder).stderr
+    assert "Traceback" in run("convert", "a.eval.yaml", "--debug", folder=folder).stderr
+
+
+def test_case_picks_cases_and_says_nothing_of_the_others(folder: Path) -> None:
+    (folder / "b.eval.yaml").write_text(
+        "evalcases:\n- {id: bad, input_messages: 3}\n- nothing\n"
+        "- {id: x, input_messages: [{role: user, content: Hi}]}\n"
+    )
+    done = run("convert", ".", "--case", "x", "--case", "one", folder=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ids(done.stdout) == ["one", "x"]
+
+
+def test_a_case_that_no_suite_has_is_a_usage_error(folder: Path) -> None:
+    (folder / "out").write_text("old")
+    done = run("convert", ".", "--case", "02", "--output", "out", folder=folder)
+    assert done.returncode == 2
+    assert "no case '02'; did you mean \"002\"?" in done.stderr
+    assert (folder / "out").read_text() == "old"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param([], "Missing argument 'SUITE...'", id="no suite is named"),
+        pytest.param(["no.yaml"], "there is no suite 'no.yaml'", id="a suite is not there"),
+        pytest.param(["empty"], "below 'empty'", id="a folder holds no suite"),
+        pytest.param(["a.eval.yaml", "--format", "xml"], "'xml' is not one of", id="a format"),
+        pytest.param(["a.eval.yaml", "--pipeline", "spce"], 'did you mean "spec"?', id="pipeline"),
+        pytest.param(["a.eval.yaml", "--guidelines", ""], "is empty", id="a pattern is empty"),
+        pytest.param(["a.eval.yaml", "--root", "no"], "'no' does not exist", id="no such root"),
+        pytest.param(["a.eval.yaml", "--output", "no/x"], "cannot write 'no/x'", id="no folder"),
+    ],
+)
+def test_a_usage_error_is_said_in_words_and_exits_with_2(
+    folder: Path, arguments: list[str], message: str
+) -> None:
+    (folder / "empty").mkdir()
+    done = run("convert", *arguments, folder=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_suite_comes_from_standard_input(folder: Path) -> None:
+    (folder / "x.txt").write_text("from the working folder")
+    done = run(
+        *("convert", "-"),
+        folder=folder,
+        given="input_messages: [{role: user, content: [{type: file, value: x.txt}]}]",
+    )
+    record = json.loads(done.stdout)
+    assert (record["suite"], record["id"]) == ("<stdin>", "stdin")
+    assert record["question"] == "=== x.txt ===\nfrom the working folder"
+
+
+def test_verbose_logs_each_stage_with_its_case_and_time(folder: Path) -> None:
+    done = run(
+        *("convert", "a.eval.yaml", "--case", "one", "-v", "--log-format", "json"), folder=folder
+    )
+    assert ids(done.stdout) == ["one"]
+    events = [json.loads(line) for line in done.stderr.splitlines()]
+    assert [event["stage"] for event in events] == [
+        "resolve_segments",
+        "extract_guidelines",
+        "consolidate_system",
+        "embed_files",
+        "filter_empty",
+        "render_question",
+    ]
+    for event in events:
+        assert (event["event"], event["case"], event["level"]) == ("stage.done", "one", "debug")
+        assert event["suite"] == "a.eval.yaml"
+        assert 0 <= event["ms"] < 1000
+
+
+def test_a_left_out_file_is_a_warning_on_standard_error(folder: Path) -> None:
+    (folder / "lax.yaml").write_text(
+        "stages:\n- resolve_segments: {missing_file: warn}\n- extract_guidelines\n"
+        "- embed_files\n- render_question\n"
+    )
+    (folder / "a.eval.yaml").write_text(
+        "input_messages:\n- role: user\n  content:\n  - Look\n  - {type: file, value: no.txt}\n"
+    )
+    done = run("convert", "a.eval.yaml", "--pipeline", "lax.yaml", folder=folder)
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["question"] == "Look"
+    assert "segment.left_out" in done.stderr
+    assert "a.eval.yaml:5" in done.stderr
+
+
+def test_an_unknown_key_is_one_warning_and_no_error(folder: Path) -> None:
+    (folder / "a.eval.yaml").write_text(SUITE.replace("    input", "    note: x\n    input"))
+    done = run("convert", "a.eval.yaml", folder=folder)
+    assert (done.returncode, ids(done.stdout)) == (0, ["one", "002"])
+    assert done.stderr.count("suite.unknown_key") == 1
+    assert "a.eval.yaml:3:" in done.stderr
+
+
+def test_output_is_the_same_as_on_standard_output(folder: Path) -> None:
+    done = run("convert", "a.eval.yaml", "--output", "out.jsonl", folder=folder)
+    assert (done.returncode, done.stdout) == (0, "")
+    shown = run("convert", "a.eval.yaml", folder=folder).stdout
+    assert (folder / "out.jsonl").read_text() == shown
+    assert sorted(path.name for path in folder.iterdir()) == ["a.eval.yaml", "out.jsonl"]
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGINT])
+def test_an_interrupted_run_leaves_the_old_output(folder: Path, signal_number: int) -> None:
+    (folder / "out.jsonl").write_text("old\n")
+    os.mkfifo(folder / "slow.yaml")
+    process = start("convert", "a.eval.yaml", "slow.yaml", "--output", "out.jsonl", folder=folder)
+    with open(folder / "slow.yaml", "w"):  # opens once the process reads: it is half-way
+        time.sleep(0.2)
+        process.send_signal(signal_number)
+        process.communicate(timeout=30)
+    assert process.returncode != 0
+    assert (folder / "out.jsonl").read_text() == "old\n"
+
+
+def test_progress_shows_on_a_terminal_once_a_run_lasts_a_second(folder: Path) -> None:
+    os.mkfifo(folder / "slow.yaml")
+
+    def write_late() -> None:
+        with open(folder / "slow.yaml", "w") as file:
+            time.sleep(1.2)
+            file.write(SUITE.replace("one", "three"))
+
+    writer = threading.Thread(target=write_late)
+    writer.start()
+    shown = read_terminal(
+        *("convert", "a.eval.yaml", "slow.yaml", "a.eval.yaml"),
+        folder=folder,
+        stream="stderr",
+        env={**os.environ, "TERM": "xterm"},
+    )
+    writer.join()
+    assert re.search(r"\d cases", shown)
+    assert read_terminal("convert", "a.eval.yaml", folder=folder, stream="stderr") == ""
+
+
+def test_a_closed_pipe_is_quiet(folder: Path) -> None:
+    many = "".join(
+        f"- {{id: x{number}, input_messages: [{{role: user, content: {'y' * 1000}}}]}}\n"
+        for number in range(1000)
+    )
+    (folder / "a.eval.yaml").write_text(f"evalcases:\n{many}")
+    done = subprocess.run(
+        f"{sys.executable} -m multiturn convert a.eval.yaml | head -1",
+        shell=True,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
+    assert (ids(done.stdout), done.stderr) == (["x0"], "")
+
+
+@pytest.mark.parametrize(
+    ("command", "unwanted"),
+    [
+        (["--help"], {"msgspec", "toolz", "structlog", "yaml", "rich"}),
+        (["convert", "a.eval.yaml"], {"structlog", "rich", "tempfile", "asyncio"}),
+    ],
+)
+def test_nothing_heavy_is_imported_before_it_is_needed(
+    folder: Path, command: list[str], unwanted: set[str]
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "multiturn", *command],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "click" in imported
+    assert imported & unwanted == set()
+
+
+def test_the_wheel_holds_all_that_the_command_needs(folder: Path) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", folder, ROOT],
+        check=True,
+        capture_output=True,
+    )
+    (wheel,) = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder / "site")
+    environment = {**os.environ, "PYTHONPATH": str(folder / "site")}
+    where = subprocess.run(
+        [sys.executable, "-c", "import multiturn; print(multiturn.__file__)"],
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert where.stdout.startswith(str(folder / "site"))
+    for pipeline in ("spec", "design", "shipped"):
+        process = start(
+            "convert", "a.eval.yaml", "--pipeline", pipeline, folder=folder, env=environment
+        )
+        out, err = process.communicate(timeout=30)
+        assert (ids(out), err) == (["one", "002"], "")

@@ -1,0 +1,114 @@
+"""What the README says is what happens: each command and each program in it is run."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+BIN = Path(sys.executable).parent
+ENVIRONMENT = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+
+BROKEN = """\
+evalcases:
+  - {id: review, input_messages: [{role: user, content: [Review this,
+      {type: file, value: ./code.js}]}]}
+  - id: fine
+    input_messages:
+      - {role: user, content: Hello}
+  - id: answer
+    input_messages:
+      - role: user
+        content: true
+"""
+LATE = """\
+stages:
+  - resolve_segments
+  - embed_files:
+      heder: "# {path}"
+  - extract_guidelines
+"""
+
+
+def sessions() -> list[tuple[str, str]]:
+    """Return each command of the README with the output shown below it."""
+    text = "".join(block for language, block in BLOCKS if language == "console")
+    return re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", text, re.MULTILINE)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with the files that the README speaks of."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    (tmp_path / "tone.instructions.md").write_text("Answer in one sentence.\n")
+    (tmp_path / "broken.eval.yaml").write_text(BROKEN)
+    (tmp_path / "late.yaml").write_text(LATE)
+    for language, block in BLOCKS:
+        name = re.match(r"# ([\w.-]+\.yaml)\n", block)
+        if language == "yaml" and name:
+            (tmp_path / name[1]).write_text(block, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("command", "output"), [s for s in sessions() if s[0].startswith("multiturn")]
+)
+def test_a_command_prints_what_the_readme_shows(folder: Path, command: str, output: str) -> None:
+    done = subprocess.run(
+        command, shell=True, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True
+    )
+    assert output.strip() in done.stdout + done.stderr
+
+
+def test_the_pipeline_that_the_readme_shows_is_the_one_that_ships() -> None:
+    (block,) = (block for language, block in BLOCKS if block.startswith("# pipeline/multiturn/"))
+    path, _, shown = block.removeprefix("# ").partition("\n")
+    assert (ROOT / path).read_text(encoding="utf-8").endswith(shown)
+
+
+def test_the_programs_print_what_the_readme_shows(folder: Path) -> None:
+    programs = [block for language, block in BLOCKS if language == "python"]
+    outputs = [block for language, block in BLOCKS if language == "text"]
+    assert len(programs) == len(outputs) > 0
+    for program, output in zip(programs, outputs, strict=True):
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", program],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+        )
+        assert (done.stderr, done.stdout) == ("", output)
+
+
+def test_every_other_command_is_a_target_of_the_makefile() -> None:
+    help_text = subprocess.run(
+        ["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    others = [command for command, _ in sessions() if not command.startswith("multiturn")]
+    assert others == ["make demo", "make test"]
+    for target in ("demo", "test", "lint", "snapshots", "bench", "clean"):
+        assert f"  make {target} " in help_text
+
+
+def test_the_demo_shows_every_example() -> None:
+    """The commands of ``make demo``, in the environment that runs this test."""
+    recipe = subprocess.run(
+        ["make", "--dry-run", "--assume-old=.venv/ready", "demo", f"BIN={BIN}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    commands = [line for line in recipe.splitlines() if line.startswith(str(BIN / "multiturn"))]
+    assert commands
+    for command in commands:
+        done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+        for suite in ("code-review", "debugging", "support-desk"):
+            assert f"examples/{suite}.eval.yaml" in done.stdout
