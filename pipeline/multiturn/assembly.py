@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from time import perf_counter
 from typing import Any
 
 from msgspec import Struct
@@ -10,7 +11,7 @@ from toolz import compose_left
 from multiturn.catalog import provider_of
 from multiturn.contract import FACTS, Stage, contract_of, read_options
 from multiturn.errors import Mistake, MultiturnError, PipelineError
-from multiturn.logs import log_stage, logger
+from multiturn.logs import logger
 from multiturn.model import Case, ChatMessage, Conversion, ProviderRequest
 
 
@@ -52,6 +53,21 @@ class Step(Struct, frozen=True):
                 case_id=case.id,
             )
         return result
+
+
+def _logged(step: Step, conversion: Conversion) -> Conversion:
+    """Run one step, and log its stage, case and time."""
+    start = perf_counter()
+    result = step(conversion)
+    elapsed = perf_counter() - start
+    logger().debug(
+        "stage.done",
+        stage=step.name,
+        suite=conversion.case.suite,
+        case=conversion.case.id,
+        ms=round(elapsed * 1000, 3),
+    )
+    return result
 
 
 class Pipeline:
@@ -101,7 +117,7 @@ provides that only later; move it after resolve_segments
     def logged(self) -> "Pipeline":
         """Return the same pipeline, which logs each stage with its case and time."""
         pipeline = Pipeline(self.steps, name=self.name)
-        pipeline._run = compose_left(*(partial(log_stage, step) for step in self.steps))
+        pipeline._run = compose_left(*(partial(_logged, step) for step in self.steps))
         return pipeline
 
     def request(self, case: Case) -> ProviderRequest:

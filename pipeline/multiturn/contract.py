@@ -112,7 +112,10 @@ class Option(msgspec.Struct, frozen=True):
 @cache
 def options_of(function: Stage) -> dict[str, Option]:
     """Return a stage's options by name, in the order of its signature."""
-    types = typing.get_type_hints(function)
+    try:
+        types = typing.get_type_hints(function)
+    except NameError:  # an annotation that only a type checker can read
+        types = {}
     return {
         name: Option(types.get(name, Any), parameter.default)
         for name, parameter in inspect.signature(function).parameters.items()

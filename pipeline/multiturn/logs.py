@@ -1,12 +1,7 @@
 """Logging through structlog, imported only by a run that has something to say: it takes 0.1 s."""
 
 import sys
-from time import perf_counter
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
-
-if TYPE_CHECKING:
-    from multiturn.assembly import Step
-    from multiturn.model import Conversion
+from typing import Any, Literal, NamedTuple
 
 
 class Settings(NamedTuple):
@@ -44,18 +39,3 @@ def logger() -> Any:
         )
         _unapplied = None
     return structlog.get_logger("multiturn")
-
-
-def log_stage(step: "Step", conversion: "Conversion") -> "Conversion":
-    """Run one step, and log its stage, case and time."""
-    start = perf_counter()
-    result = step(conversion)
-    elapsed = perf_counter() - start
-    logger().debug(
-        "stage.done",
-        stage=step.name,
-        suite=conversion.case.suite,
-        case=conversion.case.id,
-        ms=round(elapsed * 1000, 3),
-    )
-    return result

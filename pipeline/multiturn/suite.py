@@ -6,72 +6,28 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from multiturn.errors import MultiturnError, did_you_mean
 from multiturn.files import Files, Texts
 from multiturn.logs import logger
 from multiturn.model import ROLES, Case, TestMessage
 from multiturn.patterns import guideline_matcher
+from multiturn.schema import (
+    CaseKeys,
+    ConfigKeys,
+    MessageKeys,
+    Metadata,
+    MetadataKeys,
+    SuiteKeys,
+)
 from multiturn.validation import read_as
 from multiturn.yaml_events import Node, read_documents
 
 STDIN = "<stdin>"
 CONFIG = ".agentv/config.yaml"
 MAX_CASE_SIZE = 10_000_000
-
-Metadata = dict[str, Any]
-
-
-class SuiteKeys(Struct, kw_only=True):
-    """The keys of a suite."""
-
-    schema: Any = field(name="$schema", default=None)
-    evalcases: list[Any] | None = None
-    guideline_patterns: list[str] | None = None
-    guidelines: list[str] | None = None
-    metadata: Metadata | None = None
-    name: Any = None
-    description: Any = None
-    version: Any = None
-    target: Any = None
-    execution: Any = None
-    evaluators: Any = None
-
-
-class MessageKeys(Struct):
-    """The keys of a message."""
-
-    role: str
-    content: str | list[str | dict[str, Any]] | dict[str, Any]
-
-
-class CaseKeys(Struct, kw_only=True):
-    """The keys of a case."""
-
-    id: Any = None
-    input_messages: list[MessageKeys]
-    guidelines: list[str] | None = None
-    metadata: Metadata | None = None
-    outcome: Any = None
-    conversation_id: Any = None
-    expected_messages: Any = None
-    execution: Any = None
-
-
-class ConfigKeys(Struct):
-    """The keys of ``.agentv/config.yaml`` that matter here."""
-
-    guideline_patterns: list[str] | None = None
-
-
-class MetadataKeys(Struct):
-    """The keys of ``metadata`` that matter here, by both of their names."""
-
-    system_prompt: str | None = None
-    systemPrompt: str | None = None  # noqa: N815 - the name that suites use
 
 
 def find_suites(paths: Iterable[str]) -> Iterator[str]:
@@ -83,15 +39,19 @@ def find_suites(paths: Iterable[str]) -> Iterator[str]:
     Raises:
         MultiturnError: there is nothing at a path, or no suite below a folder.
     """
+
+    def refuse(error: OSError) -> None:
+        raise MultiturnError(f"cannot read the folder {error.filename!r}: {error.strerror}")
+
     for path in paths:
-        if path != "-" and not Path(path).exists():
+        if path != "-" and not os.path.exists(path):
             raise MultiturnError(f"there is no suite {path!r}")
-        if not Path(path).is_dir():
+        if not os.path.isdir(path):
             yield path
             continue
         found = [
             os.path.normpath(os.path.join(folder, name))
-            for folder, _, names in os.walk(path)
+            for folder, _, names in os.walk(path, onerror=refuse)
             for name in names
             if name.endswith((".eval.yaml", ".eval.yml"))
         ]
@@ -148,7 +108,7 @@ class _Suite:
     ) -> None:
         self.source = source
         self.name = STDIN if source == "-" else source
-        folder = Path.cwd() if source == "-" else Path(source).resolve().parent
+        folder = Path.cwd() if source == "-" else Path(os.path.realpath(source)).parent
         self.files = Files(folder, Path(root) if root is not None else _find_root(folder), texts)
         self.given_patterns = None if patterns is None else tuple(patterns)
         self.lines: dict[str, int] = {}  # of each id
@@ -283,7 +243,7 @@ class _Suite:
             return _checked(suite.guideline_patterns, node, self.name)
         for folder in self.files.folders:
             path = Path(folder, CONFIG)
-            if path.exists():
+            if os.path.exists(path):
                 name = path.relative_to(self.files.root).as_posix()
                 text = self.files.read(self.files.find(f"/{name}"), 1_048_576)
                 for config in read_documents(text, name):
@@ -322,4 +282,5 @@ def _without_prompt(metadata: Metadata | None) -> Metadata:
 
 
 def _find_root(folder: Path) -> Path:
-    return next((path for path in (folder, *folder.parents) if (path / ".git").exists()), folder)
+    above = (folder, *folder.parents)
+    return next((path for path in above if os.path.exists(path / ".git")), folder)
