@@ -148,5 +148,15 @@ def read_options(
             values[option] = msgspec.convert(value, known[option].type)
         except msgspec.ValidationError as error:
             text = str(error).replace("`", "")
-            mistakes[option] = f'option "{option}" of {name}: {text[0].lower()}{text[1:]}'
+            choices = _choices(known[option].type)
+            hint = f"; there are {', '.join(choices)}" if choices else ""
+            mistakes[option] = f'option "{option}" of {name}: {text[0].lower()}{text[1:]}{hint}'
     return values, mistakes
+
+
+def _choices(type_: Any) -> list[str]:
+    """Return the words that a type allows, if it is a Literal or a list of them."""
+    arguments = typing.get_args(type_)
+    if typing.get_origin(type_) is typing.Literal:
+        return [str(argument) for argument in arguments]
+    return _choices(arguments[0]) if typing.get_origin(type_) in (tuple, list) else []

@@ -65,7 +65,7 @@ def parse_pipeline(source: str | bytes, name: str) -> Pipeline:
         raise PipelineError([Mistake(f'{name}: a pipeline is one mapping, with "stages"')])
     top = documents[0]
     mistakes = [
-        Mistake(f'{child.place(name)}: unknown key "{key}"; {did_you_mean(key, ["stages"])}')
+        Mistake(f'{child.key_place(name)}: unknown key "{key}"; {did_you_mean(key, ["stages"])}')
         for key, child in top.children.items()
         if key != "stages"
     ]

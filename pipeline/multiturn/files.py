@@ -1,5 +1,6 @@
 """Finding and reading attached files: inside the root, and nowhere else."""
 
+import errno
 import os
 import re
 import stat
@@ -137,6 +138,8 @@ def _read_regular(path: str, max_bytes: int) -> bytes:
         finally:
             os.close(descriptor)
     except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OutsideRootError(f"{name!r} became a symbolic link") from None
         raise AttachmentError(f"cannot read {name!r}: {error.strerror}") from None
     if len(data) > max_bytes:
         raise _too_large(name, max_bytes)

@@ -5,6 +5,7 @@ does not fit. A false match would promote a user's file into the system message,
 matched here name by name, anchored at both ends, and fnmatch2 sees single names only.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from itertools import pairwise
@@ -15,6 +16,9 @@ from multiturn.errors import MultiturnError
 
 MAX_ALTERNATIVES = 1000
 MAX_LENGTH = 1000
+
+_SET = re.compile(r"\[[!^]?(\]?[^\]]*)\]")
+_RANGE = re.compile("(.)-(.)")
 
 Names = tuple[str, ...]
 
@@ -44,7 +48,16 @@ def guideline_matcher(patterns: tuple[str, ...]) -> Callable[..., bool]:
             raise MultiturnError(f"the guideline pattern {pattern!r} is empty")
         if len(body) > MAX_LENGTH:
             raise MultiturnError(f"a guideline pattern of over {MAX_LENGTH:,} characters")
-        (wanted if body == pattern else unwanted).extend(map(_names, _alternatives(body)))
+        for characters in _SET.findall(body):
+            for first, last in _RANGE.findall(characters):
+                if last < first:  # fnmatch would read what is left of the set another way
+                    what = f"{first}-{last} runs backwards in the guideline pattern {pattern!r}"
+                    raise MultiturnError(what)
+        globs = wanted if body == pattern else unwanted
+        for alternative in _alternatives(body.replace("[^", "[!")):
+            names = _names(alternative)
+            # Only files are matched, so what is below a folder is at least one name.
+            globs.append((*names, "*") if names[-1:] == ("**",) else names)
 
     @cache
     def is_guideline(*paths: str) -> bool:

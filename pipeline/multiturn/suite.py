@@ -257,7 +257,7 @@ class _Suite:
         names = _names(known)
         for key in node.value.keys() - names - self.warned:
             self.warned.add(key)
-            place = node.children[key].place(self.name)
+            place = node.children[key].key_place(self.name)
             hint = did_you_mean(key, sorted(names))
             logger().warning("suite.unknown_key", key=key, where=place, hint=hint)
 

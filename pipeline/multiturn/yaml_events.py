@@ -45,6 +45,9 @@ _MAY_BE_NUMBER = frozenset("-+.0123456789")
 # libyaml reads YAML 1.1, to which these end a line; to YAML 1.2 they are ordinary characters.
 _OLD_LINE_BREAKS = "\x85\u2028\u2029"
 
+# libyaml takes a tab that begins a block scalar's text for indentation, and refuses it.
+_TAB_AFTER_INDENT = re.compile(rb"([|>][-+]?[ \t]*(?:#[^\n]*)?\r?\n(?:[ ]*\r?\n)*[ ]+)(\t+)")
+
 
 class Mark(Protocol):
     """A place in a document, as libyaml gives it: zero-based line and column."""
@@ -62,6 +65,8 @@ class Node(msgspec.Struct, gc=False):
         source: a plain scalar as it was written, where it does not read as text.
         children: the nodes of a list or a dict, by index or key.
         size: its characters and values, as if every alias in it were written out.
+        height: the levels below it, for a node that has an anchor.
+        key_mark: where its key starts, in a mapping.
     """
 
     value: Any
@@ -69,11 +74,17 @@ class Node(msgspec.Struct, gc=False):
     source: str | None = None
     children: Any = None
     size: int = 0
+    height: int = 0
+    key_mark: Mark | None = None
 
     @property
     def line(self) -> int:
         """One-based line where it starts."""
         return self.mark.line + 1
+
+    def key_place(self, name: str) -> str:
+        """Return ``name:line:column`` of the key that it stands behind."""
+        return _place(name, self.key_mark or self.mark)
 
     def place(self, name: str, label: str = "") -> str:
         """Return ``name:line:column`` of its start, both one-based, and a label behind it."""
@@ -104,6 +115,10 @@ def read_documents(source: str | bytes, name: str) -> Iterator[Node]:
             stand_in = _unused(data, restore)
             restore[ord(stand_in)] = char
             data = data.replace(char.encode(), stand_in.encode())
+    if b" \t" in data:
+        stand_in = _unused(data, restore)
+        restore[ord(stand_in)] = "\t"
+        data = _TAB_AFTER_INDENT.sub(lambda m: m[1] + stand_in.encode() * len(m[2]), data)
     try:
         yield from _Reader(data, name, restore).documents()
     except yaml.MarkedYAMLError as error:
@@ -112,7 +127,7 @@ def read_documents(source: str | bytes, name: str) -> Iterator[Node]:
         context = f" {error.context}" if error.context else ""
         raise MultiturnError(f"not YAML: {error.problem}{context}", where=where) from None
     except yaml.reader.ReaderError as error:
-        before = data[: error.position].decode("utf-8", "replace")
+        before = data[: error.position].decode("utf-8-sig", "replace")
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
         if "octet" in error.reason:
             what = "this is not UTF-8; save the file as UTF-8"
@@ -143,6 +158,7 @@ class _Reader:
         self.restore = restore
         self.anchors: dict[str, Node] = {}
         self.depth = 0
+        self.deepest = 0  # level reached since the innermost open anchor
         self.size = 0  # nodes and characters so far, as if every alias were written out
         self.aliased = 0
 
@@ -161,19 +177,27 @@ class _Reader:
             return self.scalar(event)
         if kind is AliasEvent:
             return self.alias(event)
-        before = self.size
+        before, deepest = self.size, self.deepest
+        if event.anchor is not None:
+            self.deepest = self.depth
         if kind is ScalarEvent:
             node = self.scalar(event)
         else:
             self.depth += 1
-            if self.depth > MAX_DEPTH:
-                raise self.error(f"nested deeper than {MAX_DEPTH} levels", event.start_mark)
+            self.reach(self.depth, event)
             node = self.mapping(event) if kind is MappingStartEvent else self.sequence(event)
             self.depth -= 1
         node.size = self.size - before
         if event.anchor is not None:
+            node.height = self.deepest - self.depth
+            self.deepest = max(self.deepest, deepest)
             self.anchors[event.anchor] = node
         return node
+
+    def reach(self, depth: int, event: Any) -> None:
+        self.deepest = max(self.deepest, depth)
+        if depth > MAX_DEPTH:
+            raise self.error(f"nested deeper than {MAX_DEPTH} levels", event.start_mark)
 
     def alias(self, event: Any) -> Node:
         node = self.anchors.get(event.anchor)
@@ -183,6 +207,7 @@ class _Reader:
                 f" write &{event.anchor} in front of a value above",
                 event.start_mark,
             )
+        self.reach(self.depth + node.height, event)
         self.size += node.size
         self.aliased += node.size
         if self.aliased > MAX_ALIASED:
@@ -191,7 +216,9 @@ class _Reader:
                 f" aliases may add {MAX_ALIASED:,} characters in all",
                 event.start_mark,
             )
-        return Node(node.value, event.start_mark, node.source, node.children, node.size)
+        return Node(
+            node.value, event.start_mark, node.source, node.children, node.size, node.height
+        )
 
     def sequence(self, event: Any) -> Node:
         if event.tag is not None:
@@ -214,7 +241,8 @@ class _Reader:
                 name = self.key(key)
             if name in children:
                 raise self.error(f"the key {name!r} stands twice in one mapping", key.start_mark)
-            children[name] = read(next_event())
+            children[name] = child = read(next_event())
+            child.key_mark = key.start_mark
         self.size += 1
         values = {name: child.value for name, child in children.items()}
         return Node(values, event.start_mark, None, children)

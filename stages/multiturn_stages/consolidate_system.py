@@ -80,11 +80,12 @@ def _prompt(conversion: Conversion) -> list[Part]:
 def _guidelines(guidelines: tuple[Part, ...], heading: str, header: str) -> list[Part]:
     parts = []
     for guideline in guidelines:
-        if guideline.path is not None and len(guidelines) > 1:
+        if header and guideline.path is not None and len(guidelines) > 1:
             line = header.replace("{path}", guideline.path)
             parts.append(replace(guideline, text=line, glue="\n\n", stage="consolidate_system"))
             parts.append(replace(guideline, glue="\n"))
         else:
             parts.append(replace(guideline, glue="\n\n"))
-    added = Part("text", heading, "\n\n", stage="consolidate_system")
-    return [added, *parts] if parts else []
+    if heading and parts:
+        parts.insert(0, Part("text", heading, "\n\n", stage="consolidate_system"))
+    return parts

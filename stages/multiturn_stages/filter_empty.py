@@ -32,6 +32,12 @@ def filter_empty(
     turns = tuple(filter(stays, conversion.turns))
     chat = conversion.chat
     if chat is not None and len(turns) < len(conversion.turns):
-        gone = {turn.message for turn in conversion.turns} - {turn.message for turn in turns}
-        chat = tuple(turn for turn in chat if turn.message not in gone)
+        kept = {turn.message for turn in turns}
+        gone = {turn.message for turn in conversion.turns} - kept
+        # The chat's form of a message goes with the message; a turn that a stage made, by itself.
+        chat = tuple(
+            turn
+            for turn in chat
+            if (stays(turn) if turn.message is None else turn.message not in gone)
+        )
     return conversion.replace(turns=turns, chat=chat)
