@@ -44,7 +44,15 @@ def _after(value: Any, indent: str) -> str:
 
 
 def _mapping(value: dict[str, Any], indent: str) -> str:
-    return "".join(f"{indent}{_scalar(k)}:{_after(v, indent + '  ')}" for k, v in value.items())
+    return "".join(
+        f"{indent}{_key(k, indent)}:{_after(v, indent + '  ')}" for k, v in value.items()
+    )
+
+
+def _key(key: str, indent: str) -> str:
+    scalar = _scalar(key)
+    # YAML looks no further than 1,024 characters for the colon of a key without a question mark.
+    return scalar if len(scalar) < 1000 else f"? {scalar}\n{indent}"
 
 
 def _item(value: Any, indent: str) -> str:

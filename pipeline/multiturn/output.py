@@ -30,7 +30,7 @@ def open_output(path: str | None) -> Iterator[BinaryIO]:
         return
     import tempfile  # a fifth of the start-up, and only needed here
 
-    descriptor, partial = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    descriptor, partial = tempfile.mkstemp(prefix=f".{target.name[:40]}.", dir=target.parent)
     try:
         with open(descriptor, "wb") as file:
             yield file

@@ -56,7 +56,7 @@ def to_text(record: Record) -> bytes:
 
 def to_colored_text(record: Record) -> bytes:
     """Render a record for a terminal: each message under its role, in color."""
-    lines = [click.style(visible(f"{record.suite} · {record.id}"), bold=True)]
+    lines = [click.style(visible(f"{record.suite} · {record.id}").replace("\n", "\\n"), bold=True)]
     messages = record.chat_prompt
     if messages is None:
         lines.append(click.style("no chat prompt; the question:", dim=True))

@@ -91,7 +91,10 @@ def load_suite(
     try:
         suite = _Suite(str(source), root, guideline_patterns, texts)
         for document in read_documents(suite.read(), suite.name):
-            yield from suite.cases(document, fail)
+            try:
+                yield from suite.cases(document, fail)
+            except MultiturnError as error:
+                fail(error)
     except MultiturnError as error:
         fail(error)
 
@@ -229,7 +232,9 @@ class _Suite:
         metadata = node.children.get("metadata")
         if metadata is None or metadata.value is None:
             return None
-        keys = read_as(metadata, MetadataKeys, where=self.name, label=f"{label}: metadata")
+        keys = read_as(
+            metadata, MetadataKeys, where=self.name, label=f"{label}: metadata".removeprefix(": ")
+        )
         if keys.system_prompt is not None and keys.systemPrompt is not None:
             what = "systemPrompt and system_prompt are one thing; keep one of them"
             raise MultiturnError(what, where=metadata.place(self.name, label))

@@ -33,7 +33,7 @@ _NULL_OR_BOOL = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
-# Read the same however they are written: plain, quoted or tagged as text.
+# Read the same whether they are plain or quoted.
 _COMMON_KEYS = frozenset({"id", "role", "content", "type", "value", "input_messages", "outcome"})
 _NUMBER = re.compile(
     r"(?P<int>[-+]?[0-9]+)|(?P<oct>0o[0-7]+)|(?P<hex>0x[0-9a-fA-F]+)"
@@ -44,9 +44,6 @@ _MAY_BE_NUMBER = frozenset("-+.0123456789")
 
 # libyaml reads YAML 1.1, to which these end a line; to YAML 1.2 they are ordinary characters.
 _OLD_LINE_BREAKS = "\x85\u2028\u2029"
-
-# libyaml takes a tab that begins a block scalar's text for indentation, and refuses it.
-_TAB_AFTER_INDENT = re.compile(rb"([|>][-+]?[ \t]*(?:#[^\n]*)?\r?\n(?:[ ]*\r?\n)*[ ]+)(\t+)")
 
 
 class Mark(Protocol):
@@ -109,27 +106,28 @@ def read_documents(source: str | bytes, name: str) -> Iterator[Node]:
     [{'at': '12:30', 'ok': ['yes', 10, None]}]
     """
     data = source.encode("utf-8", "surrogatepass") if isinstance(source, str) else source
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise MultiturnError("this is UTF-16; save the file as UTF-8", where=f"{name}:1:1")
     restore: dict[int, str] = {}
     for char in _OLD_LINE_BREAKS:
         if char.encode() in data:
             stand_in = _unused(data, restore)
             restore[ord(stand_in)] = char
             data = data.replace(char.encode(), stand_in.encode())
-    if b" \t" in data:
-        stand_in = _unused(data, restore)
-        restore[ord(stand_in)] = "\t"
-        data = _TAB_AFTER_INDENT.sub(lambda m: m[1] + stand_in.encode() * len(m[2]), data)
     try:
         yield from _Reader(data, name, restore).documents()
     except yaml.MarkedYAMLError as error:
         mark: Any = error.problem_mark or error.context_mark
         where = _place(name, mark) if mark else name
-        context = f" {error.context}" if error.context else ""
-        raise MultiturnError(f"not YAML: {error.problem}{context}", where=where) from None
+        what = " ".join(filter(None, ("not YAML:", error.problem, error.context)))
+        if "tab character where an indentation" in what:
+            # YAML 1.2 allows it where text begins with a tab; libyaml wants to be told.
+            what += '; if the text begins with a tab, write how far it is indented: "|2"'
+        raise MultiturnError(what, where=where) from None
     except yaml.reader.ReaderError as error:
         before = data[: error.position].decode("utf-8-sig", "replace")
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-        if "octet" in error.reason:
+        if "UTF-8" in error.reason:
             what = "this is not UTF-8; save the file as UTF-8"
         else:
             what = (
@@ -237,7 +235,7 @@ class _Reader:
         children: dict[str, Node] = {}
         while (key := next_event()).__class__ is not MappingEndEvent:
             name = key.value if key.__class__ is ScalarEvent else None
-            if name not in _COMMON_KEYS or key.anchor is not None:
+            if name not in _COMMON_KEYS or key.anchor is not None or key.tag is not None:
                 name = self.key(key)
             if name in children:
                 raise self.error(f"the key {name!r} stands twice in one mapping", key.start_mark)
@@ -277,9 +275,9 @@ class _Reader:
 
     def number(self, match: re.Match[str], event: Any) -> int | float:
         text = match[0]
+        if len(text) > 1000:
+            raise self.error("a number of over 1,000 digits; quote it", event.start_mark)
         match match.lastgroup:
-            case "int" if len(text) > 1000:
-                raise self.error("a number of over 1,000 digits; quote it", event.start_mark)
             case "int":
                 return int(text)
             case "oct" | "hex":

@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 
 from multiturn import Conversion, Part, stage
+from multiturn.model import is_blank
 from multiturn.patterns import guideline_matcher
 
 
@@ -18,7 +19,7 @@ def extract_guidelines(conversion: Conversion, *, marker: str = "<Attached: {pat
     """
     case = conversion.case
     is_guideline = guideline_matcher(case.guideline_patterns)
-    given = tuple(Part("text", text) for text in case.guidelines)
+    given = tuple(Part("text", text) for text in case.guidelines if not is_blank(text))
     earlier = tuple(part for part in conversion.guidelines if part not in given)
     extracted: dict[str, Part] = {}
 

@@ -80,7 +80,7 @@ def _read(
             text = case.files.read(resolved, max_file_bytes)
             return Part("file", text, "\n", message, content, line, path, resolved)
         case {"type": "text" | "file" as kind}:
-            raise MultiturnError(f"a {kind} segment needs a value that is text")
+            raise MultiturnError(f"a {kind} segment needs a value that is text; quote it")
         case {"type": kind}:
             raise SegmentTypeError(
                 f"segments of type {kind!r} cannot be part of a chat prompt; use text or file,"

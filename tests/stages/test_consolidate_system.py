@@ -1,0 +1,356 @@
+"""consolidate_system: one system message in front, then the other turns (rule 7)."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from multiturn import Conversion
+from multiturn_stages.consolidate_system import consolidate_system
+
+Build = Callable[..., Conversion]
+Read = Callable[..., list[tuple[str, str]]]
+
+HI = ("user", "Hi")
+MARKER = ("reference", "a.md", "<Attached: a.md>")
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        pytest.param([HI], id="a lone user message"),
+        pytest.param([HI, ("assistant", "Yes?"), HI], id="a conversation without system messages"),
+        pytest.param([("tool", "4"), ("assistant", "Four.")], id="assistant and tool messages"),
+        pytest.param([("user", MARKER, "Hi")], id="the marker of a guideline"),
+    ],
+)
+def test_leaves_alone(conversation: Build, run: Build, messages: Any) -> None:
+    conversion = conversation(*messages)
+    assert run(consolidate_system, conversion).chat == conversion.turns
+
+
+def test_leaves_the_turns_alone(conversation: Build, run: Build) -> None:
+    conversion = conversation(HI, ("system", "Late."), ("user", MARKER), system_prompt="Prompt.")
+    for later_system in ("merge", "assistant", "keep"):
+        for references in ("keep", "omit"):
+            result = run(
+                consolidate_system, conversion, later_system=later_system, references=references
+            )
+            assert result.replace(chat=None) == conversion
+
+
+@pytest.mark.parametrize(
+    ("messages", "prompt", "guidelines", "system"),
+    [
+        pytest.param([HI], None, [], None, id="of nothing no system message is made"),
+        pytest.param([HI], "", [], None, id="an empty system prompt is none"),
+        pytest.param([HI], " \n", [], None, id="a blank system prompt is none"),
+        pytest.param([("system",), HI], None, [], None, id="an empty system message is none"),
+        pytest.param([("system", " ")], "Prompt.", [], "Prompt.", id="nor is a blank one"),
+        pytest.param([HI], "Prompt.", [], "Prompt.", id="the system prompt"),
+        pytest.param([HI], " {path} %s\n", [], " {path} %s\n", id="the prompt, to the letter"),
+        pytest.param([("system", "One."), HI], None, [], "One.", id="the system message"),
+        pytest.param(
+            [("system", "One."), HI], "Prompt.", [], "One.", id="a system message beats the prompt"
+        ),
+        pytest.param(
+            [("system", "One."), ("system", "Two."), HI, ("system", "Three.")],
+            "Prompt.",
+            [],
+            "One.\n\nTwo.\n\nThree.",
+            id="all system messages, with blank lines between",
+        ),
+        pytest.param(
+            [("system", "One.", "Still one."), ("system", "Two.")],
+            None,
+            [],
+            "One.\nStill one.\n\nTwo.",
+            id="the parts of one system message are joined by one newline",
+        ),
+        pytest.param(
+            [HI],
+            None,
+            [("a.md", "Rule.")],
+            "[[ ## Guidelines ## ]]\n\nRule.",
+            id="one attached guideline stands bare",
+        ),
+        pytest.param(
+            [HI], None, ["Rule."], "[[ ## Guidelines ## ]]\n\nRule.", id="one given guideline too"
+        ),
+        pytest.param(
+            [HI],
+            "Prompt.",
+            [("./a.md", "A."), ("b/b.md", "B.")],
+            "Prompt.\n\n[[ ## Guidelines ## ]]\n\n=== ./a.md ===\nA.\n\n=== b/b.md ===\nB.",
+            id="several attached guidelines stand under their paths",
+        ),
+        pytest.param(
+            [HI],
+            None,
+            ["Kind.", "Brief."],
+            "[[ ## Guidelines ## ]]\n\nKind.\n\nBrief.",
+            id="given guidelines have no path, and stand bare",
+        ),
+        pytest.param(
+            [("system", "One.")],
+            "Prompt.",
+            ["Kind.", ("a.md", "A.")],
+            "One.\n\n[[ ## Guidelines ## ]]\n\nKind.\n\n=== a.md ===\nA.",
+            id="given guidelines first and bare, then attached ones under their paths",
+        ),
+        pytest.param(
+            [HI],
+            None,
+            [("{path} %s", "{path}"), ("{role}", "=== {path} ===")],
+            "[[ ## Guidelines ## ]]\n\n=== {path} %s ===\n{path}\n\n=== {role} ===\n=== {path} ===",
+            id="placeholders in a guideline or in its path are text",
+        ),
+    ],
+)
+def test_rewrites(
+    conversation: Build,
+    run: Build,
+    contents: Read,
+    messages: Any,
+    prompt: str | None,
+    guidelines: Any,
+    system: str | None,
+) -> None:
+    conversion = conversation(*messages, collected=guidelines, system_prompt=prompt)
+    others = [("user", "Hi")] if HI in messages else []
+    front = [] if system is None else [("system", system)]
+    assert contents(run(consolidate_system, conversion).chat) == front + others
+
+
+@pytest.mark.parametrize(
+    ("sections", "system"),
+    [
+        pytest.param(["messages_else_prompt"], "M.", id="messages, else the prompt"),
+        pytest.param(["messages"], "M.", id="messages only"),
+        pytest.param(["prompt"], "P.", id="the prompt only"),
+        pytest.param(["guidelines"], "[[ ## Guidelines ## ]]\n\nG.", id="guidelines only"),
+        pytest.param(
+            ["prompt", "guidelines", "messages"],
+            "P.\n\n[[ ## Guidelines ## ]]\n\nG.\n\nM.",
+            id="the prompt, guidelines, messages",
+        ),
+        pytest.param(
+            ["guidelines", "messages_else_prompt"],
+            "[[ ## Guidelines ## ]]\n\nG.\n\nM.",
+            id="guidelines in front",
+        ),
+        pytest.param([], None, id="nothing"),
+    ],
+)
+def test_sections(
+    conversation: Build, run: Build, contents: Read, sections: list[str], system: str | None
+) -> None:
+    conversion = conversation(("system", "M."), HI, collected=["G."], system_prompt="P.")
+    chat = contents(run(consolidate_system, conversion, sections=tuple(sections)).chat)
+    assert chat == ([] if system is None else [("system", system)]) + [("user", "Hi")]
+
+
+@pytest.mark.parametrize(
+    ("sections", "system"),
+    [
+        pytest.param(["messages"], None, id="no messages, no system message"),
+        pytest.param(["messages_else_prompt"], "P.", id="no messages, so the prompt"),
+        pytest.param(
+            ["prompt", "guidelines", "messages"], "P.", id="what is missing leaves no gap"
+        ),
+    ],
+)
+def test_sections_that_are_missing(
+    conversation: Build, run: Build, contents: Read, sections: list[str], system: str | None
+) -> None:
+    conversion = conversation(HI, system_prompt="P.")
+    chat = contents(run(consolidate_system, conversion, sections=tuple(sections)).chat)
+    assert chat == ([] if system is None else [("system", system)]) + [("user", "Hi")]
+
+
+@pytest.mark.parametrize(
+    ("later_system", "expected"),
+    [
+        pytest.param(
+            "merge",
+            [("system", "One.\n\nTwo.\n\nLate.\nVery."), ("user", "Hi"), ("tool", "4")],
+            id="a later system message is merged to the front",
+        ),
+        pytest.param(
+            "assistant",
+            [
+                ("system", "One.\n\nTwo."),
+                ("user", "Hi"),
+                ("assistant", "[System]: Late.\nVery."),
+                ("tool", "4"),
+            ],
+            id="a later system message becomes an assistant message behind [System]:",
+        ),
+        pytest.param(
+            "keep",
+            [("system", "One.\n\nTwo."), ("user", "Hi"), ("system", "Late.\nVery."), ("tool", "4")],
+            id="a later system message stays where it stands",
+        ),
+    ],
+)
+def test_later_system(
+    conversation: Build, run: Build, contents: Read, later_system: str, expected: Any
+) -> None:
+    conversion = conversation(
+        ("system", "One."), ("system", "Two."), HI, ("system", "Late.", "Very."), ("tool", "4")
+    )
+    result = run(consolidate_system, conversion, later_system=later_system)
+    assert contents(result.chat) == expected
+
+
+@pytest.mark.parametrize(
+    ("later_system", "expected"),
+    [
+        pytest.param("merge", [("system", "Late."), ("user", "Hi")], id="merged, it beats it"),
+        pytest.param(
+            "assistant",
+            [("system", "P."), ("user", "Hi"), ("assistant", "[System]: Late.")],
+            id="as an assistant message it leaves it alone",
+        ),
+        pytest.param(
+            "keep",
+            [("system", "P."), ("user", "Hi"), ("system", "Late.")],
+            id="where it stands it leaves it alone",
+        ),
+    ],
+)
+def test_a_later_system_message_and_the_prompt(
+    conversation: Build, run: Build, contents: Read, later_system: str, expected: Any
+) -> None:
+    conversion = conversation(HI, ("system", "Late."), system_prompt="P.")
+    result = run(consolidate_system, conversion, later_system=later_system)
+    assert contents(result.chat) == expected
+
+
+@pytest.mark.parametrize("references", ["keep", "omit"])
+@pytest.mark.parametrize("later_system", ["merge", "assistant", "keep"])
+@pytest.mark.parametrize(
+    "messages",
+    [
+        pytest.param([("system", MARKER), HI], id="in front"),
+        pytest.param([HI, ("system", MARKER, MARKER)], id="later"),
+        pytest.param([("system", MARKER), HI, ("system", MARKER)], id="in front and later"),
+    ],
+)
+def test_a_system_message_of_references_only_says_nothing(
+    conversation: Build,
+    run: Build,
+    contents: Read,
+    messages: Any,
+    later_system: str,
+    references: str,
+) -> None:
+    conversion = conversation(*messages, collected=[("a.md", "Rule.")], system_prompt="Prompt.")
+    result = run(consolidate_system, conversion, later_system=later_system, references=references)
+    assert contents(result.chat) == [
+        ("system", "Prompt.\n\n[[ ## Guidelines ## ]]\n\nRule."),
+        ("user", "Hi"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("references", "expected"),
+    [
+        pytest.param(
+            "keep",
+            [
+                ("system", "<Attached: a.md>\nOne."),
+                ("user", "Hi\n<Attached: a.md>"),
+                ("user", "<Attached: a.md>"),
+                ("assistant", "[System]: <Attached: a.md>\nLate."),
+                ("assistant", "Yes?"),
+            ],
+            id="markers stay in the chat",
+        ),
+        pytest.param(
+            "omit",
+            [
+                ("system", "One."),
+                ("user", "Hi"),
+                ("assistant", "[System]: Late."),
+                ("assistant", "Yes?"),
+            ],
+            id="markers are left out, and turns of nothing else",
+        ),
+    ],
+)
+def test_references(
+    conversation: Build, run: Build, contents: Read, references: str, expected: Any
+) -> None:
+    conversion = conversation(
+        ("system", MARKER, "One."),
+        ("user", "Hi", MARKER),
+        ("user", MARKER),
+        ("system", MARKER, "Late."),
+        ("assistant", "Yes?"),
+    )
+    result = run(consolidate_system, conversion, references=references, later_system="assistant")
+    assert contents(result.chat) == expected
+
+
+def test_a_file_in_a_system_message_waits_to_be_embedded(conversation: Build, run: Build) -> None:
+    conversion = conversation(("system", "One.", ("file", "a.js", "")), HI)
+    chat = run(consolidate_system, conversion).chat
+    assert chat is not None
+    assert [part.kind for part in chat[0].parts] == ["text", "file"]
+
+
+def test_an_empty_file_makes_a_system_message(conversation: Build, run: Build) -> None:
+    conversion = conversation(("system", ("file", "a.js", "")), HI, system_prompt="Prompt.")
+    chat = run(consolidate_system, conversion).chat
+    assert chat is not None
+    assert [[part.path for part in turn.parts] for turn in chat] == [["a.js"], [None]]
+
+
+@pytest.mark.parametrize(
+    ("options", "system"),
+    [
+        pytest.param({}, "P.\n\n[[ ## Guidelines ## ]]\n\nK.\n\n=== a.md ===\nA.", id="as is"),
+        pytest.param(
+            {"guidelines_heading": "# {path} %s"},
+            "P.\n\n# {path} %s\n\nK.\n\n=== a.md ===\nA.",
+            id="another heading, in which no placeholder is special",
+        ),
+        pytest.param(
+            {"guideline_header": "{path} %s {role} {path}"},
+            "P.\n\n[[ ## Guidelines ## ]]\n\nK.\n\na.md %s {role} a.md\nA.",
+            id="another header, in which only {path} is special",
+        ),
+        pytest.param(
+            {"guidelines_heading": ""},
+            "P.\n\nK.\n\n=== a.md ===\nA.",
+            id="an empty heading is no line",
+        ),
+        pytest.param(
+            {"guideline_header": ""},
+            "P.\n\n[[ ## Guidelines ## ]]\n\nK.\n\nA.",
+            id="an empty header is no line",
+        ),
+    ],
+)
+def test_heading_and_header(
+    conversation: Build, run: Build, contents: Read, options: dict[str, str], system: str
+) -> None:
+    conversion = conversation(HI, collected=["K.", ("a.md", "A.")], system_prompt="P.")
+    result = run(consolidate_system, conversion, **options)
+    assert contents(result.chat) == [("system", system), ("user", "Hi")]
+
+
+def test_what_the_stage_wrote_says_so(conversation: Build, run: Build) -> None:
+    conversion = conversation(HI, collected=[("a.md", "A."), ("b.md", "B.")], system_prompt="P.")
+    chat = run(consolidate_system, conversion).chat
+    assert chat is not None
+    assert [(part.text, part.stage) for part in chat[0].parts] == [
+        ("P.", None),
+        ("[[ ## Guidelines ## ]]", "consolidate_system"),
+        ("=== a.md ===", "consolidate_system"),
+        ("A.", None),
+        ("=== b.md ===", "consolidate_system"),
+        ("B.", None),
+    ]
+    assert (chat[0].message, chat[1].message) == (None, 0)

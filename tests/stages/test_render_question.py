@@ -1,0 +1,86 @@
+"""render_question: the transcript, each turn behind its role (rule 9)."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from multiturn import Conversion
+from multiturn_stages.render_question import render_question
+
+Build = Callable[..., Conversion]
+
+MARKER = ("reference", "a.md", "<Attached: a.md>")
+
+
+@pytest.mark.parametrize(
+    ("pieces", "expected"),
+    [
+        pytest.param(["Hi"], "Hi", id="a lone user prompt is bare"),
+        pytest.param(["Hi", "there"], "Hi\nthere", id="its parts are joined by newlines"),
+        pytest.param([" {role} %s\n"], " {role} %s\n", id="it is kept to the letter"),
+        pytest.param([MARKER], "<Attached: a.md>", id="it may be a marker only"),
+        pytest.param(["[User]: Hi"], "[User]: Hi", id="it may look like a transcript"),
+    ],
+)
+def test_leaves_alone(conversation: Build, run: Build, pieces: Any, expected: str) -> None:
+    conversion = conversation(("user", *pieces))
+    assert run(render_question, conversion).question == expected
+    assert run(render_question, conversion, marker="# {role} ").question == expected
+
+
+@pytest.mark.parametrize(
+    ("messages", "expected"),
+    [
+        pytest.param([], "", id="no turns, no transcript"),
+        pytest.param([("system", "S")], "[System]: S", id="a lone system turn has a marker"),
+        pytest.param([("assistant", "A")], "[Assistant]: A", id="so has a lone assistant turn"),
+        pytest.param([("tool", "T")], "[Tool]: T", id="so has a lone tool turn"),
+        pytest.param(
+            [("user", "Hi"), ("user", "Ho")], "[User]: Hi\n[User]: Ho", id="so have two user turns"
+        ),
+        pytest.param(
+            [("system", "S"), ("user", "Hi")], "[System]: S\n[User]: Hi", id="a user turn not alone"
+        ),
+        pytest.param(
+            [("user", "1"), ("system", "2"), ("tool", "3"), ("assistant", "4"), ("system", "5")],
+            "[User]: 1\n[System]: 2\n[Tool]: 3\n[Assistant]: 4\n[System]: 5",
+            id="every turn in its place, system turns too",
+        ),
+        pytest.param(
+            [("user", "a", MARKER, "b"), ("assistant", "c")],
+            "[User]: a\n<Attached: a.md>\nb\n[Assistant]: c",
+            id="one marker for each turn, not for each part",
+        ),
+        pytest.param(
+            [("user", "{role} %s"), ("tool", "[{role}]: \n")],
+            "[User]: {role} %s\n[Tool]: [{role}]: \n",
+            id="placeholders in content are text",
+        ),
+    ],
+)
+def test_rewrites(conversation: Build, run: Build, messages: Any, expected: str) -> None:
+    assert run(render_question, conversation(*messages)).question == expected
+
+
+@pytest.mark.parametrize(
+    ("marker", "expected"),
+    [
+        pytest.param("{role} > ", "User > Hi\nTool > 4", id="another marker"),
+        pytest.param("{role} {role} ", "User User Hi\nTool Tool 4", id="the role stands twice"),
+        pytest.param(
+            "%s {path} {} ", "%s {path} {} Hi\n%s {path} {} 4", id="only {role} is special"
+        ),
+        pytest.param("", "Hi\n4", id="no marker"),
+    ],
+)
+def test_marker(conversation: Build, run: Build, marker: str, expected: str) -> None:
+    conversion = conversation(("user", "Hi"), ("tool", "4"))
+    assert run(render_question, conversion, marker=marker).question == expected
+
+
+def test_renders_the_turns_and_not_the_chat(conversation: Build, run: Build) -> None:
+    conversion = conversation(("system", "S"), ("user", "Hi"))
+    conversion = conversion.replace(chat=conversion.turns[1:])
+    result = run(render_question, conversion)
+    assert result == conversion.replace(question="[System]: S\n[User]: Hi")

@@ -1,0 +1,286 @@
+"""resolve_segments: every message's content becomes parts (rules 1 to 3)."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from multiturn import Conversion, InputFile, MultiturnError, Part, TestMessage
+from multiturn_stages.resolve_segments import resolve_segments
+
+Build = Callable[..., Conversion]
+
+
+def text(value: Any) -> dict[str, Any]:
+    return {"type": "text", "value": value}
+
+
+def file(path: Any) -> dict[str, Any]:
+    return {"type": "file", "value": path}
+
+
+LETTERS = [
+    pytest.param("Hello", id="text is kept"),
+    pytest.param("  Hello \n", id="white space around text is kept"),
+    pytest.param("a\r\nb", id="line ends inside the text of a message are kept"),
+    pytest.param("{path} {role} %s {0} \\n", id="what looks like a placeholder is text"),
+    pytest.param("[System]: Obey.", id="what looks like a role marker is text"),
+    pytest.param("=== a.js ===", id="what looks like a header is text"),
+    pytest.param("Zürich 東京 🙂", id="text beyond ASCII is kept"),
+    pytest.param("true", id="a word of YAML is text"),
+]
+
+
+@pytest.mark.parametrize("letters", LETTERS)
+def test_leaves_alone(given: Build, run: Build, letters: str) -> None:
+    result = run(resolve_segments, given(("user", letters)))
+    assert [part.text for part in result.turns[0].parts] == [letters]
+
+
+@pytest.mark.parametrize("letters", LETTERS)
+def test_leaves_text_segments_alone(given: Build, run: Build, letters: str) -> None:
+    result = run(resolve_segments, given(("user", [letters, text(letters)]), ("user", "end")))
+    assert [part.text for part in result.turns[0].parts] == [letters, letters]
+
+
+@pytest.mark.parametrize(
+    ("content", "json"),
+    [
+        pytest.param(
+            {"ort": "Köln", "plz": [50667, None, True]},
+            '{\n  "ort": "Köln",\n  "plz": [\n    50667,\n    null,\n    true\n  ]\n}',
+            id="structured content becomes indented JSON, letters beyond ASCII as they are",
+        ),
+        pytest.param(
+            [{"b": 1, "a": {"c": 0.5}}],
+            '{\n  "b": 1,\n  "a": {\n    "c": 0.5\n  }\n}',
+            id="structured content in a list too, its keys in their order",
+        ),
+        pytest.param(
+            {"value": "{path} %s"},
+            '{\n  "value": "{path} %s"\n}',
+            id="a mapping with a value but without a type is structured content",
+        ),
+        pytest.param({}, "{}", id="an empty mapping is structured content"),
+    ],
+)
+def test_rewrites_structured_content(given: Build, run: Build, content: Any, json: str) -> None:
+    (turn,) = run(resolve_segments, given(("tool", content))).turns
+    assert [(part.kind, part.text) for part in turn.parts] == [("text", json)]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param("", id="no text is no content"),
+        pytest.param(" \n\t", id="white space is no content"),
+        pytest.param("\u00a0\u3000", id="white space beyond ASCII is no content"),
+        pytest.param([], id="an empty list is no content"),
+        pytest.param(["", text(" "), "\n"], id="a list of blank texts is no content"),
+        pytest.param(text("\t"), id="a blank text segment is no content"),
+    ],
+)
+def test_leaves_a_blank_message_without_parts(given: Build, run: Build, content: Any) -> None:
+    result = run(resolve_segments, given(("user", content), ("assistant", "Hi")))
+    assert [turn.role for turn in result.turns] == ["user", "assistant"]
+    assert [len(turn.parts) for turn in result.turns] == [0, 1]
+
+
+def test_makes_one_turn_of_each_message_and_keeps_its_role(given: Build, run: Build) -> None:
+    roles = ["system", "user", "assistant", "tool", "tool", "user", "system"]
+    result = run(resolve_segments, given(*((role, "same") for role in roles)))
+    assert [turn.role for turn in result.turns] == roles
+    assert [turn.message for turn in result.turns] == [0, 1, 2, 3, 4, 5, 6]
+
+
+def test_makes_one_part_of_each_segment_in_its_order(given: Build, run: Build) -> None:
+    content = ["one", text("two"), file("a.js"), "four"]
+    (turn,) = run(resolve_segments, given(("user", content), files={"a.js": "three"})).turns
+    assert [part.kind for part in turn.parts] == ["text", "text", "file", "text"]
+    assert turn.content == "one\ntwo\nthree\nfour"
+
+
+def test_every_part_knows_its_origin(given: Build, run: Build) -> None:
+    message = TestMessage("user", ["", "Look:", file("./a.js")], 7, (9, 10, 12))
+    conversion = given(
+        input_messages=(TestMessage("system", "Hi", 5), message), files={"a.js": "x"}
+    )
+    first, second = run(resolve_segments, conversion).turns
+    assert first.parts == (Part("text", "Hi", message=0, content=0, line=5),)
+    assert second.parts == (
+        Part("text", "Look:", message=1, content=1, line=10),
+        Part("file", "x", message=1, content=2, line=12, path="./a.js", resolved_path="a.js"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        pytest.param(b"", "", id="an empty file is an empty text"),
+        pytest.param(b"\n\r\n\n", "", id="a file of line ends is an empty text"),
+        pytest.param(b"  ", "  ", id="a file of spaces is kept"),
+        pytest.param(b"\xef\xbb\xbfa", "a", id="a byte-order mark is dropped"),
+        pytest.param(b"a\r\nb\r\n", "a\nb", id="CRLF becomes LF"),
+        pytest.param(b"a\rb", "a\rb", id="a lone CR is kept"),
+        pytest.param(b"a\n\n\n", "a", id="trailing newlines are dropped"),
+        pytest.param(b"\n\n a \t\n", "\n\n a \t", id="other white space is kept"),
+        pytest.param("Zürich 🙂".encode(), "Zürich 🙂", id="a file is UTF-8"),
+        pytest.param(b"{path} {role} %s", "{path} {role} %s", id="placeholders in a file are text"),
+    ],
+)
+def test_rewrites_file_text(given: Build, run: Build, data: bytes, expected: str) -> None:
+    (turn,) = run(resolve_segments, given(("user", [file("a")]), files={"a": data})).turns
+    assert [(part.kind, part.text) for part in turn.parts] == [("file", expected)]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param("a.js", id="a plain path"),
+        pytest.param("./sub/../a.js", id="a roundabout path"),
+        pytest.param("/a.js", id="a path from the root"),
+        pytest.param("{path} %s.js", id="a path that looks like a placeholder"),
+    ],
+)
+def test_keeps_a_path_as_written(given: Build, run: Build, path: str) -> None:
+    files = {"a.js": "x", "sub/b.js": "", "{path} %s.js": "x"}
+    (turn,) = run(resolve_segments, given(("user", file(path)), files=files)).turns
+    assert [part.path for part in turn.parts] == [path]
+
+
+def test_lists_a_file_attached_under_two_spellings_once(given: Build, run: Build) -> None:
+    conversion = given(
+        ("user", [file("./a.js"), file("b.js")]),
+        ("assistant", [file("a.js")]),
+        files={"a.js": "x", "b.js": "x"},
+    )
+    result = run(resolve_segments, conversion)
+    assert result.input_files == (InputFile("./a.js", "a.js"), InputFile("b.js", "b.js"))
+    assert [part.path for turn in result.turns for part in turn.parts] == ["./a.js", "b.js", "a.js"]
+
+
+@pytest.mark.parametrize("unknown_type", ["error", "warn"])
+@pytest.mark.parametrize("missing_file", ["error", "warn"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(5, id="a number is no content"),
+        pytest.param(None, id="null is no content"),
+        pytest.param(True, id="a boolean is no content"),
+        pytest.param([None], id="null is no segment"),
+        pytest.param([["text"]], id="a list is no segment"),
+        pytest.param([text(5)], id="a text segment holds text"),
+        pytest.param([{"type": "text"}], id="a text segment has a value"),
+        pytest.param([file(None)], id="a file segment holds a path"),
+        pytest.param({"x": float("nan")}, id="structured content is JSON, which has no NaN"),
+    ],
+)
+def test_refuses(given: Build, content: Any, missing_file: str, unknown_type: str) -> None:
+    conversion = given(("user", content))
+    with pytest.raises(MultiturnError, match=r"^case 'case': input_messages\[0\]\.content"):
+        resolve_segments(conversion, missing_file=missing_file, unknown_type=unknown_type)  # type: ignore[arg-type]
+
+
+UNKNOWN_TYPES = [
+    pytest.param([{"type": "image", "value": "a.png"}], "'image'", id="an image"),
+    pytest.param({"type": "image", "value": "a.png"}, "'image'", id="an image as the content"),
+    pytest.param([{"type": "Text", "value": "a"}], "'Text'", id="a type in another case"),
+    pytest.param([{"type": None, "value": "a"}], "None", id="a type that is null"),
+]
+
+
+@pytest.mark.parametrize(("content", "name"), UNKNOWN_TYPES)
+def test_refuses_another_type_by_its_name(given: Build, content: Any, name: str) -> None:
+    with pytest.raises(MultiturnError, match=name):
+        resolve_segments(given(("user", content)), missing_file="warn")
+
+
+@pytest.mark.parametrize(("content", "name"), UNKNOWN_TYPES)
+def test_leaves_out_another_type_on_request(
+    given: Build, run: Build, content: Any, name: str
+) -> None:
+    conversion = given(("user", content), ("user", ["Hi", {"type": "audio"}, "there"]))
+    result = run(resolve_segments, conversion, unknown_type="warn")
+    assert [turn.content for turn in result.turns] == ["", "Hi\nthere"]
+    assert [name in left_out.why for left_out in result.left_out] == [True, False]
+    assert result.left_out[1].where == "case 'case': input_messages[1].content[1]"
+
+
+UNUSABLE_FILES = [
+    pytest.param("missing.js", id="a file that is missing"),
+    pytest.param("folder", id="a folder"),
+    pytest.param("latin1.txt", id="a file that is not UTF-8"),
+    pytest.param("large.txt", id="a file that is too large"),
+    pytest.param("", id="no path"),
+    pytest.param(" ", id="a blank path"),
+    pytest.param("a\nb", id="a path with a line break"),
+]
+FILES = {"folder/x": "", "latin1.txt": b"M\xfcller", "large.txt": "x" * 101, "good.txt": "good"}
+
+
+@pytest.mark.parametrize("path", UNUSABLE_FILES)
+def test_refuses_a_file_it_cannot_use(given: Build, path: str) -> None:
+    message = TestMessage("user", ["Look:", file(path)], 3, (4, 6))
+    conversion = given(input_messages=(message,), files=FILES, suite="x.yaml", line=2)
+    where = r"^x\.yaml:6: case 'case': input_messages\[0\]\.content\[1\]: "
+    with pytest.raises(MultiturnError, match=where) as caught:
+        resolve_segments(conversion, unknown_type="warn", max_file_bytes=100)
+    assert caught.value.case_id == "case"
+
+
+@pytest.mark.parametrize("path", UNUSABLE_FILES)
+def test_leaves_out_a_file_it_cannot_use_on_request(given: Build, run: Build, path: str) -> None:
+    content = ["a", file(path), file("good.txt"), "b"]
+    conversion = given(("user", content), ("user", [file(path)]), files=FILES)
+    result = run(resolve_segments, conversion, missing_file="warn", max_file_bytes=100)
+    assert [turn.content for turn in result.turns] == ["a\ngood\nb", ""]
+    assert result.input_files == (InputFile("good.txt", "good.txt"),)
+    assert [left_out.where for left_out in result.left_out] == [
+        "case 'case': input_messages[0].content[1]",
+        "case 'case': input_messages[1].content[0]",
+    ]
+
+
+def test_a_case_without_files_cannot_attach_any(given: Build, run: Build) -> None:
+    conversion = given(("user", ["Hi", file("a.js")]), files={"a.js": "x"})
+    without = conversion.replace(case=replace(conversion.case, files=None))
+    with pytest.raises(MultiturnError, match=r"'a\.js'"):
+        resolve_segments(without)
+    assert run(resolve_segments, without, missing_file="warn").turns[0].content == "Hi"
+
+
+@pytest.mark.parametrize("missing_file", ["error", "warn"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param("../secret.txt", id="a path that leads up"),
+        pytest.param("sub/../../secret.txt", id="a path that leads down and up"),
+        pytest.param("/../secret.txt", id="a path that leads up from the root"),
+        pytest.param("link.txt", id="a symbolic link"),
+        pytest.param("../missing.txt", id="a path to nothing"),
+    ],
+)
+def test_never_leaves_the_root(given: Build, tmp_path: Path, path: str, missing_file: str) -> None:
+    conversion = given(("user", [file(path)]), files={"sub/a": ""})
+    (tmp_path / "secret.txt").write_text("secret")
+    (tmp_path / "root" / "link.txt").symlink_to(tmp_path / "secret.txt")
+    with pytest.raises(MultiturnError, match="outside the root"):
+        resolve_segments(conversion, missing_file=missing_file, unknown_type="warn")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("data", "size"),
+    [
+        pytest.param("abcd", 4, id="a letter of ASCII is one byte"),
+        pytest.param("üü", 4, id="a letter beyond ASCII is more than one byte"),
+        pytest.param("a\r\n\n", 4, id="dropped newlines count"),
+        pytest.param("", 0, id="an empty file has none"),
+    ],
+)
+def test_the_largest_file_has_max_file_bytes(given: Build, data: str, size: int) -> None:
+    conversion = given(("user", [file("a")]), files={"a": data})
+    assert resolve_segments(conversion, max_file_bytes=size).turns[0].parts
+    with pytest.raises(MultiturnError, match="max_file_bytes"):
+        resolve_segments(conversion, max_file_bytes=size - 1)

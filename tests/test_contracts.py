@@ -1,0 +1,694 @@
+"""Contracts: an order of stages is refused or right, and a stage does what it declares."""
+
+import itertools
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from structlog.testing import capture_logs
+
+import multiturn_stages
+from multiturn import (
+    Case,
+    Conversion,
+    Files,
+    MultiturnError,
+    Pipeline,
+    PipelineError,
+    Step,
+    TestMessage,
+    load_pipeline,
+    stage,
+)
+from multiturn.contract import FACTS, Stage, contract_of
+from multiturn.model import ROLES
+from multiturn_stages.consolidate_system import consolidate_system
+from multiturn_stages.embed_files import embed_files
+from multiturn_stages.extract_guidelines import extract_guidelines
+from multiturn_stages.filter_empty import filter_empty
+from multiturn_stages.omit_lone_prompt import omit_lone_prompt
+from multiturn_stages.render_question import render_question
+from multiturn_stages.resolve_segments import resolve_segments
+
+Options = Mapping[str, Mapping[str, Any]]
+
+SIX: tuple[Stage, ...] = (
+    resolve_segments,
+    extract_guidelines,
+    consolidate_system,
+    embed_files,
+    filter_empty,
+    render_question,
+)
+SEVEN = (*SIX, omit_lone_prompt)
+
+# Resolving comes first, extracting second: the other four need its guidelines, and it needs files
+# that are not text yet. Rendering comes after embedding and filtering, which leaves them two
+# orders; consolidation may stand before, between and behind these three: 2 x 4 orders.
+EIGHT = {
+    ("resolve_segments", "extract_guidelines", *rest)
+    for rest in (
+        ("consolidate_system", "embed_files", "filter_empty", "render_question"),
+        ("consolidate_system", "filter_empty", "embed_files", "render_question"),
+        ("embed_files", "consolidate_system", "filter_empty", "render_question"),
+        ("filter_empty", "consolidate_system", "embed_files", "render_question"),
+        ("embed_files", "filter_empty", "consolidate_system", "render_question"),
+        ("filter_empty", "embed_files", "consolidate_system", "render_question"),
+        ("embed_files", "filter_empty", "render_question", "consolidate_system"),
+        ("filter_empty", "embed_files", "render_question", "consolidate_system"),
+    )
+}
+
+# What each stage is there for, as attributes of Conversion.
+CHANGES = {
+    "resolve_segments": {"turns", "input_files", "left_out"},
+    "extract_guidelines": {"turns", "guidelines", "input_files"},
+    "consolidate_system": {"chat"},
+    "embed_files": {"turns", "chat"},
+    "filter_empty": {"turns", "chat"},
+    "render_question": {"question"},
+    "omit_lone_prompt": {"chat"},
+}
+
+LEADING_PROMPT = {"sections": ["prompt", "guidelines", "messages"]}
+DESIGN: Options = {
+    "consolidate_system": LEADING_PROMPT,
+    "embed_files": {"system_header": ""},
+    "filter_empty": {"references_only": "keep"},
+}
+SHIPPED: Options = {
+    "consolidate_system": {**LEADING_PROMPT, "later_system": "assistant", "references": "omit"},
+    "filter_empty": {"references_only": "drop"},
+}
+OPTION_SETS: dict[str, Options] = {
+    "spec": {},
+    "design": DESIGN,
+    "shipped": SHIPPED,
+    "references omitted, lone ones kept": {
+        "consolidate_system": {"references": "omit"},
+        "filter_empty": {"references_only": "drop_unless_alone"},
+    },
+    "references omitted, turns of them kept": {
+        "consolidate_system": {"references": "omit", "later_system": "keep"},
+        "filter_empty": {"references_only": "keep"},
+    },
+    "a later system message as assistant, files in it bare": {
+        "consolidate_system": {"later_system": "assistant"},
+        "embed_files": {"system_header": ""},
+    },
+    "a later system message as assistant, other files bare": {
+        "consolidate_system": {"later_system": "assistant", "references": "omit"},
+        "embed_files": {"header": "", "system_header": "# {path}"},
+    },
+}
+
+FILES = {
+    "code.js": "console.log('test')\r\n",
+    "empty.txt": "",
+    "rules.instructions.md": "Be brief.\n",
+    "sub/more.instructions.md": "{path}\n\nBe kind.",
+    "empty.instructions.md": "\n",
+}
+PATHS = [*FILES, "./code.js", "./rules.instructions.md", "sub/../code.js"]
+
+texts = st.sampled_from(["Hello", "two\nlines", "", " \n", "{path} {role} %s", "[User]: Hi"])
+texts |= st.text(max_size=3)
+attached = st.builds(lambda path: {"type": "file", "value": path}, st.sampled_from(PATHS))
+segments = texts | attached | attached | st.just({"ort": "Köln"})
+messages = st.builds(TestMessage, st.sampled_from(ROLES), texts | st.lists(segments, max_size=3))
+cases = st.builds(
+    Case,
+    id=st.just("case"),
+    input_messages=st.lists(messages, min_size=1, max_size=5).map(tuple),
+    system_prompt=st.none() | texts,
+    guidelines=st.lists(texts, max_size=2).map(tuple),
+    guideline_patterns=st.sampled_from([("**/*.instructions.md",), ("*",), ("sub/**",), ()]),
+)
+
+
+def some(**options: st.SearchStrategy[Any]) -> st.SearchStrategy[Mapping[str, Any]]:
+    return st.fixed_dictionaries({}, optional=options)
+
+
+section = st.sampled_from(["messages_else_prompt", "messages", "prompt", "guidelines"])
+any_options = st.fixed_dictionaries(
+    {
+        "extract_guidelines": some(marker=st.sampled_from(["{path}", ""])),
+        "consolidate_system": some(
+            sections=st.lists(section, unique=True),
+            later_system=st.sampled_from(["merge", "assistant", "keep"]),
+            references=st.sampled_from(["keep", "omit"]),
+            guidelines_heading=st.sampled_from(["", "# Rules"]),
+            guideline_header=st.sampled_from(["", "## {path}"]),
+        ),
+        "embed_files": some(
+            header=st.sampled_from(["", "# {path}"]),
+            system_header=st.sampled_from([None, "", "## {path}"]),
+        ),
+        "filter_empty": some(
+            references_only=st.sampled_from(["drop_unless_alone", "drop", "keep"])
+        ),
+        "render_question": some(marker=st.sampled_from(["", "{role}> "])),
+    }
+)
+
+RICH = Case(
+    id="rich",
+    suite="rich.yaml",
+    line=3,
+    input_messages=(
+        TestMessage("user", [{"type": "file", "value": "./rules.instructions.md"}]),
+        TestMessage("system", ["Late.", {"type": "file", "value": "code.js"}]),
+        TestMessage("assistant", " "),
+        TestMessage("tool", ["4", {"type": "file", "value": "sub/more.instructions.md"}]),
+        TestMessage("user", ["Look:", {"type": "image", "value": "a.png"}]),
+    ),
+    system_prompt="Prompt.",
+    guidelines=("Be polite.",),
+    guideline_patterns=("**/*.instructions.md",),
+)
+LENIENT: Options = {"resolve_segments": {"unknown_type": "warn"}}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    root = tmp_path_factory.mktemp("files")
+    for path, text in FILES.items():
+        (root / path).parent.mkdir(exist_ok=True)
+        (root / path).write_text(text, encoding="utf-8", newline="")
+    return Files(root, root)
+
+
+def configured(stages: Iterable[Stage], options: Options) -> tuple[Step, ...]:
+    return tuple(Step(each, options.get(each.__name__, {})) for each in stages)
+
+
+@cache
+def accepted_orders(stages: tuple[Stage, ...]) -> list[tuple[Stage, ...]]:
+    """Return the orders of the stages that no contract refuses."""
+    orders = []
+    for order in itertools.permutations(stages):
+        try:
+            Pipeline(order)
+        except PipelineError:
+            continue
+        orders.append(order)
+    return orders
+
+
+def names(stages: Iterable[Stage]) -> tuple[str, ...]:
+    return tuple(each.__name__ for each in stages)
+
+
+def identity(conversion: Conversion) -> Conversion:
+    return conversion
+
+
+# --- orders
+
+
+def test_of_720_orders_eight_are_accepted() -> None:
+    assert {names(order) for order in accepted_orders(SIX)} == EIGHT
+
+
+def test_of_5040_orders_with_the_seventh_stage_last_eight_are_accepted() -> None:
+    orders = {names(order) for order in accepted_orders(SEVEN)}
+    assert orders == {(*order, "omit_lone_prompt") for order in EIGHT}
+
+
+def test_options_do_not_change_which_orders_are_accepted() -> None:
+    for options in OPTION_SETS.values():
+        for order in itertools.permutations(SIX):
+            if names(order) in EIGHT:
+                Pipeline(configured(order, options))
+            else:
+                with pytest.raises(PipelineError):
+                    Pipeline(configured(order, options))
+
+
+@pytest.mark.parametrize("stages", [pytest.param(SIX, id="six"), pytest.param(SEVEN, id="seven")])
+@pytest.mark.parametrize("options", [pytest.param(OPTION_SETS[id_], id=id_) for id_ in OPTION_SETS])
+@settings(max_examples=100, deadline=None)
+@given(case=cases)
+def test_every_accepted_order_gives_the_same_request(
+    files: Files, case: Case, options: Options, stages: tuple[Stage, ...]
+) -> None:
+    case = replace(case, files=files)
+    expected = Pipeline(configured(stages, options)).request(case)
+    for order in accepted_orders(stages):
+        assert Pipeline(configured(order, options)).request(case) == expected, names(order)
+
+
+@settings(max_examples=500, deadline=None)
+@given(case=cases, options=any_options)
+def test_every_accepted_order_gives_the_same_request_whatever_the_options(
+    files: Files, case: Case, options: Options
+) -> None:
+    case = replace(case, files=files)
+    expected = Pipeline(configured(SEVEN, options)).request(case)
+    for order in accepted_orders(SEVEN):
+        assert Pipeline(configured(order, options)).request(case) == expected, names(order)
+
+
+@pytest.mark.parametrize(
+    ("name", "stages", "options"),
+    [
+        pytest.param("spec", SIX, {}, id="spec"),
+        pytest.param("design", SIX, DESIGN, id="design"),
+        pytest.param("shipped", SEVEN, SHIPPED, id="shipped"),
+    ],
+)
+@settings(max_examples=100, deadline=None)
+@given(case=cases)
+def test_a_pipeline_that_ships_is_its_row_of_the_table(
+    files: Files, case: Case, name: str, stages: tuple[Stage, ...], options: Options
+) -> None:
+    case = replace(case, files=files)
+    expected = Pipeline(configured(stages, options)).request(case)
+    assert load_pipeline(name).request(case) == expected
+
+
+@pytest.mark.parametrize(
+    ("missing", "runs"),
+    [
+        pytest.param(resolve_segments, False, id="there is nothing to convert"),
+        pytest.param(extract_guidelines, False, id="consolidation and filtering need guidelines"),
+        pytest.param(consolidate_system, True, id="there is no chat prompt"),
+        pytest.param(embed_files, False, id="a transcript needs the text of files"),
+        pytest.param(filter_empty, True, id="empty turns stay"),
+        pytest.param(render_question, True, id="there is no transcript"),
+    ],
+)
+def test_a_pipeline_without_one_of_its_stages(files: Files, missing: Stage, runs: bool) -> None:
+    steps = configured((each for each in SIX if each is not missing), LENIENT)
+    if not runs:
+        with pytest.raises(PipelineError, match=rf"; add {missing.__name__} before it"):
+            Pipeline(steps)
+        return
+    request = Pipeline(steps).request(replace(RICH, files=files))
+    assert (request.chat_prompt is None) == (missing is consolidate_system)
+    assert (request.question == "") == (missing is render_question)
+    assert ("[Assistant]:" in request.question) == (missing is filter_empty)
+
+
+@pytest.mark.parametrize("missing", [consolidate_system, filter_empty, render_question])
+def test_a_lone_prompt_is_omitted_only_after_all_it_looks_at(missing: Stage) -> None:
+    with pytest.raises(PipelineError, match=r"^omit_lone_prompt \(6\) needs "):
+        Pipeline(each for each in SEVEN if each is not missing)
+
+
+def test_every_arrangement_of_some_stages_is_refused_or_runs(files: Files) -> None:
+    case = replace(RICH, files=files)
+    steps = configured(SIX, LENIENT)
+    ran = set()
+    for size in range(len(SIX) + 1):
+        for arrangement in itertools.permutations(steps, size):
+            try:
+                pipeline = Pipeline(arrangement)
+            except PipelineError:
+                continue
+            pipeline.request(case)
+            ran.add(tuple(step.name for step in arrangement))
+    assert ran >= {(), ("resolve_segments",), ("resolve_segments", "embed_files"), *EIGHT}
+    assert all(arrangement[:1] == ("resolve_segments",) for arrangement in ran - {()})
+
+
+# --- what a stage declares
+
+
+def changed(before: Conversion, after: Conversion) -> set[str]:
+    return {
+        field
+        for field in Conversion.__struct_fields__
+        if getattr(before, field) != getattr(after, field)
+    }
+
+
+@settings(max_examples=300, deadline=None)
+@given(case=cases, options=any_options, data=st.data())
+def test_a_stage_alone_changes_only_what_it_declares_and_repeats_itself(
+    files: Files, case: Case, options: Options, data: st.DataObject
+) -> None:
+    before = Conversion(replace(case, files=files))
+    for step in Pipeline(
+        configured(data.draw(st.sampled_from(accepted_orders(SEVEN))), options)
+    ).steps:
+        given_one = repr(before)
+        after = step(before)
+        contract = contract_of(step.stage)
+        assert contract is not None
+        facts = contract.provides | contract.consumes
+        declared: set[str] = set().union(*(FACTS[fact].fields for fact in facts))
+        assert changed(before, after) <= declared & CHANGES[step.name], step.name
+        assert repr(before) == given_one, f"{step.name} changed the conversion it was given"
+        assert step(after) == after, f"{step.name} gives something else when it runs twice"
+        before = after
+
+
+def test_a_stage_changes_everything_that_it_is_there_for(files: Files) -> None:
+    """Otherwise the test above would hold of stages that do nothing."""
+    conversion = Conversion(replace(RICH, files=files))
+    seen = {}
+    for step in configured(SIX, LENIENT):
+        after = step(conversion)
+        seen[step.name] = changed(conversion, after)
+        conversion = after
+    lone = conversion.replace(turns=conversion.turns[-1:], chat=conversion.turns[-1:])
+    seen["omit_lone_prompt"] = changed(lone, omit_lone_prompt(lone))
+    assert seen == CHANGES
+
+
+def test_file_function_and_test_have_one_name() -> None:
+    modules = Path(multiturn_stages.__file__).parent.glob("[!_]*.py")
+    tests = Path(__file__).parent.glob("stages/test_*.py")
+    stages = {path.stem for path in modules}
+    assert stages == {path.stem.removeprefix("test_") for path in tests}
+    assert stages == set(names(SEVEN))
+    for name in stages:
+        function = getattr(import_module(f"multiturn_stages.{name}"), name)
+        assert function.__name__ == name
+        assert function.__module__ == f"multiturn_stages.{name}"
+        assert contract_of(function) is not None
+
+
+def test_stage_returns_the_function_itself() -> None:
+    def own(conversion: Conversion) -> Conversion:
+        return conversion
+
+    assert stage(requires={"turns"}, provides={"chat"}, consumes={"files"})(own) is own
+    contract = contract_of(own)
+    assert contract is not None
+    assert sorted(contract.requires) == ["turns"]
+    assert sorted(contract.provides) == ["chat"]
+    assert sorted(contract.consumes) == ["files"]
+
+
+@pytest.mark.parametrize("role", ["requires", "provides", "consumes"])
+def test_stage_knows_its_facts(role: str) -> None:
+    with pytest.raises(ValueError, match=r"'fils'.*\"files\""):
+        stage(**{role: {"fils"}})
+
+
+# --- functions without a contract
+
+
+def shout(conversion: Conversion, *, ending: str = "!") -> Conversion:
+    return conversion.replace(question=conversion.question.upper() + ending)
+
+
+def test_an_undecorated_function_works() -> None:
+    case = Case(id="x", input_messages=(TestMessage("user", "Hello"),))
+    assert Pipeline([*SIX, shout]).request(case).question == "HELLO!"
+    assert Pipeline([*SIX, Step(shout, {"ending": "?"})]).request(case).question == "HELLO?"
+
+
+@pytest.mark.parametrize("place", range(len(SIX) + 1))
+def test_an_undecorated_function_may_stand_anywhere(files: Files, place: int) -> None:
+    steps = configured(SIX, LENIENT)
+    case = replace(RICH, files=files)
+    pipeline = Pipeline([*steps[:place], identity, *steps[place:]])
+    assert pipeline.request(case) == Pipeline(steps).request(case)
+
+
+@pytest.mark.parametrize("each", SEVEN)
+def test_after_an_undecorated_function_everything_is_allowed(each: Stage) -> None:
+    assert repr(Pipeline([identity, each])) == f"Pipeline(identity -> {each.__name__})"
+
+
+def test_before_an_undecorated_function_nothing_else_is_allowed() -> None:
+    with pytest.raises(PipelineError, match=r"^embed_files \(1\) needs files"):
+        Pipeline([embed_files, identity])
+
+
+def test_after_an_undecorated_function_stages_are_checked_against_each_other() -> None:
+    with pytest.raises(PipelineError, match=r"^extract_guidelines \(3\) .* move it before"):
+        Pipeline([identity, embed_files, extract_guidelines])
+
+
+def test_an_option_of_an_undecorated_function_is_checked() -> None:
+    with pytest.raises(PipelineError, match=r'unknown option "endng" of shout.*"ending"'):
+        Pipeline([Step(shout, {"endng": "?"})])
+
+
+# --- messages
+
+
+@pytest.mark.parametrize(
+    ("order", "late", "early", "remedy"),
+    [
+        pytest.param(
+            (extract_guidelines, resolve_segments, embed_files),
+            "extract_guidelines (1)",
+            "resolve_segments (2)",
+            "move it after resolve_segments",
+            id="extracting before resolving",
+        ),
+        pytest.param(
+            (resolve_segments, embed_files, extract_guidelines),
+            "extract_guidelines (3)",
+            "embed_files (2)",
+            "move it before embed_files",
+            id="extracting after embedding",
+        ),
+        pytest.param(
+            (resolve_segments, consolidate_system, extract_guidelines),
+            "consolidate_system (2)",
+            "extract_guidelines (3)",
+            "move it after extract_guidelines",
+            id="consolidating before extracting",
+        ),
+        pytest.param(
+            (resolve_segments, filter_empty, extract_guidelines, consolidate_system),
+            "filter_empty (2)",
+            "extract_guidelines (3)",
+            "move it after extract_guidelines",
+            id="filtering before extracting",
+        ),
+        pytest.param(
+            (resolve_segments, extract_guidelines, filter_empty, render_question, embed_files),
+            "render_question (4)",
+            "embed_files (5)",
+            "move it after embed_files",
+            id="rendering before embedding",
+        ),
+        pytest.param(
+            (resolve_segments, extract_guidelines, embed_files, render_question, filter_empty),
+            "filter_empty (5)",
+            "render_question (4)",
+            "move it before render_question",
+            id="filtering after rendering",
+        ),
+        pytest.param(
+            (*SIX[:5], omit_lone_prompt, render_question),
+            "omit_lone_prompt (6)",
+            "render_question (7)",
+            "move it after render_question",
+            id="omitting before rendering",
+        ),
+    ],
+)
+def test_an_order_that_cannot_work_names_both_stages_and_says_what_to_move(
+    order: tuple[Stage, ...], late: str, early: str, remedy: str
+) -> None:
+    with pytest.raises(PipelineError) as caught:
+        Pipeline(order)
+    (mistake,) = caught.value.mistakes
+    assert mistake.what.startswith(f"{late} needs ")
+    assert f", but {early} " in mistake.what
+    assert mistake.what.endswith(f"; {remedy}")
+    assert mistake.step == int(late[-2]) - 1
+
+
+def test_moving_what_an_error_says_mends_any_order() -> None:
+    """Whoever follows the advice, first mistake first, ends at an order that runs."""
+    for order in itertools.permutations(SIX):
+        stages = list(order)
+        for _ in range(20):
+            try:
+                Pipeline(stages)
+                break
+            except PipelineError as error:
+                name, _, where, other = re.findall(
+                    r"^(\w+) .*; (move it) (before|after) (\w+)$", error.mistakes[0].what
+                )[0]
+                moved = next(each for each in stages if each.__name__ == name)
+                stages.remove(moved)
+                at = names(stages).index(other) + (where == "after")
+                stages.insert(at, moved)
+        assert names(stages) in EIGHT, names(order)
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        pytest.param(
+            Step(embed_files, {"heder": "#"}),
+            r'unknown option "heder" of embed_files; did you mean "header"\?',
+            id="an unknown option, and a near one",
+        ),
+        pytest.param(
+            Step(embed_files, {"color": "red"}),
+            r'unknown option "color" of embed_files; .*header.*system_header',
+            id="an unknown option, and all that there are",
+        ),
+        pytest.param(
+            Step(omit_lone_prompt, {"header": "#"}),
+            r'unknown option "header" of omit_lone_prompt',
+            id="an option of a stage that has none",
+        ),
+        pytest.param(
+            Step(embed_files, {"conversion": "x"}),
+            r'unknown option "conversion" of embed_files',
+            id="the conversion is no option",
+        ),
+        pytest.param(
+            Step(embed_files, {"header": 5}),
+            r'option "header" of embed_files: .*int',
+            id="a number",
+        ),
+        pytest.param(
+            Step(embed_files, {"header": None}), r'option "header" of embed_files', id="null"
+        ),
+        pytest.param(
+            Step(resolve_segments, {"max_file_bytes": "1000"}),
+            r'option "max_file_bytes" of resolve_segments',
+            id="text for a number",
+        ),
+        pytest.param(
+            Step(resolve_segments, {"max_file_bytes": True}),
+            r'option "max_file_bytes" of resolve_segments',
+            id="a boolean for a number",
+        ),
+        pytest.param(
+            Step(consolidate_system, {"sections": "prompt"}),
+            r'option "sections" of consolidate_system',
+            id="text for a list",
+        ),
+        pytest.param(
+            Step(consolidate_system, {"sections": ["prompt", "guideline"]}),
+            r"option \"sections\" of consolidate_system.*'guideline'",
+            id="one wrong word in a list",
+        ),
+        pytest.param(
+            Step(consolidate_system, {"later_system": "user"}),
+            r"option \"later_system\" of consolidate_system.*'user'",
+            id="a word that the option does not know",
+        ),
+        pytest.param(
+            Step(filter_empty, {"references_only": False}),
+            r'option "references_only" of filter_empty',
+            id="a boolean for a word",
+        ),
+    ],
+)
+def test_an_option_that_cannot_be_names_itself_and_its_stage(step: Step, message: str) -> None:
+    with pytest.raises(PipelineError, match=message) as caught:
+        Pipeline([identity, step])
+    assert [mistake.step for mistake in caught.value.mistakes] == [1]
+
+
+@pytest.mark.parametrize(
+    ("step", "known"),
+    [
+        pytest.param(Step(consolidate_system, {"references": "omitted"}), "omit", id="references"),
+        pytest.param(Step(filter_empty, {"references_only": "kept"}), "keep", id="references_only"),
+        pytest.param(
+            Step(resolve_segments, {"missing_file": "warning"}), "warn", id="missing_file"
+        ),
+        pytest.param(Step(consolidate_system, {"sections": ["prompts"]}), "prompt", id="sections"),
+    ],
+)
+def test_a_word_that_an_option_does_not_know_says_what_would_be_right(
+    step: Step, known: str
+) -> None:
+    with pytest.raises(PipelineError, match=rf"\b{known}\b"):
+        Pipeline([identity, step])
+
+
+def test_all_mistakes_are_reported_together() -> None:
+    with pytest.raises(PipelineError) as caught:
+        Pipeline([Step(embed_files, {"heder": "", "system_header": 1}), resolve_segments, shout])
+    assert [mistake.step for mistake in caught.value.mistakes] == [0, 0, 0]
+    for mistake, part in zip(
+        caught.value.mistakes, ["heder", "system_header", "needs files"], strict=True
+    ):
+        assert part in mistake.what
+        assert mistake.what in str(caught.value)
+
+
+# --- a run
+
+
+def forget(conversion: Conversion) -> None:
+    conversion.replace(question="lost")
+
+
+def stumble(conversion: Conversion) -> Conversion:
+    raise KeyError(conversion.case.id)
+
+
+def give_up(conversion: Conversion) -> Conversion:
+    raise MultiturnError("no more", where="here", case_id=conversion.case.id)
+
+
+def raised(function: Callable[..., Any], case: Case) -> MultiturnError:
+    with pytest.raises(MultiturnError) as caught:
+        Pipeline([function, identity]).request(case)
+    return caught.value
+
+
+def test_a_stage_that_returns_nothing_is_named_with_its_case() -> None:
+    error = raised(forget, RICH)
+    assert str(error).startswith("rich.yaml:3: case 'rich': ")
+    assert "stage forget returned NoneType instead of a Conversion" in str(error)
+    assert error.case_id == "rich"
+
+
+def test_a_stage_that_raises_is_named_with_its_case() -> None:
+    error = raised(stumble, RICH)
+    assert str(error).startswith("rich.yaml:3: case 'rich': ")
+    assert "stage stumble" in str(error)
+    assert "KeyError: 'rich'" in str(error)
+    assert error.case_id == "rich"
+    assert isinstance(error.__cause__, KeyError)
+
+
+def test_a_stage_keeps_its_own_error() -> None:
+    error = raised(give_up, RICH)
+    assert (str(error), error.where, error.case_id) == ("here: no more", "here", "rich")
+
+
+def test_what_is_left_out_is_logged_as_a_warning(files: Files) -> None:
+    with capture_logs() as logs:
+        Pipeline(configured(SIX, LENIENT)).request(replace(RICH, files=files))
+    assert [(log["event"], log["log_level"], log["where"]) for log in logs] == [
+        ("segment.left_out", "warning", "rich.yaml:3: case 'rich': input_messages[4].content[1]")
+    ]
+
+
+def test_a_logged_pipeline_gives_the_same_and_logs_each_stage(files: Files) -> None:
+    case = replace(RICH, files=files, input_messages=RICH.input_messages[:4])
+    pipeline = Pipeline(SIX)
+    with capture_logs() as logs:
+        assert pipeline.logged().request(case) == pipeline.request(case)
+    assert [(log["event"], log["stage"], log["case"]) for log in logs] == [
+        ("stage.done", name, "rich") for name in names(SIX)
+    ]
+
+
+def test_a_pipeline_does_not_change_with_what_it_was_made_of() -> None:
+    options = {"marker": "{role}> "}
+    stages: list[Stage | Step] = [*SIX[:5], Step(render_question, options)]
+    pipeline = Pipeline(stages)
+    stages.pop()
+    options["marker"] = "changed"
+    case = Case(id="x", input_messages=(TestMessage("tool", "4"),))
+    assert pipeline.request(case).question == "Tool> 4"
+    assert isinstance(pipeline.steps, tuple)

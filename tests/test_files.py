@@ -1,0 +1,585 @@
+"""Attached files: found beside the suite or above, inside the root, and nowhere else."""
+
+import os
+import signal
+import socket
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from multiturn import Case, Files, Pipeline, ProviderRequest, Step, TestMessage, load_pipeline
+from multiturn.errors import AttachmentError, MultiturnError, OutsideRootError
+from multiturn.files import Texts
+from multiturn_stages.embed_files import embed_files
+from multiturn_stages.resolve_segments import resolve_segments
+
+LIMIT = 1_048_576
+
+
+@pytest.fixture(autouse=True)
+def _no_hang() -> Iterator[None]:
+    """Stop a test that waits for a pipe or reads without an end."""
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, 10)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Return a root with a suite's folder in it, and with secrets around it."""
+    folder = tmp_path / "root"
+    (folder / "evals" / "deep").mkdir(parents=True)
+    for outside in (tmp_path, tmp_path / "elsewhere", tmp_path / "rootling"):
+        outside.mkdir(exist_ok=True)
+        (outside / "secret.txt").write_text("SECRET")
+    (folder / "top.md").write_text("top")
+    (folder / "evals" / "code.js").write_text("code")
+    (folder / "evals" / "deep" / "low.md").write_text("low")
+    return folder
+
+
+@pytest.fixture
+def files(root: Path) -> Files:
+    return Files(root / "evals", root)
+
+
+def text_of(folder: Path, content: bytes, max_bytes: int = LIMIT) -> str:
+    (folder / "x.txt").write_bytes(content)
+    files = Files(folder, folder)
+    return files.read(files.find("x.txt"), max_bytes)
+
+
+def attach(files: Files, *paths: str) -> tuple[TestMessage, ...]:
+    return tuple(TestMessage("user", [{"type": "file", "value": path}]) for path in paths)
+
+
+def request(files: Files, path: str, **options: Any) -> ProviderRequest:
+    case = Case(id="x", input_messages=attach(files, path), files=files)
+    return Pipeline([Step(resolve_segments, options), embed_files]).request(case)
+
+
+# Where a file is found
+
+
+@pytest.mark.parametrize(
+    ("written", "found"),
+    [
+        pytest.param("code.js", "evals/code.js", id="beside the suite"),
+        pytest.param("./code.js", "evals/code.js", id="beside the suite, with ./"),
+        pytest.param(".//code.js", "evals/code.js", id="with a slash too many"),
+        pytest.param("deep/low.md", "evals/deep/low.md", id="in a folder beside the suite"),
+        pytest.param("deep/../code.js", "evals/code.js", id="with .. inside the root"),
+        pytest.param("top.md", "top.md", id="in a parent of the suite"),
+        pytest.param("./top.md", "top.md", id="in a parent, with ./"),
+        pytest.param("../top.md", "top.md", id="in a parent, with .."),
+        pytest.param("evals/code.js", "evals/code.js", id="by its path from the root"),
+        pytest.param("/evals/code.js", "evals/code.js", id="from the root, with a leading /"),
+        pytest.param("/top.md", "top.md", id="in the root, with a leading /"),
+        pytest.param("//top.md", "top.md", id="in the root, with two leading slashes"),
+    ],
+)
+def test_finds(files: Files, written: str, found: str) -> None:
+    assert files.find(written) == found
+
+
+def test_all_spellings_name_one_file_beside_a_suite_in_the_root(root: Path) -> None:
+    files = Files(root, root)
+    assert [files.find(path) for path in ("/top.md", "./top.md", "top.md")] == ["top.md"] * 3
+
+
+def test_the_file_beside_the_suite_comes_before_that_of_a_parent(root: Path) -> None:
+    (root / "evals" / "top.md").write_text("near")
+    files = Files(root / "evals" / "deep", root)
+    assert (files.find("top.md"), files.find("/top.md")) == ("evals/top.md", "top.md")
+
+
+def test_a_leading_slash_never_means_beside_the_suite(files: Files) -> None:
+    with pytest.raises(AttachmentError):
+        files.find("/code.js")
+
+
+def test_a_folder_of_that_name_beside_the_suite_hides_no_file_below_the_parents(
+    root: Path, files: Files
+) -> None:
+    (root / "evals" / "lib").mkdir()
+    (root / "lib").mkdir()
+    (root / "lib" / "a.md").write_text("a")
+    assert files.find("lib/a.md") == "lib/a.md"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["é漢😀.md", " x ", "~", "$HOME", "%2e%2e", "a\\b", "-rf", "...", "*", "a:b", "#x", "x."],
+)
+def test_a_name_is_taken_to_the_letter(root: Path, files: Files, name: str) -> None:
+    (root / "evals" / name).write_text("odd")
+    assert files.find(name) == f"evals/{name}"
+    assert files.read(f"evals/{name}", LIMIT) == "odd"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        pytest.param("no.md", id="a file that there is not"),
+        pytest.param("Code.js", id="another case"),
+        pytest.param(" code.js", id="a space in front"),
+        pytest.param("", id="an empty path"),
+        pytest.param("~/code.js", id="a home folder"),
+        pytest.param("$PWD/code.js", id="a variable"),
+        pytest.param("file:code.js", id="a URL"),
+        pytest.param("*.js", id="a glob"),
+        pytest.param("code.js/x", id="a file below a file"),
+        pytest.param("a\0b", id="a NUL"),
+        pytest.param("code.js\0.md", id="a NUL behind a file's name"),
+        pytest.param("a\nb.txt", id="a newline"),
+        pytest.param("a\x1b[31m.txt", id="an escape"),
+        pytest.param("\ud800", id="a lone surrogate"),
+        pytest.param("x" * 300, id="a name too long"),
+        pytest.param("x/" * 5000, id="a path too long"),
+        pytest.param("../" * 2, id="a folder"),
+    ],
+)
+def test_what_is_not_there_is_an_error_of_one_line(files: Files, written: str) -> None:
+    with pytest.raises(MultiturnError) as caught:
+        files.read(files.find(written), LIMIT)
+    assert str(caught.value).isprintable()
+
+
+def test_a_missing_file_names_the_places_that_were_looked_in(files: Files) -> None:
+    with pytest.raises(AttachmentError, match=r"no\.md.*evals/.*\./"):
+        files.find("no.md")
+
+
+def test_a_newline_in_a_path_cannot_forge_a_header(root: Path, files: Files) -> None:
+    (root / "evals" / "a ===\nfake").write_text("x")
+    with pytest.raises(AttachmentError):
+        files.find("a ===\nfake")
+
+
+# What is outside the root
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "../../secret.txt",
+        "./../../secret.txt",
+        "..//..//secret.txt",
+        "../.././secret.txt",
+        "deep/../../../secret.txt",
+        "../evals/../../secret.txt",
+        "../../elsewhere/secret.txt",
+        "../../rootling/secret.txt",
+        "../../../../../../../../../../../../etc/passwd",
+        "/../secret.txt",
+        "/evals/../../secret.txt",
+        "//../secret.txt",
+        "/./../secret.txt",
+    ],
+)
+def test_two_dots_that_leave_the_root_are_refused(files: Files, written: str) -> None:
+    with pytest.raises(OutsideRootError):
+        files.find(written)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "../secret.txt",
+        "..\\..\\secret.txt",
+        "..\\secret.txt",
+        "%2e%2e/%2e%2e/secret.txt",
+        "....//....//secret.txt",
+        ".. /.. /secret.txt",
+        "\uff0e\uff0e/\uff0e\uff0e/secret.txt",  # full-width dots
+        "..\u2215..\u2215secret.txt",  # a division slash
+        "/etc/passwd",
+        "//etc/passwd",
+        "/proc/self/environ",
+        "file:///etc/passwd",
+        "~root/.bashrc",
+    ],
+)
+def test_no_spelling_reads_what_is_outside(files: Files, written: str) -> None:
+    with pytest.raises(MultiturnError):
+        files.read(files.find(written), LIMIT)
+
+
+def test_an_absolute_path_is_from_the_root_even_where_it_exists(root: Path, files: Files) -> None:
+    with pytest.raises(MultiturnError):
+        files.find(str(root / "evals" / "code.js"))
+    with pytest.raises(MultiturnError):
+        files.find(str(root.parent / "secret.txt"))
+
+
+@pytest.mark.parametrize(
+    ("links", "written"),
+    [
+        pytest.param({"a": "../../secret.txt"}, "a", id="a link to a file"),
+        pytest.param({"a": "../../elsewhere"}, "a/secret.txt", id="a link to a folder"),
+        pytest.param({"a": "b", "b": "../../secret.txt"}, "a", id="a chain of links"),
+        pytest.param(
+            {"a": "b/c", "b": "deep", "deep/c": "../../../secret.txt"}, "a", id="in turns"
+        ),
+        pytest.param({"a": "../.."}, "a/secret.txt", id="a link above the root"),
+        pytest.param({"a": "../../elsewhere"}, "a/../secret.txt", id="a link and .."),
+        pytest.param({"a": "/etc"}, "a/passwd", id="an absolute link"),
+        pytest.param({"a": "/dev/zero"}, "a", id="a link to a device without an end"),
+        pytest.param({"a": "/dev/stdin"}, "a", id="a link to standard input"),
+        pytest.param({"a": "/proc/self/environ"}, "a", id="a link to the environment"),
+        pytest.param({"a": "/proc/self/root"}, "a/etc/passwd", id="a link by way of /proc"),
+        pytest.param({"../a": "../secret.txt"}, "a", id="a link in a parent of the suite"),
+        pytest.param({"../a": "../secret.txt"}, "/a", id="a link in the root"),
+        pytest.param({"a": "../../missing"}, "a", id="a dangling link"),
+        pytest.param({"a": "missing"}, "a", id="a dangling link inside"),
+        pytest.param({"a": "a"}, "a", id="a link to itself"),
+        pytest.param({"a": "b", "b": "a"}, "a", id="two links to each other"),
+        pytest.param({"a": "b/x", "b": "a/x"}, "b", id="two links that grow"),
+    ],
+)
+def test_a_link_that_leads_outside_or_nowhere_is_refused(
+    root: Path, files: Files, links: dict[str, str], written: str
+) -> None:
+    for name, target in links.items():
+        (root / "evals" / name).symlink_to(target)
+    with pytest.raises(MultiturnError):
+        files.read(files.find(written), LIMIT)
+
+
+def test_a_link_that_leads_outside_says_so_and_is_not_passed_over(root: Path, files: Files) -> None:
+    (root / "evals" / "top.md").symlink_to(root.parent / "secret.txt")
+    with pytest.raises(OutsideRootError, match=r"top\.md"):
+        files.find("top.md")
+
+
+@pytest.mark.parametrize(
+    ("links", "written", "text"),
+    [
+        pytest.param({"a": "code.js"}, "a", "code", id="a link to a file"),
+        pytest.param({"a": "../top.md"}, "a", "top", id="a link to a parent's file"),
+        pytest.param({"a": "b", "b": "code.js"}, "a", "code", id="a chain of links"),
+        pytest.param({"a": "deep"}, "a/low.md", "low", id="a link to a folder"),
+        pytest.param({"a": "deep"}, "a/../code.js", "code", id="a link to a folder and .."),
+    ],
+)
+def test_a_link_inside_the_root_is_followed(
+    root: Path, files: Files, links: dict[str, str], written: str, text: str
+) -> None:
+    for name, target in links.items():
+        (root / "evals" / name).symlink_to(target)
+    assert files.read(files.find(written), LIMIT) == text
+
+
+def test_a_root_behind_a_link_is_the_same_root(root: Path) -> None:
+    (link := root.parent / "link").symlink_to(root)
+    for folder, top in ((link / "evals", link), (root / "evals", link), (link / "evals", root)):
+        files = Files(folder, top)
+        assert files.read(files.find("code.js"), LIMIT) == "code"
+        assert files.find("top.md") == "top.md"
+        with pytest.raises(OutsideRootError):
+            files.find("../../secret.txt")
+
+
+def test_a_root_may_be_relative(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(root)
+    files = Files(Path("evals"), Path())
+    assert [files.find("code.js"), files.find("/top.md")] == ["evals/code.js", "top.md"]
+    with pytest.raises(OutsideRootError):
+        files.find("../../secret.txt")
+
+
+def test_the_root_may_be_the_whole_file_system(root: Path) -> None:
+    files = Files(root / "evals", Path("/"))
+    written = str((root / "evals" / "code.js").resolve())
+    assert files.find(written) == files.find("code.js") == written[1:]
+
+
+def test_a_suite_outside_the_root_reads_nothing_beside_itself(root: Path) -> None:
+    files = Files(root.parent / "elsewhere", root)
+    for written in ("secret.txt", "./secret.txt", "/secret.txt", "../secret.txt"):
+        with pytest.raises(MultiturnError):
+            files.find(written)
+    assert files.read(files.find("/top.md"), LIMIT) == "top"
+
+
+def test_a_suite_in_a_folder_whose_name_begins_like_the_root_is_outside(root: Path) -> None:
+    with pytest.raises(MultiturnError):
+        Files(root.parent / "rootling", root).find("secret.txt")
+
+
+# Swapped between finding and reading
+
+
+def test_a_file_swapped_for_a_link_is_refused(root: Path, files: Files) -> None:
+    found = files.find("code.js")
+    (root / found).unlink()
+    (root / found).symlink_to(root.parent / "secret.txt")
+    with pytest.raises(OutsideRootError):
+        files.read(found, LIMIT)
+
+
+def test_a_folder_swapped_for_a_link_is_refused(root: Path, files: Files) -> None:
+    (root / "evals" / "secret.txt").write_text("harmless")
+    found = files.find("secret.txt")
+    (root / "evals").rename(root / "moved")
+    (root / "evals").symlink_to(root.parent / "elsewhere")
+    with pytest.raises(MultiturnError):
+        files.read(found, LIMIT)
+
+
+def test_a_file_swapped_for_a_pipe_does_not_hang(root: Path, files: Files) -> None:
+    found = files.find("code.js")
+    (root / found).unlink()
+    os.mkfifo(root / found)
+    with pytest.raises(AttachmentError):
+        files.read(found, LIMIT)
+
+
+def test_a_file_deleted_since_it_was_found_is_an_error(root: Path, files: Files) -> None:
+    found = files.find("code.js")
+    (root / found).unlink()
+    with pytest.raises(AttachmentError):
+        files.read(found, LIMIT)
+
+
+# What can be read
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        pytest.param(b"", "", id="an empty file"),
+        pytest.param(b"x", "x", id="no newline at the end"),
+        pytest.param(b"x\n", "x", id="a newline at the end"),
+        pytest.param(b"x\n\n\n", "x", id="newlines at the end"),
+        pytest.param(b"x\r\n\r\n", "x", id="newlines of Windows at the end"),
+        pytest.param(b"\n", "", id="a newline only"),
+        pytest.param(b"\n\n\n", "", id="newlines only"),
+        pytest.param(b"\r\n\r\n", "", id="newlines of Windows only"),
+        pytest.param(b"  \n\t\n", "  \n\t", id="blank lines stay"),
+        pytest.param(b"\n\n x\n", "\n\n x", id="newlines in front stay"),
+        pytest.param(b"x  \n", "x  ", id="spaces at the end stay"),
+        pytest.param(b"x\n \n", "x\n ", id="a line of a space at the end stays"),
+        pytest.param(b"a\r\nb\nc\r\n", "a\nb\nc", id="mixed line ends"),
+        pytest.param(b"a\rb\r", "a\rb\r", id="a lone CR stays"),
+        pytest.param(b"a\r\r\nb", "a\r\nb", id="only the pair of CR and LF is one"),
+        pytest.param(b"\xef\xbb\xbfx", "x", id="a BOM is dropped"),
+        pytest.param(b"\xef\xbb\xbf", "", id="a BOM only"),
+        pytest.param(b"\xef\xbb\xbf\xef\xbb\xbfx", "\ufeffx", id="the second BOM is text"),
+        pytest.param(b"x\xef\xbb\xbf", "x\ufeff", id="a BOM at the end is text"),
+        pytest.param("é漢😀\n".encode(), "é漢😀", id="characters of many bytes"),
+        pytest.param(
+            "a\u2028b\x85c\u2029".encode(), "a\u2028b\x85c\u2029", id="other line ends stay"
+        ),
+        pytest.param(b"a\x0bb\x0cc\x1c\n\x0c", "a\x0bb\x0cc\x1c\n\x0c", id="form feeds stay"),
+        pytest.param(b"a\tb\x1b[0m\x00", "a\tb\x1b[0m\x00", id="control characters stay"),
+        pytest.param(b"=== x ===\n", "=== x ===", id="what looks like a header stays"),
+    ],
+)
+def test_text_of_a_file(tmp_path: Path, content: bytes, text: str) -> None:
+    assert text_of(tmp_path, content) == text
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"\xff\xfea\x00", id="UTF-16 with a BOM"),
+        pytest.param("é".encode("latin-1"), id="Latin-1"),
+        pytest.param(b"ok\n" * 10_000 + b"\xff", id="a wrong byte at the end"),
+        pytest.param("é".encode()[:1], id="half a character"),
+        pytest.param(b"\xc0\x80", id="an overlong NUL"),
+        pytest.param(b"\xed\xa0\x80", id="a surrogate"),
+        pytest.param(b"\xf4\x90\x80\x80", id="beyond Unicode"),
+        pytest.param(b"\x89PNG\r\n\x1a\n\x00\x00", id="an image"),
+    ],
+)
+def test_what_is_not_utf_8_is_an_error(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(AttachmentError, match="UTF-8"):
+        text_of(tmp_path, content)
+
+
+@pytest.mark.parametrize("content", [b"0123456789", b"01234567\r\n", "ééééé".encode()])
+def test_the_limit_is_of_bytes_as_they_are_on_disk(tmp_path: Path, content: bytes) -> None:
+    assert text_of(tmp_path, content, 10)
+    with pytest.raises(AttachmentError):
+        text_of(tmp_path, content, 9)
+
+
+def test_the_limit_is_one_mebibyte_unless_told(root: Path, files: Files) -> None:
+    (root / "evals" / "code.js").write_bytes(b"x" * LIMIT)
+    assert request(files, "code.js").question == ""
+    (root / "evals" / "top.md").write_bytes(b"x" * (LIMIT + 1))
+    with pytest.raises(AttachmentError, match="max_file_bytes"):
+        request(files, "./top.md")
+    assert request(files, "./top.md", max_file_bytes=LIMIT + 1).input_files
+
+
+def test_a_sparse_file_is_refused_unread(tmp_path: Path) -> None:
+    with (tmp_path / "x.txt").open("wb") as sparse:
+        sparse.truncate(1 << 40)
+    files = Files(tmp_path, tmp_path)
+    tracemalloc.start()
+    try:
+        with pytest.raises(AttachmentError):
+            files.read(files.find("x.txt"), LIMIT)
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.skipif(not Path("/proc/cpuinfo").exists(), reason="needs Linux's /proc")
+def test_a_file_that_lies_about_its_size_is_bounded_too() -> None:
+    files = Files(Path("/proc"), Path("/proc"))
+    with pytest.raises(AttachmentError):
+        files.read(files.find("cpuinfo"), 10)
+
+
+def test_a_pipe_is_an_error_and_does_not_hang(root: Path, files: Files) -> None:
+    os.mkfifo(root / "evals" / "pipe")
+    with pytest.raises(AttachmentError, match="pipe"):
+        files.read(files.find("pipe"), LIMIT)
+
+
+def test_a_folder_is_an_error(files: Files) -> None:
+    for written in ("deep", "deep/", ".", "..", "/"):
+        with pytest.raises(AttachmentError):
+            files.read(files.find(written), LIMIT)
+
+
+def test_a_socket_is_an_error(root: Path, files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(root / "evals")  # a socket's path is short
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("socket")
+        with pytest.raises(AttachmentError):
+            files.read(files.find("socket"), LIMIT)
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs devices")
+def test_a_device_is_an_error_even_inside_the_root() -> None:
+    files = Files(Path("/dev"), Path("/dev"))
+    for written in ("zero", "null"):
+        with pytest.raises(AttachmentError):
+            files.read(files.find(written), LIMIT)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+@pytest.mark.parametrize("name", ["evals/code.js", "evals"])
+def test_an_unreadable_file_is_an_error(root: Path, files: Files, name: str) -> None:
+    (root / name).chmod(0)
+    try:
+        with pytest.raises(AttachmentError):
+            files.read(files.find("code.js"), LIMIT)
+    finally:
+        (root / name).chmod(0o700)
+
+
+def test_an_error_of_the_system_is_an_error_of_the_attachment(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_args: object, **_options: object) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    found = files.find("code.js")
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(AttachmentError, match=r"code\.js.*Permission denied"):
+        files.read(found, LIMIT)
+
+
+def test_no_file_is_left_open(root: Path, files: Files) -> None:
+    (root / "evals" / "latin.txt").write_bytes(b"\xff")
+    os.mkfifo(root / "evals" / "pipe")
+    before = os.listdir("/proc/self/fd" if Path("/proc/self/fd").exists() else "/dev/fd")
+    for name in ("code.js", "latin.txt", "pipe", "deep", "top.md"):
+        for limit in (1, LIMIT):
+            try:
+                files.read(files.find(name), limit)
+            except AttachmentError:
+                continue
+    assert os.listdir("/proc/self/fd" if Path("/proc/self/fd").exists() else "/dev/fd") == before
+
+
+# Once per run
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the names of the files that are opened from now on."""
+    names: list[str] = []
+    real = os.open
+
+    def counting(path: Any, *args: Any, **options: Any) -> int:
+        names.append(Path(os.fsdecode(path)).name)
+        return real(path, *args, **options)
+
+    monkeypatch.setattr(os, "open", counting)
+    return names
+
+
+def test_a_file_is_read_once_by_whatever_path(root: Path, opened: list[str]) -> None:
+    (root / "evals" / "link.md").symlink_to("../top.md")
+    texts = Texts()
+    for folder in (root / "evals", root, root / "evals" / "deep"):
+        files = Files(folder, root, texts)
+        for written in ("top.md", "./top.md", "/top.md", "/evals/link.md"):
+            assert files.read(files.find(written), LIMIT) == "top"
+    assert opened.count("top.md") == 1
+
+
+def test_a_file_is_read_once_under_two_roots(root: Path, opened: list[str]) -> None:
+    texts = Texts()
+    for top in (root, root / "evals"):
+        files = Files(root / "evals", top, texts)
+        assert files.read(files.find("code.js"), LIMIT) == "code"
+    assert opened.count("code.js") == 1
+
+
+def test_files_of_one_base_name_are_kept_apart(root: Path) -> None:
+    (root / "evals" / "deep" / "code.js").write_text("other")
+    files = Files(root / "evals", root)
+    read = [files.read(files.find(path), LIMIT) for path in ("code.js", "deep/code.js", "code.js")]
+    assert read == ["code", "other", "code"]
+
+
+def test_another_run_reads_the_file_anew(root: Path) -> None:
+    assert Files(root, root, Texts()).read("top.md", LIMIT) == "top"
+    (root / "top.md").write_text("changed")
+    assert Files(root, root, Texts()).read("top.md", LIMIT) == "changed"
+
+
+def test_a_file_read_before_is_refused_under_a_smaller_limit(files: Files) -> None:
+    assert files.read("evals/code.js", 4) == "code"
+    with pytest.raises(AttachmentError):
+        files.read("evals/code.js", 3)
+
+
+def test_a_file_too_large_may_be_read_under_a_larger_limit(files: Files) -> None:
+    with pytest.raises(AttachmentError):
+        files.read("evals/code.js", 3)
+    assert files.read("evals/code.js", 4) == "code"
+
+
+def test_an_empty_file_is_read_once_too(root: Path, opened: list[str]) -> None:
+    (root / "empty.md").write_bytes(b"")
+    files = Files(root, root)
+    assert [files.read("empty.md", LIMIT) for _ in range(3)] == ["", "", ""]
+    assert opened.count("empty.md") == 1
+
+
+def test_a_thousand_cases_attach_one_file_that_is_read_once(
+    root: Path, files: Files, opened: list[str]
+) -> None:
+    pipeline = load_pipeline("spec")
+    for index in range(1000):
+        case = Case(id=str(index), input_messages=attach(files, "code.js"), files=files)
+        assert pipeline.request(case).question == "=== code.js ===\ncode"
+    assert opened.count("code.js") == 1

@@ -1,0 +1,493 @@
+"""Results: written whole or not at all, and safe to read by machines, by diffs and on terminals."""
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+import pytest
+import yaml
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from multiturn import ChatMessage, InputFile, ProviderRequest
+from multiturn.output import open_output
+from multiturn.rendering import RENDERERS, Record, record_of, to_json, to_text, to_yaml, visible
+from multiturn.yaml_events import read_documents
+
+# Whole or not at all
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    path = tmp_path / "out.jsonl"
+    path.write_bytes(b"old\n")
+    return path
+
+
+def write(path: Path | str, content: bytes) -> None:
+    with open_output(str(path)) as file:
+        file.write(content)
+
+
+def test_a_new_file_is_written(tmp_path: Path) -> None:
+    write(tmp_path / "new", b"one\r\ntwo")
+    assert (tmp_path / "new").read_bytes() == b"one\r\ntwo"
+    assert os.listdir(tmp_path) == ["new"]
+
+
+def test_an_old_file_is_replaced(target: Path) -> None:
+    write(target, b"n")
+    assert target.read_bytes() == b"n"
+    assert os.listdir(target.parent) == ["out.jsonl"]
+
+
+def test_an_empty_result_is_an_empty_file(target: Path) -> None:
+    write(target, b"")
+    assert target.read_bytes() == b""
+
+
+def test_a_large_result_is_whole(target: Path) -> None:
+    with open_output(str(target)) as file:
+        for _ in range(300):
+            file.write(b"x" * 9_999 + b"\n")
+    assert target.read_bytes() == (b"x" * 9_999 + b"\n") * 300
+
+
+def test_the_file_takes_its_name_only_at_the_end(target: Path) -> None:
+    with open_output(str(target)) as file:
+        file.write(b"new" * 100_000)
+        file.flush()
+        assert target.read_bytes() == b"old\n"
+    assert target.read_bytes() == b"new" * 100_000
+
+
+def test_there_is_no_new_file_before_the_end(tmp_path: Path) -> None:
+    with open_output(str(tmp_path / "new")):
+        assert not (tmp_path / "new").exists()
+    assert (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("mishap", [ValueError, KeyboardInterrupt, SystemExit, BrokenPipeError])
+def test_a_mishap_leaves_the_old_file_and_nothing_else(
+    target: Path, mishap: type[BaseException]
+) -> None:
+    def fail() -> None:
+        with open_output(str(target)) as file:
+            file.write(b"new" * 100_000)
+            raise mishap
+
+    with pytest.raises(mishap):
+        fail()
+    assert target.read_bytes() == b"old\n"
+    assert os.listdir(target.parent) == ["out.jsonl"]
+
+
+def test_a_mishap_leaves_no_new_file(tmp_path: Path) -> None:
+    def fail() -> None:
+        with open_output(str(tmp_path / "new")) as file:
+            file.write(b"half")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_full_disk_leaves_the_old_file(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_args: object, **_options: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    def convert() -> None:
+        with open_output(str(target)) as file:
+            file.write(b"new")
+            monkeypatch.setattr(os, "replace", fail)
+            monkeypatch.setattr(os, "rename", fail)
+            monkeypatch.setattr(Path, "replace", fail)
+
+    with pytest.raises(OSError, match="No space left"):
+        convert()
+    assert target.read_bytes() == b"old\n"
+    assert os.listdir(target.parent) == ["out.jsonl"]
+
+
+def test_a_killed_process_leaves_the_old_file(target: Path) -> None:
+    program = (
+        "import sys, time\n"
+        "from multiturn.output import open_output\n"
+        "with open_output(sys.argv[1]) as file:\n"
+        "    file.write(b'new' * 1_000_000)\n"
+        "    file.flush()\n"
+        "    print('ready', flush=True)\n"
+        "    time.sleep(60)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(target)], stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        process.send_signal(signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    assert target.read_bytes() == b"old\n"
+    write(target, b"the next run\n")
+    assert target.read_bytes() == b"the next run\n"
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o644, 0o664, 0o755, 0o400])
+def test_permissions_are_kept(target: Path, mode: int) -> None:
+    target.chmod(mode)
+    write(target, b"new")
+    assert stat.S_IMODE(target.stat().st_mode) == mode
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_permissions_of_a_new_file_are_those_of_any_new_file(
+    tmp_path: Path, mask: int, mode: int
+) -> None:
+    before = os.umask(mask)
+    try:
+        write(tmp_path / "new", b"new")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == mode
+
+
+def test_what_is_being_written_is_no_more_readable_than_the_old_file(target: Path) -> None:
+    target.chmod(0o600)
+    with open_output(str(target)) as file:
+        file.write(b"secret")
+        file.flush()
+        [partial] = set(target.parent.iterdir()) - {target}
+        assert stat.S_IMODE(partial.stat().st_mode) & 0o077 == 0
+
+
+def test_a_link_stays_and_its_file_is_replaced(target: Path) -> None:
+    folder = target.parent / "links"
+    folder.mkdir()
+    (folder / "link").symlink_to("../out.jsonl")
+    target.chmod(0o640)
+    write(folder / "link", b"new")
+    assert (folder / "link").is_symlink()
+    assert target.read_bytes() == b"new"
+    assert stat.S_IMODE(target.stat().st_mode) == 0o640
+    assert os.listdir(folder) == ["link"]
+
+
+def test_a_dangling_link_gets_its_file(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("new")
+    write(tmp_path / "link", b"new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "new").read_bytes() == b"new"
+
+
+def test_a_pipe_is_written_to(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    received: list[bytes] = []
+    reader = threading.Thread(
+        target=lambda: received.append((tmp_path / "pipe").read_bytes()), daemon=True
+    )
+    reader.start()
+    write(tmp_path / "pipe", b"one\ntwo\n")
+    reader.join(5)
+    assert received == [b"one\ntwo\n"]
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+def test_a_device_is_written_to() -> None:
+    write("/dev/null", b"new")
+    assert not stat.S_ISREG(Path("/dev/null").stat().st_mode)
+
+
+def test_nothing_named_is_standard_output(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    with open_output(None) as file:
+        file.write("é\n".encode())
+    print("still open", flush=True)
+    assert capfdbinary.readouterr().out == b"\xc3\xa9\nstill open\n"
+
+
+def test_a_name_may_stand_without_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write("out", b"new")
+    assert (tmp_path / "out").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("name", ["x" * 255, "é" * 127, "a b'\"$.json", "-", ".out"])
+def test_a_name_may_be_long_or_odd(tmp_path: Path, name: str) -> None:
+    write(tmp_path / name, b"new")
+    assert (tmp_path / name).read_bytes() == b"new"
+    assert os.listdir(tmp_path) == [name]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("no/out", id="a folder that there is not"),
+        pytest.param("file/out", id="a folder that is a file"),
+        pytest.param("", id="a folder"),
+    ],
+)
+def test_a_place_that_cannot_be_written_to_is_an_os_error(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").write_bytes(b"old")
+    with pytest.raises(OSError, match=r"\[Errno \d+\] "):
+        write(f"{tmp_path}/{name}", b"new")
+    assert os.listdir(tmp_path) == ["file"]
+    assert (tmp_path / "file").read_bytes() == b"old"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_may_not_be_written_to_is_an_os_error(target: Path) -> None:
+    target.parent.chmod(0o500)
+    try:
+        with pytest.raises(OSError, match=r"\[Errno \d+\] "):
+            write(target, b"new")
+        assert target.read_bytes() == b"old\n"
+    finally:
+        target.parent.chmod(0o700)
+
+
+# Rendering
+
+REQUEST = ProviderRequest(
+    question="[User]: Hi\n[Assistant]: Yes?",
+    guidelines=("Be brief.",),
+    chat_prompt=(
+        ChatMessage("system", "[[ ## Guidelines ## ]]\n\nBe brief."),
+        ChatMessage("user", "Hi"),
+        ChatMessage("assistant", "Yes?"),
+    ),
+    input_files=(InputFile("./a.md", "evals/a.md", guideline=True),),
+    metadata={"owner": "me", "system_prompt": "Help."},
+    eval_id="greeting",
+)
+MEANT = {
+    "suite": "evals/x.eval.yaml",
+    "id": "greeting",
+    "question": "[User]: Hi\n[Assistant]: Yes?",
+    "chat_prompt": [
+        {"role": "system", "content": "[[ ## Guidelines ## ]]\n\nBe brief."},
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "Yes?"},
+    ],
+    "guidelines": ["Be brief."],
+    "input_files": [{"path": "./a.md", "resolved_path": "evals/a.md", "guideline": True}],
+    "metadata": {"owner": "me", "system_prompt": "Help."},
+}
+ODD_TEXTS = [
+    *("", " ", "\n", "\n\n", " \n ", "\t", "a\n", "a\n\n", "\na", " a", "a ", "a \nb", "a\tb\n\tc"),
+    *(
+        "yes",
+        "No",
+        "on",
+        "y",
+        "n",
+        "null",
+        "~",
+        "true",
+        "12:30",
+        "010",
+        "1_000",
+        "0x1F",
+        "1e3",
+        "=",
+    ),
+    *("2024-01-01", "<<", "---", "...", "- a", "? a", "a: b", "a:", "#a", "a #b", "&a", "*a", "!a"),
+    *("|", ">", "%a", "@a", "`a`", "'", '"', "{}", "[]", ",", "a\\nb", "\\", "--- a\n...\nb\n"),
+    *("\r", "a\r\nb", "\x00", "\x1b[31m", "\x7f", "\x85", "\x9b", "\u2028", "\u2029", "a\u2028\nb"),
+    *("\ufeff", "\ufeffa\nb", "\uffff", "\ufffe", "é漢😀", "\u202e", "\xa0a\xa0", "a" * 5_000),
+]
+
+
+def named(text: str) -> str:
+    return f"the text {text[:12]!a}"
+
+
+def record(text: str = "x", **metadata: Any) -> Record:
+    """Return a record that has a text in every place."""
+    request = ProviderRequest(
+        question=text,
+        guidelines=(text, text),
+        chat_prompt=(ChatMessage("system", text), ChatMessage("user", text)),
+        input_files=(InputFile(text, text),),
+        metadata={"key": text, **metadata},
+        eval_id=text,
+    )
+    return record_of(text, request)
+
+
+def plain(record: Record) -> Any:
+    return json.loads(json.dumps(msgspec.to_builtins(record)))
+
+
+def test_a_record_as_json() -> None:
+    rendered = to_json(record_of("evals/x.eval.yaml", REQUEST))
+    assert list(json.loads(rendered).items()) == list(MEANT.items())
+
+
+def test_a_record_as_yaml() -> None:
+    assert to_yaml(record_of("evals/x.eval.yaml", REQUEST)).decode() == (
+        "---\n"
+        "suite: evals/x.eval.yaml\n"
+        "id: greeting\n"
+        "question: |-\n"
+        "  [User]: Hi\n"
+        "  [Assistant]: Yes?\n"
+        "chat_prompt:\n"
+        "  - role: system\n"
+        "    content: |-\n"
+        "      [[ ## Guidelines ## ]]\n"
+        "\n"
+        "      Be brief.\n"
+        "  - role: user\n"
+        "    content: Hi\n"
+        "  - role: assistant\n"
+        '    content: "Yes?"\n'
+        "guidelines:\n"
+        "  - Be brief.\n"
+        "input_files:\n"
+        "  - path: ./a.md\n"
+        "    resolved_path: evals/a.md\n"
+        "    guideline: true\n"
+        "metadata:\n"
+        "  owner: me\n"
+        "  system_prompt: Help.\n"
+    ).replace("path: ./a.md", 'path: "./a.md"')
+
+
+@pytest.mark.parametrize("text", ODD_TEXTS, ids=named)
+def test_json_is_one_line_that_reads_back(text: str) -> None:
+    rendered = to_json(record(text))
+    assert (rendered.count(b"\n"), rendered[-1:], rendered.count(b"\r")) == (1, b"\n", 0)
+    assert json.loads(rendered)["chat_prompt"][1] == {"role": "user", "content": text}
+    assert json.loads(rendered) == plain(record(text))
+
+
+@pytest.mark.parametrize("text", ODD_TEXTS, ids=named)
+def test_yaml_reads_back_by_1_1_and_by_1_2(text: str) -> None:
+    odd = record(text, **{text[:99]: [text, {text[:99]: text}], "n": 1, "y": None, "f": 1.5})
+    rendered, meant = to_yaml(odd), plain(odd)
+    assert yaml.safe_load(rendered) == meant
+    assert [node.value for node in read_documents(rendered.decode(), "x")] == [meant]
+    assert yaml.safe_load(rendered)["question"] == text
+
+
+def test_a_key_of_over_1024_characters_reads_back() -> None:
+    rendered = to_yaml(record("x", **{"k" * 2000: "v"}))
+    [node] = read_documents(rendered.decode(), "x")
+    assert node.value["metadata"]["k" * 2000] == "v"
+
+
+def test_yaml_documents_follow_each_other() -> None:
+    rendered = to_yaml(record("a\n")) + to_yaml(record("---\n")) + to_yaml(record("..."))
+    questions = [document["question"] for document in yaml.safe_load_all(rendered)]
+    assert questions == ["a\n", "---\n", "..."]
+    nodes = read_documents(rendered.decode(), "x")
+    assert [node.value["question"] for node in nodes] == ["a\n", "---\n", "..."]
+
+
+def test_a_missing_chat_prompt_is_null() -> None:
+    rendered = record_of("x", ProviderRequest(question="Hi", eval_id="y"))
+    assert json.loads(to_json(rendered))["chat_prompt"] is None
+    assert yaml.safe_load(to_yaml(rendered))["chat_prompt"] is None
+    assert "Hi" in to_text(rendered).decode()
+
+
+@pytest.mark.parametrize(
+    "text", ["a\tb ", "  two\n lines \n", "\n\n", "a: b\n- c\n", "```\n\tx\n```"]
+)
+def test_yaml_shows_each_line_of_a_text_as_a_line(text: str) -> None:
+    lines = [line.strip() for line in to_yaml(record(f"x\n{text}\nz")).decode().split("\n")]
+    for line in text.split("\n"):
+        assert line.strip() in lines
+
+
+def test_the_same_record_is_always_the_same_text() -> None:
+    for render in RENDERERS.values():
+        assert render(record("a\nb")) == render(record("a\nb"))
+
+
+LETTERS = st.characters(exclude_categories=["Cs"]) | st.sampled_from("\n\t\r \x1b\x85\u2028:#-'\"|")
+TEXTS = st.text(LETTERS, max_size=40)
+TREES = st.recursive(
+    TEXTS
+    | st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(TEXTS, TREES)
+@example("a\n ", [[], {}, ""])
+def test_any_record_reads_back(text: str, tree: Any) -> None:
+    meant = plain(record(text, tree=tree))
+    assert json.loads(to_json(record(text, tree=tree))) == meant
+    rendered = to_yaml(record(text, tree=tree))
+    assert [node.value for node in read_documents(rendered.decode(), "x")] == [meant]
+    assert repr(yaml.safe_load(rendered)["metadata"]["key"]) == repr(text)
+
+
+# On a terminal
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        pytest.param("\x1b[2J", "\\x1b[2J", id="an escape sequence"),
+        pytest.param("\x1b]0;title\x07", "\\x1b]0;title\\x07", id="a window title"),
+        pytest.param("\x9b31m", "\\x9b31m", id="an escape sequence of eight bits"),
+        pytest.param("\x00\x08\x7f", "\\x00\\x08\\x7f", id="a NUL, a backspace, a DEL"),
+        pytest.param("safe\roverwritten", "safe\\x0doverwritten", id="a carriage return"),
+        pytest.param("a\x0bb\x0cc", "a\\x0bb\\x0cc", id="a vertical tab and a form feed"),
+        pytest.param("\x85\x90\x9d\x9f", "\\x85\\x90\\x9d\\x9f", id="other C1 controls"),
+        pytest.param("a\tb\nc é😀", "a\tb\nc é😀", id="a tab, a newline and letters stay"),
+    ],
+)
+def test_control_characters_are_shown(text: str, shown: str) -> None:
+    assert visible(text) == shown
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(code, id=f"U+{code:04X}")
+        for code in (*range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0))
+    ],
+)
+def test_no_control_character_reaches_a_terminal_raw(code: int) -> None:
+    hostile = record(f"<{chr(code)}>", **{f"<{chr(code)}>": f"<{chr(code)}>"})
+    harmless = to_text(record("<.>")).decode()
+    text = to_text(hostile).decode()
+    assert f"<\\x{code:02x}>" in text
+    assert f"<{chr(code)}>" not in text
+    assert text.count("\x1b") == harmless.count("\x1b")
+
+
+def test_a_message_cannot_pass_for_another_role() -> None:
+    """What the suite wrote is indented below the role, which the program wrote."""
+    messages = (ChatMessage("user", "x\nassistant\ny"), ChatMessage("user", "assistant"))
+    request = ProviderRequest(question="x", chat_prompt=messages, eval_id="x")
+    lines = click.unstyle(to_text(record_of("x", request)).decode()).split("\n")
+    assert (lines.count("user"), lines.count("assistant")) == (2, 0)
+
+
+def test_an_id_cannot_pass_for_a_role() -> None:
+    request = ProviderRequest(question="x", chat_prompt=(), eval_id="x\nassistant\ny")
+    lines = click.unstyle(to_text(record_of("x\nassistant\n", request)).decode()).split("\n")
+    assert "assistant" not in lines
+
+
+def test_text_shows_each_message_under_its_role_in_order() -> None:
+    text = click.unstyle(to_text(record_of("evals/x.eval.yaml", REQUEST)).decode())
+    pieces = ["greeting", "system", "Be brief.", "user", "Hi", "assistant", "Yes?"]
+    places = [text.index(piece) for piece in pieces]
+    assert places == sorted(places)

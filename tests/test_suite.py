@@ -1,0 +1,1156 @@
+"""Suites: files to cases, each mistake with its place, and no text lost on the way."""
+
+import io
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from textwrap import dedent
+from time import perf_counter
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from multiturn import Case, MultiturnError, ProviderRequest, TestMessage, load_pipeline, load_suite
+from multiturn.errors import OutsideRootError
+from multiturn.files import Texts
+from multiturn.suite import find_suites
+
+HI = "input_messages: [{role: user, content: hi}]\n"
+Write = Callable[..., Path]
+Chat = list[tuple[str, str]]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Return a function that writes a file below the root, which is the current folder."""
+    (tmp_path / "root" / ".git").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "root")
+
+    def write(path: str, text: str) -> Path:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_bytes(dedent(text).encode())
+        return Path(path)
+
+    return write
+
+
+def cases(path: str | Path = "x.eval.yaml", **options: Any) -> list[Case]:
+    return list(load_suite(path, **options))
+
+
+def mistakes(path: str | Path = "x.eval.yaml", **options: Any) -> list[str]:
+    """Return what is said of a suite, and of its cases on their way to requests."""
+    said: list[MultiturnError] = []
+    for case in load_suite(path, on_error=said.append, **options):
+        try:
+            load_pipeline("spec").request(case)
+        except MultiturnError as error:
+            said.append(error)
+    return [str(error) for error in said]
+
+
+def requests(path: str | Path = "x.eval.yaml", **options: Any) -> list[ProviderRequest]:
+    return [load_pipeline("spec").request(case) for case in load_suite(path, **options)]
+
+
+def chat(path: str | Path = "x.eval.yaml", **options: Any) -> Chat:
+    """Return the chat prompt of a suite's only case."""
+    [request] = requests(path, **options)
+    return [(message.role, message.content) for message in request.chat_prompt or ()]
+
+
+def said_in_warnings(load: Callable[[], object]) -> list[str]:
+    with capture_logs() as logs:
+        load()
+    return [str(entry.get("key", entry)) for entry in logs if entry["log_level"] == "warning"]
+
+
+# Documents
+
+
+def test_a_suite_has_cases(write: Write) -> None:
+    write("x.eval.yaml", f"evalcases:\n- id: a\n  {HI}- id: b\n  {HI}")
+    assert [(case.id, case.suite, case.line) for case in cases()] == [
+        ("a", "x.eval.yaml", 2),
+        ("b", "x.eval.yaml", 4),
+    ]
+
+
+def test_a_bare_case_has_its_id(write: Write) -> None:
+    write("x.eval.yaml", f"id: a\n{HI}")
+    assert [case.id for case in cases()] == ["a"]
+
+
+@pytest.mark.parametrize("name", ["greeting.eval.yaml", "evals/greeting.eval.yml", "greeting.yaml"])
+def test_a_bare_case_without_an_id_has_its_files_name(write: Write, name: str) -> None:
+    write(name, HI)
+    [case] = cases(name)
+    assert case.id.startswith("greeting")
+    assert "/" not in case.id
+
+
+def test_a_file_holds_several_documents(write: Write) -> None:
+    write("x.eval.yaml", f"id: a\n{HI}---\nevalcases:\n- id: b\n  {HI}- id: c\n  {HI}---\n{HI}")
+    assert [case.id for case in cases()][:3] == ["a", "b", "c"]
+    assert [case.line for case in cases()] == [1, 5, 7, 10]
+
+
+def test_what_a_suite_gives_its_cases_is_not_given_to_the_next_document(write: Write) -> None:
+    suite = f"metadata: {{systemPrompt: P}}\nguidelines: [G]\nevalcases:\n- id: a\n  {HI}"
+    write("x.eval.yaml", f"{suite}---\nid: b\n{HI}")
+    assert [(case.system_prompt, case.guidelines) for case in cases()] == [
+        ("P", ("G",)),
+        (None, ()),
+    ]
+
+
+def test_what_a_case_holds(write: Write) -> None:
+    write(
+        "x.eval.yaml",
+        """\
+        metadata: {team: a, owner: b}
+        evalcases:
+          - id: review
+            outcome: A bug is found.
+            conversation_id: thread-1
+            metadata: {owner: c, tags: [x, 1.5, ~]}
+            execution: {target: fast}
+            input_messages:
+              - role: system
+                content: Be kind.
+              - role: user
+                content:
+                  - Look at this.
+                  - type: text
+                    value: |
+                      a: yes
+              - role: assistant
+                content: {verdict: fine, score: 1}
+            expected_messages:
+              - role: assistant
+                content: Line 3 is wrong.
+        """,
+    )
+    [case] = cases()
+    assert case.input_messages == (
+        TestMessage("system", "Be kind.", line=9, content_lines=(10,)),
+        TestMessage(
+            "user",
+            ["Look at this.", {"type": "text", "value": "a: yes\n"}],
+            line=11,
+            content_lines=(13, 14),
+        ),
+        TestMessage("assistant", {"verdict": "fine", "score": 1}, line=17, content_lines=(18,)),
+    )
+    assert case.outcome == "A bug is found."
+    assert case.conversation_id == "thread-1"
+    assert case.expected_messages == [{"role": "assistant", "content": "Line 3 is wrong."}]
+    assert case.execution == {"target": "fast"}
+    assert case.metadata == {"team": "a", "owner": "c", "tags": ["x", 1.5, None]}
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("010", "010"),
+        ("1.50", "1.50"),
+        ("0x1F", "0x1F"),
+        ("1e3", "1e3"),
+        ("2024-01-01", "2024-01-01"),
+        ("12:30", "12:30"),
+        ("yes", "yes"),
+        ("true", "true"),
+        ('"010"', "010"),
+        ("a b/c", "a b/c"),
+        ("日本", "日本"),
+    ],
+)
+def test_an_id_is_taken_as_written(write: Write, written: str, meant: str) -> None:
+    write("x.eval.yaml", f"evalcases:\n- id: {written}\n  {HI}")
+    assert [case.id for case in cases()] == [meant]
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        pytest.param(f"evalcases:\n- id: a\n  {HI}- id: a\n  {HI}", ["a"], id="written alike"),
+        pytest.param(f"evalcases:\n- id: 10\n  {HI}- id: '10'\n  {HI}", ["10"], id="quoted once"),
+        pytest.param(
+            f"evalcases:\n- id: a\n  {HI}- id: b\n  {HI}- id: a\n  {HI}", ["a", "b"], id="apart"
+        ),
+    ],
+)
+def test_a_repeated_id_is_an_error(write: Write, text: str, meant: list[str]) -> None:
+    write("x.eval.yaml", text)
+    said: list[MultiturnError] = []
+    assert [case.id for case in load_suite("x.eval.yaml", on_error=said.append)] == meant
+    [error] = said
+    assert error.where.startswith(f"x.eval.yaml:{len(meant) * 2 + 2}:")
+    assert repr(meant[0]) in error.what
+
+
+def test_ids_that_differ_as_written_are_two(write: Write) -> None:
+    write("x.eval.yaml", f"evalcases:\n- id: 10\n  {HI}- id: 010\n  {HI}- id: 10.0\n  {HI}")
+    assert [case.id for case in cases()] == ["10", "010", "10.0"]
+
+
+def test_an_agentv_suite_loads_as_it_is(write: Write) -> None:
+    write("js.instructions.md", "Use const.\n")
+    write(
+        "x.eval.yaml",
+        """\
+        $schema: agentv-eval-v2
+        description: Example eval
+        target: default
+
+        evalcases:
+          - id: code-review-javascript
+            conversation_id: code-review
+            outcome: Assistant provides helpful code analysis
+            execution:
+              target: azure_base
+              evaluators:
+                - name: keyword_check
+                  type: code_judge
+                  script: uv run check.py
+            input_messages:
+              - role: system
+                content: You are an expert software developer.
+              - role: user
+                content:
+                  - type: text
+                    value: |
+                      Please review this function:
+
+                      ```javascript
+                      function add(a, b) { return a + b; }
+                      ```
+                  - type: file
+                    value: ./js.instructions.md
+            expected_messages:
+              - role: assistant
+                content: |
+                  The function adds two numbers.
+        """,
+    )
+    assert said_in_warnings(cases) == []
+    assert mistakes() == []
+    assert chat(guideline_patterns=["**/*.instructions.md"]) == [
+        (
+            "system",
+            "You are an expert software developer.\n\n[[ ## Guidelines ## ]]\n\nUse const.",
+        ),
+        (
+            "user",
+            "Please review this function:\n\n```javascript\n"
+            "function add(a, b) { return a + b; }\n```\n\n<Attached: ./js.instructions.md>",
+        ),
+    ]
+
+
+def test_unknown_keys_of_a_case_are_warned_of_once(write: Write) -> None:
+    case = f"  note: x\n  {HI}"
+    write("x.eval.yaml", f"evalcases:\n- id: a\n{case}- id: b\n{case}- id: c\n  other: y\n{case}")
+    assert [case.id for case in cases()] == ["a", "b", "c"]
+    assert sorted(said_in_warnings(cases)) == ["note", "other"]
+
+
+def test_unknown_keys_of_a_bare_case_are_warned_of(write: Write) -> None:
+    write("x.eval.yaml", f"id: a\nrubrics: [x]\n{HI}")
+    assert said_in_warnings(cases) == ["rubrics"]
+
+
+def test_unknown_keys_change_nothing_in_a_request(write: Write) -> None:
+    write("x.eval.yaml", f"id: a\n{HI}")
+    write("y.eval.yaml", f"id: a\nnote: x\nchat_prompt: [x]\n{HI}")
+    assert requests("x.eval.yaml") == requests("y.eval.yaml")
+
+
+def test_known_keys_are_not_warned_of(write: Write) -> None:
+    known = "outcome: x\nconversation_id: y\nexpected_messages: []\nmetadata: {}\nexecution: {}\n"
+    write("x.eval.yaml", f"id: a\nguidelines: [x]\n{known}{HI}")
+    assert said_in_warnings(cases) == []
+
+
+# System prompts and given guidelines
+
+
+@pytest.mark.parametrize("key", ["systemPrompt", "system_prompt"])
+@pytest.mark.parametrize("own", ["systemPrompt", "system_prompt"])
+def test_a_suites_system_prompt_counts_unless_a_case_has_its_own(
+    write: Write, key: str, own: str
+) -> None:
+    write(
+        "x.eval.yaml",
+        f"metadata: {{{key}: Shared}}\n"
+        f"evalcases:\n- id: a\n  {HI}- id: b\n  metadata: {{{own}: Own}}\n  {HI}",
+    )
+    chats = [[message.content for message in one.chat_prompt or ()] for one in requests()]
+    assert chats == [["Shared", "hi"], ["Own", "hi"]]
+
+
+@pytest.mark.parametrize("key", ["systemPrompt", "system_prompt"])
+def test_a_bare_case_has_a_system_prompt(write: Write, key: str) -> None:
+    write("x.eval.yaml", f"metadata: {{{key}: Shared}}\n{HI}")
+    assert chat() == [("system", "Shared"), ("user", "hi")]
+
+
+def test_an_explicit_system_message_takes_the_system_prompts_place(write: Write) -> None:
+    messages = "input_messages: [{role: system, content: S}, {role: user, content: hi}]\n"
+    write("x.eval.yaml", f"metadata: {{systemPrompt: P}}\n{messages}")
+    assert chat() == [("system", "S"), ("user", "hi")]
+
+
+@pytest.mark.parametrize("given", ["suite", "case"])
+def test_given_guidelines_come_before_the_extracted_ones_without_a_marker(
+    write: Write, given: str
+) -> None:
+    write("a.instructions.md", "A")
+    write("b.instructions.md", "B")
+    guidelines, unrelated = "guidelines: [First., Second.]\n", "execution: {}\n"
+    write(
+        "x.eval.yaml",
+        'guideline_patterns: ["*.instructions.md"]\n'
+        f"{guidelines if given == 'suite' else unrelated}"
+        "evalcases:\n- id: x\n"
+        f"  {guidelines if given == 'case' else unrelated}"
+        "  input_messages:\n"
+        "  - role: user\n"
+        "    content:\n"
+        "    - {type: file, value: a.instructions.md}\n"
+        "    - {type: file, value: b.instructions.md}\n"
+        "    - Go.\n",
+    )
+    assert chat() == [
+        (
+            "system",
+            "[[ ## Guidelines ## ]]\n\nFirst.\n\nSecond.\n\n"
+            "=== a.instructions.md ===\nA\n\n=== b.instructions.md ===\nB",
+        ),
+        ("user", "<Attached: a.instructions.md>\n<Attached: b.instructions.md>\nGo."),
+    ]
+
+
+def test_a_given_guideline_alone_stands_bare(write: Write) -> None:
+    write("x.eval.yaml", f"guidelines: [Be brief.]\n{HI}")
+    assert chat() == [("system", "[[ ## Guidelines ## ]]\n\nBe brief."), ("user", "hi")]
+    assert requests()[0].question == "hi"
+
+
+def test_guidelines_of_suite_and_case_are_both_given(write: Write) -> None:
+    write("x.eval.yaml", f"guidelines: [S]\nevalcases:\n- id: a\n  guidelines: [C]\n  {HI}")
+    assert chat()[0] == ("system", "[[ ## Guidelines ## ]]\n\nS\n\nC")
+
+
+# Guideline patterns
+
+
+@pytest.fixture
+def attached(write: Write) -> Write:
+    """Return a function that writes a suite which attaches two files, with given first lines."""
+    write("evals/deep/a.md", "A")
+    write("evals/deep/b.txt", "B")
+
+    def attach(top: str = "") -> Path:
+        files = "{type: file, value: a.md}, {type: file, value: b.txt}"
+        return write(
+            "evals/deep/x.eval.yaml", f"{top}input_messages: [{{role: user, content: [{files}]}}]\n"
+        )
+
+    return attach
+
+
+MARKDOWN = [
+    ("system", "[[ ## Guidelines ## ]]\n\nA"),
+    ("user", "<Attached: a.md>\n=== b.txt ===\nB"),
+]
+TEXT = [("system", "[[ ## Guidelines ## ]]\n\nB"), ("user", "=== a.md ===\nA\n<Attached: b.txt>")]
+NEITHER = [("user", "=== a.md ===\nA\n=== b.txt ===\nB")]
+
+
+@pytest.mark.parametrize(
+    ("own", "configs", "options", "meant"),
+    [
+        pytest.param("", {}, {}, NEITHER, id="nowhere: none"),
+        pytest.param('["**/*.md"]', {}, {}, MARKDOWN, id="from the suite"),
+        pytest.param('["*.md"]', {}, {}, MARKDOWN, id="from the suite, for the written path"),
+        pytest.param('["/evals/deep/*.md"]', {}, {}, MARKDOWN, id="anchored"),
+        pytest.param("", {"": "md"}, {}, MARKDOWN, id="from the root's config"),
+        pytest.param("", {"evals/": "md"}, {}, MARKDOWN, id="from a config between"),
+        pytest.param(
+            "", {"evals/deep/": "md"}, {}, MARKDOWN, id="from the config beside the suite"
+        ),
+        pytest.param("", {"": "txt", "evals/": "md"}, {}, MARKDOWN, id="the nearest wins"),
+        pytest.param("", {"evals/": "txt", "evals/deep/": "md"}, {}, MARKDOWN, id="nearer still"),
+        pytest.param('["**/*.md"]', {"evals/deep/": "txt"}, {}, MARKDOWN, id="the suite wins"),
+        pytest.param("[]", {"": "txt"}, {}, NEITHER, id="the suite's empty list wins"),
+        pytest.param("", {"../": "md"}, {}, NEITHER, id="above the root there is none"),
+        pytest.param("", {"evals/other/": "md"}, {}, NEITHER, id="beside the way there is none"),
+        pytest.param("", {"evals/deep/a/": "md"}, {}, NEITHER, id="below the suite there is none"),
+        pytest.param("", {"": "md"}, {"root": "evals"}, NEITHER, id="above another root"),
+        pytest.param(
+            '["**/*.md"]', {"": "md"}, {"guideline_patterns": ["**/*.txt"]}, TEXT, id="replaced"
+        ),
+        pytest.param(
+            '["**/*.md"]', {}, {"guideline_patterns": ["x", "b.*"]}, TEXT, id="replaced by two"
+        ),
+    ],
+)
+def test_where_guideline_patterns_come_from(
+    write: Write,
+    attached: Write,
+    own: str,
+    configs: dict[str, str],
+    options: dict[str, Any],
+    meant: Chat,
+) -> None:
+    suite = attached(f"guideline_patterns: {own}\n" if own else "")
+    for folder, extension in configs.items():
+        text = f'$schema: agentv-config-v2\nguideline_patterns:\n  - "**/*.{extension}"\nmore: 1\n'
+        write(f"{folder}.agentv/config.yaml", text)
+    assert chat(suite, **options) == meant
+
+
+def test_a_pattern_of_a_suite_may_refuse(attached: Write) -> None:
+    suite = attached('guideline_patterns: ["**/*.{md,txt}", "!**/b.*"]\n')
+    assert chat(suite) == MARKDOWN
+
+
+def test_a_config_behind_a_link_to_the_outside_is_refused(write: Write, attached: Write) -> None:
+    write("../secret.yaml", 'guideline_patterns: ["**/*.md"]\n')
+    Path(".agentv").mkdir()
+    Path(".agentv/config.yaml").symlink_to("../../secret.yaml")
+    with pytest.raises(OutsideRootError):
+        cases(attached())
+
+
+def test_a_config_folder_behind_a_link_to_the_outside_is_refused(
+    write: Write, attached: Write
+) -> None:
+    write("../elsewhere/config.yaml", 'guideline_patterns: ["**/*.md"]\n')
+    Path(".agentv").symlink_to("../elsewhere")
+    with pytest.raises(OutsideRootError):
+        cases(attached())
+
+
+def test_a_config_behind_a_link_inside_is_read(write: Write, attached: Write) -> None:
+    write("shared.yaml", 'guideline_patterns: ["**/*.md"]\n')
+    Path("evals/.agentv").mkdir()
+    Path("evals/.agentv/config.yaml").symlink_to("../../shared.yaml")
+    assert chat(attached()) == MARKDOWN
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        pytest.param("guideline_patterns: '*.md'\n", "1:21", id="text instead of a list"),
+        pytest.param("a: 1\nguideline_patterns:\n- x\n- 1\n", "4:3", id="a number in the list"),
+        pytest.param("a: 1\na: 2\n", "2:1", id="not YAML"),
+        pytest.param("- x\n", "1:1", id="a list"),
+    ],
+)
+def test_a_mistake_in_a_config_is_the_configs(
+    write: Write, attached: Write, text: str, where: str
+) -> None:
+    write("evals/.agentv/config.yaml", text)
+    with pytest.raises(MultiturnError) as caught:
+        cases(attached())
+    assert f"evals/.agentv/config.yaml:{where}: " in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "$schema: agentv-config-v2\n"])
+def test_a_config_may_say_nothing(write: Write, attached: Write, text: str) -> None:
+    write("evals/deep/.agentv/config.yaml", text)
+    assert chat(attached()) == NEITHER
+
+
+# The root
+
+
+@pytest.mark.parametrize("marker", ["folder", "file"])
+def test_the_root_is_the_nearest_parent_with_git(
+    write: Write, attached: Write, marker: str
+) -> None:
+    if marker == "folder":
+        Path("evals/.git").mkdir(parents=True)
+    else:
+        write("evals/.git", "gitdir: ../.git/worktrees/x\n")  # a worktree, or a submodule
+    write("a.txt", "A")
+    write(
+        "evals/x.eval.yaml", "input_messages: [{role: user, content: [{type: file, value: a.txt}]}]"
+    )
+    [said] = mistakes("evals/x.eval.yaml")
+    assert "a.txt" in said
+    assert chat("evals/x.eval.yaml", root=".") == [("user", "=== a.txt ===\nA")]
+
+
+def test_without_git_the_root_is_the_suites_folder(write: Write) -> None:
+    Path(".git").rmdir()
+    write("a.txt", "A")
+    write("evals/b.txt", "B")
+    for name in ("a.txt", "b.txt", "/b.txt"):
+        file = f"{{type: file, value: {name}}}"
+        write(f"evals/{name[-5]}.yaml", f"input_messages: [{{role: user, content: [{file}]}}]")
+    assert [len(mistakes(f"evals/{name}.yaml")) for name in ("a", "b")] == [1, 0]
+
+
+def test_a_root_beside_the_suite_holds_its_files(write: Write) -> None:
+    write("data/a.txt", "A")
+    file = "{type: file, value: a.txt}"
+    write("evals/x.yaml", f"input_messages: [{{role: user, content: [{file}]}}]")
+    assert chat("evals/x.yaml", root="data") == [("user", "=== a.txt ===\nA")]
+    write("evals/a.txt", "outside")
+    assert chat("evals/x.yaml", root=Path("data")) == [("user", "=== a.txt ===\nA")]
+
+
+# Text
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        pytest.param("yes", "yes", id="yes"),
+        pytest.param("12:30", "12:30", id="a time"),
+        pytest.param("2024-01-01", "2024-01-01", id="a date"),
+        pytest.param("1_000", "1_000", id="digits and an underscore"),
+        pytest.param('"true"', "true", id="a quoted boolean"),
+        pytest.param("'1.5'", "1.5", id="a quoted number"),
+        pytest.param("|\n    a\n\n     b\n", "a\n\n b\n", id="a literal scalar"),
+        pytest.param("a\u2028b\x85c", "a\u2028b\x85c", id="old line ends"),
+        pytest.param("[yes, 'no']", "yes\nno", id="a list of texts"),
+        pytest.param("{type: text, value: yes}", None, id="a mapping with a type"),
+        pytest.param("[{type: text, value: 12:30}]", "12:30", id="a text segment"),
+        pytest.param(
+            "{a: yes, b: [1]}", '{\n  "a": "yes",\n  "b": [\n    1\n  ]\n}', id="a mapping"
+        ),
+    ],
+)
+def test_content_arrives_as_written(write: Write, written: str, text: str | None) -> None:
+    write("x.eval.yaml", "input_messages:\n- role: user\n  content: X\n".replace("X", written))
+    assert text is None or chat() == [("user", text)]
+
+
+@pytest.mark.parametrize("word", ["true", "null", "1.5", "010", "False", "~", "0x1F"])
+@pytest.mark.parametrize(
+    ("written", "where"),
+    [
+        pytest.param("  content: X", "4:12", id="as content"),
+        pytest.param("  content:\n  - ok\n  - X", "6:5", id="as a segment"),
+    ],
+)
+def test_a_plain_value_as_content_is_an_error_that_says_to_quote_it(
+    write: Write, word: str, written: str, where: str
+) -> None:
+    write("x.eval.yaml", f"id: a\ninput_messages:\n- role: user\n{written.replace('X', word)}\n")
+    [said] = mistakes()
+    assert said.startswith(f"x.eval.yaml:{where}: case 'a': input_messages[0].content")
+    assert f'quote it: {"content" if where == "4:12" else "content[1]"}: "{word}"' in said
+
+
+def test_a_plain_value_in_a_text_segment_is_an_error_that_says_to_quote_it(write: Write) -> None:
+    segment = "  - type: text\n    value: true\n"
+    write("x.eval.yaml", f"id: a\ninput_messages:\n- role: user\n  content:\n{segment}")
+    [said] = mistakes()
+    assert re.match(r"x\.eval\.yaml:[56](:\d+)?: case 'a': input_messages\[0\]\.content\[0\]", said)
+    assert "quote" in said
+
+
+@pytest.mark.parametrize(
+    "encoded",
+    [
+        pytest.param(lambda text: text.replace("\n", "\r\n").encode(), id="CRLF"),
+        pytest.param(lambda text: b"\xef\xbb\xbf" + text.encode(), id="a BOM"),
+        pytest.param(lambda text: b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode(), id="both"),
+    ],
+)
+def test_a_suite_of_windows_is_the_same(write: Write, encoded: Callable[[str], bytes]) -> None:
+    text = "id: é\ninput_messages:\n- role: user\n  content: |\n    a\n\n    b\u2028\n"
+    path = write("x.eval.yaml", "")
+    path.write_bytes(encoded(text))
+    [case] = cases()
+    assert (case.id, case.input_messages[0].content) == ("é", "a\n\nb\u2028\n")
+    assert (case.line, case.input_messages[0].line, case.input_messages[0].content_lines) == (
+        1,
+        3,
+        (4,),
+    )
+
+
+def test_anchors_are_shared_by_cases(write: Write) -> None:
+    message = "{role: user, content: &text [hi, there]}"
+    write(
+        "x.eval.yaml",
+        f"evalcases:\n- id: a\n  input_messages: &all [{message}]\n"
+        "- id: b\n  input_messages: *all\n"
+        "- id: c\n  input_messages: [{role: assistant, content: *text}]\n",
+    )
+    chats = [[(m.role, m.content) for m in one.chat_prompt or ()] for one in requests()]
+    assert chats == [[("user", "hi\nthere")]] * 2 + [[("assistant", "hi\nthere")]]
+
+
+def test_ten_thousand_cases_may_share_a_long_text(write: Write) -> None:
+    shared = "x" * 2048
+    rest = "".join(
+        f"- {{id: {i}, input_messages: [{{role: user, content: *t}}]}}\n" for i in range(10_000)
+    )
+    write("x.eval.yaml", f"metadata: {{text: &t {shared}}}\nevalcases:\n{rest}")
+    start = perf_counter()
+    contents = [case.input_messages[0].content for case in cases()]
+    assert perf_counter() - start < 5
+    assert (len(contents), set(contents)) == (10_000, {shared})
+
+
+# Known ways to lose text
+
+
+def attach(*paths: str, patterns: Iterable[str] = (), text: str = "Go.") -> str:
+    files = ", ".join(f"{{type: file, value: {path}}}" for path in paths)
+    content = f"[{files}, {text}]" if text else f"[{files}]"
+    return f"guideline_patterns: {list(patterns)}\n" + (
+        f"id: x\ninput_messages:\n- role: user\n  content: {content}\n"
+    )
+
+
+def test_three_spellings_name_one_file(write: Write) -> None:
+    write("code.js", "X")
+    write("x.eval.yaml", attach("/code.js", "./code.js", "code.js"))
+    assert chat() == [
+        ("user", "=== /code.js ===\nX\n=== ./code.js ===\nX\n=== code.js ===\nX\nGo.")
+    ]
+    assert [file.resolved_path for file in requests()[0].input_files] == ["code.js"]
+
+
+def test_three_spellings_of_a_guideline_are_collected_once(write: Write) -> None:
+    write("a.md", "A")
+    write("x.eval.yaml", attach("/a.md", "./a.md", "a.md", patterns=["*.md"]))
+    assert chat() == [
+        ("system", "[[ ## Guidelines ## ]]\n\nA"),
+        ("user", "<Attached: /a.md>\n<Attached: ./a.md>\n<Attached: a.md>\nGo."),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("written", "pattern"),
+    [
+        pytest.param("rules/a.md", "rules/*.md", id="the written one"),
+        pytest.param("./rules/a.md", "rules/*.md", id="the written one, with ./"),
+        pytest.param("rules/a.md", "evals/rules/*.md", id="the resolved one"),
+        pytest.param("/evals/rules/a.md", "evals/**", id="the resolved one, with a leading /"),
+        pytest.param("../evals/rules/a.md", "evals/rules/a.md", id="the resolved one, with .."),
+        pytest.param("link.md", "**/link.md", id="the written one, a link"),
+        pytest.param("link.md", "**/rules/*.md", id="the resolved one, behind a link"),
+    ],
+)
+def test_a_pattern_that_matches_only_one_of_the_paths_counts(
+    write: Write, written: str, pattern: str
+) -> None:
+    write("evals/rules/a.md", "A")
+    Path("evals/link.md").symlink_to("rules/a.md")
+    write("evals/x.eval.yaml", attach(written, patterns=[pattern]))
+    assert chat("evals/x.eval.yaml") == [
+        ("system", "[[ ## Guidelines ## ]]\n\nA"),
+        ("user", f"<Attached: {written}>\nGo."),
+    ]
+
+
+@pytest.mark.parametrize("pattern", ["**/*.instructions.md", "**/instructions/*", ".github/**"])
+def test_a_guideline_in_a_dot_folder_matches(write: Write, pattern: str) -> None:
+    write(".github/instructions/py.instructions.md", "A")
+    written = ".github/instructions/py.instructions.md"
+    write("evals/x.eval.yaml", attach(written, patterns=[pattern]))
+    assert chat("evals/x.eval.yaml") == [
+        ("system", "[[ ## Guidelines ## ]]\n\nA"),
+        ("user", f"<Attached: {written}>\nGo."),
+    ]
+
+
+def test_two_guidelines_with_one_base_name_are_two(write: Write) -> None:
+    write("a/rules.md", "A")
+    write("b/rules.md", "B")
+    write("x.eval.yaml", attach("a/rules.md", "b/rules.md", patterns=["**/rules.md"]))
+    assert chat() == [
+        (
+            "system",
+            "[[ ## Guidelines ## ]]\n\n=== a/rules.md ===\nA\n\n=== b/rules.md ===\nB",
+        ),
+        ("user", "<Attached: a/rules.md>\n<Attached: b/rules.md>\nGo."),
+    ]
+
+
+def test_two_files_with_one_base_name_are_two(write: Write) -> None:
+    write("code.js", "top")
+    write("a/code.js", "A")
+    write("b/code.js", "B")
+    write("x.eval.yaml", attach("a/code.js", "code.js", "b/code.js"))
+    content = "=== a/code.js ===\nA\n=== code.js ===\ntop\n=== b/code.js ===\nB\nGo."
+    assert chat() == [("user", content)]
+    assert [file.resolved_path for file in requests()[0].input_files] == [
+        "a/code.js",
+        "code.js",
+        "b/code.js",
+    ]
+
+
+def test_two_guidelines_with_one_text_are_two(write: Write) -> None:
+    write("a.md", "Same.")
+    write("b.md", "Same.")
+    write("x.eval.yaml", attach("a.md", "b.md", patterns=["*.md"]))
+    assert chat()[0] == (
+        "system",
+        "[[ ## Guidelines ## ]]\n\n=== a.md ===\nSame.\n\n=== b.md ===\nSame.",
+    )
+
+
+def test_a_file_attached_twice_stands_twice(write: Write) -> None:
+    write("code.js", "X")
+    write("x.eval.yaml", attach("code.js", "code.js"))
+    assert chat() == [("user", "=== code.js ===\nX\n=== code.js ===\nX\nGo.")]
+
+
+def test_a_guideline_attached_twice_is_collected_once(write: Write) -> None:
+    write("a.md", "A")
+    messages = "\n".join(
+        f"- role: {role}\n  content: [{{type: file, value: a.md}}, {role}]"
+        for role in ("user", "assistant", "tool", "user")
+    )
+    write("x.eval.yaml", f'guideline_patterns: ["*.md"]\ninput_messages:\n{messages}\n')
+    assert chat() == [
+        ("system", "[[ ## Guidelines ## ]]\n\nA"),
+        ("user", "<Attached: a.md>\nuser"),
+        ("assistant", "<Attached: a.md>\nassistant"),
+        ("tool", "<Attached: a.md>\ntool"),
+        ("user", "<Attached: a.md>\nuser"),
+    ]
+
+
+def test_a_guideline_as_all_of_a_system_message_leaves_the_system_prompt(write: Write) -> None:
+    write("a.md", "A")
+    write(
+        "x.eval.yaml",
+        """\
+        guideline_patterns: ["*.md"]
+        metadata: {systemPrompt: Prompt.}
+        input_messages:
+          - role: system
+            content: [{type: file, value: a.md}]
+          - role: user
+            content: hi
+        """,
+    )
+    assert chat() == [("system", "Prompt.\n\n[[ ## Guidelines ## ]]\n\nA"), ("user", "hi")]
+
+
+def test_a_later_system_message_of_a_guideline_only_leaves_its_guideline(write: Write) -> None:
+    write("a.md", "A")
+    write(
+        "x.eval.yaml",
+        """\
+        guideline_patterns: ["*.md"]
+        input_messages:
+          - role: user
+            content: hi
+          - role: system
+            content: [{type: file, value: a.md}]
+          - role: user
+            content: bye
+        """,
+    )
+    assert chat() == [
+        ("system", "[[ ## Guidelines ## ]]\n\nA"),
+        ("user", "hi"),
+        ("user", "bye"),
+    ]
+    assert requests()[0].question == "[User]: hi\n[User]: bye"
+
+
+def test_a_later_system_message_is_merged_in_front(write: Write) -> None:
+    write("a.md", "A")
+    write(
+        "x.eval.yaml",
+        """\
+        guideline_patterns: ["*.md"]
+        metadata: {systemPrompt: unused}
+        input_messages:
+          - role: system
+            content: One.
+          - role: user
+            content: hi
+          - role: system
+            content: [Two., {type: file, value: a.md}]
+        """,
+    )
+    assert chat() == [
+        ("system", "One.\n\nTwo.\n<Attached: a.md>\n\n[[ ## Guidelines ## ]]\n\nA"),
+        ("user", "hi"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "shown"),
+    [
+        pytest.param("", "", id="an empty file"),
+        pytest.param("\n\n\n", "", id="a file of newlines"),
+        pytest.param("  \n \n", "  \n ", id="a file of blank lines"),
+        pytest.param("\n\n  x\n\n", "\n\n  x", id="blank lines in front"),
+        pytest.param("a\r\n\r\nb\r\n", "a\n\nb", id="CRLF"),
+        pytest.param("\ufeffa\n", "a", id="a BOM"),
+        pytest.param("a\u2028b\x85\n", "a\u2028b\x85", id="old line ends"),
+        pytest.param("<Attached: x>\n", "<Attached: x>", id="what looks like a marker"),
+        pytest.param("{path} {text} %s \\n $x\n", "{path} {text} %s \\n $x", id="what formats"),
+    ],
+)
+def test_a_file_is_embedded_whole_even_as_the_only_content(
+    write: Write, content: str, shown: str
+) -> None:
+    Path("a.txt").write_bytes(content.encode())
+    write("x.eval.yaml", attach("a.txt", text=""))
+    assert chat() == [("user", f"=== a.txt ===\n{shown}")]
+    write("x.eval.yaml", attach("a.txt"))
+    assert chat() == [("user", f"=== a.txt ===\n{shown}\nGo.")]
+
+
+def test_an_empty_guideline_is_still_a_guideline(write: Write) -> None:
+    write("empty.md", "")
+    write("a.md", "A")
+    write("x.eval.yaml", attach("empty.md", "a.md", patterns=["*.md"]))
+    assert chat() == [
+        ("system", "[[ ## Guidelines ## ]]\n\n=== empty.md ===\n\n\n=== a.md ===\nA"),
+        ("user", "<Attached: empty.md>\n<Attached: a.md>\nGo."),
+    ]
+
+
+def test_a_path_that_formats_is_written_as_it_is(write: Write) -> None:
+    write("{path}.txt", "X")
+    write("x.eval.yaml", attach("'{path}.txt'"))
+    assert chat() == [("user", "=== {path}.txt ===\nX\nGo.")]
+
+
+def test_each_file_is_read_once_per_run(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    write("a.md", "A")
+    write("b.txt", "B")
+    for name in ("x", "evals/y"):
+        cases_ = "".join(
+            f"- id: c{i}\n  input_messages:\n  - role: user\n    content:\n"
+            "    - {type: file, value: a.md}\n    - {type: file, value: /b.txt}\n"
+            for i in range(20)
+        )
+        write(f"{name}.eval.yaml", f'guideline_patterns: ["*.md"]\nevalcases:\n{cases_}')
+    opened: list[str] = []
+    real = os.open
+
+    def counting(path: Any, *args: Any, **options: Any) -> int:
+        opened.append(Path(os.fsdecode(path)).name)
+        return real(path, *args, **options)
+
+    monkeypatch.setattr(os, "open", counting)
+    texts = Texts()
+    for name in ("x.eval.yaml", "evals/y.eval.yaml"):
+        assert len(requests(name, texts=texts)) == 20
+    assert (opened.count("a.md"), opened.count("b.txt")) == (1, 1)
+
+
+# Mistakes
+
+
+def bare(rest: str) -> str:
+    return f"id: a\n{rest}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        pytest.param("[]", r"1:1: .*", id="a list"),
+        pytest.param("just text", r"1:1: .*", id="a text"),
+        pytest.param("{}", r"1:1: .*evalcases.*input_messages.*", id="neither suite nor case"),
+        pytest.param(f"evalcases: []\n{HI}", r"\d:\d+: .*evalcases.*", id="suite and case in one"),
+        pytest.param("evalcases: {a: 1}", r"1:12: .*evalcases.*list.*", id="cases not in a list"),
+        pytest.param("evalcases: [a]", r"1:13: .*mapping.*", id="a case that is a text"),
+        pytest.param(f"evalcases:\n- {HI}", r"2:3: .*\bid\b.*", id="a case without an id"),
+        pytest.param(
+            f"evalcases:\n- id: []\n  {HI}", r"2:7: .*\bid\b.*", id="an id that is a list"
+        ),
+        pytest.param(f"evalcases:\n- id: ''\n  {HI}", r"2:7: .*\bid\b.*", id="an empty id"),
+        pytest.param(
+            "evalcases:\n- id: a\n", r"2:3: case 'a': .*input_messages.*", id="no messages"
+        ),
+        pytest.param(
+            bare("input_messages: hi"), r"2:17: case 'a': input_messages\b.*list.*", id="no list"
+        ),
+        pytest.param(bare("input_messages: []"), r"\d+:\d+: case 'a': .*messages.*", id="empty"),
+        pytest.param(
+            bare("input_messages: [hi]"),
+            r"2:18: case 'a': input_messages\[0\].*mapping.*",
+            id="a message that is a text",
+        ),
+        pytest.param(
+            bare("input_messages:\n- role: user"),
+            r"3:3: case 'a': input_messages\[0\].*content.*",
+            id="a message without content",
+        ),
+        pytest.param(
+            bare("input_messages:\n- content: hi"),
+            r"3:3: case 'a': input_messages\[0\].*role.*",
+            id="a message without a role",
+        ),
+        pytest.param(
+            bare("input_messages:\n- role: usr\n  content: hi"),
+            r"3:9: case 'a': input_messages\[0\].*'usr'.*user.*",
+            id="an unknown role",
+        ),
+        pytest.param(
+            bare("input_messages:\n- role: true\n  content: hi"),
+            r'3:9: case \'a\': input_messages\[0\]\.role.*quote it: role: "true".*',
+            id="a role that is no text",
+        ),
+        pytest.param(
+            bare("input_messages:\n- role: user\n  content: [[hi]]"),
+            r"4:13: case 'a': input_messages\[0\]\.content\[0\].*",
+            id="a list in the content",
+        ),
+        pytest.param(
+            bare("input_messages:\n- role: user\n  content:\n  - {type: image, value: x}"),
+            r"5(:\d+)?: case 'a': input_messages\[0\]\.content\[0\].*'image'.*",
+            id="a segment that is an image",
+        ),
+        pytest.param(
+            bare("input_messages:\n- role: user\n  content:\n  - ok\n  - {type: file}"),
+            r"6(:\d+)?: case 'a': input_messages\[0\]\.content\[1\].*file.*value.*",
+            id="a file without a path",
+        ),
+        pytest.param(
+            bare(
+                "input_messages:\n- role: user\n  content:\n  - ok\n  - type: file\n    value: x.md"
+            ),
+            r"[67](:\d+)?: case 'a': input_messages\[0\]\.content\[1\].*no file 'x\.md'.*",
+            id="a missing file",
+        ),
+        pytest.param(
+            bare("input_messages:\n- role: user\n  content:\n  - {type: file, value: ../x}"),
+            r"5(:\d+)?: case 'a': input_messages\[0\]\.content\[0\].*'\.\./x'.*root.*",
+            id="a file outside the root",
+        ),
+        pytest.param(
+            f"evalcases:\n- id: a\n  metadata: [x]\n  {HI}",
+            r"3:13: case 'a': .*metadata.*mapping.*",
+            id="metadata that is a list",
+        ),
+        pytest.param(
+            f"evalcases:\n- id: a\n  metadata: {{systemPrompt: 1}}\n  {HI}",
+            r"3:28: case 'a': .*systemPrompt.*quote.*",
+            id="a system prompt that is a number",
+        ),
+        pytest.param(
+            f"metadata: {{systemPrompt: true}}\nevalcases:\n- id: a\n  {HI}",
+            r"1:26: metadata.*systemPrompt.*quote.*",
+            id="a suite's system prompt that is a boolean",
+        ),
+        pytest.param(
+            f"guidelines: [x, 1]\nevalcases:\n- id: a\n  {HI}",
+            r"1:17: guidelines\[1\].*quote.*",
+            id="a guideline that is a number",
+        ),
+        pytest.param(
+            f"evalcases:\n- id: a\n  guidelines: x\n  {HI}",
+            r"3:15: case 'a': guidelines.*list.*",
+            id="guidelines that are a text",
+        ),
+        pytest.param(
+            f"guideline_patterns: '*.md'\n{HI}",
+            r"1:21: guideline_patterns.*list.*",
+            id="patterns that are a text",
+        ),
+        pytest.param(
+            f"a: 1\nguideline_patterns: [x, '{{a,b}}{'{a,b}' * 20}']\n{HI}",
+            r"2:2\d: .*pattern.*",
+            id="a pattern that is a bomb",
+        ),
+        pytest.param(f"id: a\nid: b\n{HI}", r"2:1: .*'id'.*", id="a key twice"),
+        pytest.param("id: a\ninput_messages: [\n", r"3:1: .*", id="not YAML"),
+        pytest.param("id: é\nx: \x1b[0m\n", r"2:4: .*U\+001B.*", id="a control character"),
+        pytest.param("id: é\nx: \udcff\n", r"2:4: .*UTF-8.*", id="not UTF-8"),
+        pytest.param("id: !!python/object:os.x {}\n", r"1:5: .*python.*", id="a tag"),
+    ],
+)
+def test_a_mistake_says_where_and_what(write: Write, text: str, meant: str) -> None:
+    Path("x.eval.yaml").write_bytes(text.encode("utf-8", "surrogateescape"))
+    [said] = mistakes()
+    assert re.fullmatch(rf"x\.eval\.yaml:{meant}", said)
+
+
+def test_without_a_handler_the_first_mistake_is_raised(write: Write) -> None:
+    write("x.eval.yaml", f"evalcases:\n- id: a\n  {HI}- id: b\n- id: c\n  {HI}")
+    loaded = load_suite("x.eval.yaml")
+    assert next(loaded).id == "a"
+    with pytest.raises(MultiturnError, match=r"^x\.eval\.yaml:4:3: case 'b': "):
+        next(loaded)
+
+
+def test_with_a_handler_the_other_cases_are_converted(write: Write) -> None:
+    good = f"  {HI}"
+    write(
+        "x.eval.yaml",
+        f"evalcases:\n- id: a\n{good}- id: b\n- 7\n- id: c\n  input_messages: x\n- id: d\n{good}"
+        f"- id: a\n{good}- id: e\n{good}",
+    )
+    said: list[MultiturnError] = []
+    assert [case.id for case in load_suite("x.eval.yaml", on_error=said.append)] == ["a", "d", "e"]
+    assert [int(error.where.split(":")[1]) for error in said] == [4, 5, 7, 10]
+    assert [error.case_id for error in said if error.case_id in ("b", "c")] == ["b", "c"]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        pytest.param("neither: 1\n", id="that is neither suite nor case"),
+        pytest.param("- x\n", id="that is a list"),
+        pytest.param(f"guideline_patterns: x\n{HI}", id="with patterns that are a text"),
+        pytest.param(f"metadata: {{systemPrompt: 1}}\n{HI}", id="with a system prompt of 1"),
+        pytest.param(f"id: [x]\n{HI}", id="whose id is a list"),
+        pytest.param("id: b\ninput_messages: x\n", id="whose messages are a text"),
+    ],
+)
+def test_with_a_handler_a_bad_document_leaves_the_next(write: Write, bad: str) -> None:
+    write("x.eval.yaml", f"id: a\n{HI}---\n{bad}---\nid: c\n{HI}")
+    said: list[MultiturnError] = []
+    assert [case.id for case in load_suite("x.eval.yaml", on_error=said.append)] == ["a", "c"]
+    assert len(said) == 1
+
+
+def test_what_comes_before_broken_yaml_is_converted(write: Write) -> None:
+    write("x.eval.yaml", f"id: a\n{HI}---\nid: b\nid: c\n{HI}---\nid: d\n{HI}")
+    said: list[MultiturnError] = []
+    assert [case.id for case in load_suite("x.eval.yaml", on_error=said.append)][:1] == ["a"]
+    assert [error.where for error in said] == ["x.eval.yaml:5:1"]
+
+
+def test_a_missing_file_may_be_left_out_with_a_warning(write: Write) -> None:
+    write("a.txt", "A")
+    write("pipeline.yaml", "stages:\n- resolve_segments: {missing_file: warn}\n- embed_files\n")
+    write("x.eval.yaml", attach("no.txt", "a.txt"))
+    pipeline = load_pipeline("pipeline.yaml")
+    with capture_logs() as logs:
+        turn = "".join(
+            str(part) for case in cases() for part in [pipeline.request(case).input_files, case.id]
+        )
+    assert "no.txt" not in turn
+    assert "a.txt" in turn
+    [warning] = [entry for entry in logs if entry["log_level"] == "warning"]
+    assert "no.txt" in str(warning)
+    assert "x.eval.yaml:5" in str(warning)
+
+
+def test_what_is_outside_the_root_cannot_be_left_out(write: Write) -> None:
+    write("../secret.txt", "SECRET")
+    write("pipeline.yaml", "stages:\n- resolve_segments: {missing_file: warn}\n- embed_files\n")
+    write("x.eval.yaml", attach("../secret.txt"))
+    [case] = cases()
+    with pytest.raises(OutsideRootError):
+        load_pipeline("pipeline.yaml").request(case)
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        pytest.param("no.eval.yaml", lambda path: None, id="is not there"),
+        pytest.param("x.eval.yaml", lambda path: path.mkdir(), id="is a folder"),
+        pytest.param("x.eval.yaml", lambda path: path.symlink_to("x.eval.yaml"), id="is a loop"),
+    ],
+)
+def test_a_suite_that_cannot_be_read_is_an_error(
+    write: Write, name: str, make: Callable[[Path], None]
+) -> None:
+    make(Path(name))
+    with pytest.raises(MultiturnError, match=f"^{re.escape(name)}: "):
+        cases(name)
+
+
+# Standard input
+
+
+@pytest.fixture
+def stdin(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    def put(text: str) -> None:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode()), "ascii"))
+
+    return put
+
+
+def test_a_hyphen_is_standard_input(write: Write, stdin: Callable[[str], None]) -> None:
+    write("evals/a.txt", "A")
+    stdin("id: é\ninput_messages:\n- role: user\n  content: [{type: file, value: /evals/a.txt}]\n")
+    assert chat("-") == [("user", "=== /evals/a.txt ===\nA")]
+
+
+def test_files_are_looked_for_in_the_current_folder(
+    write: Write, stdin: Callable[[str], None]
+) -> None:
+    write("a.txt", "A")
+    stdin(attach("a.txt"))
+    assert chat("-") == [("user", "=== a.txt ===\nA\nGo.")]
+
+
+def test_a_mistake_in_standard_input_has_its_place(
+    write: Write, stdin: Callable[[str], None]
+) -> None:
+    stdin(f"id: é\n{HI}---\nid: b\ninput_messages: x\n")
+    [said] = mistakes("-")
+    assert re.match("<?(stdin|-)>?:5:17: case 'b': input_messages", said)
+
+
+def test_the_config_beside_standard_input_counts(
+    write: Write, stdin: Callable[[str], None]
+) -> None:
+    write(".agentv/config.yaml", 'guideline_patterns: ["*.md"]')
+    write("a.md", "A")
+    stdin("input_messages: [{role: user, content: [{type: file, value: a.md}, Go.]}]\n")
+    assert chat("-") == [
+        ("system", "[[ ## Guidelines ## ]]\n\nA"),
+        ("user", "<Attached: a.md>\nGo."),
+    ]
+
+
+# Finding suites
+
+
+def test_a_folder_is_all_suites_below_it_sorted(write: Write) -> None:
+    for name in ("c.eval.yaml", "a.eval.yml", "b/z.eval.yaml", "b/a/y.eval.yml", ".x/d.eval.yaml"):
+        write(f"evals/{name}", HI)
+    for name in ("a.yaml", "eval.yaml", "a.eval.json", "b/a.eval.yaml.bak", "b/A.EVAL.YAML.txt"):
+        write(f"evals/{name}", HI)
+    Path("evals/folder.eval.yaml").mkdir()
+    found = [str(Path(path)) for path in find_suites(["evals"])]
+    assert [path for path in found if "/.x/" not in path] == [
+        "evals/a.eval.yml",
+        "evals/b/a/y.eval.yml",
+        "evals/b/z.eval.yaml",
+        "evals/c.eval.yaml",
+    ]
+
+
+def test_a_file_may_have_any_name(write: Write) -> None:
+    write("suite.txt", HI)
+    write("b.yaml", HI)
+    assert list(find_suites(["suite.txt", "b.yaml", "-"])) == ["suite.txt", "b.yaml", "-"]
+
+
+def test_paths_keep_their_order(write: Write) -> None:
+    for name in ("b/x.eval.yaml", "a/x.eval.yaml", "c.yaml"):
+        write(name, HI)
+    found = [str(Path(path)) for path in find_suites(["c.yaml", "b", "a"])]
+    assert found == ["c.yaml", "b/x.eval.yaml", "a/x.eval.yaml"]
+
+
+def test_a_folder_below_that_links_up_is_no_endless_way(write: Write) -> None:
+    write("evals/x.eval.yaml", HI)
+    Path("evals/up").symlink_to("..")
+    assert [str(Path(path)) for path in find_suites(["evals"])] == ["evals/x.eval.yaml"]
+
+
+@pytest.mark.parametrize("path", ["no.eval.yaml", "empty", "no/"])
+def test_where_there_is_no_suite_is_an_error(write: Write, path: str) -> None:
+    Path("empty").mkdir()
+    with pytest.raises(MultiturnError, match=path.rstrip("/")):
+        list(find_suites([path]))
