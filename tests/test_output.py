@@ -281,6 +281,7 @@ MEANT = {
 }
 ODD_TEXTS = [
     *("", " ", "\n", "\n\n", " \n ", "\t", "a\n", "a\n\n", "\na", " a", "a ", "a \nb", "a\tb\n\tc"),
+    *("a\nb\n", "a\nb\n\n", "a\nb\n\n\n", "\n\na\nb", "  a\nb\n", "a\n\n b \n"),
     *(
         "yes",
         "No",

@@ -225,6 +225,24 @@ def test_an_old_line_end_is_a_character(char: str, written: str, meant: object) 
 
 
 @pytest.mark.parametrize(
+    "written",
+    [
+        pytest.param('"{}"', id="as they are"),
+        pytest.param('"{}" # \u2028\x85\u2029', id="beside old line ends"),
+        pytest.param('"\\UFC\u2028"', id="as escapes"),
+    ],
+)
+def test_private_characters_come_through_beside_old_line_ends(written: str) -> None:
+    """No character may be taken for another on its way around libyaml's YAML 1.1."""
+    private = [0xE000, 0xF8FF, *range(0xF0000, 0xF0010), 0xFFFFD, 0x100000, 0x10FFFD]
+    raw = "".join(map(chr, private))
+    escaped = "".join(f"\\U{code:08x}" for code in private)
+    text = f"- {written}".replace("\\UFC", escaped).replace("{}", raw)
+    assert value(text) == [raw + LS if "\\U" in text else raw]
+    assert value(text.replace("\\U000f", "\\U000F")) == value(text)
+
+
+@pytest.mark.parametrize(
     ("text", "meant"),
     [
         pytest.param("a: |\r\n  b\r\n\r\n  c\r\n", {"a": "b\n\nc\n"}, id="in a literal scalar"),
@@ -615,6 +633,7 @@ def test_json_reads_back_equal(data: Any) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(json_like(ANY))
+@example({"a": ["a\nb\n", "a\nb\n\n", "a\nb\n\n\n", "\n\na\nb", "\ta\nb", " a\nb"]})
 @example({"a": ["\t\n", " \n", "\n", "a\n\n", "\r", "\x1b", LS, BOM]})
 @example([[], {}, [[]], [{}], {"a": []}, {"": {}}, {"<<": 1}])
 def test_dumped_yaml_reads_back_equal(data: Any) -> None:

@@ -224,7 +224,7 @@ class _Suite:
             raise MultiturnError(what, where=node.children["role"].place(self.name, label))
         content = node.children["content"]
         segments = content.children if isinstance(content.children, list) else [content]
-        lines = tuple(segment.line for segment in segments)
+        lines = tuple([segment.line for segment in segments])
         return TestMessage(role, message.content, node.line, lines)
 
     def system_prompt(self, node: Node, label: str = "") -> str | None:
@@ -260,6 +260,8 @@ class _Suite:
     def warn_unknown(self, node: Node, *known: type[Struct]) -> None:
         """Warn of keys that mean nothing here, once a suite for each."""
         names = _names(known)
+        if node.value.keys() <= names:
+            return
         for key in node.value.keys() - names - self.warned:
             self.warned.add(key)
             place = node.children[key].key_place(self.name)

@@ -5,6 +5,7 @@ Suites are written by people for YAML 1.2 tools, so scalars are read by the 1.2 
 (https://yaml.org/spec/1.2.2/#103-core-schema), and nothing in a document can name a Python type.
 """
 
+import gc
 import re
 from collections.abc import Callable, Container, Iterator
 from typing import Any, Protocol
@@ -167,7 +168,17 @@ class _Reader:
         while (event := self.next()).__class__ is not StreamEndEvent:
             if event.__class__ is DocumentStartEvent:
                 self.anchors.clear()
-                yield self.node(self.next())
+                yield self.document()
+
+    def document(self) -> Node:
+        """Build one document; what is built is a tree, in which a collector finds nothing."""
+        enabled = gc.isenabled()
+        gc.disable()
+        try:
+            return self.node(self.next())
+        finally:
+            if enabled:
+                gc.enable()
 
     def node(self, event: Any) -> Node:
         kind = event.__class__
@@ -182,7 +193,8 @@ class _Reader:
             node = self.scalar(event)
         else:
             self.depth += 1
-            self.reach(self.depth, event)
+            if self.depth > self.deepest:
+                self.reach(self.depth, event)
             node = self.mapping(event) if kind is MappingStartEvent else self.sequence(event)
             self.depth -= 1
         node.size = self.size - before
@@ -233,6 +245,7 @@ class _Reader:
             self.check_tag(event, "map")
         next_event, read = self.next, self.node
         children: dict[str, Node] = {}
+        values: dict[str, Any] = {}
         while (key := next_event()).__class__ is not MappingEndEvent:
             name = key.value if key.__class__ is ScalarEvent else None
             if name not in _COMMON_KEYS or key.anchor is not None or key.tag is not None:
@@ -241,8 +254,8 @@ class _Reader:
                 raise self.error(f"the key {name!r} stands twice in one mapping", key.start_mark)
             children[name] = child = read(next_event())
             child.key_mark = key.start_mark
+            values[name] = child.value
         self.size += 1
-        values = {name: child.value for name, child in children.items()}
         return Node(values, event.start_mark, None, children)
 
     def key(self, event: Any) -> str:
