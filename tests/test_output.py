@@ -200,11 +200,6 @@ def test_a_pipe_is_written_to(tmp_path: Path) -> None:
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
 
 
-def test_a_device_is_written_to() -> None:
-    write("/dev/null", b"new")
-    assert not stat.S_ISREG(Path("/dev/null").stat().st_mode)
-
-
 def test_nothing_named_is_standard_output(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     with open_output(None) as file:
         file.write("é\n".encode())
