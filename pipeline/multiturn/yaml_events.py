@@ -6,7 +6,6 @@ Suites are written by people for YAML 1.2 tools, so scalars are read by the 1.2 
 """
 
 import gc
-import re
 from collections.abc import Callable, Container, Iterator
 from typing import Any, Protocol
 
@@ -22,6 +21,7 @@ from yaml.events import (
     StreamEndEvent,
 )
 
+from multiturn.core_schema import read_plain
 from multiturn.errors import MultiturnError
 
 # What aliases may add to a document, in characters: ten thousand uses of two pages of text.
@@ -29,19 +29,8 @@ MAX_ALIASED = 100_000_000
 MAX_DEPTH = 100
 
 _TAG = "tag:yaml.org,2002:"
-_NULL_OR_BOOL = {
-    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
-    **dict.fromkeys(("true", "True", "TRUE"), True),
-    **dict.fromkeys(("false", "False", "FALSE"), False),
-}
 # Read the same whether they are plain or quoted.
 _COMMON_KEYS = frozenset({"id", "role", "content", "type", "value", "input_messages", "outcome"})
-_NUMBER = re.compile(
-    r"(?P<int>[-+]?[0-9]+)|(?P<oct>0o[0-7]+)|(?P<hex>0x[0-9a-fA-F]+)"
-    r"|(?P<float>[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?)"
-    r"|(?P<inf>[-+]?\.(?:inf|Inf|INF))|(?P<nan>\.(?:nan|NaN|NAN))"
-)
-_MAY_BE_NUMBER = frozenset("-+.0123456789")
 
 # libyaml reads YAML 1.1, to which these end a line; to YAML 1.2 they are ordinary characters.
 _OLD_LINE_BREAKS = "\x85\u2028\u2029"
@@ -280,25 +269,13 @@ class _Reader:
         if event.tag is not None:
             return self.tagged(event, text)
         if event.implicit[0]:
-            if text in _NULL_OR_BOOL:
-                return Node(_NULL_OR_BOOL[text], event.start_mark, text)
-            if text[0] in _MAY_BE_NUMBER and (match := _NUMBER.fullmatch(text)):
-                return Node(self.number(match, event), event.start_mark, text)
+            try:
+                value = read_plain(text)
+            except ValueError as error:
+                raise self.error(f"{error}; quote it", event.start_mark) from None
+            if value is not text:
+                return Node(value, event.start_mark, text)
         return Node(text, event.start_mark)
-
-    def number(self, match: re.Match[str], event: Any) -> int | float:
-        text = match[0]
-        if len(text) > 1000:
-            raise self.error("a number of over 1,000 digits; quote it", event.start_mark)
-        match match.lastgroup:
-            case "int":
-                return int(text)
-            case "oct" | "hex":
-                return int(text, 0)
-            case "float":
-                return float(text)
-            case _:
-                return float(text.replace(".", ""))
 
     def tagged(self, event: Any, text: str) -> Node:
         if event.tag != "!":
