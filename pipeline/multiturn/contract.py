@@ -4,7 +4,7 @@ import inspect
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -34,7 +34,7 @@ def _fact(meaning: str, consumed: str, *fields: str) -> Fact:
 
 
 FACTS = {
-    "turns": _fact("the messages, as turns", "taken them away", "turns", "left_out"),
+    "turns": _fact("the messages, as turns", "taken them away", "turns", "notices"),
     "files": _fact(
         "attached files, as parts", "turned them into text", "turns", "chat", "input_files"
     ),
@@ -48,8 +48,16 @@ FACTS = {
     "text": _fact("attached files, as text", "taken it away", "turns", "chat"),
     "chat": _fact("the turns an API receives", "left it out", "chat"),
     "visible_turns": _fact("only turns with content", "used them up", "turns", "chat"),
+    "guarded": _fact(
+        "no text that poses as a marker",
+        "taken it away",
+        "turns",
+        "chat",
+        "guidelines",
+        "notices",
+    ),
     "draft": _fact("turns that may still change", "rendered them"),
-    "question": _fact("the transcript", "taken it away", "question"),
+    "question": _fact("the transcript", "taken it away", "question", "transcript"),
 }
 
 
@@ -59,6 +67,15 @@ class Contract(msgspec.Struct, frozen=True):
     requires: frozenset[str]
     provides: frozenset[str]
     consumes: frozenset[str]
+
+    def in_words(self) -> str:
+        """Return ``needs ...; gives ...; uses up ...``, the facts in the order of FACTS."""
+        parts = {"needs": self.requires, "gives": self.provides, "uses up": self.consumes}
+        return "; ".join(
+            f"{verb} {', '.join(fact for fact in FACTS if fact in facts)}"
+            for verb, facts in parts.items()
+            if facts
+        )
 
 
 def stage(
@@ -107,6 +124,17 @@ class Option(msgspec.Struct, frozen=True):
 
     type: Any
     default: Any
+
+    def in_words(self) -> str:
+        """Return the default, and what else there is to choose from."""
+        choices = typing.get_args(self.type) if typing.get_origin(self.type) is Literal else ()
+        others = [str(choice) for choice in choices if choice != self.default]
+        return repr(self.default) + (f" (or {', '.join(others)})" if others else "")
+
+
+def summary_of(function: Stage) -> str:
+    """Return the first sentence of a stage's docstring."""
+    return (function.__doc__ or "").strip().partition("\n")[0]
 
 
 @cache

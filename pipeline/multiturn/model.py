@@ -1,6 +1,6 @@
 """What travels through a pipeline: immutable structs, from the suite's case to the request."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from msgspec import Struct, structs
@@ -85,7 +85,9 @@ class Part(Struct, frozen=True, gc=False):
         line: one-based line of the segment in the suite.
         path: path of the attached file, as the suite wrote it.
         resolved_path: that file's path relative to the root, with ``/``.
+        key: the key that holds this text in the suite, where it is not in a message.
         stage: the stage that added this text, where neither the suite nor a file holds it.
+        moved_by: the stage that took this text from where the suite has it to another message.
     """
 
     kind: Literal["text", "file", "reference"]
@@ -96,7 +98,9 @@ class Part(Struct, frozen=True, gc=False):
     line: int = 0
     path: str | None = None
     resolved_path: str | None = None
+    key: str | None = None
     stage: str | None = None
+    moved_by: str | None = None
 
     @property
     def is_content(self) -> bool:
@@ -104,6 +108,19 @@ class Part(Struct, frozen=True, gc=False):
         if self.kind == "text":
             return self.resolved_path is not None or not is_blank(self.text)
         return self.kind == "file"
+
+
+def glue_first(glue: str, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Return the parts with another glue before the first."""
+    return (structs.replace(parts[0], glue=glue), *parts[1:]) if parts else ()
+
+
+def glued(parts: Iterable[Part]) -> str:
+    """Return the parts' texts, each behind its glue but for the first."""
+    pieces: list[str] = []
+    for part in parts:
+        pieces += (part.glue, part.text)
+    return "".join(pieces[1:])
 
 
 class Turn(Struct, frozen=True, gc=False):
@@ -124,10 +141,7 @@ class Turn(Struct, frozen=True, gc=False):
         """The parts' texts, glued."""
         if len(self.parts) == 1:
             return self.parts[0].text
-        pieces: list[str] = []
-        for part in self.parts:
-            pieces += (part.glue, part.text)
-        return "".join(pieces[1:])
+        return glued(self.parts)
 
     @property
     def has_content(self) -> bool:
@@ -143,11 +157,22 @@ class InputFile(Struct, frozen=True, gc=False):
     guideline: bool = False
 
 
-class LeftOut(Struct, frozen=True):
-    """A segment that could not be used and was left out, where it stood, and why."""
+class Notice(Struct, frozen=True):
+    """Something about a segment that goes into the log.
 
+    Attributes:
+        event: a dotted name, such as ``segment.left_out``.
+        where: the place in the suite.
+        why: what was noticed, and what to do about it.
+        message: index in ``input_messages``.
+        content: index of the segment in that message's content.
+    """
+
+    event: str
     where: str
     why: str
+    message: int | None = None
+    content: int | None = None
 
 
 class Conversion(Struct, frozen=True):
@@ -160,7 +185,8 @@ class Conversion(Struct, frozen=True):
         guidelines: the texts for the system message, as parts that know their file.
         question: the transcript.
         input_files: each attached file once.
-        left_out: the segments that an option let a stage leave out.
+        transcript: the parts that the question is made of, where a stage says so.
+        notices: what the stages noticed, for the log.
     """
 
     case: Case
@@ -169,7 +195,8 @@ class Conversion(Struct, frozen=True):
     guidelines: tuple[Part, ...] = ()
     question: str = ""
     input_files: tuple[InputFile, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
+    transcript: tuple[Part, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
     def replace(self, **changes: Any) -> "Conversion":
         """Return a copy with some attributes changed."""

@@ -5,7 +5,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from multiturn import Conversion, Part, Turn, stage
-from multiturn.model import is_blank
+from multiturn.model import glue_first, is_blank
 
 Section = Literal["messages_else_prompt", "messages", "prompt", "guidelines"]
 
@@ -49,12 +49,12 @@ def consolidate_system(
         elif not turn.has_content:
             continue
         elif later_system == "merge" or turn.message is None or turn.message < first_other:
-            front += _glued("\n\n", parts)
+            front += glue_first("\n\n", parts)
         elif later_system == "keep":
             others.append(replace(turn, parts=parts))
         else:
             marker = Part("text", "[System]: ", stage="consolidate_system")
-            others.append(Turn("assistant", (marker, *_glued("", parts)), turn.message))
+            others.append(Turn("assistant", (marker, *glue_first("", parts)), turn.message))
 
     made = {
         "messages": front,
@@ -67,14 +67,13 @@ def consolidate_system(
     return conversion.replace(chat=chat)
 
 
-def _glued(glue: str, parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    """Return the parts with another glue before the first."""
-    return (replace(parts[0], glue=glue), *parts[1:])
-
-
 def _prompt(conversion: Conversion) -> list[Part]:
     prompt = conversion.case.system_prompt
-    return [] if prompt is None or is_blank(prompt) else [Part("text", prompt, "\n\n")]
+    return (
+        []
+        if prompt is None or is_blank(prompt)
+        else [Part("text", prompt, "\n\n", key="metadata.systemPrompt")]
+    )
 
 
 def _guidelines(guidelines: tuple[Part, ...], heading: str, header: str) -> list[Part]:

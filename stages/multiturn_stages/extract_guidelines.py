@@ -17,9 +17,13 @@ def extract_guidelines(conversion: Conversion, *, marker: str = "<Attached: {pat
     Args:
         marker: what stands where the guideline was attached; ``{path}`` is its path as written.
     """
-    case = conversion.case
+    case, name = conversion.case, "extract_guidelines"
     is_guideline = guideline_matcher(case.guideline_patterns)
-    given = tuple(Part("text", text) for text in case.guidelines if not is_blank(text))
+    given = tuple(
+        Part("text", text, key=f"guidelines[{number}]")
+        for number, text in enumerate(case.guidelines)
+        if not is_blank(text)
+    )
     earlier = tuple(part for part in conversion.guidelines if part not in given)
     extracted: dict[str, Part] = {}
 
@@ -29,8 +33,9 @@ def extract_guidelines(conversion: Conversion, *, marker: str = "<Attached: {pat
             return part
         if not is_guideline(path, resolved):
             return part
-        extracted.setdefault(resolved, replace(part, kind="text"))
-        return replace(part, kind="reference", text=marker.replace("{path}", path))
+        extracted.setdefault(resolved, replace(part, kind="text", moved_by=name))
+        text = marker.replace("{path}", path)
+        return replace(part, kind="reference", text=text, stage=name)
 
     turns = tuple(replace(turn, parts=tuple(map(refer, turn.parts))) for turn in conversion.turns)
     collected = {part.resolved_path for part in earlier}

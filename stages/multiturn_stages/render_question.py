@@ -1,6 +1,7 @@
 """Render the transcript: for logs, and for agents that read a conversation as text."""
 
-from multiturn import Conversion, stage
+from multiturn import Conversion, Part, stage
+from multiturn.model import glue_first, glued
 
 
 @stage(requires={"draft", "text"}, consumes={"draft"}, provides={"question"})
@@ -15,9 +16,10 @@ def render_question(conversion: Conversion, *, marker: str = "[{role}]: ") -> Co
     """
     turns = conversion.turns
     if len(turns) == 1 and turns[0].role == "user":
-        return conversion.replace(question=turns[0].content)
-    return conversion.replace(
-        question="\n".join(
-            marker.replace("{role}", turn.role.capitalize()) + turn.content for turn in turns
-        )
-    )
+        return conversion.replace(question=turns[0].content, transcript=turns[0].parts)
+    transcript: list[Part] = []
+    for turn in turns:
+        text = marker.replace("{role}", turn.role.capitalize())
+        transcript.append(Part("text", text, stage="render_question"))
+        transcript += glue_first("", turn.parts)
+    return conversion.replace(question=glued(transcript), transcript=tuple(transcript))

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from multiturn import Conversion, Part, Turn, stage
 from multiturn.errors import AttachmentError, MultiturnError, SegmentTypeError
-from multiturn.model import Case, InputFile, LeftOut, is_blank
+from multiturn.model import Case, InputFile, Notice, is_blank
 
 
 @stage(provides={"turns", "files", "draft"})
@@ -36,7 +36,7 @@ def resolve_segments(
     case = conversion.case
     turns: list[Turn] = []
     input_files: dict[str, InputFile] = {}
-    left_out: list[LeftOut] = []
+    notices: list[Notice] = []
     for index, message in enumerate(case.input_messages):
         content = message.content
         segments = content if isinstance(content, list) else [content]
@@ -52,7 +52,7 @@ def resolve_segments(
                 if (is_file and missing_file == "warn") or (
                     isinstance(error, SegmentTypeError) and unknown_type == "warn"
                 ):
-                    left_out.append(LeftOut(where, error.what))
+                    notices.append(Notice("segment.left_out", where, error.what, index, number))
                     continue
                 raise error.at(where, case.id) from None
             if part is None:
@@ -62,7 +62,7 @@ def resolve_segments(
                 input_files.setdefault(part.resolved_path, InputFile(part.path, part.resolved_path))
         turns.append(Turn(message.role, tuple(parts), index))
     return conversion.replace(
-        turns=tuple(turns), input_files=tuple(input_files.values()), left_out=tuple(left_out)
+        turns=tuple(turns), input_files=tuple(input_files.values()), notices=tuple(notices)
     )
 
 

@@ -83,4 +83,5 @@ def test_renders_the_turns_and_not_the_chat(conversation: Build, run: Build) -> 
     conversion = conversation(("system", "S"), ("user", "Hi"))
     conversion = conversion.replace(chat=conversion.turns[1:])
     result = run(render_question, conversion)
-    assert result == conversion.replace(question="[System]: S\n[User]: Hi")
+    assert result.question == "[System]: S\n[User]: Hi"
+    assert result.replace(question="", transcript=()) == conversion
