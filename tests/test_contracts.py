@@ -68,12 +68,12 @@ EIGHT = {
 
 # What each stage is there for, as attributes of Conversion.
 CHANGES = {
-    "resolve_segments": {"turns", "input_files", "left_out"},
+    "resolve_segments": {"turns", "input_files", "notices"},
     "extract_guidelines": {"turns", "guidelines", "input_files"},
     "consolidate_system": {"chat"},
     "embed_files": {"turns", "chat"},
     "filter_empty": {"turns", "chat"},
-    "render_question": {"question"},
+    "render_question": {"question", "transcript"},
     "omit_lone_prompt": {"chat"},
 }
 
@@ -370,7 +370,7 @@ def test_file_function_and_test_have_one_name() -> None:
     tests = Path(__file__).parent.glob("stages/test_*.py")
     stages = {path.stem for path in modules}
     assert stages == {path.stem.removeprefix("test_") for path in tests}
-    assert stages == set(names(SEVEN))
+    assert stages == {*names(SEVEN), "guard_markers"}
     for name in stages:
         function = getattr(import_module(f"multiturn_stages.{name}"), name)
         assert function.__name__ == name

@@ -182,7 +182,7 @@ def test_the_error_holds_each_mistake(write: Write) -> None:
     path = write("stages:\n  - extract_guidelines\n  - embed_file\n")
     with pytest.raises(PipelineError) as caught:
         load_pipeline(path)
-    assert sorted(str(mistake.step) for mistake in caught.value.mistakes) == ["0", "1"]
+    assert [mistake.what.count("mine.yaml:") for mistake in caught.value.mistakes] == [1, 1]
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_the_error_holds_each_mistake(write: Write) -> None:
             'unknown key "extra"',
             id="an unknown key, its value below it",
         ),
-        pytest.param("stage: [x]", "mine.yaml:1:1: ", '"stages" must be', id="no stages"),
+        pytest.param("stage: [x]", "mine.yaml:1:1: ", '"stages" or "extends"', id="no stages"),
         pytest.param("stages: []", "mine.yaml:1:9: ", '"stages"', id="an empty list of stages"),
         pytest.param("stages:", "mine.yaml:1:", '"stages"', id="stages of nothing"),
         pytest.param("stages: embed_files", "mine.yaml:1:9: ", '"stages"', id="stages as text"),
@@ -266,14 +266,14 @@ def test_the_error_holds_each_mistake(write: Write) -> None:
         ),
         pytest.param(
             "stages:\n  - resolve_segments: [missing_file]",
-            "mine.yaml:2:5: ",
-            "a mapping of options",
+            "mine.yaml:2:23: ",
+            "options must be a mapping",
             id="options as a list",
         ),
         pytest.param(
             "stages:\n  - resolve_segments: warn",
-            "mine.yaml:2:5: ",
-            "a mapping of options",
+            "mine.yaml:2:23: ",
+            "options must be a mapping",
             id="options as text",
         ),
         pytest.param("", "mine.yaml", "a pipeline is one mapping", id="an empty file"),
@@ -373,11 +373,9 @@ def test_refuses_a_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param("os:system", id="a module and a function"),
         pytest.param("os.path", id="a module below a module"),
         pytest.param("os", id="a module"),
         pytest.param("planted", id="a module beside the pipeline"),
-        pytest.param("planted:stage", id="a function of it"),
         pytest.param("planted.stage", id="an attribute of it"),
         pytest.param("./planted.py", id="its file"),
         pytest.param("multiturn_stages.planted", id="what looks like a stage of ours"),

@@ -1,6 +1,6 @@
 """Pipelines: stages in an order that their contracts allow, composed into one function."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -8,11 +8,13 @@ from typing import Any
 from msgspec import Struct
 from toolz import compose_left
 
-from multiturn.catalog import provider_of
-from multiturn.contract import FACTS, Stage, contract_of, read_options
-from multiturn.errors import Mistake, MultiturnError, PipelineError
+from multiturn.block_yaml import dump
+from multiturn.catalog import name_of
+from multiturn.contract import Stage, read_options
+from multiturn.errors import Mistake, MultiturnError, PipelineError, did_you_mean
 from multiturn.logs import logger
 from multiturn.model import Case, ChatMessage, Conversion, ProviderRequest
+from multiturn.ordering import legal_order, order_mistakes
 
 
 class Step(Struct, frozen=True):
@@ -87,7 +89,8 @@ class Pipeline:
     >>> Pipeline([embed_files, resolve_segments])
     Traceback (most recent call last):
     multiturn.errors.PipelineError: embed_files (1) needs files, but resolve_segments (2) \
-provides that only later; move it after resolve_segments
+provides it later; move it after resolve_segments
+    a legal order: resolve_segments, embed_files
     """
 
     def __init__(self, stages: Iterable[Stage | Step], *, name: str = "pipeline") -> None:
@@ -98,9 +101,13 @@ provides that only later; move it after resolve_segments
             options, wrong = read_options(step.stage, step.options)
             steps.append(Step(step.stage, options))
             mistakes += [Mistake(what, number, option) for option, what in wrong.items()]
-        mistakes += order_mistakes(steps)
-        if mistakes:
-            raise PipelineError(mistakes)
+        stages = [step.stage for step in steps]
+        misplaced = list(order_mistakes(stages))
+        if mistakes or misplaced:
+            order = legal_order(stages) if misplaced else None
+            names = ", ".join(stage.__name__ for stage in order or ())
+            advice = f"a legal order: {names}" if names else ""
+            raise PipelineError([*mistakes, *misplaced], advice)
         self.steps = tuple(steps)
         self._run: Callable[[Conversion], Conversion] = compose_left(*steps)
 
@@ -108,10 +115,10 @@ provides that only later; move it after resolve_segments
         return f"Pipeline({' -> '.join(step.name for step in self.steps)})"
 
     def __call__(self, conversion: Conversion) -> Conversion:
-        """Run the stages on a Conversion; what they leave out is logged as a warning."""
+        """Run the stages on a Conversion; what they notice is logged as warnings."""
         result = self._run(conversion)
-        for segment in result.left_out:
-            logger().warning("segment.left_out", where=segment.where, why=segment.why)
+        for notice in result.notices:
+            logger().warning(notice.event, where=notice.where, why=notice.why)
         return result
 
     def logged(self) -> "Pipeline":
@@ -126,58 +133,101 @@ provides that only later; move it after resolve_segments
         Raises:
             MultiturnError: the case cannot be converted; with its place in the suite.
         """
-        conversion = self(Conversion(case))
-        chat = conversion.chat
-        metadata = dict(case.metadata)
-        if case.system_prompt is not None:
-            metadata["system_prompt"] = case.system_prompt
-        return ProviderRequest(
-            question=conversion.question,
-            guidelines=tuple(part.text for part in conversion.guidelines),
-            chat_prompt=None
-            if chat is None
-            else tuple(ChatMessage(turn.role, turn.content) for turn in chat),
-            input_files=conversion.input_files,
-            metadata=metadata,
-            eval_id=case.id,
-        )
+        return request_of(self(Conversion(case)))
+
+    def replace(self, name: str, stage: Stage | Step) -> "Pipeline":
+        """Return a pipeline with another stage in the place of one.
+
+        Raises:
+            PipelineError: there is no such stage here, or the other one does not fit.
+        """
+        at = position(self.steps, name)
+        return self._with([*self.steps[:at], stage, *self.steps[at + 1 :]])
+
+    def insert(
+        self, stage: Stage | Step, *, after: str | None = None, before: str | None = None
+    ) -> "Pipeline":
+        """Return a pipeline with one stage more, right after or right before another.
+
+        Raises:
+            PipelineError: there is no such other stage, or the new one does not fit there.
+        """
+        at = insertion(self.steps, after, before)
+        return self._with([*self.steps[:at], stage, *self.steps[at:]])
+
+    def remove(self, *names: str) -> "Pipeline":
+        """Return a pipeline without some stages.
+
+        Raises:
+            PipelineError: there is no such stage here, or another one cannot do without it.
+        """
+        gone = {position(self.steps, name) for name in names}
+        return self._with([step for at, step in enumerate(self.steps) if at not in gone])
+
+    def configure(self, name: str, **options: Any) -> "Pipeline":
+        """Return a pipeline in which a stage has other options; those not named stay.
+
+        Raises:
+            PipelineError: there is no such stage here, or it does not take the options.
+        """
+        step = self.steps[position(self.steps, name)]
+        return self.replace(name, Step(step.stage, {**step.options, **options}))
+
+    def to_yaml(self) -> str:
+        """Return the pipeline as a file that ``load_pipeline`` reads back.
+
+        Raises:
+            PipelineError: a stage cannot be named: it is local to a function, or lacks ``@stage``.
+        """
+        names = [(name_of(step.stage), step.options) for step in self.steps]
+        return dump({"stages": [{name: opts} if opts else name for name, opts in names]})
+
+    def _with(self, steps: Iterable[Stage | Step]) -> "Pipeline":
+        return Pipeline(steps, name=self.name)
 
 
-def order_mistakes(steps: Sequence[Step]) -> Iterator[Mistake]:
-    """Yield what is wrong with an order of steps, in one walk along it.
+def position(steps: Sequence[Step], name: str) -> int:
+    """Return the index of the one step of that name.
 
-    A stage without a contract is unchecked: after it, every fact is taken to be true.
+    Raises:
+        PipelineError: there is none, or several.
     """
-    facts: set[str] = set()
-    consumers: dict[str, int] = {}
-    for number, step in enumerate(steps):
-        contract = contract_of(step.stage)
-        if contract is None:
-            facts.update(FACTS)
-            continue
-        for fact in FACTS:
-            if fact in contract.requires - facts:
-                yield Mistake(_missing(fact, number, steps, consumers.get(fact)), number)
-        for fact in contract.consumes & facts:
-            consumers[fact] = number
-        facts -= contract.consumes
-        facts |= contract.provides
+    names = [step.name for step in steps]
+    if names.count(name) == 1:
+        return names.index(name)
+    if name in names:
+        raise PipelineError([Mistake(f'the stage "{name}" stands in this pipeline twice')])
+    raise PipelineError(
+        [Mistake(f'no stage "{name}" in this pipeline; {did_you_mean(name, names)}')]
+    )
 
 
-def _missing(fact: str, number: int, steps: Sequence[Step], consumer: int | None) -> str:
-    needs = f"{steps[number].name} ({number + 1}) needs {fact}"
-    if consumer is not None:
-        name = steps[consumer].name
-        did = FACTS[fact].consumed
-        return f"{needs}, but {name} ({consumer + 1}) has already {did}; move it before {name}"
-    for later in range(number + 1, len(steps)):
-        contract = contract_of(steps[later].stage)
-        if contract is not None and fact in contract.provides:
-            name = steps[later].name
-            return (
-                f"{needs}, but {name} ({later + 1}) provides that only later; move it after {name}"
-            )
-    provider = provider_of(fact)
-    return f"{needs}, which no stage before it provides" + (
-        f"; add {provider} before it" if provider else ""
+def insertion(steps: Sequence[Step], after: str | None, before: str | None) -> int:
+    """Return the index at which a step goes that comes right after or right before another.
+
+    Raises:
+        PipelineError: neither or both are named, or the one named is not there.
+    """
+    if after is not None and before is None:
+        return position(steps, after) + 1
+    if before is not None and after is None:
+        return position(steps, before)
+    raise PipelineError([Mistake('a stage is inserted either "after" or "before" another')])
+
+
+def request_of(conversion: Conversion) -> ProviderRequest:
+    """Return the request that a finished conversion makes."""
+    case, chat = conversion.case, conversion.chat
+    metadata = dict(case.metadata)
+    if case.system_prompt is not None:
+        metadata["system_prompt"] = case.system_prompt
+    return ProviderRequest(
+        question=conversion.question,
+        guidelines=tuple(part.text for part in conversion.guidelines),
+        chat_prompt=None
+        if chat is None
+        else tuple(ChatMessage(turn.role, turn.content) for turn in chat),
+        input_files=conversion.input_files,
+        metadata=metadata,
+        eval_id=case.id,
     )

@@ -1,12 +1,19 @@
-"""The stages that can be named: in a pipeline file, a name is all there is."""
+"""The stages that can be named: those that ship, those of installed packages, and import paths."""
 
 import pkgutil
+import sys
+from collections.abc import Callable
 from functools import cache
 from importlib import import_module
-from typing import cast
+from pathlib import Path
+from types import FunctionType
+from typing import Any, cast
 
 import multiturn_stages
 from multiturn.contract import Stage, contract_of
+from multiturn.errors import Mistake, MultiturnError, PipelineError, did_you_mean
+
+ENTRY_POINTS = "multiturn.stages"
 
 
 @cache
@@ -15,23 +22,80 @@ def stage_names() -> tuple[str, ...]:
     return tuple(sorted(module.name for module in pkgutil.iter_modules(multiturn_stages.__path__)))
 
 
-def find_stage(name: str) -> Stage | None:
-    """Return the stage of that name, or None; only a known name is ever imported.
+def installed_stages() -> dict[str, Any]:
+    """Return the entry points by which installed packages offer stages, by name."""
+    from importlib.metadata import entry_points
+
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+
+
+def find_stage(name: str, folder: Path | None = None) -> Stage:
+    """Return a stage by its name, or by its import path ``module:function``.
+
+    Args:
+        name: what ships goes before what installed packages offer; a name imports nothing else.
+        folder: where the module of an import path may be, beside Python's own places. None: an
+            import path is refused.
+
+    Raises:
+        MultiturnError: there is no such stage, or what is there is not one.
 
     >>> find_stage("embed_files").__name__
     'embed_files'
-    >>> find_stage("os")
     """
-    if name not in stage_names():
-        return None
-    return cast("Stage", getattr(import_module(f"multiturn_stages.{name}"), name))
+    if name in stage_names():
+        return cast("Stage", getattr(import_module(f"multiturn_stages.{name}"), name))
+    if ":" in name:
+        if folder is None:
+            raise MultiturnError(f"the import path {name!r} is only read from a pipeline file")
+        return _import(name, folder)
+    installed = installed_stages()
+    if name in installed:
+        return _checked(name, installed[name].load)
+    raise MultiturnError(
+        f'unknown stage "{name}"; {did_you_mean(name, [*stage_names(), *installed])}'
+    )
+
+
+def _import(path: str, folder: Path) -> Stage:
+    module, _, function = path.partition(":")
+    if not all(part.isidentifier() for part in [*module.split("."), function]):
+        raise MultiturnError(f"{path!r} is no import path; write module:function")
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))  # last, so that nothing of Python's is hidden by it
+    return _checked(path, lambda: getattr(import_module(module), function, None))
+
+
+def _checked(name: str, load: Callable[[], Any]) -> Stage:
+    try:
+        found = load()
+    except (Exception, SystemExit) as error:  # whatever a module does when it is imported
+        what = f"cannot import {name!r}: {type(error).__name__}: {error}"
+        raise MultiturnError(what) from error
+    if not isinstance(found, FunctionType) or contract_of(found) is None:
+        raise MultiturnError(f"{name!r} is not a stage; a stage is a function that bears @stage")
+    return found
+
+
+def name_of(stage: Stage) -> str:
+    """Return the name by which ``find_stage`` finds a stage.
+
+    Raises:
+        PipelineError: there is none.
+    """
+    module, name = stage.__module__, stage.__qualname__
+    if module == f"multiturn_stages.{name}":
+        return name
+    if not name.isidentifier() or contract_of(stage) is None:
+        what = f"{name} cannot be named in a file: a stage stands at a module's top, under @stage"
+        raise PipelineError([Mistake(what)])
+    return f"{module}:{name}"
 
 
 def provider_of(fact: str) -> str | None:
-    """Return the name of a stage that provides a fact."""
+    """Return the name of a stage that ships and provides a fact."""
     for name in stage_names():
-        stage = find_stage(name)
-        contract = contract_of(stage) if stage else None
+        contract = contract_of(find_stage(name))
         if contract and fact in contract.provides:
             return name
     return None

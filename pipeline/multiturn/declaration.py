@@ -1,17 +1,24 @@
-"""Pipelines as YAML: a list of stages, each a name, or a name with its options."""
+"""Pipelines as YAML: a list of stages, or another pipeline and what is different."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from multiturn.assembly import Pipeline, Step
-from multiturn.catalog import find_stage, stage_names
+from msgspec import Struct
+
+from multiturn.assembly import Pipeline, Step, insertion, position
+from multiturn.catalog import find_stage
+from multiturn.contract import Stage
 from multiturn.errors import Mistake, MultiturnError, PipelineError, did_you_mean
 from multiturn.model import Conversion
 from multiturn.yaml_events import Node, read_documents
 
 DEFAULT_PIPELINE = "spec"
 _SHIPPED = Path(__file__).parent / "pipelines"
+_EDITS = ("replace", "configure", "insert", "remove")  # in the order in which they are made
+_KEYS = ("stages", "extends", *_EDITS)
 
 
 def pipeline_names() -> list[str]:
@@ -26,6 +33,9 @@ def pipeline_names() -> list[str]:
 def load_pipeline(source: str | Path = DEFAULT_PIPELINE) -> Pipeline:
     """Load a pipeline by its name, or from a YAML file.
 
+    A file may name functions by import path; those modules are imported. A module may stand
+    beside the file.
+
     Args:
         source: the name of a pipeline that ships with multiturn, or a path.
 
@@ -36,85 +46,205 @@ def load_pipeline(source: str | Path = DEFAULT_PIPELINE) -> Pipeline:
     >>> load_pipeline("spec").steps[0].name
     'resolve_segments'
     """
+    return _load(source, ())
+
+
+def _load(source: str | Path, trail: tuple[Path, ...]) -> Pipeline:
     names = pipeline_names()
     if source in names:
-        return parse_pipeline((_SHIPPED / f"{source}.yaml").read_bytes(), str(source))
+        path = _SHIPPED / f"{source}.yaml"
+        return _Declaration(str(source), None, trail).read(path.read_bytes())
     path = Path(source)
     try:
-        return parse_pipeline(path.read_bytes(), str(source))
+        data = path.read_bytes()
     except FileNotFoundError:
         near = get_close_matches(str(source), names, n=1)
         hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(names)}, and files"
         raise MultiturnError(f"no pipeline {str(source)!r}; {hint}") from None
     except OSError as error:
         raise MultiturnError(f"cannot read it: {error.strerror}", where=str(source)) from None
+    return _Declaration(str(source), path.resolve(), trail).read(data)
 
 
 def parse_pipeline(source: str | bytes, name: str) -> Pipeline:
-    """Build the pipeline that YAML declares.
+    """Build the pipeline that YAML declares; import paths are refused.
 
     Args:
-        source: a mapping with ``stages``: each a name, or one name with a mapping of its options.
+        source: a mapping with ``stages``, or with ``extends`` and edits.
         name: the pipeline's name, and what errors call the source.
 
     Raises:
         PipelineError: with every mistake, each with its place.
     """
-    documents = list(read_documents(source, name))
-    if len(documents) != 1 or not isinstance(documents[0].children, dict):
-        raise PipelineError([Mistake(f'{name}: a pipeline is one mapping, with "stages"')])
-    top = documents[0]
-    mistakes = [
-        Mistake(f'{child.key_place(name)}: unknown key "{key}"; {did_you_mean(key, ["stages"])}')
-        for key, child in top.children.items()
-        if key != "stages"
-    ]
-    entries = top.children.get("stages", top)
-    if not isinstance(entries.children, list) or not entries.children:
-        what = f'{entries.place(name)}: "stages" must be a list of stages'
-        raise PipelineError([*mistakes, Mistake(what)])
-    steps = []
-    for number, entry in enumerate(entries.children):
+    return _Declaration(name, None, ()).read(source)
+
+
+class _Entry(Struct):
+    """A step, where it is declared, and where each of its options is."""
+
+    step: Step
+    node: Node
+    options: dict[str, Node]
+
+
+class _Declaration:
+    """One pipeline file on its way from YAML to a Pipeline.
+
+    Args:
+        name: what errors call it.
+        path: where it is; None for text, which can import nothing.
+        trail: the files that extend it.
+    """
+
+    def __init__(self, name: str, path: Path | None, trail: tuple[Path, ...]) -> None:
+        self.name = name
+        self.path = path
+        self.trail = trail
+        self.mistakes: list[Mistake] = []
+
+    @contextmanager
+    def collect(self, node: Node) -> Iterator[None]:
+        """Note what is wrong with a node, and go on."""
         try:
-            steps.append(_step(entry))
+            yield
+        except PipelineError as error:
+            self.mistakes += [
+                Mistake(f"{node.place(self.name)}: {mistake.what}") for mistake in error.mistakes
+            ]
         except MultiturnError as error:
-            mistakes.append(Mistake(error.what, number))
-            steps.append(Step(_unknown))
-    try:
-        pipeline = Pipeline(steps, name=name)
-    except PipelineError as error:
-        mistakes += error.mistakes
-    if mistakes:
-        raise PipelineError([_placed(mistake, entries, name) for mistake in mistakes])
-    return pipeline
+            self.mistakes.append(Mistake(f"{node.place(self.name)}: {error.what}"))
+
+    def read(self, source: str | bytes) -> Pipeline:
+        documents = list(read_documents(source, self.name))
+        if len(documents) != 1 or not isinstance(documents[0].children, dict):
+            what = f'{self.name}: a pipeline is one mapping, with "stages" or "extends"'
+            raise PipelineError([Mistake(what)])
+        top = documents[0]
+        keys: dict[str, Node] = top.children
+        for key, child in keys.items():
+            if key not in _KEYS:
+                what = f'unknown key "{key}"; {did_you_mean(key, _KEYS)}'
+                self.mistakes.append(Mistake(f"{child.key_place(self.name)}: {what}"))
+            with self.collect(child):
+                if key in _EDITS and "extends" not in keys:
+                    raise MultiturnError(f'"{key}" edits a pipeline that "extends" another')
+        entries: list[_Entry] = []
+        with self.collect(top):
+            if ("stages" in keys) == ("extends" in keys):
+                raise MultiturnError('a pipeline has either "stages" or "extends"')
+        if "stages" in keys:
+            with self.collect(keys["stages"]):
+                entries = [self.entry(node) for node in self.items(keys["stages"], "stages")]
+        elif "extends" in keys:
+            entries = self.extended(keys["extends"])
+        if "extends" in keys and entries:
+            for key in _EDITS:
+                if key in keys:
+                    with self.collect(keys[key]):
+                        getattr(self, key)(entries, keys[key])
+        advice = ""
+        try:
+            pipeline = Pipeline([entry.step for entry in entries], name=self.name)
+        except PipelineError as error:
+            advice = "" if self.mistakes else error.advice
+            self.mistakes += [self.placed(mistake, entries, top) for mistake in error.mistakes]
+        if self.mistakes:
+            raise PipelineError(self.mistakes, advice)
+        return pipeline
+
+    def placed(self, mistake: Mistake, entries: list[_Entry], top: Node) -> Mistake:
+        node = top
+        if mistake.step is not None:
+            entry = entries[mistake.step]
+            node = entry.options.get(mistake.option or "", entry.node)
+        return mistake._replace(what=f"{node.place(self.name)}: {mistake.what}")
+
+    def entry(self, node: Node) -> _Entry:
+        """Read ``name``, or ``name: {option: value}``."""
+        name: Any = node.value
+        options: dict[str, Node] = {}
+        if isinstance(name, dict) and len(name) == 1:
+            ((name, child),) = node.children.items()
+            with self.collect(child):
+                options = {} if child.value is None else self.fields(child, "options")
+        with self.collect(node):
+            if not isinstance(name, str):
+                raise MultiturnError("a stage is its name, or its name with a mapping of options")
+            stage = find_stage(name, self.path.parent if self.path else None)
+            values = {key: child.value for key, child in options.items()}
+            return _Entry(Step(stage, values), node, options)
+        return _Entry(Step(_stand_in(str(name))), node, {})
+
+    def extended(self, node: Node) -> list[_Entry]:
+        """Return the entries of the pipeline that this one extends."""
+        with self.collect(node):
+            if not isinstance(node.value, str):
+                raise MultiturnError('"extends" is a pipeline\'s name, or a path from this file')
+            base: str | Path = node.value
+            trail = self.trail
+            if self.path is not None:
+                trail = (*trail, self.path)
+                if base not in pipeline_names():
+                    base = Path(self.name).parent / base
+                    if base.resolve() in trail:
+                        circle = " -> ".join(path.name for path in (*trail, base.resolve()))
+                        raise MultiturnError(f"pipelines extend each other in a circle: {circle}")
+            return [_Entry(step, node, {}) for step in _load(base, trail).steps]
+        return []
+
+    def items(self, node: Node, key: str) -> list[Node]:
+        if not isinstance(node.children, list) or not node.children:
+            raise MultiturnError(f'"{key}" must be a list with at least one entry')
+        return node.children
+
+    def fields(self, node: Node, what: str) -> dict[str, Node]:
+        if not isinstance(node.children, dict):
+            raise MultiturnError(f"{what} must be a mapping")
+        return node.children
+
+    def replace(self, entries: list[_Entry], node: Node) -> None:
+        for name, child in self.fields(node, '"replace"').items():
+            with self.collect(child):
+                entries[_at(entries, name)] = self.entry(child)
+
+    def configure(self, entries: list[_Entry], node: Node) -> None:
+        for name, child in self.fields(node, '"configure"').items():
+            with self.collect(child):
+                entry = entries[_at(entries, name)]
+                options = self.fields(child, f'the options of "{name}"')
+                values = {**entry.step.options, **child.value}
+                step = Step(entry.step.stage, values)
+                entries[_at(entries, name)] = _Entry(step, entry.node, entry.options | options)
+
+    def insert(self, entries: list[_Entry], node: Node) -> None:
+        for item in self.items(node, "insert"):
+            with self.collect(item):
+                keys = self.fields(item, "what is inserted")
+                for key in keys:
+                    if key not in ("stage", "after", "before"):
+                        hint = did_you_mean(key, ["stage", "after", "before"])
+                        raise MultiturnError(f'unknown key "{key}"; {hint}')
+                if "stage" not in keys:
+                    raise MultiturnError('what is inserted has no "stage"')
+                steps = [entry.step for entry in entries]
+                at = insertion(steps, item.value.get("after"), item.value.get("before"))
+                entries.insert(at, self.entry(keys["stage"]))
+
+    def remove(self, entries: list[_Entry], node: Node) -> None:
+        for item in self.items(node, "remove"):
+            with self.collect(item):
+                del entries[_at(entries, str(item.value))]
 
 
-def _placed(mistake: Mistake, entries: Node, name: str) -> Mistake:
-    """Return a mistake that begins with the place of its step, or of its option."""
-    if mistake.step is None:
-        return mistake
-    node = entries.children[mistake.step]
-    if mistake.option is not None:
-        (options,) = node.children.values()
-        node = options.children[mistake.option]
-    return mistake._replace(what=f"{node.place(name)}: {mistake.what}")
+def _at(entries: list[_Entry], name: str) -> int:
+    return position([entry.step for entry in entries], name)
 
 
-def _step(entry: Node) -> Step:
-    """Read ``name`` or ``name: {option: value}``."""
-    name: Any = entry.value
-    options: Any = {}
-    if isinstance(name, dict) and len(name) == 1:
-        ((name, options),) = name.items()
-        options = {} if options is None else options
-    if not isinstance(name, str) or not isinstance(options, dict):
-        raise MultiturnError("a stage is its name, or its name with a mapping of options")
-    stage = find_stage(name)
-    if stage is None:
-        raise MultiturnError(f'unknown stage "{name}"; {did_you_mean(name, stage_names())}')
-    return Step(stage, options)
+def _stand_in(name: str) -> Stage:
+    """Return a stage in the place of one that cannot be found, so that other mistakes are, too."""
 
+    def stand_in(conversion: Conversion) -> Conversion:
+        return conversion
 
-def _unknown(conversion: Conversion) -> Conversion:
-    """Stand in for a stage that could not be found, so that the other mistakes are found too."""
-    return conversion
+    stand_in.__name__ = name.rpartition(":")[2]
+    return stand_in

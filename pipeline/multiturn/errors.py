@@ -52,11 +52,18 @@ class Mistake(NamedTuple):
 
 
 class PipelineError(MultiturnError):
-    """A pipeline does not fit together; ``mistakes`` holds all that was found."""
+    """A pipeline does not fit together.
 
-    def __init__(self, mistakes: Iterable[Mistake]) -> None:
+    Attributes:
+        mistakes: all that was found.
+        advice: an order in which the stages would fit; empty if that is not what is wrong.
+    """
+
+    def __init__(self, mistakes: Iterable[Mistake], advice: str = "") -> None:
         self.mistakes = tuple(mistakes)
-        super().__init__("\n".join(mistake.what for mistake in self.mistakes))
+        self.advice = advice
+        lines = [mistake.what for mistake in self.mistakes]
+        super().__init__("\n".join([*lines, advice] if advice else lines))
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -1,0 +1,115 @@
+"""Advice that works, and stages that read only what they declare."""
+
+import itertools
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from multiturn import Case, Conversion, Pipeline, PipelineError, load_pipeline
+from multiturn.contract import FACTS, Stage, contract_of
+from multiturn_stages.embed_files import embed_files
+from multiturn_stages.extract_guidelines import extract_guidelines
+from multiturn_stages.guard_markers import guard_markers
+from multiturn_stages.omit_lone_prompt import omit_lone_prompt
+from multiturn_stages.render_question import render_question
+from multiturn_stages.resolve_segments import resolve_segments
+from test_contracts import EIGHT, SIX, cases
+
+BY_NAME = {stage.__name__: stage for stage in SIX}
+
+
+def refusal(order: tuple[Stage, ...]) -> PipelineError | None:
+    try:
+        Pipeline(order)
+    except PipelineError as error:
+        return error
+    return None
+
+
+def follow(order: tuple[Stage, ...], advice: str) -> tuple[Stage, ...]:
+    """Move a stage as a message says."""
+    names = [stage.__name__ for stage in order]
+    match = re.match(r"(\w+) \((\d+)\) needs .*; move it (before|after) (\w+)$", advice)
+    assert match, advice
+    stage, number, side, other = match.groups()
+    assert names[int(number) - 1] == stage
+    names.remove(stage)
+    names.insert(names.index(other) + (side == "after"), stage)
+    return tuple(BY_NAME[name] for name in names)
+
+
+def test_the_advice_of_each_refused_order_is_accepted() -> None:
+    accepted = 0
+    for order in itertools.permutations(SIX):
+        error = refusal(order)
+        if error is None:
+            accepted += 1
+            continue
+        assert error.advice.startswith("a legal order: "), order
+        advised = tuple(error.advice.removeprefix("a legal order: ").split(", "))
+        assert advised in EIGHT
+        for _ in range(20):
+            order = follow(order, error.mistakes[0].what)
+            error = refusal(order)
+            if error is None:
+                break
+        assert error is None, "following the moves leads nowhere"
+    assert accepted == len(EIGHT)
+
+
+def test_the_message_names_both_stages_and_where_to_go() -> None:
+    error = refusal((resolve_segments, embed_files, extract_guidelines, render_question))
+    assert str(error) == (
+        "extract_guidelines (3) needs files, but embed_files (2) has already turned them into"
+        " text; move it before embed_files\n"
+        "a legal order: resolve_segments, extract_guidelines, embed_files, render_question"
+    )
+
+
+def test_a_stage_that_nobody_provides_for_has_no_legal_order() -> None:
+    error = refusal((embed_files, render_question))
+    assert error is not None
+    assert error.advice == ""
+    assert "add resolve_segments before it" in str(error)
+
+
+class Untouchable:
+    """Raises on any use."""
+
+    def _raise(self, *_: Any) -> Any:
+        raise AssertionError("a field was used that no fact of the stage names")
+
+    __getattr__ = __iter__ = __len__ = __bool__ = __eq__ = __hash__ = __add__ = _raise
+    __radd__ = __contains__ = __getitem__ = __str__ = __repr__ = __format__ = _raise
+
+
+@settings(max_examples=40, deadline=None)
+@given(case=cases, data=st.data())
+@pytest.mark.parametrize("stage", [*SIX, omit_lone_prompt, guard_markers])
+def test_a_stage_reads_only_what_it_declares(stage: Stage, case: Case, data: Any) -> None:
+    case = Case(
+        id="case",
+        input_messages=tuple(
+            message for message in case.input_messages if "file" not in repr(message.content)
+        ),
+        system_prompt=case.system_prompt,
+        guidelines=case.guidelines,
+    )
+    if not case.input_messages:
+        return
+    contract = contract_of(stage)
+    assert contract is not None
+    facts = contract.requires | contract.provides | contract.consumes
+    declared = {field for fact in facts for field in FACTS[fact].fields} | {"case"}
+    steps = load_pipeline("spec").steps
+    ran = data.draw(st.integers(0, len(steps)))
+    conversion = Conversion(case)
+    for step in steps[:ran]:
+        conversion = step(conversion)
+    hidden = {
+        field: Untouchable() for field in Conversion.__struct_fields__ if field not in declared
+    }
+    stage(conversion.replace(**hidden))
