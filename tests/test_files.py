@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import stat
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -442,6 +443,29 @@ def test_a_file_that_lies_about_its_size_is_bounded_too() -> None:
     files = Files(Path("/proc"), Path("/proc"))
     with pytest.raises(AttachmentError):
         files.read(files.find("cpuinfo"), 10)
+
+
+def test_a_file_that_grows_while_it_is_read_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.fstat
+
+    def before(descriptor: int) -> os.stat_result:
+        found = list(real(descriptor)[:10])
+        found[stat.ST_SIZE] = 0
+        return os.stat_result(found)
+
+    with (tmp_path / "x.txt").open("wb") as sparse:
+        sparse.truncate(100_000_000)
+    files = Files(tmp_path, tmp_path)
+    monkeypatch.setattr(os, "fstat", before)
+    tracemalloc.start()
+    try:
+        with pytest.raises(AttachmentError):
+            files.read(files.find("x.txt"), LIMIT)
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_pipe_is_an_error_and_does_not_hang(root: Path, files: Files) -> None:

@@ -66,10 +66,11 @@ def test_a_command_prints_what_the_readme_shows(folder: Path, command: str, outp
     assert output.strip() in done.stdout + done.stderr
 
 
-def test_the_pipeline_that_the_readme_shows_is_the_one_that_ships() -> None:
-    (block,) = (block for language, block in BLOCKS if block.startswith("# pipeline/multiturn/"))
-    path, _, shown = block.removeprefix("# ").partition("\n")
-    assert (ROOT / path).read_text(encoding="utf-8").endswith(shown)
+def test_the_diagram_is_what_multiturn_show_prints(folder: Path) -> None:
+    (diagram,) = (block for language, block in BLOCKS if language == "mermaid")
+    command = [sys.executable, "-m", "multiturn", "show", "spec", "--format", "mermaid"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    assert done.stdout == diagram
 
 
 def test_the_programs_print_what_the_readme_shows(folder: Path) -> None:

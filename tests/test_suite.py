@@ -178,6 +178,8 @@ def test_an_id_is_taken_as_written(write: Write, written: str, meant: str) -> No
     [
         pytest.param(f"evalcases:\n- id: a\n  {HI}- id: a\n  {HI}", ["a"], id="written alike"),
         pytest.param(f"evalcases:\n- id: 10\n  {HI}- id: '10'\n  {HI}", ["10"], id="quoted once"),
+        pytest.param(f"evalcases:\n- id: '10'\n  {HI}- id: 10\n  {HI}", ["10"], id="quoted first"),
+        pytest.param(f"evalcases:\n- id: 010\n  {HI}- id: 010\n  {HI}", ["010"], id="as numbers"),
         pytest.param(
             f"evalcases:\n- id: a\n  {HI}- id: b\n  {HI}- id: a\n  {HI}", ["a", "b"], id="apart"
         ),
@@ -462,8 +464,11 @@ def test_a_mistake_in_a_config_is_the_configs(
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "$schema: agentv-config-v2\n"])
-def test_a_config_may_say_nothing(write: Write, attached: Write, text: str) -> None:
+def test_the_nearest_config_counts_even_where_it_says_nothing(
+    write: Write, attached: Write, text: str
+) -> None:
     write("evals/deep/.agentv/config.yaml", text)
+    write(".agentv/config.yaml", 'guideline_patterns: ["**/*.md"]\n')
     assert chat(attached()) == NEITHER
 
 
@@ -810,6 +815,42 @@ def test_a_file_is_embedded_whole_even_as_the_only_content(
     assert chat() == [("user", f"=== a.txt ===\n{shown}")]
     write("x.eval.yaml", attach("a.txt"))
     assert chat() == [("user", f"=== a.txt ===\n{shown}\nGo.")]
+
+
+@pytest.mark.parametrize(
+    ("content", "shown"),
+    [
+        pytest.param("", "", id="an empty file"),
+        pytest.param("\n\n", "", id="a file of newlines"),
+        pytest.param(" \n\t", " \n\t", id="a file of blank lines"),
+    ],
+)
+def test_a_blank_file_as_all_of_a_system_message_is_content(
+    write: Write, content: str, shown: str
+) -> None:
+    Path("a.txt").write_bytes(content.encode())
+    write(
+        "x.eval.yaml",
+        """\
+        metadata: {systemPrompt: unused}
+        input_messages:
+          - role: system
+            content: [{type: file, value: a.txt}]
+          - role: user
+            content: hi
+        """,
+    )
+    assert chat() == [("system", f"=== a.txt ===\n{shown}"), ("user", "hi")]
+
+
+def test_blank_text_is_no_content_and_other_text_is_kept_to_the_letter(write: Write) -> None:
+    messages = [
+        '{role: user, content: [" \\t", {type: text, value: "\\n"}, "  hi \\n"]}',
+        '{role: assistant, content: "\\n \\u2003"}',
+        '{role: user, content: " \\n bye"}',
+    ]
+    write("x.eval.yaml", f"input_messages: [{', '.join(messages)}]\n")
+    assert chat() == [("user", "  hi \n"), ("user", " \n bye")]
 
 
 def test_an_empty_guideline_is_still_a_guideline(write: Write) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from multiturn.contract import stage
     from multiturn.declaration import load_pipeline
     from multiturn.errors import MultiturnError, PipelineError
+    from multiturn.explanation import explain
     from multiturn.files import Files
     from multiturn.model import (
         Case,
@@ -33,6 +34,7 @@ _MODULES = {
     "contract": ("stage",),
     "declaration": ("load_pipeline",),
     "errors": ("MultiturnError", "PipelineError"),
+    "explanation": ("explain",),
     "files": ("Files",),
     "model": (
         "Case",
@@ -62,6 +64,7 @@ __all__ = [
     "Step",
     "TestMessage",
     "Turn",
+    "explain",
     "load_pipeline",
     "load_suite",
     "stage",

@@ -62,9 +62,14 @@ def to_colored_text(record: Record) -> bytes:
         lines.append(click.style("no chat prompt; the question:", dim=True))
         messages = (ChatMessage("user", record.question),)
     for message in messages:
-        lines.append(click.style(message.role, fg=_COLORS[message.role], bold=True))
+        lines.append(role_heading(message.role))
         lines += [f"  {line}".rstrip() for line in visible(message.content).split("\n")]
     return ("\n".join(lines) + "\n\n").encode()
+
+
+def role_heading(role: str) -> str:
+    """Return a role in its color."""
+    return click.style(role, fg=_COLORS[role], bold=True)
 
 
 def visible(text: str) -> str:

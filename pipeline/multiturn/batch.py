@@ -1,0 +1,125 @@
+"""Converting the suites that a command names: each mistake is reported, the others go on."""
+
+import sys
+from collections.abc import Iterator
+
+import click
+
+from multiturn.assembly import Pipeline
+from multiturn.errors import MultiturnError, did_you_mean
+from multiturn.explanation import explain
+from multiturn.files import Texts
+from multiturn.model import Case, Conversion
+from multiturn.patterns import guideline_matcher
+from multiturn.rendering import visible
+from multiturn.suite import find_suites, load_suite
+
+
+class UnusableError(click.ClickException):
+    """What was asked for cannot be done at all: exit code 2, as for a wrong option."""
+
+    exit_code = 2
+
+
+class Batch:
+    """The cases that a command works on, and how many of them failed.
+
+    Args:
+        suites: files, folders, or ``-``.
+        root: attached files are read inside it only; None for each suite's own.
+        guidelines: patterns that replace those of the suites, if there are any.
+        case_ids: the cases wanted; all, if there are none.
+        debug: show tracebacks.
+
+    Raises:
+        UnusableError: there is no such suite, or a pattern is not one.
+    """
+
+    def __init__(
+        self,
+        suites: tuple[str, ...],
+        root: str | None,
+        guidelines: tuple[str, ...],
+        case_ids: tuple[str, ...],
+        debug: bool,
+    ) -> None:
+        try:
+            self.paths = list(find_suites(suites))
+            guideline_matcher(guidelines)
+        except MultiturnError as error:
+            raise UnusableError(str(error)) from error
+        self.root = root
+        self.guidelines = guidelines or None
+        self.case_ids = frozenset(case_ids)
+        self.debug = debug
+        self.ids: set[str] = set()
+        self.failures = 0
+
+    def cases(self) -> Iterator[Case]:
+        """Yield the cases that are wanted.
+
+        Raises:
+            UnusableError: at the end, if a case was asked for that no suite has.
+        """
+        texts = Texts()
+        for path in self.paths:
+            for case in load_suite(
+                path,
+                root=self.root,
+                guideline_patterns=self.guidelines,
+                texts=texts,
+                on_error=self.report,
+            ):
+                if self.wants(case.id):
+                    yield case
+        for case_id in sorted(self.case_ids - self.ids):
+            raise UnusableError(f"no case {case_id!r}; {did_you_mean(case_id, sorted(self.ids))}")
+
+    def conversions(self, pipeline: Pipeline, *, strict: bool = False) -> Iterator[Conversion]:
+        """Yield the conversion of each case that can be converted.
+
+        Args:
+            pipeline: what converts them.
+            strict: take it for a failure if a segment is lost and no rule explains it.
+        """
+        for case in self.cases():
+            conversion = self.convert(case, pipeline, strict=strict)
+            if conversion is not None:
+                yield conversion
+
+    def convert(self, case: Case, pipeline: Pipeline, *, strict: bool = False) -> Conversion | None:
+        """Return the conversion of a case; None if it failed, which is then reported."""
+        try:
+            conversion = pipeline(Conversion(case))
+            if strict:
+                for fate in explain(conversion).fates:
+                    if fate.fate == "lost":
+                        raise MultiturnError(f"lost: {fate.why}", where=fate.where)
+        except MultiturnError as error:
+            self.report(error)
+            return None
+        return conversion
+
+    def wants(self, case_id: str | None) -> bool:
+        """Tell whether a case was asked for; what belongs to no case always counts."""
+        if case_id is None or not self.case_ids:
+            return True
+        self.ids.add(case_id)
+        return case_id in self.case_ids
+
+    def report(self, error: MultiturnError) -> None:
+        """Say on standard error why a case, or the rest of a suite, was skipped."""
+        if not self.wants(error.case_id):
+            return
+        self.failures += 1
+        if self.debug:
+            import traceback
+
+            traceback.print_exception(error)
+        else:
+            click.echo(visible(str(error)), err=True)
+
+    def finish(self) -> None:
+        """End the process with exit code 1 if anything failed."""
+        if self.failures:
+            sys.exit(1)

@@ -1,0 +1,104 @@
+"""The commands about pipelines: check, stages, show, explain, diff."""
+
+import sys
+from typing import Any
+
+import click
+
+from multiturn.cli import load, main, on_terminal, pipeline_option, suite_options
+
+
+@main.command()
+@click.argument("file", metavar="FILE")
+def check(file: str) -> None:
+    """Check a pipeline file: its stages, their options and their order.
+
+    All mistakes are listed, and the exit code is then 1.
+    """
+    from multiturn.declaration import load_pipeline
+    from multiturn.errors import MultiturnError
+
+    try:
+        pipeline = load_pipeline(file)
+    except MultiturnError as error:
+        click.echo(str(error), err=True)
+        sys.exit(1)
+    click.echo(f"{file}: {len(pipeline.steps)} stages, in a legal order")
+
+
+@main.command()
+def stages() -> None:
+    """List every stage with its options and its contract."""
+    from multiturn.catalog import find_stage, installed_stages, stage_names
+    from multiturn.contract import contract_of, options_of, summary_of
+
+    for name in [*stage_names(), *sorted(installed_stages())]:
+        stage = find_stage(name)
+        contract = contract_of(stage)
+        click.secho(name, bold=True)
+        click.echo(f"  {summary_of(stage)}")
+        if contract:
+            click.echo(f"  {contract.in_words()}")
+        for option, details in options_of(stage).items():
+            click.echo(f"  {option}: {details.in_words()}")
+        click.echo()
+
+
+@main.command()
+@click.argument("pipeline", metavar="PIPELINE")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["table", "mermaid"]),
+    default="table",
+    show_default=True,
+    help="A table, or a diagram for Markdown.",
+)
+def show(pipeline: str, format_: str) -> None:
+    """Show what each stage of a pipeline needs, gives and uses up."""
+    from multiturn.drawing import as_mermaid, as_table
+
+    draw = as_mermaid if format_ == "mermaid" else as_table
+    click.echo(draw(load(pipeline)), nl=False)
+
+
+@main.command()
+@suite_options
+@pipeline_option
+def explain(pipeline: str, **which: Any) -> None:
+    """Say which text of a prompt comes from where, and what became of the rest."""
+    from multiturn.batch import Batch
+    from multiturn.drawing import as_explanation
+
+    batch = Batch(**which)
+    for conversion in batch.conversions(load(pipeline)):
+        text = as_explanation(conversion)
+        click.echo(text if on_terminal() else click.unstyle(text), nl=False)
+    batch.finish()
+
+
+@main.command()
+@suite_options
+@click.option("--from", "old", metavar="PIPELINE", default="spec", show_default=True)
+@click.option("--to", "new", metavar="PIPELINE", required=True)
+def diff(old: str, new: str, **which: Any) -> None:
+    """Show what another pipeline would change, case by case; exit code 1 if anything."""
+    from multiturn.batch import Batch
+    from multiturn.drawing import as_diff
+
+    batch = Batch(**which)
+    before, after = load(old), load(new)
+    cases = same = 0
+    for case in batch.cases():
+        first = batch.convert(case, before)
+        second = batch.convert(case, after) if first else None
+        if first is None or second is None:
+            continue
+        cases += 1
+        changes = as_diff(first, second, old, new)
+        same += not changes
+        if changes:
+            click.echo(changes if on_terminal() else click.unstyle(changes), nl=False)
+    click.echo(f"{cases} cases: {same} same, {cases - same} differ")
+    batch.finish()
+    sys.exit(same < cases)

@@ -1,0 +1,79 @@
+"""Pipelines and conversions as something to look at: tables, diagrams, explanations, diffs."""
+
+import difflib
+
+import click
+
+from multiturn.assembly import Pipeline, request_of
+from multiturn.contract import FACTS, contract_of
+from multiturn.explanation import Span, explain
+from multiturn.model import Conversion
+from multiturn.rendering import record_of, role_heading, to_yaml, visible
+
+
+def as_table(pipeline: Pipeline) -> str:
+    """Draw a pipeline as a table: what each stage needs, gives and uses up."""
+    rows: list[tuple[str, ...]] = [("", "stage", "needs", "gives", "uses up", "options")]
+    for number, step in enumerate(pipeline.steps, 1):
+        contract = contract_of(step.stage)
+        facts = ("requires", "provides", "consumes")
+        cells = [in_order(getattr(contract, kind)) if contract else "?" for kind in facts]
+        options = ", ".join(f"{name}: {value!r}" for name, value in step.options.items())
+        rows.append((str(number), step.name, *cells, options))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def in_order(facts: frozenset[str]) -> str:
+    """Name facts, in the order in which a pipeline makes them."""
+    return ", ".join(fact for fact in FACTS if fact in facts)
+
+
+def as_mermaid(pipeline: Pipeline) -> str:
+    """Draw a pipeline as a Mermaid flowchart: each arrow says what a stage gives the next."""
+    lines = ["flowchart TD", "    suite([case]) --> s1"]
+    lines += [f"    s{n}[{step.name}]" for n, step in enumerate(pipeline.steps, 1)]
+    for number, step in enumerate(pipeline.steps, 1):
+        contract = contract_of(step.stage)
+        gives = f"|{in_order(contract.provides)}|" if contract and contract.provides else ""
+        to = f"s{number + 1}" if number < len(pipeline.steps) else "request([request])"
+        lines.append(f"    s{number} -->{gives} {to}")
+    return "\n".join(lines) + "\n"
+
+
+def as_explanation(conversion: Conversion) -> str:
+    """Draw where the texts of a conversion come from, and what became of each segment."""
+    case, chat, explained = conversion.case, conversion.chat, explain(conversion)
+    lines = [click.style(visible(f"{case.suite} · {case.id}"), bold=True)]
+    for turn, (role, spans) in zip(chat or (), explained.chat or (), strict=True):
+        lines += [role_heading(role), *_spans(turn.content, spans)]
+    lines += [click.style("question", bold=True), *_spans(conversion.question, explained.question)]
+    others = [fate for fate in explained.fates if fate.fate != "shown"]
+    if others:
+        lines.append(click.style("not where it was written", bold=True))
+    for fate in others:
+        lines.append(visible(f"  {fate.where}: {fate.fate}, {fate.why}"))
+    return "\n".join(lines) + "\n\n"
+
+
+def _spans(text: str, spans: tuple[Span, ...]) -> list[str]:
+    lines = []
+    for span in spans:
+        piece = visible(text[span.start : span.end])
+        if piece.strip("\n"):
+            lines.append(click.style(visible(f"  {span.origin}"), dim=True))
+            lines += [f"  | {line}".rstrip() for line in piece.split("\n")]
+    return lines
+
+
+def as_diff(before: Conversion, after: Conversion, old: str, new: str) -> str:
+    """Draw the difference of two conversions of a case as a unified diff; empty if none."""
+    name = f"{before.case.suite} · {before.case.id}"
+    first, second = (
+        to_yaml(record_of(item.case.suite, request_of(item))).decode().split("\n")
+        for item in (before, after)
+    )
+    lines = difflib.unified_diff(first, second, f"{name} · {old}", f"{name} · {new}", lineterm="")
+    colors = {"+": "green", "-": "red", "@": "cyan"}
+    return "".join(click.style(visible(line), fg=colors.get(line[0])) + "\n" for line in lines)

@@ -1,0 +1,172 @@
+"""Where each character of a prompt comes from, and what became of each segment of the input.
+
+All of it is read off the finished Conversion, so a run that does not ask pays nothing.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+from msgspec import Struct
+
+from multiturn.errors import MultiturnError
+from multiturn.model import Case, Conversion, Part, Turn, is_blank
+
+PROMPT_KEY = "metadata.systemPrompt"
+
+
+class Span(Struct, frozen=True):
+    """A piece of a text: ``text[start:end]``, and where it comes from."""
+
+    start: int
+    end: int
+    origin: str
+
+
+class Fate(Struct, frozen=True):
+    """What became of one segment of the input.
+
+    Attributes:
+        where: the segment's place in the suite.
+        fate: ``shown`` where it stood, ``merged`` into the system message, ``moved`` there by a
+            stage, left as a reference to what was moved before (``referenced``), ``dropped`` by
+            a rule, or ``lost``: no rule explains that it is gone.
+        why: the stage and the rule.
+    """
+
+    where: str
+    fate: Literal["shown", "merged", "moved", "referenced", "dropped", "lost"]
+    why: str = ""
+
+
+class Explanation(Struct, frozen=True):
+    """The spans of each chat message and of the question, and the fate of each segment.
+
+    Attributes:
+        chat: for each message of the chat prompt, its role and its spans, which concatenate to
+            exactly its content; None where the pipeline leaves the chat prompt out.
+        question: the same for the question.
+        fates: one for each segment of ``input_messages``, in order.
+    """
+
+    chat: tuple[tuple[str, tuple[Span, ...]], ...] | None
+    question: tuple[Span, ...]
+    fates: tuple[Fate, ...]
+
+
+def explain(conversion: Conversion) -> Explanation:
+    """Say of a finished conversion where its texts come from, and where its input went."""
+    case, chat = conversion.case, conversion.chat
+    question = tuple(_spans(conversion.transcript, case))
+    if not question or question[-1].end != len(conversion.question):
+        # A stage of somebody's own rendered it, and did not say of what.
+        question = (Span(0, len(conversion.question), "the stage that rendered the question"),)
+    return Explanation(
+        None
+        if chat is None
+        else tuple((turn.role, tuple(_spans(turn.parts, case))) for turn in chat),
+        question,
+        tuple(_fates(conversion)),
+    )
+
+
+def _spans(parts: Iterable[Part], case: Case) -> Iterator[Span]:
+    at = 0
+    for number, part in enumerate(parts):
+        if number and part.glue:
+            yield Span(at, at + len(part.glue), "between two parts (rule 6)")
+            at += len(part.glue)
+        yield Span(at, at + len(part.text), origin_of(part, case))
+        at += len(part.text)
+
+
+def origin_of(part: Part, case: Case) -> str:
+    """Return where a part's text comes from.
+
+    >>> case = Case(id="a", input_messages=(), suite="evals/review.eval.yaml")
+    >>> part = Part("text", "Be brief.", path="p.md", resolved_path="prompts/p.md", line=31)
+    >>> origin_of(part, case)
+    'prompts/p.md, attached at evals/review.eval.yaml:31'
+    """
+    suite = case.suite or "the case"
+    if part.stage is not None:
+        about = f" for {part.resolved_path}" if part.resolved_path else ""
+        return f"added by {part.stage}{about}"
+    if part.key is not None:
+        return f"{part.key} of {suite}"
+    place = f"{suite}:{part.line}" if part.line else suite
+    if part.message is not None and not part.line:
+        place = f"{suite}: input_messages[{part.message}].content[{part.content}]"
+    moved = f", moved by {part.moved_by}" if part.moved_by else ""
+    if part.resolved_path is not None:
+        return f"{part.resolved_path}, attached at {place}{moved}"
+    return place + moved if part.message is not None else "a stage that does not say so"
+
+
+def _fates(conversion: Conversion) -> Iterator[Fate]:
+    """Follow each segment from the suite to where it is now."""
+    case = conversion.case
+    for index, message in enumerate(case.input_messages):
+        content = message.content
+        segments = content if isinstance(content, list) else [content]
+        for number, segment in enumerate(segments):
+            line = message.content_lines[number] if message.content_lines else message.line
+            key = f"[{number}]" if segments is content else ""
+            where = f"{case.where(line)}: input_messages[{index}].content{key}"
+            yield _fate(conversion, where, (index, number), segment)
+    shown = any(part.key == PROMPT_KEY for turn in _turns(conversion) for part in turn.parts)
+    if case.system_prompt is not None and conversion.chat is not None and not shown:
+        explicit = any(turn.role == "system" for turn in conversion.chat)
+        yield Fate(
+            f"{case.where()}: {PROMPT_KEY}",
+            "dropped" if explicit or is_blank(case.system_prompt) else "lost",
+            "system messages take its place (rule 7)" if explicit else "",
+        )
+
+
+def _turns(conversion: Conversion) -> tuple[Turn, ...]:
+    """Return the turns that a model gets to see, in the chat or else in the transcript."""
+    return conversion.turns if conversion.chat is None else conversion.chat
+
+
+def _fate(conversion: Conversion, where: str, segment: tuple[int, int], written: object) -> Fate:
+    found = [
+        (turn, part)
+        for turn in _turns(conversion)
+        for part in turn.parts
+        if (part.message, part.content) == segment
+    ]
+    stays = [turn for turn, part in found if part.kind != "reference" and not part.moved_by]
+    if stays:
+        if stays[0].role == "system" and stays[0].message is None:
+            return Fate(where, "merged", "into one system message (rule 7)")
+        return Fate(where, "shown")
+    path = _resolved(conversion, written)
+    guideline = next((g for g in conversion.guidelines if path and g.resolved_path == path), None)
+    if guideline is not None:
+        reaches_model = conversion.chat is None or any(
+            part.resolved_path == path and part.moved_by
+            for turn in conversion.chat
+            for part in turn.parts
+        )
+        if not reaches_model:
+            return Fate(where, "lost", "a guideline that no section of the system message holds")
+        if (guideline.message, guideline.content) == segment:
+            return Fate(where, "moved", f"by {guideline.moved_by} (rule 4)")
+        return Fate(where, "referenced", f"moved by {guideline.moved_by} once (rule 4)")
+    for notice in conversion.notices:
+        if notice.event == "segment.left_out" and (notice.message, notice.content) == segment:
+            return Fate(where, "dropped", notice.why)
+    match written:
+        case str(text) | {"type": "text", "value": str(text)} if is_blank(text):
+            return Fate(where, "dropped", "blank text is no content (rule 2)")
+    return Fate(where, "lost", "no rule explains it; a stage took it away")
+
+
+def _resolved(conversion: Conversion, written: object) -> str | None:
+    match written:
+        case {"type": "file", "value": str(path)} if conversion.case.files is not None:
+            try:
+                return conversion.case.files.find(path)
+            except MultiturnError:
+                return None
+    return None

@@ -1,0 +1,207 @@
+"""Where the text of a prompt comes from, and what became of the input."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from multiturn import (
+    Case,
+    Conversion,
+    Files,
+    MultiturnError,
+    Pipeline,
+    TestMessage,
+    load_pipeline,
+    load_suite,
+    stage,
+)
+from multiturn.explanation import Explanation, explain
+from test_contracts import FILES, cases
+
+SUITE = """\
+metadata:
+  systemPrompt: You are a reviewer.
+guideline_patterns: ["prompts/**"]
+guidelines: [Be kind.]
+evalcases:
+  - id: review
+    input_messages:
+      - role: user
+        content:
+          - type: text
+            value: "Review:"
+          - type: file
+            value: ../prompts/python.md
+          - type: file
+            value: code.py
+          - " "
+      - role: user
+        content:
+          - {type: file, value: /prompts/python.md}
+          - and again
+"""
+
+
+@pytest.fixture
+def review(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
+    monkeypatch.chdir(tmp_path)
+    for path, text in {
+        "evals/review.eval.yaml": SUITE,
+        "prompts/python.md": "Use types.",
+        "evals/code.py": "pass",
+        ".git/HEAD": "",
+    }.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    (case,) = load_suite("evals/review.eval.yaml")
+    return case
+
+
+def origins(conversion: Conversion) -> list[list[tuple[str, str]]]:
+    """Return text and origin of each span of the chat that is no glue."""
+    explained = explain(conversion)
+    assert explained.chat is not None
+    assert conversion.chat is not None
+    return [
+        [
+            (turn.content[span.start : span.end], span.origin)
+            for span in spans
+            if span.origin != "between two parts (rule 6)"
+        ]
+        for turn, (_, spans) in zip(conversion.chat, explained.chat, strict=True)
+    ]
+
+
+def test_each_text_has_its_origin(review: Case) -> None:
+    system, user, again = origins(load_pipeline("spec")(Conversion(review)))
+    suite = "evals/review.eval.yaml"
+    assert system == [
+        ("You are a reviewer.", f"metadata.systemPrompt of {suite}"),
+        ("[[ ## Guidelines ## ]]", "added by consolidate_system"),
+        ("Be kind.", f"guidelines[0] of {suite}"),
+        ("=== ../prompts/python.md ===", "added by consolidate_system for prompts/python.md"),
+        (
+            "Use types.",
+            f"prompts/python.md, attached at {suite}:12, moved by extract_guidelines",
+        ),
+    ]
+    assert user == [
+        ("Review:", f"{suite}:10"),
+        ("<Attached: ../prompts/python.md>", "added by extract_guidelines for prompts/python.md"),
+        ("=== code.py ===", "added by embed_files for evals/code.py"),
+        ("pass", f"evals/code.py, attached at {suite}:14"),
+    ]
+    assert again[-1] == ("and again", f"{suite}:20")
+
+
+def test_each_segment_has_its_fate(review: Case) -> None:
+    fates = explain(load_pipeline("spec")(Conversion(review))).fates
+    assert [(fate.where.rpartition(".")[2], fate.fate) for fate in fates] == [
+        ("content[0]", "shown"),
+        ("content[1]", "moved"),
+        ("content[2]", "shown"),
+        ("content[3]", "dropped"),
+        ("content[0]", "referenced"),
+        ("content[1]", "shown"),
+    ]
+    assert fates[1].why == "by extract_guidelines (rule 4)"
+    assert fates[3].why == "blank text is no content (rule 2)"
+    assert fates[1].where.startswith("evals/review.eval.yaml:12: case 'review'")
+
+
+def fates_of(pipeline: Pipeline, *messages: tuple[Any, Any], **case: Any) -> list[tuple[str, str]]:
+    input_messages = tuple(TestMessage(role, content) for role, content in messages)
+    conversion = pipeline(Conversion(Case(id="x", input_messages=input_messages, **case)))
+    return [(fate.fate, fate.why) for fate in explain(conversion).fates]
+
+
+def test_system_messages_are_merged_and_take_the_place_of_the_prompt() -> None:
+    fates = fates_of(
+        load_pipeline("spec"), ("system", "S"), ("user", "U"), ("system", "T"), system_prompt="P"
+    )
+    assert [fate for fate, _ in fates] == ["merged", "shown", "merged", "dropped"]
+    assert fates[-1][1] == "system messages take its place (rule 7)"
+
+
+def test_a_later_system_message_that_stays_is_shown() -> None:
+    fates = fates_of(load_pipeline("shipped"), ("user", "U"), ("system", "T"))
+    assert [fate for fate, _ in fates] == ["shown", "shown"]
+
+
+def test_a_prompt_that_no_section_holds_is_lost() -> None:
+    pipeline = load_pipeline("spec").configure("consolidate_system", sections=["guidelines"])
+    assert fates_of(pipeline, ("user", "U"), system_prompt="P")[-1][0] == "lost"
+
+
+def test_a_segment_left_out_on_request_is_dropped() -> None:
+    pipeline = load_pipeline("spec").configure("resolve_segments", unknown_type="warn")
+    fates = fates_of(pipeline, ("user", ["U", {"type": "image", "value": "x"}]))
+    assert [fate for fate, _ in fates] == ["shown", "dropped"]
+    assert "'image'" in fates[1][1]
+
+
+@stage(requires={"turns"})
+def forget_the_first(conversion: Conversion) -> Conversion:
+    return conversion.replace(turns=conversion.turns[1:])
+
+
+def test_what_a_stage_takes_away_without_a_rule_is_lost() -> None:
+    pipeline = load_pipeline("spec").insert(forget_the_first, after="resolve_segments")
+    fates = fates_of(pipeline, ("user", "gone"), ("user", "here"))
+    assert [fate for fate, _ in fates] == ["lost", "shown"]
+
+
+@stage(requires={"question"}, provides={"question"})
+def shout(conversion: Conversion) -> Conversion:
+    return conversion.replace(question=conversion.question.upper() + "!")
+
+
+def test_a_question_that_a_stage_rendered_anew_is_one_span() -> None:
+    pipeline = Pipeline([*load_pipeline("spec").steps, shout])
+    case = Case(id="x", input_messages=(TestMessage("user", "Hi"),))
+    (span,) = explain(pipeline(Conversion(case))).question
+    assert (span.start, span.end) == (0, 3)
+
+
+def check_spans(conversion: Conversion, explained: Explanation) -> None:
+    texts = [(conversion.question, explained.question)]
+    assert (conversion.chat is None) == (explained.chat is None)
+    for turn, (role, spans) in zip(conversion.chat or (), explained.chat or (), strict=True):
+        assert role == turn.role
+        texts.append((turn.content, spans))
+    for text, spans in texts:
+        assert "".join(text[span.start : span.end] for span in spans) == text
+        at = 0
+        for span in spans:
+            assert span.start == at <= span.end
+            at = span.end
+        assert at == len(text)
+
+
+@settings(max_examples=150, deadline=None)
+@given(case=cases)
+@pytest.mark.parametrize("name", ["spec", "design", "shipped"])
+def test_spans_concatenate_to_the_text_and_nothing_is_lost(
+    tmp_path_factory: pytest.TempPathFactory, name: str, case: Case
+) -> None:
+    root = tmp_path_factory.getbasetemp() / "explained"
+    for path, text in FILES.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text, newline="")
+    case = Case(
+        id="x",
+        input_messages=case.input_messages,
+        system_prompt=case.system_prompt,
+        guidelines=case.guidelines,
+        guideline_patterns=case.guideline_patterns,
+        files=Files(root, root),
+    )
+    try:
+        conversion = load_pipeline(name)(Conversion(case))
+    except MultiturnError:
+        return
+    explained = explain(conversion)
+    check_spans(conversion, explained)
+    assert [fate for fate in explained.fates if fate.fate == "lost"] == []
