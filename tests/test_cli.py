@@ -179,6 +179,13 @@ def test_a_failing_case_is_reported_and_the_others_are_converted(folder: Path) -
     assert broken.startswith("c.eval.yaml:2:1: not YAML: ")
 
 
+def test_an_empty_suite_is_reported(folder: Path) -> None:
+    (folder / "empty.yaml").write_text("# nothing yet\n")
+    done = run("convert", "empty.yaml", folder=folder)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("empty.yaml: it is empty; ")
+
+
 def test_debug_shows_tracebacks(folder: Path) -> None:
     (folder / "a.eval.yaml").write_text("input_messages: 3")
     assert "Traceback" not in run("convert", "a.eval.yaml", folder=folder).stderr

@@ -213,6 +213,9 @@ def test_a_module_that_fails_is_one_line(write: Write, crash: str) -> None:
 def test_nothing_is_imported_for_text_or_for_a_suite(write: Write) -> None:
     with pytest.raises(PipelineError, match="only read from a pipeline file"):
         parse_pipeline("stages: [house_of_tests:redact]", "text")
+    write("stages: [house_of_tests:redact]")
+    with pytest.raises(PipelineError, match="only a file can extend a file"):
+        parse_pipeline("extends: mine.yaml", "text")
     assert "house_of_tests" not in sys.modules
     with pytest.raises(PipelineError):
         load_pipeline(write("pipeline: house_of_tests:redact", "a.eval.yaml"))

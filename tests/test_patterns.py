@@ -327,3 +327,23 @@ def test_any_path_may_match_and_any_may_be_refused(
 def test_any_pattern_gives_an_answer_or_a_mistake(pattern: str, path: str) -> None:
     with suppress(MultiturnError):
         assert matches(pattern, path) in (True, False)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "matches"),
+    [
+        pytest.param("docs/*.md", "docs\\x.md", False, id="a backslash is no folder"),
+        pytest.param("*.md", "x.md\\evil", False, id="a backslash ends no name"),
+        pytest.param("*.md", "a\\b.md", True, id="a star stands for a backslash, too"),
+        pytest.param("[[^]", "^", True, id="a caret inside a set is itself"),
+        pytest.param("[[^]", "!", False, id="and no exclamation mark"),
+        pytest.param("a[^", "a[^", True, id="a set that does not end is text"),
+    ],
+)
+def test_odd_characters_are_themselves(pattern: str, path: str, matches: bool) -> None:
+    assert guideline_matcher((pattern,))(path) is matches
+
+
+def test_a_folder_is_no_pattern() -> None:
+    with pytest.raises(MultiturnError, match="'docs/' is a folder"):
+        guideline_matcher(("docs/",))

@@ -182,13 +182,15 @@ class _Declaration:
                 raise MultiturnError('"extends" is a pipeline\'s name, or a path from this file')
             base: str | Path = node.value
             trail = self.trail
-            if self.path is not None:
+            if base not in pipeline_names():
+                if self.path is None:
+                    hint = did_you_mean(node.value, pipeline_names())
+                    raise MultiturnError(f"only a file can extend a file; {hint}")
+                base = Path(self.name).parent / base
                 trail = (*trail, self.path)
-                if base not in pipeline_names():
-                    base = Path(self.name).parent / base
-                    if base.resolve() in trail:
-                        circle = " -> ".join(path.name for path in (*trail, base.resolve()))
-                        raise MultiturnError(f"pipelines extend each other in a circle: {circle}")
+                if base.resolve() in trail:
+                    circle = " -> ".join(path.name for path in (*trail, base.resolve()))
+                    raise MultiturnError(f"pipelines extend each other in a circle: {circle}")
             return [_Entry(step, node, {}) for step in _load(base, trail).steps]
         return []
 

@@ -5,6 +5,7 @@ does not fit. A false match would promote a user's file into the system message,
 matched here name by name, anchored at both ends, and fnmatch2 sees single names only.
 """
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
@@ -17,7 +18,7 @@ from multiturn.errors import MultiturnError
 MAX_ALTERNATIVES = 1000
 MAX_LENGTH = 1000
 
-_SET = re.compile(r"\[[!^]?(\]?[^\]]*)\]")
+_SET = re.compile(r"\[([!^]?)(\]?[^\]]*)\]")
 _RANGE = re.compile("(.)-(.)")
 
 Names = tuple[str, ...]
@@ -48,20 +49,24 @@ def guideline_matcher(patterns: tuple[str, ...]) -> Callable[..., bool]:
             raise MultiturnError(f"the guideline pattern {pattern!r} is empty")
         if len(body) > MAX_LENGTH:
             raise MultiturnError(f"a guideline pattern of over {MAX_LENGTH:,} characters")
-        for characters in _SET.findall(body):
+        if body.endswith("/"):
+            raise MultiturnError(f"the guideline pattern {pattern!r} is a folder; add **")
+        for _, characters in _SET.findall(body):
             for first, last in _RANGE.findall(characters):
                 if last < first:  # fnmatch would read what is left of the set another way
                     what = f"{first}-{last} runs backwards in the guideline pattern {pattern!r}"
                     raise MultiturnError(what)
         globs = wanted if body == pattern else unwanted
-        for alternative in _alternatives(body.replace("[^", "[!")):
+        body = _SET.sub(lambda match: f"[{'!' if match[1] else ''}{match[2]}]", body)
+        for alternative in _alternatives(body.replace("\\", "/")):
             names = _names(alternative)
             # Only files are matched, so what is below a folder is at least one name.
             globs.append((*names, "*") if names[-1:] == ("**",) else names)
 
     @cache
     def is_guideline(*paths: str) -> bool:
-        split = [_names(path) for path in paths]
+        # fnmatch2 splits a name at a backslash, which on POSIX is a character like any other.
+        split = [_names(path.replace("\\", "/" if os.sep == "\\" else "\0")) for path in paths]
         return _any_matches(split, wanted) and not _any_matches(split, unwanted)
 
     return is_guideline
@@ -70,7 +75,7 @@ def guideline_matcher(patterns: tuple[str, ...]) -> Callable[..., bool]:
 def _names(path: str) -> Names:
     """Split a path, or a pattern, into names; a leading ``./`` or ``/`` says nothing."""
     names: list[str] = []
-    for name in path.replace("\\", "/").split("/"):
+    for name in path.split("/"):
         if name == ".." and names and names[-1] not in ("..", "**"):
             names.pop()
         elif name not in ("", "."):

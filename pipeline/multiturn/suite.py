@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
@@ -90,11 +91,15 @@ def load_suite(
 
     try:
         suite = _Suite(str(source), root, guideline_patterns, texts)
+        document = None
         for document in read_documents(suite.read(), suite.name):
             try:
                 yield from suite.cases(document, fail)
             except MultiturnError as error:
                 fail(error)
+        if document is None:
+            what = 'it is empty; a suite has "evalcases:", a bare case has "input_messages:"'
+            raise MultiturnError(what, where=suite.name)
     except MultiturnError as error:
         fail(error)
 
@@ -165,7 +170,7 @@ class _Suite:
             raise MultiturnError("a case is a mapping", where=node.place(self.name, label))
         given = node.children.get("id")
         if given is not None and given.value is not None:
-            case_id = given.value if given.source is None else given.source
+            case_id = _as_written(given)
             if not isinstance(case_id, str) or not case_id.strip():
                 raise MultiturnError("id must be text", where=given.place(self.name, label))
         elif index is None:
@@ -208,7 +213,7 @@ class _Suite:
             guideline_patterns=shared.guideline_patterns,
             metadata={**shared.metadata, **_without_prompt(case.metadata)},
             outcome=case.outcome,
-            conversation_id=case.conversation_id,
+            conversation_id=_as_written(node.children.get("conversation_id")),
             expected_messages=case.expected_messages,
             execution=case.execution,
             files=self.files,
@@ -262,7 +267,7 @@ class _Suite:
         names = _names(known)
         if node.value.keys() <= names:
             return
-        for key in node.value.keys() - names - self.warned:
+        for key in [key for key in node.value if key not in names | self.warned]:
             self.warned.add(key)
             place = node.children[key].key_place(self.name)
             hint = did_you_mean(key, sorted(names))
@@ -272,6 +277,13 @@ class _Suite:
 @cache
 def _names(structs: tuple[type[Struct], ...]) -> frozenset[str]:
     return frozenset(name for struct in structs for name in struct.__struct_encode_fields__)
+
+
+def _as_written(node: Node | None) -> Any:
+    """Return a value, but a plain scalar as its text: an id is 010 and not 10."""
+    if node is None or node.value is None:
+        return None
+    return node.value if node.source is None else node.source
 
 
 def _checked(patterns: list[str], node: Node, name: str) -> tuple[str, ...]:
