@@ -5,10 +5,10 @@ from typing import Any
 
 import click
 
-from multiturn.cli import load, main, on_terminal, pipeline_option, suite_options
+from multiturn.cli_options import load, on_terminal, pipeline_option, suite_options
 
 
-@main.command()
+@click.command()
 @click.argument("file", metavar="FILE")
 def check(file: str) -> None:
     """Check a pipeline file: its stages, their options and their order.
@@ -26,7 +26,7 @@ def check(file: str) -> None:
     click.echo(f"{file}: {len(pipeline.steps)} stages, in a legal order")
 
 
-@main.command()
+@click.command()
 def stages() -> None:
     """List every stage with its options and its contract."""
     from multiturn.catalog import find_stage, installed_stages, stage_names
@@ -44,7 +44,7 @@ def stages() -> None:
         click.echo()
 
 
-@main.command()
+@click.command()
 @click.argument("pipeline", metavar="PIPELINE")
 @click.option(
     "--format",
@@ -62,11 +62,15 @@ def show(pipeline: str, format_: str) -> None:
     click.echo(draw(load(pipeline)), nl=False)
 
 
-@main.command()
+@click.command()
 @suite_options
 @pipeline_option
 def explain(pipeline: str, **which: Any) -> None:
-    """Say which text of a prompt comes from where, and what became of the rest."""
+    """Say where each text of a prompt comes from.
+
+    Also what became of the segments that are not where they were written: moved, merged,
+    referenced or dropped, by which stage and rule.
+    """
     from multiturn.batch import Batch
     from multiturn.drawing import as_explanation
 
@@ -77,12 +81,15 @@ def explain(pipeline: str, **which: Any) -> None:
     batch.finish()
 
 
-@main.command()
+@click.command()
 @suite_options
 @click.option("--from", "old", metavar="PIPELINE", default="spec", show_default=True)
 @click.option("--to", "new", metavar="PIPELINE", required=True)
 def diff(old: str, new: str, **which: Any) -> None:
-    """Show what another pipeline would change, case by case; exit code 1 if anything."""
+    """Show what another pipeline would change.
+
+    Case by case, as a unified diff; the exit code is 1 if any case differs.
+    """
     from multiturn.batch import Batch
     from multiturn.drawing import as_diff
 

@@ -1,0 +1,87 @@
+"""The command that converts suites."""
+
+import errno
+from typing import Any, Literal
+
+import click
+
+from multiturn.cli_options import load, on_terminal, pipeline_option, suite_options
+
+
+@click.command()
+@suite_options
+@pipeline_option
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["json", "yaml", "text"]),
+    default="json",
+    show_default=True,
+    help="JSON lines, YAML for diffs, or text for reading.",
+)
+@click.option(
+    "--output",
+    metavar="FILE",
+    help="Write here, whole or not at all.  [default: standard output]",
+)
+@click.option("--strict", is_flag=True, help="Fail if text is lost and no rule explains it.")
+@click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="Log each stage with its case and time, and text that poses as a marker.",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(["console", "json"]),
+    default="console",
+    show_default=True,
+    help="How the log on standard error looks.",
+)
+def convert(
+    pipeline: str,
+    format_: str,
+    output: str | None,
+    strict: bool,
+    verbose: bool,
+    log_format: Literal["console", "json"],
+    **which: Any,
+) -> None:
+    """Convert eval suites to chat prompts.
+
+    SUITE is a YAML file, a folder (every *.eval.yaml and *.eval.yml below it), or - for standard
+    input. A case that cannot be converted is reported and skipped; the exit code is then 1.
+    """
+    from multiturn.assembly import request_of
+    from multiturn.batch import Batch, UnusableError
+    from multiturn.logs import Settings, configure
+    from multiturn.output import open_output
+    from multiturn.progress import show_progress
+    from multiturn.rendering import RENDERERS, record_of, to_colored_text
+
+    configure(Settings("debug" if verbose else "warning", log_format))
+    chosen = load(pipeline)
+    batch = Batch(**which)
+    colored = format_ == "text" and output is None and on_terminal()
+    render = to_colored_text if colored else RENDERERS[format_]
+    conversions = batch.conversions(chosen.logged() if verbose else chosen, strict=strict)
+    try:
+        with open_output(output) as file:
+            for conversion in show_progress(conversions, "cases"):
+                if verbose:
+                    _warn_of_markers(conversion)
+                file.write(render(record_of(conversion.case.suite, request_of(conversion))))
+    except OSError as error:
+        if output is None or error.errno == errno.EPIPE:
+            raise
+        raise UnusableError(f"cannot write {output!r}: {error.strerror}") from error
+    batch.finish()
+
+
+def _warn_of_markers(conversion: Any) -> None:
+    from multiturn.logs import logger
+    from multiturn_stages.guard_markers import guard_markers
+
+    for notice in guard_markers(conversion).notices:
+        if notice not in conversion.notices:
+            logger().warning(notice.event, where=notice.where, why=notice.why)
