@@ -179,6 +179,30 @@ def test_a_failing_case_is_reported_and_the_others_are_converted(folder: Path) -
     assert broken.startswith("c.eval.yaml:2:1: not YAML: ")
 
 
+def test_a_path_that_is_not_utf_8_is_shown_as_well_as_it_can_be(folder: Path) -> None:
+    odd = folder / os.fsdecode(b"odd\xff")
+    odd.mkdir()
+    (odd / "a.txt").write_text("A")
+    (odd / "x.eval.yaml").write_text(
+        "input_messages: [{role: user, content: [{type: file, value: a.txt}]}]"
+    )
+    for format_ in ("json", "yaml", "text"):
+        done = run("convert", str(odd), "--root", ".", "--format", format_, folder=folder)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "odd\ufffd" in done.stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_is_said_in_words(folder: Path) -> None:
+    with open("/dev/full", "w") as full:
+        process = start("convert", "a.eval.yaml", folder=folder, stdout=full)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 2
+    assert "No space left on device" in err
+    assert "Traceback" not in err
+    assert "Exception" not in err
+
+
 def test_an_empty_suite_is_reported(folder: Path) -> None:
     (folder / "empty.yaml").write_text("# nothing yet\n")
     done = run("convert", "empty.yaml", folder=folder)

@@ -184,6 +184,7 @@ def test_a_circle_is_an_error(write: Write, files: dict[str, str], circle: str) 
         pytest.param("extends: spec\nstages: [x]", 'either "stages" or "extends"', id="both"),
         pytest.param("remove: [x]", '"remove" edits a pipeline', id="an edit of nothing"),
         pytest.param("extends: 7", "a pipeline's name", id="a number"),
+        pytest.param('extends: "a\\0"', "a pipeline's name", id="a NUL"),
         pytest.param("extends: spce", 'did you mean "spec"?', id="no such pipeline"),
         pytest.param("extends: spec\nreplace: []", '"replace" must be a mapping', id="a list"),
         pytest.param("extends: spec\ninsert: {}", '"insert" must be a list', id="a mapping"),

@@ -1,6 +1,8 @@
 """The command that converts suites."""
 
 import errno
+import os
+import sys
 from typing import Any, Literal
 
 import click
@@ -72,9 +74,11 @@ def convert(
                     _warn_of_markers(conversion)
                 file.write(render(record_of(conversion.case.suite, request_of(conversion))))
     except OSError as error:
-        if output is None or error.errno == errno.EPIPE:
+        if error.errno == errno.EPIPE:
             raise
-        raise UnusableError(f"cannot write {output!r}: {error.strerror}") from error
+        if output is None:  # what is still in the buffer must not fail once more at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise UnusableError(f"cannot write {output or '-'!r}: {error.strerror}") from error
     batch.finish()
 
 

@@ -178,7 +178,7 @@ class _Declaration:
     def extended(self, node: Node) -> list[_Entry]:
         """Return the entries of the pipeline that this one extends."""
         with self.collect(node):
-            if not isinstance(node.value, str):
+            if not isinstance(node.value, str) or not node.value.isprintable():
                 raise MultiturnError('"extends" is a pipeline\'s name, or a path from this file')
             base: str | Path = node.value
             trail = self.trail

@@ -29,14 +29,22 @@ class Record(msgspec.Struct, frozen=True):
 def record_of(suite: str, request: ProviderRequest) -> Record:
     """Return what is written of a request."""
     return Record(
-        suite,
+        _utf8(suite),
         request.eval_id,
         request.question,
         request.chat_prompt,
         request.guidelines,
-        request.input_files,
+        tuple(
+            InputFile(file.path, _utf8(file.resolved_path), file.guideline)
+            for file in request.input_files
+        ),
         request.metadata,
     )
+
+
+def _utf8(path: str) -> str:
+    """Return a path as text, whatever bytes the file system has for it."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def to_json(record: Record) -> bytes:
