@@ -74,7 +74,7 @@ def matches(pattern: str, path: str) -> bool:
         pytest.param("a?b", "a\nb", id="a newline is a character"),
         pytest.param("python.md", "./python.md", id="a path's leading ./ does not count"),
         pytest.param("docs/*.md", "./docs/x.md", id="nor does it before a folder"),
-        pytest.param("../shared/*.md", "../shared/x.md", id="a written .. matches a written .."),
+        pytest.param("../common/*.md", "../common/x.md", id="a written .. matches a written .."),
     ],
 )
 def test_matches(pattern: str, path: str) -> None:

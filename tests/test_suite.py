@@ -14,9 +14,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from multiturn import Case, MultiturnError, ProviderRequest, TestMessage, load_pipeline, load_suite
+from multiturn.discovery import find_suites
 from multiturn.errors import OutsideRootError
 from multiturn.files import Texts
-from multiturn.suite import find_suites
 
 HI = "input_messages: [{role: user, content: hi}]\n"
 Write = Callable[..., Path]
@@ -439,9 +439,9 @@ def test_a_config_folder_behind_a_link_to_the_outside_is_refused(
 
 
 def test_a_config_behind_a_link_inside_is_read(write: Write, attached: Write) -> None:
-    write("shared.yaml", 'guideline_patterns: ["**/*.md"]\n')
+    write("common.yaml", 'guideline_patterns: ["**/*.md"]\n')
     Path("evals/.agentv").mkdir()
-    Path("evals/.agentv/config.yaml").symlink_to("../../shared.yaml")
+    Path("evals/.agentv/config.yaml").symlink_to("../../common.yaml")
     assert chat(attached()) == MARKDOWN
 
 

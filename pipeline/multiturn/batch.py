@@ -6,13 +6,14 @@ from collections.abc import Iterator
 import click
 
 from multiturn.assembly import Pipeline
+from multiturn.discovery import find_suites
 from multiturn.errors import MultiturnError, did_you_mean
 from multiturn.explanation import explain
 from multiturn.files import Texts
 from multiturn.model import Case, Conversion
 from multiturn.patterns import guideline_matcher
 from multiturn.rendering import visible
-from multiturn.suite import find_suites, load_suite
+from multiturn.suite import load_suite
 
 
 class UnusableError(click.ClickException):

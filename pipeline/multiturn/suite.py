@@ -31,36 +31,6 @@ CONFIG = ".agentv/config.yaml"
 MAX_CASE_SIZE = 10_000_000
 
 
-def find_suites(paths: Iterable[str]) -> Iterator[str]:
-    """Yield the suites that paths name.
-
-    Args:
-        paths: files, ``-``, or folders: all ``*.eval.yaml`` and ``*.eval.yml`` below, sorted.
-
-    Raises:
-        MultiturnError: there is nothing at a path, or no suite below a folder.
-    """
-
-    def refuse(error: OSError) -> None:
-        raise MultiturnError(f"cannot read the folder {error.filename!r}: {error.strerror}")
-
-    for path in paths:
-        if path != "-" and not os.path.exists(path):
-            raise MultiturnError(f"there is no suite {path!r}")
-        if not os.path.isdir(path):
-            yield path
-            continue
-        found = [
-            os.path.normpath(os.path.join(folder, name))
-            for folder, _, names in os.walk(path, onerror=refuse)
-            for name in names
-            if name.endswith((".eval.yaml", ".eval.yml"))
-        ]
-        if not found:
-            raise MultiturnError(f"there is no *.eval.yaml or *.eval.yml below {path!r}")
-        yield from sorted(found)
-
-
 def load_suite(
     source: str | Path,
     *,
