@@ -15,26 +15,6 @@ BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 BIN = Path(sys.executable).parent
 ENVIRONMENT = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
 
-BROKEN = """\
-evalcases:
-  - {id: review, input_messages: [{role: user, content: [Review this,
-      {type: file, value: ./code.js}]}]}
-  - id: fine
-    input_messages:
-      - {role: user, content: Hello}
-  - id: answer
-    input_messages:
-      - role: user
-        content: true
-"""
-LATE = """\
-stages:
-  - resolve_segments
-  - embed_files:
-      heder: "# {path}"
-  - extract_guidelines
-"""
-
 
 def sessions() -> list[tuple[str, str]]:
     """Return each command of the README with the output shown below it."""
@@ -46,13 +26,7 @@ def sessions() -> list[tuple[str, str]]:
 def folder(tmp_path: Path) -> Path:
     """A folder with the files that the README speaks of."""
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    (tmp_path / "tone.instructions.md").write_text("Answer in one sentence.\n")
-    (tmp_path / "broken.eval.yaml").write_text(BROKEN)
-    (tmp_path / "late.yaml").write_text(LATE)
-    for language, block in BLOCKS:
-        name = re.match(r"# ([\w.-]+\.yaml)\n", block)
-        if language == "yaml" and name:
-            (tmp_path / name[1]).write_text(block, encoding="utf-8")
+    (tmp_path / ".git").mkdir()  # as in a clone, the root is here
     return tmp_path
 
 
@@ -113,3 +87,11 @@ def test_the_demo_shows_every_example() -> None:
         assert (done.returncode, done.stderr) == (0, "")
         for suite in ("code-review", "debugging", "support-desk"):
             assert f"examples/{suite}.eval.yaml" in done.stdout
+
+
+def test_the_files_that_the_readme_shows_are_in_the_examples() -> None:
+    shown = [block for language, block in BLOCKS if language == "yaml"]
+    assert len(shown) == 2
+    for block in shown:
+        path = block.partition("\n")[0].removeprefix("# ")
+        assert (ROOT / path).read_text(encoding="utf-8") == block
