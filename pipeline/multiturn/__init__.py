@@ -27,7 +27,11 @@ if TYPE_CHECKING:
         TestMessage,
         Turn,
     )
+    from multiturn.orchestrator import run
+    from multiturn.provider import Provider, ProviderError, ProviderResponse
+    from multiturn.results import Result
     from multiturn.suite import load_suite
+    from multiturn.targets import load_target
 
 _MODULES = {
     "assembly": ("Pipeline", "Step"),
@@ -46,7 +50,11 @@ _MODULES = {
         "TestMessage",
         "Turn",
     ),
+    "orchestrator": ("run",),
+    "provider": ("Provider", "ProviderError", "ProviderResponse"),
+    "results": ("Result",),
     "suite": ("load_suite",),
+    "targets": ("load_target",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
@@ -60,13 +68,19 @@ __all__ = [
     "Part",
     "Pipeline",
     "PipelineError",
+    "Provider",
+    "ProviderError",
     "ProviderRequest",
+    "ProviderResponse",
+    "Result",
     "Step",
     "TestMessage",
     "Turn",
     "explain",
     "load_pipeline",
     "load_suite",
+    "load_target",
+    "run",
     "stage",
 ]
 

@@ -230,4 +230,6 @@ def request_of(conversion: Conversion) -> ProviderRequest:
         input_files=conversion.input_files,
         metadata=metadata,
         eval_id=case.id,
+        temperature=case.temperature,
+        max_output_tokens=case.max_output_tokens,
     )

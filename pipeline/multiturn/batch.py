@@ -1,7 +1,10 @@
 """Converting the suites that a command names: each mistake is reported, the others go on."""
 
+import errno
+import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 
@@ -20,6 +23,15 @@ class UnusableError(click.ClickException):
     """What was asked for cannot be done at all: exit code 2, as for a wrong option."""
 
     exit_code = 2
+
+
+def unwritable(output: str | None, error: OSError) -> UnusableError:
+    """Return the error for an output that cannot be written; a closed pipe is click's business."""
+    if error.errno == errno.EPIPE:
+        raise error
+    if output is None:  # what is still in the buffer must not fail once more at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return UnusableError(f"cannot write {output or '-'!r}: {error.strerror}")
 
 
 class Batch:
@@ -112,13 +124,27 @@ class Batch:
         """Say on standard error why a case, or the rest of a suite, was skipped."""
         if not self.wants(error.case_id):
             return
-        self.failures += 1
         if self.debug:
             import traceback
 
             traceback.print_exception(error)
-        else:
-            click.echo(visible(str(error)), err=True)
+        self.fail(str(error))
+
+    def fail(self, message: str) -> None:
+        """Count a failure, and say why on standard error."""
+        self.failures += 1
+        click.echo(visible(message), err=True)
+
+    def estimate(self) -> int | None:
+        """Return about how many cases there are, without loading them; None if unknown."""
+        if self.case_ids:
+            return len(self.case_ids)
+        if "-" in self.paths:
+            return None
+        try:
+            return sum(Path(path).read_bytes().count(b"input_messages:") for path in self.paths)
+        except OSError:  # whoever loads it says so
+            return None
 
     def finish(self) -> None:
         """End the process with exit code 1 if anything failed."""

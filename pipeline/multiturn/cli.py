@@ -4,6 +4,7 @@ import click
 
 from multiturn.cli_compose import check, diff, explain, show, stages
 from multiturn.cli_convert import convert
+from multiturn.cli_run import run
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -12,5 +13,5 @@ def main() -> None:
     """Turn eval suites into the chat prompts that LLM APIs expect."""
 
 
-for command in (convert, check, stages, show, explain, diff):
+for command in (convert, run, check, stages, show, explain, diff):
     main.add_command(command)

@@ -1,8 +1,5 @@
 """The command that converts suites."""
 
-import errno
-import os
-import sys
 from typing import Any, Literal
 
 import click
@@ -55,7 +52,7 @@ def convert(
     input. A case that cannot be converted is reported and skipped; the exit code is then 1.
     """
     from multiturn.assembly import request_of
-    from multiturn.batch import Batch, UnusableError
+    from multiturn.batch import Batch, unwritable
     from multiturn.logs import Settings, configure
     from multiturn.output import open_output
     from multiturn.progress import show_progress
@@ -74,11 +71,7 @@ def convert(
                     _warn_of_markers(conversion)
                 file.write(render(record_of(conversion.case.suite, request_of(conversion))))
     except OSError as error:
-        if error.errno == errno.EPIPE:
-            raise
-        if output is None:  # what is still in the buffer must not fail once more at exit
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise UnusableError(f"cannot write {output or '-'!r}: {error.strerror}") from error
+        raise unwritable(output, error) from error
     batch.finish()
 
 

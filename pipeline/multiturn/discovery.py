@@ -7,7 +7,7 @@ from multiturn.errors import MultiturnError
 
 
 def find_suites(paths: Iterable[str]) -> Iterator[str]:
-    """Yield the suites that paths name.
+    """Yield the suites that paths name, each once.
 
     Args:
         paths: files, ``-``, or folders: all ``*.eval.yaml`` and ``*.eval.yml`` below, sorted.
@@ -19,11 +19,12 @@ def find_suites(paths: Iterable[str]) -> Iterator[str]:
     def refuse(error: OSError) -> None:
         raise MultiturnError(f"cannot read the folder {error.filename!r}: {error.strerror}")
 
+    seen: set[str] = set()
     for path in paths:
         if path != "-" and not os.path.exists(path):
             raise MultiturnError(f"there is no suite {path!r}")
         if not os.path.isdir(path):
-            yield path
+            yield from _unseen([path], seen)
             continue
         found = [
             os.path.normpath(os.path.join(folder, name))
@@ -33,4 +34,12 @@ def find_suites(paths: Iterable[str]) -> Iterator[str]:
         ]
         if not found:
             raise MultiturnError(f"there is no *.eval.yaml or *.eval.yml below {path!r}")
-        yield from sorted(found)
+        yield from _unseen(sorted(found), seen)
+
+
+def _unseen(paths: list[str], seen: set[str]) -> Iterator[str]:
+    for path in paths:
+        real = os.path.realpath(path)
+        if real not in seen:
+            seen.add(real)
+            yield path

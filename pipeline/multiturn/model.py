@@ -50,6 +50,8 @@ class Case(Struct, frozen=True, kw_only=True):
         conversation_id: groups the cases of one conversation.
         expected_messages: the answer a grader compares with, as the suite wrote it.
         execution: settings for whoever runs the case, as the suite wrote them.
+        temperature: that of ``execution``.
+        max_output_tokens: that of ``execution``.
         files: finds and reads attached files; None where nothing can be attached.
     """
 
@@ -65,6 +67,8 @@ class Case(Struct, frozen=True, kw_only=True):
     conversation_id: Any = None
     expected_messages: Any = None
     execution: Any = None
+    temperature: float | None = None
+    max_output_tokens: int | None = None
     files: Files | None = None
 
     def where(self, line: int = 0) -> str:
@@ -150,11 +154,19 @@ class Turn(Struct, frozen=True, gc=False):
 
 
 class InputFile(Struct, frozen=True, gc=False):
-    """A file that a case attaches: as written, relative to the root, and whether a guideline."""
+    """A file that a case attaches.
+
+    Attributes:
+        path: as the suite wrote it.
+        resolved_path: relative to the root, with ``/``.
+        guideline: whether its text is in the system message.
+        text: what was read, for an agent that wants the file itself.
+    """
 
     path: str
     resolved_path: str
     guideline: bool = False
+    text: str = ""
 
 
 class Notice(Struct, frozen=True):
@@ -220,6 +232,8 @@ class ProviderRequest(Struct, frozen=True, kw_only=True):
         input_files: each attached file once.
         metadata: the case's, with ``system_prompt`` where there is one.
         eval_id: the case's id.
+        temperature: how freely the model may choose; None for the target's own.
+        max_output_tokens: the longest answer; None for the target's own.
     """
 
     question: str
@@ -228,3 +242,5 @@ class ProviderRequest(Struct, frozen=True, kw_only=True):
     input_files: tuple[InputFile, ...] = ()
     metadata: Mapping[str, Any] = {}
     eval_id: str = ""
+    temperature: float | None = None
+    max_output_tokens: int | None = None

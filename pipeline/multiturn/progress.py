@@ -1,9 +1,9 @@
 """Progress on a terminal, once a run has lasted a second."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from time import monotonic
-from typing import TypeVar
+from typing import Any, Self, TypeVar
 
 _T = TypeVar("_T")
 
@@ -41,3 +41,45 @@ def show_progress(items: Iterable[_T], what: str) -> Iterator[_T]:
         for item in items:
             yield item
             progress.advance(task)
+
+
+class RunProgress:
+    """The counts of a run, and the time that is left, on a terminal.
+
+    Args:
+        estimate: tells how many cases there are, about; None if that is unknown.
+    """
+
+    def __init__(self, estimate: Callable[[], int | None]) -> None:
+        self.estimate = estimate
+        self.done = self.failed = self.retried = 0
+        self._progress: Any = None
+
+    def __enter__(self) -> Self:
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+            self._progress = Progress(
+                BarColumn(),
+                TextColumn("{task.completed:,} done{task.description}, left:"),
+                TimeRemainingColumn(),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            self._task = self._progress.add_task("", total=self.estimate())
+            self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+    def count(self, failed: bool, retries: int) -> None:
+        """Count a result."""
+        self.done += 1
+        self.failed += failed
+        self.retried += retries > 0
+        if self._progress is not None:
+            words = f", {self.failed:,} failed, {self.retried:,} retried"
+            self._progress.update(self._task, completed=self.done, description=words)

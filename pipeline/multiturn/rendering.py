@@ -8,10 +8,19 @@ import click
 import msgspec
 
 from multiturn.block_yaml import dump
-from multiturn.model import ChatMessage, InputFile, ProviderRequest
+from multiturn.model import ChatMessage, ProviderRequest
+from multiturn.results import Result
 
 _COLORS = {"system": "magenta", "user": "cyan", "assistant": "green", "tool": "yellow"}
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+class FileRecord(msgspec.Struct, frozen=True):
+    """What ``multiturn convert`` writes of an attached file."""
+
+    path: str
+    resolved_path: str
+    guideline: bool
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -22,33 +31,33 @@ class Record(msgspec.Struct, frozen=True):
     question: str
     chat_prompt: tuple[ChatMessage, ...] | None
     guidelines: tuple[str, ...]
-    input_files: tuple[InputFile, ...]
+    input_files: tuple[FileRecord, ...]
     metadata: Mapping[str, Any]
 
 
 def record_of(suite: str, request: ProviderRequest) -> Record:
     """Return what is written of a request."""
     return Record(
-        _utf8(suite),
+        utf8(suite),
         request.eval_id,
         request.question,
         request.chat_prompt,
         request.guidelines,
         tuple(
-            InputFile(file.path, _utf8(file.resolved_path), file.guideline)
+            FileRecord(file.path, utf8(file.resolved_path), file.guideline)
             for file in request.input_files
         ),
         request.metadata,
     )
 
 
-def _utf8(path: str) -> str:
+def utf8(path: str) -> str:
     """Return a path as text, whatever bytes the file system has for it."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def to_json(record: Record) -> bytes:
-    """Render a record as one line of JSON."""
+def to_json(record: Any) -> bytes:
+    """Render a record, or a result, as one line of JSON."""
     return msgspec.json.encode(record) + b"\n"
 
 
@@ -73,6 +82,19 @@ def to_colored_text(record: Record) -> bytes:
         lines.append(role_heading(message.role))
         lines += [f"  {line}".rstrip() for line in visible(message.content).split("\n")]
     return ("\n".join(lines) + "\n\n").encode()
+
+
+def to_result_text(result: Result, *, color: bool) -> bytes:
+    """Render a result for reading: where it is from, and the answer or the error below."""
+    title = f"{result.suite} · {result.id} · {result.target}".replace("\n", "\\n")
+    lines = [click.style(visible(title), bold=True)]
+    lines += [click.style(f"  repaired {repair}", dim=True) for repair in result.repairs]
+    if result.error is not None:
+        lines.append(click.style(f"  {visible(result.error.message)}", fg="red"))
+    else:
+        lines += [f"  {line}".rstrip() for line in visible(result.response or "").split("\n")]
+    text = "\n".join(lines) + "\n\n"
+    return (text if color else click.unstyle(text)).encode()
 
 
 def role_heading(role: str) -> str:

@@ -43,6 +43,13 @@ class CaseKeys(Struct, kw_only=True):
     execution: Any = None
 
 
+class ExecutionKeys(Struct):
+    """The keys of ``execution`` that matter here."""
+
+    temperature: float | None = None
+    max_output_tokens: int | None = None
+
+
 class ConfigKeys(Struct):
     """The keys of ``.agentv/config.yaml`` that matter here."""
 

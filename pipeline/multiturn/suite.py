@@ -18,6 +18,7 @@ from multiturn.patterns import guideline_matcher
 from multiturn.schema import (
     CaseKeys,
     ConfigKeys,
+    ExecutionKeys,
     MessageKeys,
     Metadata,
     MetadataKeys,
@@ -109,6 +110,7 @@ class _Suite:
                 f'a suite has "evalcases:", a bare case has "input_messages:"; {found}',
                 where=document.place(self.name),
             )
+        settings = self.execution(document)
         shared = Case(
             id="",
             input_messages=(),
@@ -117,6 +119,8 @@ class _Suite:
             guidelines=tuple(suite.guidelines or ()),
             guideline_patterns=self.patterns(document, suite),
             metadata=_without_prompt(suite.metadata),
+            temperature=settings.temperature,
+            max_output_tokens=settings.max_output_tokens,
             files=self.files,
         )
         if is_case:
@@ -169,6 +173,7 @@ class _Suite:
         if not is_bare:
             self.warn_unknown(node, CaseKeys)
         own_prompt = None if is_bare else self.system_prompt(node, label)
+        own = self.execution(node, label)
         nodes = node.children["input_messages"].children
         return Case(
             id=case_id,
@@ -186,6 +191,8 @@ class _Suite:
             conversation_id=_as_written(node.children.get("conversation_id")),
             expected_messages=case.expected_messages,
             execution=case.execution,
+            temperature=shared.temperature if own.temperature is None else own.temperature,
+            max_output_tokens=own.max_output_tokens or shared.max_output_tokens,
             files=self.files,
         )
 
@@ -214,6 +221,14 @@ class _Suite:
             what = "systemPrompt and system_prompt are one thing; keep one of them"
             raise MultiturnError(what, where=metadata.place(self.name, label))
         return keys.systemPrompt if keys.system_prompt is None else keys.system_prompt
+
+    def execution(self, node: Node, label: str = "") -> ExecutionKeys:
+        """Return what the ``execution`` of a suite or a case says of the answer wanted."""
+        execution = node.children.get("execution")
+        if execution is None or not isinstance(execution.value, dict):
+            return ExecutionKeys()
+        label = f"{label}: execution".removeprefix(": ")
+        return read_as(execution, ExecutionKeys, where=self.name, label=label)
 
     def patterns(self, node: Node, suite: SuiteKeys) -> tuple[str, ...]:
         """Return the caller's guideline patterns, else the suite's, else the nearest config's."""

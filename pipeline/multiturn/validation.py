@@ -1,6 +1,7 @@
 """Nodes to structs: msgspec checks the shape, and what it finds is said with its place."""
 
 import re
+import typing
 from typing import TypeVar
 
 import msgspec
@@ -22,7 +23,7 @@ _WORDS = {
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
 
 
-def read_as(node: Node, type_: type[_T], *, where: str, label: str = "") -> _T:
+def read_as(node: Node, type_: type[_T], *, where: str, label: str = "", strict: bool = True) -> _T:
     """Read a node as a struct.
 
     Args:
@@ -30,12 +31,13 @@ def read_as(node: Node, type_: type[_T], *, where: str, label: str = "") -> _T:
         type_: the struct that says what keys there are.
         where: what errors call the document.
         label: what errors call the node, such as ``case 'x'``.
+        strict: text is not a number; otherwise it is read as one where a number is wanted.
 
     Raises:
         MultiturnError: the first value that does not fit, with its place.
     """
     try:
-        return msgspec.convert(node.value, type_)
+        return msgspec.convert(node.value, type_, strict=strict)
     except msgspec.ValidationError as error:
         what, _, path = str(error).partition(" - at `$")
     path = path.rstrip("`")
@@ -51,6 +53,9 @@ def _reword(what: str, key: str, node: Node, type_: type[msgspec.Struct]) -> str
         return f"{key or 'this'} has no {names[0]!r}; add it".replace("this has", "there is")
     if what.startswith("Object contains unknown"):
         return f'unknown key "{names[0]}"; {did_you_mean(names[0], type_.__struct_fields__)}'
+    if what.startswith("Invalid enum value"):
+        choices = typing.get_args(typing.get_type_hints(type_)[key])
+        return f"there is no {key} {what.split()[-1]}; {did_you_mean('', choices)}"
     expected, got = names
     words = [_WORDS[name] for name in expected.split(" | ") if name != "null"]
     wanted = f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]

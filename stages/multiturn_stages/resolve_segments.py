@@ -59,7 +59,8 @@ def resolve_segments(
                 continue
             parts.append(part)
             if part.path is not None and part.resolved_path is not None:
-                input_files.setdefault(part.resolved_path, InputFile(part.path, part.resolved_path))
+                file = InputFile(part.path, part.resolved_path, text=part.text)
+                input_files.setdefault(part.resolved_path, file)
         turns.append(Turn(message.role, tuple(parts), index))
     return conversion.replace(
         turns=tuple(turns), input_files=tuple(input_files.values()), notices=tuple(notices)

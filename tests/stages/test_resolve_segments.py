@@ -157,7 +157,10 @@ def test_lists_a_file_attached_under_two_spellings_once(given: Build, run: Build
         files={"a.js": "x", "b.js": "x"},
     )
     result = run(resolve_segments, conversion)
-    assert result.input_files == (InputFile("./a.js", "a.js"), InputFile("b.js", "b.js"))
+    assert result.input_files == (
+        InputFile("./a.js", "a.js", text="x"),
+        InputFile("b.js", "b.js", text="x"),
+    )
     assert [part.path for turn in result.turns for part in turn.parts] == ["./a.js", "b.js", "a.js"]
 
 
@@ -236,7 +239,7 @@ def test_leaves_out_a_file_it_cannot_use_on_request(given: Build, run: Build, pa
     conversion = given(("user", content), ("user", [file(path)]), files=FILES)
     result = run(resolve_segments, conversion, missing_file="warn", max_file_bytes=100)
     assert [turn.content for turn in result.turns] == ["a\ngood\nb", ""]
-    assert result.input_files == (InputFile("good.txt", "good.txt"),)
+    assert result.input_files == (InputFile("good.txt", "good.txt", text="good"),)
     assert [left_out.where for left_out in result.notices] == [
         "case 'case': input_messages[0].content[1]",
         "case 'case': input_messages[1].content[0]",

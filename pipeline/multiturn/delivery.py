@@ -1,0 +1,133 @@
+"""What ``multiturn run`` does: cases go out, and each result is written as it comes."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
+
+import click
+
+from multiturn.assembly import Pipeline
+from multiturn.batch import Batch
+from multiturn.model import Case
+from multiturn.orchestrator import is_stored, prepare, run
+from multiturn.progress import RunProgress
+from multiturn.rendering import to_json, to_result_text
+from multiturn.results import Result, ResultsFile, read_stored
+
+Write = Callable[[Result], None]
+
+
+@contextmanager
+def open_results(output: str | None, resume: bool) -> Iterator[ResultsFile | None]:
+    """Open the file that results go to; None where they are printed. Tidy it at the end."""
+    if output is None:
+        yield None
+        return
+    with ResultsFile(output, resume=resume) as results:
+        yield results
+        results.tidy()
+
+
+def printer(format_: str, *, color: bool) -> Write:
+    """Return what writes a result to standard output."""
+
+    def write(result: Result) -> None:
+        text = to_json(result)
+        if format_ == "text":
+            text = to_result_text(result, color=color)
+        sys.stdout.buffer.write(text)
+        sys.stdout.buffer.flush()
+
+    return write
+
+
+def say_what_goes_out(batch: Batch, pipeline: Pipeline, provider: Any, output: str | None) -> None:
+    """Print what would be sent, as JSON lines."""
+    stored = read_stored(output) if output is not None and os.path.exists(output) else {}
+    counts = {"send": 0, "reuse": 0, "refuse": 0}
+    for case in batch.cases():
+        prepared = prepare(case, pipeline.request, provider)
+        result = prepared.result
+        action = "send"
+        if prepared.error is not None:
+            action = "refuse"
+            batch.report(prepared.error)
+        elif is_stored(prepared, stored):
+            action = "reuse"
+        counts[action] += 1
+        line = {
+            "suite": result.suite,
+            "id": result.id,
+            "target": result.target,
+            "action": action,
+            "repairs": result.repairs,
+            "error": result.error,
+            "wire": None if prepared.wire is None else prepared.wire.body.decode(),
+        }
+        sys.stdout.buffer.write(to_json(line))
+    sys.stdout.buffer.flush()
+    click.echo(
+        f"{counts['send']:,} to send, {counts['reuse']:,} to reuse, {counts['refuse']:,} refused;"
+        " nothing was sent",
+        err=True,
+    )
+
+
+def deliver(
+    batch: Batch,
+    pipeline: Pipeline,
+    provider: Any,
+    results: ResultsFile | None,
+    write: Write,
+    concurrency: int,
+    record_wire: bool,
+) -> None:
+    """Run the cases, and write each result as it comes."""
+    stored = dict(results.stored) if results else {}
+    seen = 0
+
+    def cases() -> Iterator[Case]:
+        nonlocal seen
+        for case in batch.cases():
+            seen += 1
+            yield case
+
+    async def main() -> None:
+        this = asyncio.current_task()
+        assert this is not None  # noqa: S101 - we are inside it
+        with suppress(NotImplementedError):  # Windows has no such signal
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, this.cancel)
+        async with provider:
+            async for result in run(
+                cases(),
+                pipeline,
+                provider,
+                concurrency=concurrency,
+                stored=stored,
+                record_wire=record_wire,
+            ):
+                write(result)
+                progress.count(result.error is not None, result.retries)
+                if result.error is not None:
+                    batch.fail(result.error.message)
+
+    with ExitStack() as stack:
+        progress = stack.enter_context(RunProgress(batch.estimate))
+        try:
+            asyncio.run(main())
+        except (KeyboardInterrupt, asyncio.CancelledError) as error:
+            kept = f"; {results.path} has what is done, --resume goes on" if results else ""
+            stack.close()
+            click.echo(f"interrupted after {progress.done:,} cases{kept}", err=True)
+            sys.exit(130 if isinstance(error, KeyboardInterrupt) else 143)
+    if results is not None:
+        reused = seen - progress.done
+        click.echo(
+            f"{progress.done - progress.failed:,} answered, {reused:,} reused,"
+            f" {progress.failed:,} failed, {progress.retried:,} retried: {results.path}",
+            err=True,
+        )

@@ -1,0 +1,178 @@
+"""Cases to requests to a provider to results: many at a time, one failing alone."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from time import perf_counter
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from multiturn.errors import MultiturnError
+from multiturn.model import Case, ProviderRequest
+from multiturn.provider import Provider, ProviderError, ProviderResponse, Wire
+from multiturn.rendering import utf8
+from multiturn.results import Failure, Key, Result, raw_request
+
+Convert = Callable[[Case], ProviderRequest]
+
+
+class Prepared(Struct, frozen=True):
+    """A case that is ready to be sent, or cannot be.
+
+    Attributes:
+        case: what it is about.
+        result: what is known before it is sent; with the error, if there is one.
+        request: what a provider gets.
+        wire: what goes out, where the provider tells.
+        error: why it cannot be sent.
+    """
+
+    case: Case
+    result: Result
+    request: ProviderRequest | None = None
+    wire: Wire | None = None
+    error: MultiturnError | None = None
+
+
+def prepare(case: Case, convert: Convert, provider: Provider) -> Prepared:
+    """Convert a case and lay out what goes out for it, without sending anything.
+
+    Args:
+        case: to be sent.
+        convert: usually the ``request`` method of a pipeline.
+        provider: any; one with a method ``wire`` tells what it would send.
+    """
+    result = Result(suite=utf8(case.suite), id=case.id, target=provider.name)
+    try:
+        request = convert(case)
+    except MultiturnError as error:
+        result = _failed(result, error, "conversion")
+        return Prepared(case, result, error=error)
+    result = msgspec.structs.replace(result, raw_request=raw_request(request))
+    lay_out = getattr(provider, "wire", None)
+    if lay_out is None:
+        digest = Wire(provider=provider.name, body=msgspec.json.encode(request)).digest()
+        return Prepared(case, msgspec.structs.replace(result, digest=digest), request)
+    try:
+        wire: Wire = lay_out(request)
+    except ProviderError as error:
+        placed = error.at(case.where(), case.id)
+        return Prepared(case, _failed(result, placed, placed.kind), request, error=placed)
+    result = msgspec.structs.replace(result, repairs=wire.repairs, digest=wire.digest())
+    return Prepared(case, result, request, wire)
+
+
+def _failed(result: Result, error: MultiturnError, kind: str) -> Result:
+    return msgspec.structs.replace(result, error=Failure(kind, str(error)))
+
+
+async def _send(prepared: Prepared, provider: Any, record_wire: bool) -> Result:
+    """Return the result of one case."""
+    if prepared.error is not None:
+        return prepared.result
+    case = prepared.case
+    start = perf_counter()
+    try:
+        if prepared.wire is None:
+            answer: ProviderResponse | ProviderError = await provider.invoke(prepared.request)
+        else:
+            answer = await provider.send(prepared.wire)
+    except ProviderError as error:
+        answer = error
+    except Exception as error:  # a provider of the user's may raise anything
+        answer = ProviderError(f"{type(error).__name__}: {error}", kind="provider")
+    latency = round((perf_counter() - start) * 1000, 1)
+    if isinstance(answer, ProviderError):
+        result = _failed(prepared.result, answer.at(case.where(), case.id), answer.kind)
+    else:
+        result = msgspec.structs.replace(
+            prepared.result,
+            response=answer.text,
+            finish_reason=answer.finish_reason,
+            usage=answer.usage,
+        )
+    return msgspec.structs.replace(
+        result,
+        latency_ms=latency,
+        retries=answer.retries,
+        wire=answer.wire.decode("utf-8", "replace") if record_wire and answer.wire else UNSET,
+    )
+
+
+async def run(
+    cases: Iterable[Case],
+    pipeline: Any,
+    provider: Provider,
+    *,
+    concurrency: int = 8,
+    stored: Mapping[Key, str] | None = None,
+    record_wire: bool = False,
+) -> AsyncIterator[Result]:
+    """Yield the result of each case as it comes, in no order.
+
+    Cases are taken one by one as there is room for them, so memory holds no more of them than
+    are under way. A case that cannot be converted or gets no answer is a result with an error.
+
+    Args:
+        cases: to be sent; may be a generator.
+        pipeline: converts them.
+        provider: answers them.
+        concurrency: how many are under way at a time.
+        stored: the digests of answers that are there already; such a case yields nothing.
+        record_wire: keep the body as it went out.
+
+    Raises:
+        MultiturnError: what the provider needs is not installed.
+        Exception: what ``cases`` raises, once all that is under way is done.
+    """
+    if hasattr(provider, "check"):
+        provider.check()
+    waiting = _waiting(cases, pipeline.request, provider, stored or {})
+    done: asyncio.Queue[Result | Exception | None] = asyncio.Queue(concurrency)
+
+    async def work() -> None:
+        try:
+            for prepared in waiting:
+                if prepared is None:
+                    await asyncio.sleep(0)  # what is under way goes on
+                else:
+                    await done.put(await _send(prepared, provider, record_wire))
+        except Exception as error:  # there are no more cases; the others go on
+            await done.put(error)
+        await done.put(None)
+
+    workers = [asyncio.create_task(work()) for _ in range(max(1, concurrency))]
+    try:
+        running = len(workers)
+        failure = None
+        while running:
+            item = await done.get()
+            if item is None:
+                running -= 1
+            elif isinstance(item, Exception):
+                failure = item
+            else:
+                yield item
+        if failure is not None:
+            raise failure
+    finally:
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+
+
+def _waiting(
+    cases: Iterable[Case], convert: Convert, provider: Provider, stored: Mapping[Key, str]
+) -> Iterator[Prepared | None]:
+    """Yield what is to be sent, and None for what is stored."""
+    for case in cases:
+        prepared = prepare(case, convert, provider)
+        yield None if is_stored(prepared, stored) else prepared
+
+
+def is_stored(prepared: Prepared, stored: Mapping[Key, str]) -> bool:
+    """Whether there is an answer to the very same request."""
+    result = prepared.result
+    key = Key(result.suite, result.id, result.target)
+    return result.error is None and stored.get(key) == result.digest

@@ -1,0 +1,147 @@
+"""What a provider is: it takes a request and answers it."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from multiturn.errors import MultiturnError
+from multiturn.model import InputFile, ProviderRequest
+
+_SHORTEST_SECRET = 6  # anything shorter is a word that texts are full of
+
+
+class ProviderResponse(Struct, frozen=True, kw_only=True):
+    """A provider's answer.
+
+    Attributes:
+        text: what the model said.
+        usage: ``input_tokens`` and ``output_tokens``, where the provider counts them.
+        raw: the answer as it came, decoded.
+        finish_reason: why the model stopped, in the provider's word.
+        retries: how often the request was sent again.
+        wire: the body as it went out, byte for byte.
+    """
+
+    text: str
+    usage: Mapping[str, int] = {}
+    raw: Any = None
+    finish_reason: str | None = None
+    retries: int = 0
+    wire: bytes = b""
+
+
+class Provider(Protocol):
+    """Anything with a name that answers requests."""
+
+    @property
+    def name(self) -> str:
+        """The target's name, as results have it."""
+
+    async def invoke(self, request: ProviderRequest) -> ProviderResponse:
+        """Answer a request.
+
+        Raises:
+            ProviderError: there is no answer.
+        """
+
+
+class Wire(Struct, frozen=True, kw_only=True):
+    """A request in the form in which it goes out.
+
+    Attributes:
+        provider: the kind of provider.
+        model: the model asked, or empty where the provider's own default answers.
+        parameters: what shapes the answer and is not in the body, such as arguments.
+        body: what is sent, byte for byte.
+        repairs: what was done to meet the provider's rules, each with the rule's id.
+        files: the attached files that go along.
+    """
+
+    provider: str
+    model: str = ""
+    parameters: tuple[str, ...] = ()
+    body: bytes
+    repairs: tuple[str, ...] = ()
+    files: tuple[InputFile, ...] = ()
+
+    def digest(self) -> str:
+        """Return what tells this request from any other one: never made of keys."""
+        hashed = hashlib.sha256()
+        texts = (file.text.encode("utf-8", "surrogatepass") for file in self.files)
+        names = (self.provider, self.model, *self.parameters)
+        for piece in (*(name.encode() for name in names), *texts, self.body):
+            hashed.update(b"%d:" % len(piece))
+            hashed.update(piece)
+        return hashed.hexdigest()
+
+
+class ProviderError(MultiturnError):
+    """A provider gave no answer.
+
+    Attributes:
+        kind: ``refused`` (before sending), ``content_filter``, ``http``, ``rate_limit``,
+            ``timeout``, ``connection``, ``malformed`` or ``process``.
+        retries: how often the request was sent again.
+        wire: the body as it went out, if it did.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: str = "",
+        case_id: str | None = None,
+        kind: str = "refused",
+        retries: int = 0,
+        wire: bytes = b"",
+    ) -> None:
+        super().__init__(what, where=where, case_id=case_id)
+        self.kind = kind
+        self.retries = retries
+        self.wire = wire
+
+    def at(self, where: str, case_id: str) -> "ProviderError":
+        """Return the same error, placed in a case."""
+        return ProviderError(
+            self.what,
+            where=where,
+            case_id=case_id,
+            kind=self.kind,
+            retries=self.retries,
+            wire=self.wire,
+        )
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """What every target may set.
+
+    Attributes:
+        name: the target's name.
+        provider: the kind of provider.
+        timeout_seconds: how long one attempt may take.
+    """
+
+    name: str
+    provider: str
+    timeout_seconds: float = 600
+
+    def __repr__(self) -> str:  # the values may be keys
+        return f"{type(self).__name__}({self.name!r})"
+
+    def secrets(self) -> Iterable[str]:
+        """Yield the values that nobody may see."""
+        return ()
+
+
+def hide(text: str, secrets: Iterable[str]) -> str:
+    """Return a text without the secrets that occur in it.
+
+    >>> hide("no such key: sk-12345", ["sk-12345"])
+    'no such key: ***'
+    """
+    for secret in sorted(secrets, key=len, reverse=True):
+        if len(secret) >= _SHORTEST_SECRET:
+            text = text.replace(secret, "***")
+    return text

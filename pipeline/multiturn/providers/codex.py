@@ -1,0 +1,81 @@
+"""Codex: ``codex exec``, the prompt on its standard input, JSON events on its standard output."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from multiturn.provider import ProviderError, ProviderResponse
+from multiturn.providers.agent import AgentProvider, AgentSettings
+from multiturn.providers.command import run_command
+from multiturn.providers.http import counts
+
+
+class CodexSettings(AgentSettings, frozen=True, kw_only=True):
+    """The settings of a ``codex`` target.
+
+    Attributes:
+        model: the model to ask; None for Codex's own default.
+    """
+
+    executable: str = "codex"
+    model: str | None = None
+
+
+class CodexProvider(AgentProvider):
+    """Hands the transcript to ``codex exec``."""
+
+    kind = "codex"
+    settings: CodexSettings
+
+    async def ask(self, folder: Path, body: bytes) -> ProviderResponse:
+        """Return the last message of the agent."""
+        settings = self.settings
+        model = () if settings.model is None else ("--model", settings.model)
+        command = (settings.executable, "exec", "--json", "--skip-git-repo-check")
+        output = await run_command(
+            (*command, *model, *settings.args, "-"),
+            folder=folder,
+            stdin=body,
+            cwd=settings.cwd,
+            env=settings.env,
+            timeout_seconds=settings.timeout_seconds,
+        )
+        events = _Events()
+        with output.open("rb") as lines:
+            for line in lines:
+                events.read(line)
+        if events.failure is not None:
+            raise ProviderError(f"codex: {events.failure}", kind="process")
+        if events.text is None:
+            raise ProviderError("codex gave no answer: no agent_message event", kind="malformed")
+        return ProviderResponse(
+            text=events.text, usage=events.usage, raw=events.last, finish_reason="stop", wire=body
+        )
+
+
+class _Events:
+    """What the events of a run say."""
+
+    def __init__(self) -> None:
+        self.text: str | None = None
+        self.usage: Any = {}
+        self.failure: str | None = None
+        self.last: Any = None
+
+    def read(self, line: bytes) -> None:
+        """Read one line; what is not an event is passed over."""
+        try:
+            event = msgspec.json.decode(line)
+        except ValueError:
+            return
+        match event:
+            case {"type": "item.completed", "item": {"type": "agent_message", "text": str(text)}}:
+                self.text = text
+            case {"type": "turn.completed"}:
+                self.usage = counts(
+                    event.get("usage"), input_tokens="input_tokens", output_tokens="output_tokens"
+                )
+            case {"type": "turn.failed", "error": {"message": str(message)}}:
+                self.failure = message
+        self.last = event

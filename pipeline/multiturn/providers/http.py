@@ -1,0 +1,173 @@
+"""What the providers behind HTTP share: an SDK sends, and this reads what became of it."""
+
+import importlib.util
+from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
+from typing import Any, ClassVar
+
+import msgspec
+
+from multiturn.errors import MultiturnError
+from multiturn.provider import ProviderError, ProviderResponse, Wire, hide
+from multiturn.providers.ax import AxProvider, ChatSettings
+from multiturn.wire import named
+
+_LONGEST_MESSAGE = 500
+
+
+class HttpSettings(ChatSettings, frozen=True, kw_only=True):
+    """What every target behind HTTP sets.
+
+    Attributes:
+        model: the model, or the deployment, to ask.
+        api_key: never logged, and hidden in whatever comes back.
+    """
+
+    model: str
+    api_key: str
+
+    def secrets(self) -> tuple[str, ...]:
+        """Return the key."""
+        return (self.api_key,)
+
+
+class _Exchange:
+    """The requests that one call of an SDK makes."""
+
+    def __init__(self) -> None:
+        self.body = b""
+        self.count = 0
+
+    @property
+    def retries(self) -> int:
+        return max(0, self.count - 1)
+
+
+_exchange: ContextVar[_Exchange] = ContextVar("exchange")
+
+
+async def _note(request: Any) -> None:
+    exchange = _exchange.get()
+    exchange.count += 1
+    exchange.body = request.content
+
+
+# For the HTTP client of every SDK: they all are httpx2 inside.
+HOOKS = {"request": [_note]}
+
+
+class HttpProvider(AxProvider):
+    """A provider that asks through a vendor's SDK."""
+
+    sdk: ClassVar[str]
+    extra: ClassVar[str]
+
+    def __init__(self, settings: HttpSettings, secrets: Iterable[str] = ()) -> None:
+        super().__init__(settings, secrets)
+        self._client: Any = None
+
+    def connect(self) -> Any:
+        """Return the SDK's client; it is made once, when it is first needed."""
+        raise NotImplementedError
+
+    async def ask(self, client: Any, wire: Wire) -> str:
+        """Return the text of the vendor's answer."""
+        raise NotImplementedError
+
+    def read(self, answer: Any) -> ProviderResponse:
+        """Return what a decoded answer says.
+
+        Raises:
+            LookupError, TypeError: it is not in the vendor's format.
+            ProviderError: it says that there is no answer.
+        """
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """Make sure that the SDK is installed.
+
+        Raises:
+            MultiturnError: it is not.
+        """
+        try:
+            found = importlib.util.find_spec(self.sdk)
+        except ModuleNotFoundError:
+            found = None
+        if found is None:
+            raise MultiturnError(
+                f"the target {self.name!r} needs the package {self.sdk};"
+                f" pip install 'multiturn[{self.extra}]'"
+            )
+
+    async def send(self, wire: Wire) -> ProviderResponse:
+        """Send a body through the SDK, which retries what may pass.
+
+        Raises:
+            ProviderError: there is no answer.
+        """
+        if self._client is None:
+            self._client = self.connect()
+        exchange = _Exchange()
+        token = _exchange.set(exchange)
+        try:
+            text = await self.ask(self._client, wire)
+            raw = msgspec.json.decode(hide(text, self.secrets))
+            response = self.read(raw)
+        except ProviderError as error:
+            failure = error
+        except (LookupError, TypeError, ValueError) as error:
+            what = f"the answer is not in the vendor's format: {type(error).__name__}: {error}"
+            failure = ProviderError(what, kind="malformed")
+        except Exception as error:  # each SDK has exceptions of its own
+            failure = self._failure(error)
+        else:
+            return msgspec.structs.replace(
+                response, raw=raw, retries=exchange.retries, wire=exchange.body
+            )
+        finally:
+            _exchange.reset(token)
+        what = hide(failure.what, self.secrets)
+        raise ProviderError(
+            what, kind=failure.kind, retries=exchange.retries, wire=exchange.body
+        ) from None
+
+    def _failure(self, error: Exception) -> ProviderError:
+        import httpx2
+
+        response = getattr(error, "response", None)
+        if response is not None:
+            return _status_failure(response.status_code, response.text)
+        causes = (error, error.__cause__, error.__context__)
+        if any(isinstance(cause, httpx2.TimeoutException) for cause in causes):
+            what = f"no answer within {self.settings.timeout_seconds:g} s (timeout_seconds)"
+            return ProviderError(what, kind="timeout")
+        why = next((str(cause) for cause in reversed(causes) if cause and str(cause)), "")
+        return ProviderError(
+            f"the connection failed: {why or type(error).__name__}", kind="connection"
+        )
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            await self._client.close()
+            self._client = None
+
+
+def _status_failure(status: int, text: str) -> ProviderError:
+    """Return the error for an HTTP status, with what the vendor says of it."""
+    message, code = text.strip(), None
+    try:
+        error = msgspec.json.decode(text)["error"]
+        message, code = error["message"], error.get("code")
+    except (LookupError, TypeError, AttributeError, ValueError):
+        pass  # the body of a proxy, say: its beginning is what there is to show
+    message = f"HTTP {status}: {str(message)[:_LONGEST_MESSAGE] or 'without a reason'}"
+    if code == "content_filter":
+        return ProviderError(named("O3", message), kind="content_filter")
+    return ProviderError(message, kind="rate_limit" if status == 429 else "http")
+
+
+def counts(usage: Any, **names: str) -> Mapping[str, int]:
+    """Return a vendor's token counts by our names; those that are missing are left out."""
+    given = usage if isinstance(usage, dict) else {}
+    return {ours: given[theirs] for ours, theirs in names.items() if theirs in given}

@@ -1,0 +1,52 @@
+"""VS Code: a request folder for its chat in agent mode, which leaves its answer there as a file."""
+
+from pathlib import Path
+
+from multiturn.model import ProviderRequest
+from multiturn.provider import ProviderResponse
+from multiturn.providers.agent import FOLDER, AgentProvider, AgentSettings
+from multiturn.providers.command import run_command
+
+
+class VSCodeSettings(AgentSettings, frozen=True, kw_only=True):
+    """The settings of a ``vscode`` target."""
+
+    executable: str = "code"
+
+
+class VSCodeProvider(AgentProvider):
+    """Hands the transcript to the chat of VS Code."""
+
+    kind = "vscode"
+
+    def prompt(self, request: ProviderRequest) -> str:
+        """Return the prompt, which ends by asking for the response file.
+
+        The file gets its name when it is whole, so that no half of an answer is read.
+        """
+        return (
+            f"{super().prompt(request)}\n\n"
+            f"Write your whole answer, as Markdown, to the file {FOLDER}/response.tmp.md."
+            f" When it is complete, rename that file to {FOLDER}/response.md.\n"
+        )
+
+    async def ask(self, folder: Path, body: bytes) -> ProviderResponse:
+        """Open the chat, and wait for the response file."""
+        prompt = folder / "prompt.md"
+        prompt.write_bytes(body)
+        files = [prompt, *sorted(path for path in folder.glob("files/*/*"))]
+        attached = [word for path in files for word in ("--add-file", str(path))]
+        # The prompt is a file: an argument has a limit (F1), and may not begin with a dash.
+        sentence = f"Follow the instructions in {prompt.relative_to(folder.parent.parent)}."
+        command = (self.settings.executable, "chat", "--mode", "agent", *self.settings.args)
+        answer = folder / "response.md"
+        await run_command(
+            (*command, *attached, sentence),
+            folder=folder,
+            cwd=self.settings.cwd,
+            env=self.settings.env,
+            timeout_seconds=self.settings.timeout_seconds,
+            answer=answer,
+        )
+        text = answer.read_text(encoding="utf-8", errors="replace")
+        return ProviderResponse(text=text, finish_reason="stop", wire=body)

@@ -1,0 +1,186 @@
+"""Result lines: what a run writes of each case, and what a later run reads of them."""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, Self
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from multiturn.errors import MultiturnError
+from multiturn.model import ChatMessage, ProviderRequest
+from multiturn.output import open_output
+
+
+class RawRequest(Struct, frozen=True):
+    """What a provider was asked."""
+
+    question: str
+    guidelines: tuple[str, ...]
+    chat_prompt: tuple[ChatMessage, ...] | None
+
+
+class Failure(Struct, frozen=True):
+    """Why there is no answer.
+
+    Attributes:
+        type: ``conversion``, or the ``kind`` of a ProviderError.
+        message: the place, what is wrong, and what to do.
+    """
+
+    type: str
+    message: str
+
+
+class Result(Struct, frozen=True, kw_only=True):
+    """What became of a case; written as one line of JSON.
+
+    Attributes:
+        suite: path of the suite, as errors name it.
+        id: the case's.
+        target: name of the target.
+        response: what the model said; None if it failed.
+        finish_reason: why the model stopped, in the provider's word.
+        usage: ``input_tokens`` and ``output_tokens``, where the provider counts them.
+        latency_ms: from sending to the answer, retries included.
+        retries: how often the request was sent again.
+        repairs: what was done to meet the provider's wire rules.
+        error: why it failed; None if it did not.
+        raw_request: what was asked; None if it could not be converted.
+        digest: of the request as it went out; an equal one would get the same answer.
+        wire: the body, as it went out or would go out.
+    """
+
+    suite: str
+    id: str
+    target: str
+    response: str | None = None
+    finish_reason: str | None = None
+    usage: Mapping[str, int] = {}
+    latency_ms: float | None = None
+    retries: int = 0
+    repairs: tuple[str, ...] = ()
+    error: Failure | None = None
+    raw_request: RawRequest | None = None
+    digest: str = ""
+    wire: str | UnsetType = UNSET
+
+
+def raw_request(request: ProviderRequest) -> RawRequest:
+    """Return what results keep of a request."""
+    return RawRequest(request.question, request.guidelines, request.chat_prompt)
+
+
+class Key(NamedTuple):
+    """Says which case of which suite a line is about, and for which target."""
+
+    suite: str
+    id: str
+    target: str
+
+
+class _Stored(Struct, frozen=True):
+    """The part of a line that a later run needs."""
+
+    suite: str
+    id: str
+    target: str
+    digest: str
+    error: Failure | None
+
+    @property
+    def key(self) -> Key:
+        return Key(self.suite, self.id, self.target)
+
+
+_decode = msgspec.json.Decoder(_Stored).decode
+
+
+class ResultsFile:
+    """A file of result lines that a run appends to.
+
+    Args:
+        path: of the file.
+        resume: go on with a file that is there; a last line that was cut short is taken off.
+
+    Raises:
+        MultiturnError: the file is there and ``resume`` is not wanted, or it is another's.
+        OSError: it cannot be read or written.
+
+    Attributes:
+        stored: the digest of each case that succeeded.
+    """
+
+    def __init__(self, path: str, *, resume: bool = False) -> None:
+        self.path = path
+        self.stored: dict[Key, str] = {}
+        self._lines: dict[Key, int] = {}
+        self._count = 0
+        if not resume and os.path.exists(path) and os.path.getsize(path):
+            what = f"{path!r} is there already; --resume goes on with it, or name another file"
+            raise MultiturnError(what)
+        self._file: BinaryIO = Path(path).open("ab")  # noqa: SIM115 - closed by __exit__
+        try:
+            whole = 0
+            for line, stored in _read(path):
+                self._note(stored.key, stored.digest, stored.error)
+                whole += len(line)
+            if whole < self._file.tell():
+                self._file.truncate(whole)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _note(self, key: Key, digest: str, error: Failure | None) -> None:
+        self._lines[key] = self._count
+        self._count += 1
+        if error is None:
+            self.stored[key] = digest
+        else:
+            self.stored.pop(key, None)
+
+    def append(self, result: Result) -> None:
+        """Write a result as one line, at once: what was written survives the process."""
+        self._file.write(msgspec.json.encode(result) + b"\n")
+        self._file.flush()
+        self._note(Key(result.suite, result.id, result.target), result.digest, result.error)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def tidy(self) -> None:
+        """Leave only the last line of each case; the file is replaced whole or not at all."""
+        if len(self._lines) == self._count:
+            return
+        last = set(self._lines.values())
+        with open_output(self.path) as new:
+            for number, (line, _) in enumerate(_read(self.path)):
+                if number in last:
+                    new.write(line)
+
+
+def _read(path: str) -> Iterator[tuple[bytes, _Stored]]:
+    """Yield the whole lines of a results file; the last may be cut short."""
+    with Path(path).open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.endswith(b"\n"):
+                return
+            try:
+                yield line, _decode(line)
+            except msgspec.MsgspecError:
+                what = "this is no result; --output wants a file of its own"
+                raise MultiturnError(what, where=f"{path}:{number}") from None
+
+
+def read_stored(path: str) -> dict[Key, str]:
+    """Return the digest of each case that succeeded, by the last line about it.
+
+    Raises:
+        MultiturnError: a line is no result.
+        OSError: the file cannot be read.
+    """
+    return {stored.key: stored.digest for _, stored in _read(path) if stored.error is None}

@@ -1,0 +1,167 @@
+"""What vendors accept, and the repairs that make a chat prompt acceptable.
+
+A repaired prompt is a different experiment, so each repair is named; what cannot be repaired
+without changing the meaning is refused before anything is sent.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from multiturn.model import ChatMessage, is_blank
+from multiturn.provider import ProviderError
+
+
+class Rule(NamedTuple):
+    """Something that a vendor's API wants of a request.
+
+    Attributes:
+        id: what results and errors call it.
+        vendor: whose rule it is.
+        rule: what is wanted.
+        source: where it was seen.
+    """
+
+    id: str
+    vendor: str
+    rule: str
+    source: str
+
+
+RULES = {
+    rule.id: rule
+    for rule in (
+        Rule("A1", "Anthropic", "system stands apart; messages are user or assistant", "SDK"),
+        Rule("A2", "Anthropic", "at least one message that is not system", "inspect_evals #624"),
+        Rule("A3", "Anthropic", "no empty text block", "anthropic-sdk-python #461"),
+        Rule("A4", "Anthropic", "from 4.6 on, the last message is not assistant", "ai #12296"),
+        Rule("A5", "Anthropic", "a final assistant message ends without white space", "litellm"),
+        Rule("A6", "Anthropic", "neighbors of one role are one message", "inspect_ai #1420"),
+        Rule("G1", "Gemini", "no system role: system_instruction, or none", "inspect_ai"),
+        Rule("G2", "Gemini", "contents are not empty", "litellm #13769"),
+        Rule("G3", "Gemini", "roles are user and model, runs merged", "autogen #2900"),
+        Rule("G4", "Gemini", "the first and the last turn are user", "one-api #836, dify #3449"),
+        Rule("G5", "Gemini", "no empty text part", "inspect_ai"),
+        Rule("O1", "OpenAI", "tool only after an assistant's tool call", "OpenManus #744"),
+        Rule("O2", "OpenAI", "some models want developer, not system", "litellm #7961"),
+        Rule("O3", "OpenAI", "a filtered prompt is HTTP 400, content_filter", "Azure docs"),
+        Rule("F1", "command lines", "an argument holds 128 KiB at most", "Codex"),
+        Rule("F2", "command lines", "a line that starts with @ mentions a file", "AgentV"),
+        Rule("F3", "agents", "a file needs a path, and what to do with it", "AgentV #422, #1072"),
+        Rule("R1", "GitHub", "a step summary holds 1,024 KiB", "runner"),
+        Rule("C1", "all", "a prompt has a user or an assistant message", "multiturn"),
+    )
+}
+
+_MERGE_LATER = "later_system: merge of consolidate_system avoids it"
+
+
+def named(rule: str, what: str) -> str:
+    """Return what a rule asked for, behind the rule's id."""
+    return f"{RULES[rule].id}: {what}"
+
+
+def refused(rule: str, advice: str) -> ProviderError:
+    """Return the error for a prompt that breaks a rule and cannot be repaired."""
+    vendor = RULES[rule].vendor
+    whose = "" if vendor == "all" else f" ({vendor})"
+    return ProviderError(f"{RULES[rule].id}: {RULES[rule].rule}{whose}; {advice}")
+
+
+class Layout:
+    """A chat prompt on its way to a vendor's form.
+
+    Args:
+        prompt: the messages, as providers without rules would send them.
+
+    Attributes:
+        messages: what is left of them, and how they look by now.
+        repairs: what was done to them, each with a rule's id.
+    """
+
+    def __init__(self, prompt: Iterable[ChatMessage]) -> None:
+        self.messages = list(prompt)
+        self.repairs: list[str] = []
+
+    def repair(self, rule: str, what: str) -> None:
+        """Note a repair."""
+        self.repairs.append(named(rule, what))
+
+    def take_system(self, rule: str, blank: str) -> str | None:
+        """Take the system messages out, and return their text; None if there is none.
+
+        Args:
+            rule: wants them apart.
+            blank: wants no empty text.
+
+        Raises:
+            ProviderError: one of them stands after another role's message.
+        """
+        texts: list[str] = []
+        for at, message in enumerate(self.messages):
+            if message.role == "system":
+                if at > len(texts):
+                    raise refused(rule, f"one stands after the conversation began; {_MERGE_LATER}")
+                texts.append(message.content)
+        del self.messages[: len(texts)]
+        if len(texts) > 1:
+            self.repair(rule, f"merged {len(texts)} system messages")
+        text = "\n\n".join(texts)
+        if texts and is_blank(text):
+            self.repair(blank, "left out an empty system message")
+            return None
+        return text or None
+
+    def tools_as_user(self, rule: str) -> None:
+        """Send tool messages, which answer no call that the API knows of, as the user's."""
+        for at, message in enumerate(self.messages):
+            if message.role == "tool":
+                self.messages[at] = ChatMessage("user", f"[Tool]: {message.content}")
+                self.repair(rule, "sent a tool message as a user message that begins with [Tool]:")
+
+    def drop_blank(self, rule: str) -> None:
+        """Leave out the messages that say nothing."""
+        for message in [message for message in self.messages if is_blank(message.content)]:
+            self.messages.remove(message)
+            self.repair(rule, f"left out an empty {message.role} message")
+
+    def merge_runs(self, rule: str) -> None:
+        """Make one message of neighbors of one role, a blank line between."""
+        merged: list[ChatMessage] = []
+        runs: list[int] = []
+        for message in self.messages:
+            if merged and merged[-1].role == message.role:
+                content = f"{merged[-1].content}\n\n{message.content}"
+                merged[-1] = ChatMessage(message.role, content)
+                runs[-1] += 1
+            else:
+                merged.append(message)
+                runs.append(1)
+        for message, count in zip(merged, runs, strict=True):
+            if count > 1:
+                self.repair(rule, f"merged {count} neighboring {message.role} messages")
+        self.messages = merged
+
+    def want_turns(self, rule: str) -> None:
+        """Refuse a prompt that has nothing to answer.
+
+        Raises:
+            ProviderError: no message is a user's or an assistant's.
+        """
+        if all(message.role == "system" or is_blank(message.content) for message in self.messages):
+            raise refused(
+                rule,
+                "add a user message; references_only: drop_unless_alone of filter_empty keeps one"
+                " that only attaches guidelines",
+            )
+
+    def want_user(self, rule: str, at: int) -> None:
+        """Refuse a prompt whose first (0) or last (-1) message is not the user's.
+
+        Raises:
+            ProviderError: it is not.
+        """
+        if self.messages[at].role != "user":
+            end = "end" if at else "begin"
+            raise refused(
+                rule, f"{end} with a user message; if a system message went here, {_MERGE_LATER}"
+            )
