@@ -9,8 +9,9 @@ READY := $(VENV)/ready
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(READY)  ## convert the example suites and show the prompts
+demo: $(READY)  ## convert the example suites, show the prompts, and send them to the echo target
 	$(BIN)/multiturn convert examples --format text
+	$(BIN)/multiturn run examples --format text
 
 test: $(READY)  ## run every test
 	$(BIN)/pytest
@@ -24,8 +25,9 @@ snapshots: $(READY)  ## write the prompt snapshots anew, and say what changed
 	$(BIN)/pytest -q tests/test_scenarios.py --snapshot-update
 	git diff --stat snapshots
 
-bench: $(READY)  ## measure against libyaml's bare event scan
+bench: $(READY)  ## measure against floors: an event scan, an ideal server
 	$(BIN)/python tests/bench.py
+	$(BIN)/python tests/bench_run.py
 
 clean:  ## remove everything that was made
 	rm -rf $(VENV) dist .hypothesis .mypy_cache .pytest_cache .ruff_cache

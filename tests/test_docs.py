@@ -1,4 +1,4 @@
-"""What docs/stages.md says is what happens: its files are written, and its commands run."""
+"""What the pages in docs say is what happens: their files are written, and their commands run."""
 
 import os
 import re
@@ -6,28 +6,41 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from multiturn.wire import RULES, Rule
+
 ROOT = Path(__file__).parent.parent
-PAGE = (ROOT / "docs" / "stages.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 QUESTION = "input_messages: [{role: user, content: Who is ada@example.org?}]"
+
+
+def page(name: str) -> str:
+    return (ROOT / "docs" / name).read_text(encoding="utf-8")
+
+
+def play(text: str, folder: Path) -> int:
+    """Write a page's files, run its commands, and return how many there were."""
+    blocks = re.findall(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    for _, block in blocks:
+        name = re.match(r"# ([\w.]+)\n", block)
+        if name:
+            (folder / name[1]).write_text(block)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path}
+    environment.pop("ANTHROPIC_API_KEY", None)
+    console = "".join(block for language, block in blocks if language == "console")
+    sessions = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", console, re.MULTILINE)
+    for command, output in sessions:
+        done = subprocess.run(
+            command, shell=True, cwd=folder, env=environment, capture_output=True, text=True
+        )
+        assert done.stdout + done.stderr == output
+    return len(sessions)
 
 
 def test_the_page_of_stages_works_as_it_stands(tmp_path: Path) -> None:
     (tmp_path / "question.eval.yaml").write_text(QUESTION)
-    for _, block in BLOCKS:
-        name = re.match(r"# ([\w.]+)\n", block)
-        if name:
-            (tmp_path / name[1]).write_text(block)
-    bin_folder = Path(sys.executable).parent
-    environment = {**os.environ, "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}"}
-    console = "".join(block for language, block in BLOCKS if language == "console")
-    sessions = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", console, re.MULTILINE)
-    assert len(sessions) == 5
-    for command, output in sessions:
-        done = subprocess.run(
-            command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True
-        )
-        assert (done.stderr, done.stdout) == ("", output)
+    assert play(page("stages.md"), tmp_path) == 5
     tested = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_house_stages.py"],
         cwd=tmp_path,
@@ -35,3 +48,12 @@ def test_the_page_of_stages_works_as_it_stands(tmp_path: Path) -> None:
         text=True,
     )
     assert "1 passed" in tested.stdout
+
+
+def test_the_page_of_providers_works_as_it_stands(tmp_path: Path) -> None:
+    assert play(page("providers.md"), tmp_path) == 5
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_the_page_of_providers_has_every_wire_rule(rule: Rule) -> None:
+    assert f"| {rule.id} | {rule.vendor} | {rule.rule} |" in page("providers.md")

@@ -14,6 +14,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 BIN = Path(sys.executable).parent
 ENVIRONMENT = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+ENVIRONMENT.pop("ANTHROPIC_API_KEY", None)
 
 
 def sessions() -> list[tuple[str, str]]:
@@ -30,14 +31,14 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    ("command", "output"), [s for s in sessions() if s[0].startswith("multiturn")]
-)
-def test_a_command_prints_what_the_readme_shows(folder: Path, command: str, output: str) -> None:
-    done = subprocess.run(
-        command, shell=True, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True
-    )
-    assert output.strip() in done.stdout + done.stderr
+def test_a_command_prints_what_the_readme_shows(folder: Path) -> None:
+    commands = [session for session in sessions() if session[0].startswith("multiturn")]
+    assert len(commands) > 10
+    for command, output in commands:
+        done = subprocess.run(
+            command, shell=True, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True
+        )
+        assert output.strip() in done.stdout + done.stderr
 
 
 def test_the_diagram_is_what_multiturn_show_prints(folder: Path) -> None:

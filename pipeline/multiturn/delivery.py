@@ -87,7 +87,6 @@ def deliver(
     record_wire: bool,
 ) -> None:
     """Run the cases, and write each result as it comes."""
-    stored = dict(results.stored) if results else {}
     seen = 0
 
     def cases() -> Iterator[Case]:
@@ -107,7 +106,7 @@ def deliver(
                 pipeline,
                 provider,
                 concurrency=concurrency,
-                stored=stored,
+                stored=results.stored if results else None,
                 record_wire=record_wire,
             ):
                 write(result)

@@ -1,14 +1,16 @@
 """What a provider is: it takes a request and answers it."""
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from msgspec import Struct
 
 from multiturn.errors import MultiturnError
-from multiturn.model import InputFile, ProviderRequest
+from multiturn.model import ProviderRequest
 
+SECRET_NAME = re.compile("KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
 _SHORTEST_SECRET = 6  # anything shorter is a word that texts are full of
 
 
@@ -56,7 +58,7 @@ class Wire(Struct, frozen=True, kw_only=True):
         parameters: what shapes the answer and is not in the body, such as arguments.
         body: what is sent, byte for byte.
         repairs: what was done to meet the provider's rules, each with the rule's id.
-        files: the attached files that go along.
+        request: what an agent gets beside the body: the attached files.
     """
 
     provider: str
@@ -64,12 +66,13 @@ class Wire(Struct, frozen=True, kw_only=True):
     parameters: tuple[str, ...] = ()
     body: bytes
     repairs: tuple[str, ...] = ()
-    files: tuple[InputFile, ...] = ()
+    request: ProviderRequest | None = None
 
     def digest(self) -> str:
         """Return what tells this request from any other one: never made of keys."""
         hashed = hashlib.sha256()
-        texts = (file.text.encode("utf-8", "surrogatepass") for file in self.files)
+        files = self.request.input_files if self.request else ()
+        texts = (file.text.encode("utf-8", "surrogatepass") for file in files)
         names = (self.provider, self.model, *self.parameters)
         for piece in (*(name.encode() for name in names), *texts, self.body):
             hashed.update(b"%d:" % len(piece))
@@ -133,6 +136,63 @@ class Settings(Struct, frozen=True, kw_only=True):
     def secrets(self) -> Iterable[str]:
         """Yield the values that nobody may see."""
         return ()
+
+
+class TargetProvider:
+    """A provider made of a target; those that inherit say what goes out, and send it.
+
+    Args:
+        settings: of the target.
+        secrets: what must be hidden beside the keys among the settings.
+    """
+
+    def __init__(self, settings: Any, secrets: Iterable[str] = ()) -> None:
+        self.settings = settings
+        self.name: str = settings.name
+        self.secrets = (*settings.secrets(), *secrets)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    def check(self) -> None:
+        """Make sure that what sending needs is there.
+
+        Raises:
+            MultiturnError: it is not, with how to get it.
+        """
+
+    def wire(self, request: ProviderRequest) -> Wire:
+        """Return what goes out for a request, without sending it.
+
+        Raises:
+            ProviderError: the provider would refuse it, and no repair keeps its meaning.
+        """
+        raise NotImplementedError
+
+    async def send(self, wire: Wire) -> ProviderResponse:
+        """Send what ``wire`` returned.
+
+        Raises:
+            ProviderError: there is no answer.
+        """
+        raise NotImplementedError
+
+    async def invoke(self, request: ProviderRequest) -> ProviderResponse:
+        """Answer a request.
+
+        Raises:
+            ProviderError: it was refused, or there is no answer.
+        """
+        return await self.send(self.wire(request))
+
+    async def aclose(self) -> None:
+        """Close the connections, if there are any."""
 
 
 def hide(text: str, secrets: Iterable[str]) -> str:

@@ -11,6 +11,7 @@ from msgspec import structs
 
 from multiturn.errors import MultiturnError, did_you_mean
 from multiturn.logs import logger
+from multiturn.provider import SECRET_NAME
 from multiturn.validation import read_as
 from multiturn.yaml_events import Node, read_documents
 
@@ -18,7 +19,6 @@ FILES = ("targets.yaml", ".agentv/targets.yaml")
 DEFAULT = "echo"
 
 _PLACEHOLDER = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
-_SECRET_NAME = re.compile("KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
 
 
 class _Kind(NamedTuple):
@@ -166,7 +166,7 @@ class _Values:
             what = f"the variable {name} is not set; set it, or write it into .env"
             raise MultiturnError(what, where=place)
         value = self.environment[name]
-        if _SECRET_NAME.search(name):
+        if SECRET_NAME.search(name):
             self.secrets.append(value)
         return value
 

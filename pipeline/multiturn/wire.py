@@ -53,6 +53,7 @@ RULES = {
 }
 
 _MERGE_LATER = "later_system: merge of consolidate_system avoids it"
+_KEEP_GUIDELINES = "references_only: keep of filter_empty keeps one that only attaches guidelines"
 
 
 def named(rule: str, what: str) -> str:
@@ -148,11 +149,7 @@ class Layout:
             ProviderError: no message is a user's or an assistant's.
         """
         if all(message.role == "system" or is_blank(message.content) for message in self.messages):
-            raise refused(
-                rule,
-                "add a user message; references_only: drop_unless_alone of filter_empty keeps one"
-                " that only attaches guidelines",
-            )
+            raise refused(rule, f"add a user message; {_KEEP_GUIDELINES}")
 
     def want_user(self, rule: str, at: int) -> None:
         """Refuse a prompt whose first (0) or last (-1) message is not the user's.
@@ -160,8 +157,8 @@ class Layout:
         Raises:
             ProviderError: it is not.
         """
-        if self.messages[at].role != "user":
-            end = "end" if at else "begin"
-            raise refused(
-                rule, f"{end} with a user message; if a system message went here, {_MERGE_LATER}"
-            )
+        if self.messages[at].role == "user":
+            return
+        if at == 0:
+            raise refused(rule, f"begin with a user message; {_KEEP_GUIDELINES}")
+        raise refused(rule, f"end with a user message; if it is a system message, {_MERGE_LATER}")

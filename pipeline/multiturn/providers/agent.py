@@ -4,18 +4,26 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar
+
+from msgspec import structs
 
 from multiturn.errors import MultiturnError
 from multiturn.model import InputFile, ProviderRequest, is_blank
-from multiturn.provider import ProviderError, ProviderResponse, Settings, Wire, hide
+from multiturn.provider import (
+    SECRET_NAME,
+    ProviderError,
+    ProviderResponse,
+    Settings,
+    TargetProvider,
+    Wire,
+    hide,
+)
 from multiturn.wire import named, refused
 
-# Stands for the request's folder in the body until there is one.
-FOLDER = ".multiturn/request"
+_FOLDER = ".multiturn"
 _MENTION = re.compile(r"^@", re.MULTILINE)
 
 
@@ -26,7 +34,7 @@ class AgentSettings(Settings, frozen=True, kw_only=True):
         executable: the agent's command line.
         args: further arguments.
         cwd: working folder; None for the current one.
-        env: set in its environment; the values are hidden like keys.
+        env: set in its environment; what is called a key or a token there is hidden.
         timeout_seconds: how long one case may take.
     """
 
@@ -37,36 +45,21 @@ class AgentSettings(Settings, frozen=True, kw_only=True):
     timeout_seconds: float = 1800
 
     def secrets(self) -> Iterator[str]:
-        """Yield what the environment is given."""
-        yield from self.env.values()
+        """Yield the keys among what the environment is given."""
+        yield from (value for name, value in self.env.items() if SECRET_NAME.search(name))
 
 
-class AgentProvider:
-    """A provider that hands an agent the transcript; ``chat_prompt`` is for LLM APIs only.
-
-    Args:
-        settings: of the target.
-        secrets: what else must be hidden, beside the values of ``env``.
-    """
+class AgentProvider(TargetProvider):
+    """A provider that hands an agent the transcript; ``chat_prompt`` is for LLM APIs only."""
 
     kind: ClassVar[str]
 
-    def __init__(self, settings: AgentSettings, secrets: Iterable[str] = ()) -> None:
-        self.settings = settings
-        self.name = settings.name
-        self.secrets = (*settings.secrets(), *secrets)
+    def model(self) -> str:
+        """Return the model that the target asks for; empty for the agent's own choice."""
+        return ""
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r})"
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        """Do nothing: no process outlives its request."""
-
-    def prompt(self, request: ProviderRequest) -> str:
-        """Return what the agent reads: the question, and where the attached files are."""
+    def prompt(self, request: ProviderRequest, folder: str) -> str:
+        """Return what the agent reads: the question, and where in the folder the files are."""
         files = file_names(request.input_files)
         guidelines = [path for file, path in files if file.guideline]
         others = [path for file, path in files if not file.guideline]
@@ -76,52 +69,57 @@ class AgentProvider:
             ("The files attached above, if you need them as files:", others),
         ):
             if paths:
-                text += "\n\n" + "\n".join((intro, *(f"- {FOLDER}/{path}" for path in paths)))
+                text += "\n\n" + "\n".join((intro, *(f"- {folder}/{path}" for path in paths)))
         return text
 
     def wire(self, request: ProviderRequest) -> Wire:
-        """Return the prompt.
+        """Return the prompt, with a name that stands for the request's folder.
 
         Raises:
             ProviderError: the question is empty.
         """
         if is_blank(request.question):
             raise refused("C1", "the transcript is empty; add a user message")
-        text, mentions = _MENTION.subn(r" @", self.prompt(request))
+        body, mentions = self._body(request, f"{_FOLDER}/request")
+        what = f"put a space before {mentions} line(s) that start with @"
         return Wire(
             provider=self.kind,
+            model=self.model(),
             parameters=(self.settings.executable, *self.settings.args),
-            body=text.encode("utf-8", "replace"),
-            files=request.input_files,
-            repairs=(named("F2", f"put a space before {mentions} line(s) that start with @"),)
-            if mentions
-            else (),
+            body=body,
+            repairs=(named("F2", what),) if mentions else (),
+            request=request,
         )
 
+    def _body(self, request: ProviderRequest, folder: str) -> tuple[bytes, int]:
+        text, mentions = _MENTION.subn(" @", self.prompt(request, folder))
+        return text.encode("utf-8", "replace"), mentions
+
     async def send(self, wire: Wire) -> ProviderResponse:
-        """Run the agent.
+        """Run the agent, with a folder for the request that is gone afterwards.
 
         Raises:
             ProviderError: it gave no answer.
         """
-        with request_folder(self.settings.cwd, wire) as (folder, body):
-            try:
-                return await self.ask(folder, body)
-            except ProviderError as error:
-                what = hide(error.what, self.secrets)
-                raise ProviderError(what, kind=error.kind, wire=body) from None
+        assert wire.request is not None  # noqa: S101 - wire() has put it there
+        folder = _make_folder(self.settings.cwd)
+        body, _ = self._body(wire.request, f"{_FOLDER}/{folder.name}")
+        try:
+            for file, path in file_names(wire.request.input_files):
+                target = folder / path
+                target.parent.mkdir(parents=True)
+                target.write_bytes(file.text.encode("utf-8", "surrogatepass"))
+            answer = await self.ask(folder, body)
+        except ProviderError as error:
+            what = hide(error.what, self.secrets)
+            raise ProviderError(what, kind=error.kind, wire=body) from None
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return structs.replace(answer, text=hide(answer.text, self.secrets), wire=body)
 
     async def ask(self, folder: Path, body: bytes) -> ProviderResponse:
         """Return the agent's answer to the prompt; the folder holds the files."""
         raise NotImplementedError
-
-    async def invoke(self, request: ProviderRequest) -> ProviderResponse:
-        """Answer a request.
-
-        Raises:
-            ProviderError: it was refused, or there is no answer.
-        """
-        return await self.send(self.wire(request))
 
     def check(self) -> None:
         """Make sure that the agent is installed.
@@ -135,9 +133,6 @@ class AgentProvider:
                 f"the target {self.name!r} needs {executable!r}, and there is no such command;"
                 " install it, or set executable"
             )
-
-    async def aclose(self) -> None:
-        """Do nothing: no process outlives its request."""
 
 
 def file_names(files: tuple[InputFile, ...]) -> list[tuple[InputFile, str]]:
@@ -153,31 +148,17 @@ def _plain(name: str) -> str:
     return re.sub(r"[^\w.-]", "_", name).lstrip("-") or "file"
 
 
-@contextmanager
-def request_folder(cwd: str | None, wire: Wire) -> Iterator[tuple[Path, bytes]]:
-    """Make a folder for a request with its files in it, below the working folder.
-
-    Yields:
-        The folder, and the body with the folder's name in it. Both are gone when the block ends.
+def _make_folder(cwd: str | None) -> Path:
+    """Make a folder for a request below the working folder, where the agent may read it.
 
     Raises:
         ProviderError: the working folder cannot be written to.
     """
     try:
-        above = Path(cwd or ".", ".multiturn").absolute()
+        above = Path(cwd or ".", _FOLDER).absolute()
         above.mkdir(exist_ok=True)
-        ignore = above / ".gitignore"
-        if not ignore.exists():
-            ignore.write_text("*\n")
-        folder = Path(tempfile.mkdtemp(prefix="request-", dir=above))
-        for file, path in file_names(wire.files):
-            target = folder / path
-            target.parent.mkdir(parents=True)
-            target.write_bytes(file.text.encode("utf-8", "surrogatepass"))
+        (above / ".gitignore").write_text("*\n")
+        return Path(tempfile.mkdtemp(prefix="request-", dir=above))
     except OSError as error:
         what = f"cannot make a request folder: {error.filename}: {error.strerror}"
         raise ProviderError(what, kind="process") from None
-    try:
-        yield folder, wire.body.replace(FOLDER.encode(), f".multiturn/{folder.name}".encode())
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

@@ -1,10 +1,7 @@
-"""What the providers of LLM APIs share: the chat prompt (000, "AxProvider Baseline")."""
-
-from collections.abc import Iterable
-from typing import Any, Self
+"""What the providers of LLM APIs share: the chat prompt (scenario "AxProvider Baseline")."""
 
 from multiturn.model import ChatMessage, ProviderRequest, is_blank
-from multiturn.provider import ProviderResponse, Settings, Wire
+from multiturn.provider import Settings, TargetProvider
 
 DEFAULT_SYSTEM_PROMPT = "You are a careful assistant."
 GUIDELINES_HEADING = "[[ ## Guidelines ## ]]"
@@ -26,27 +23,8 @@ class ChatSettings(Settings, frozen=True, kw_only=True):
     max_retries: int = 2
 
 
-class AxProvider:
-    """A provider that sends a chat prompt; those that inherit say how it looks on the wire.
-
-    Args:
-        settings: of the target.
-        secrets: what else must be hidden, beside the keys among the settings.
-    """
-
-    def __init__(self, settings: Any, secrets: Iterable[str] = ()) -> None:
-        self.settings = settings
-        self.name: str = settings.name
-        self.secrets = (*settings.secrets(), *secrets)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r})"
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
+class AxProvider(TargetProvider):
+    """A provider that sends a chat prompt; those that inherit say how it looks on the wire."""
 
     def build_chat_prompt(self, request: ProviderRequest) -> tuple[ChatMessage, ...]:
         """Return the messages to send.
@@ -75,37 +53,3 @@ class AxProvider:
             settings.temperature if temperature is None else temperature,
             settings.max_output_tokens if limit is None else limit,
         )
-
-    def wire(self, request: ProviderRequest) -> Wire:
-        """Return what goes out for a request, without sending it.
-
-        Raises:
-            ProviderError: the vendor would refuse it, and no repair keeps its meaning.
-        """
-        raise NotImplementedError
-
-    async def send(self, wire: Wire) -> ProviderResponse:
-        """Send what ``wire`` returned.
-
-        Raises:
-            ProviderError: there is no answer.
-        """
-        raise NotImplementedError
-
-    async def invoke(self, request: ProviderRequest) -> ProviderResponse:
-        """Answer a request.
-
-        Raises:
-            ProviderError: it was refused, or there is no answer.
-        """
-        return await self.send(self.wire(request))
-
-    def check(self) -> None:
-        """Make sure that what sending needs is there.
-
-        Raises:
-            MultiturnError: it is not, with how to get it.
-        """
-
-    async def aclose(self) -> None:
-        """Close the connections."""

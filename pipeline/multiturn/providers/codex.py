@@ -15,11 +15,11 @@ class CodexSettings(AgentSettings, frozen=True, kw_only=True):
     """The settings of a ``codex`` target.
 
     Attributes:
-        model: the model to ask; None for Codex's own default.
+        model: the model to ask for; empty for Codex's own choice.
     """
 
     executable: str = "codex"
-    model: str | None = None
+    model: str = ""
 
 
 class CodexProvider(AgentProvider):
@@ -28,10 +28,14 @@ class CodexProvider(AgentProvider):
     kind = "codex"
     settings: CodexSettings
 
+    def model(self) -> str:
+        """Return the target's model."""
+        return self.settings.model
+
     async def ask(self, folder: Path, body: bytes) -> ProviderResponse:
         """Return the last message of the agent."""
         settings = self.settings
-        model = () if settings.model is None else ("--model", settings.model)
+        model = ("--model", settings.model) if settings.model else ()
         command = (settings.executable, "exec", "--json", "--skip-git-repo-check")
         output = await run_command(
             (*command, *model, *settings.args, "-"),
@@ -50,7 +54,7 @@ class CodexProvider(AgentProvider):
         if events.text is None:
             raise ProviderError("codex gave no answer: no agent_message event", kind="malformed")
         return ProviderResponse(
-            text=events.text, usage=events.usage, raw=events.last, finish_reason="stop", wire=body
+            text=events.text, usage=events.usage, raw=events.last, finish_reason="stop"
         )
 
 

@@ -78,7 +78,7 @@ class HttpProvider(AxProvider):
         """Return what a decoded answer says.
 
         Raises:
-            LookupError, TypeError: it is not in the vendor's format.
+            LookupError, TypeError, AttributeError: it is not in the vendor's format.
             ProviderError: it says that there is no answer.
         """
         raise NotImplementedError
@@ -111,19 +111,13 @@ class HttpProvider(AxProvider):
         token = _exchange.set(exchange)
         try:
             text = await self.ask(self._client, wire)
-            raw = msgspec.json.decode(hide(text, self.secrets))
-            response = self.read(raw)
+            return msgspec.structs.replace(
+                self._answer(text), retries=exchange.retries, wire=exchange.body
+            )
         except ProviderError as error:
             failure = error
-        except (LookupError, TypeError, ValueError) as error:
-            what = f"the answer is not in the vendor's format: {type(error).__name__}: {error}"
-            failure = ProviderError(what, kind="malformed")
         except Exception as error:  # each SDK has exceptions of its own
             failure = self._failure(error)
-        else:
-            return msgspec.structs.replace(
-                response, raw=raw, retries=exchange.retries, wire=exchange.body
-            )
         finally:
             _exchange.reset(token)
         what = hide(failure.what, self.secrets)
@@ -131,12 +125,20 @@ class HttpProvider(AxProvider):
             what, kind=failure.kind, retries=exchange.retries, wire=exchange.body
         ) from None
 
+    def _answer(self, text: str) -> ProviderResponse:
+        try:
+            raw = msgspec.json.decode(hide(text, self.secrets))
+            return msgspec.structs.replace(self.read(raw), raw=raw)
+        except (LookupError, TypeError, AttributeError, ValueError) as error:
+            what = f"the answer is not in the vendor's format: {type(error).__name__}: {error}"
+            raise ProviderError(what, kind="malformed") from None
+
     def _failure(self, error: Exception) -> ProviderError:
         import httpx2
 
         response = getattr(error, "response", None)
         if response is not None:
-            return _status_failure(response.status_code, response.text)
+            return _status_failure(response.status_code, hide(response.text, self.secrets))
         causes = (error, error.__cause__, error.__context__)
         if any(isinstance(cause, httpx2.TimeoutException) for cause in causes):
             what = f"no answer within {self.settings.timeout_seconds:g} s (timeout_seconds)"

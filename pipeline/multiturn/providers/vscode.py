@@ -4,7 +4,7 @@ from pathlib import Path
 
 from multiturn.model import ProviderRequest
 from multiturn.provider import ProviderResponse
-from multiturn.providers.agent import FOLDER, AgentProvider, AgentSettings
+from multiturn.providers.agent import AgentProvider, AgentSettings
 from multiturn.providers.command import run_command
 
 
@@ -19,15 +19,15 @@ class VSCodeProvider(AgentProvider):
 
     kind = "vscode"
 
-    def prompt(self, request: ProviderRequest) -> str:
+    def prompt(self, request: ProviderRequest, folder: str) -> str:
         """Return the prompt, which ends by asking for the response file.
 
         The file gets its name when it is whole, so that no half of an answer is read.
         """
         return (
-            f"{super().prompt(request)}\n\n"
-            f"Write your whole answer, as Markdown, to the file {FOLDER}/response.tmp.md."
-            f" When it is complete, rename that file to {FOLDER}/response.md.\n"
+            f"{super().prompt(request, folder)}\n\n"
+            f"Write your whole answer, as Markdown, to the file {folder}/response.tmp.md."
+            f" When it is complete, rename that file to {folder}/response.md.\n"
         )
 
     async def ask(self, folder: Path, body: bytes) -> ProviderResponse:
@@ -38,15 +38,16 @@ class VSCodeProvider(AgentProvider):
         attached = [word for path in files for word in ("--add-file", str(path))]
         # The prompt is a file: an argument has a limit (F1), and may not begin with a dash.
         sentence = f"Follow the instructions in {prompt.relative_to(folder.parent.parent)}."
-        command = (self.settings.executable, "chat", "--mode", "agent", *self.settings.args)
+        settings = self.settings
+        command = (settings.executable, "chat", "--mode", "agent", *settings.args)
         answer = folder / "response.md"
         await run_command(
             (*command, *attached, sentence),
             folder=folder,
-            cwd=self.settings.cwd,
-            env=self.settings.env,
-            timeout_seconds=self.settings.timeout_seconds,
+            cwd=settings.cwd,
+            env=settings.env,
+            timeout_seconds=settings.timeout_seconds,
             answer=answer,
         )
         text = answer.read_text(encoding="utf-8", errors="replace")
-        return ProviderResponse(text=text, finish_reason="stop", wire=body)
+        return ProviderResponse(text=text, finish_reason="stop")
