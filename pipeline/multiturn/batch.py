@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,8 @@ from multiturn.model import Case, Conversion
 from multiturn.patterns import guideline_matcher
 from multiturn.rendering import visible
 from multiturn.suite import load_suite
+
+_A_CASE = re.compile(rb"""input_messages["']?\s*:""")
 
 
 class UnusableError(click.ClickException):
@@ -142,7 +145,7 @@ class Batch:
         if "-" in self.paths:
             return None
         try:
-            return sum(Path(path).read_bytes().count(b"input_messages:") for path in self.paths)
+            return sum(len(_A_CASE.findall(Path(path).read_bytes())) for path in self.paths)
         except OSError:  # whoever loads it says so
             return None
 

@@ -12,7 +12,7 @@ from multiturn.errors import MultiturnError
 from multiturn.model import Case, ProviderRequest
 from multiturn.provider import Provider, ProviderError, ProviderResponse, Wire
 from multiturn.rendering import utf8
-from multiturn.results import Failure, Key, Result, raw_request
+from multiturn.results import Failure, Result, key_of, raw_request
 
 Convert = Callable[[Case], ProviderRequest]
 
@@ -78,8 +78,15 @@ async def _send(prepared: Prepared, provider: Any, record_wire: bool) -> Result:
             answer: ProviderResponse | ProviderError = await provider.invoke(prepared.request)
         else:
             answer = await provider.send(prepared.wire)
+        if not isinstance(answer, ProviderResponse):
+            raise TypeError(f"it returned {type(answer).__name__} instead of a ProviderResponse")
     except ProviderError as error:
         answer = error
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        answer = ProviderError("the provider cancelled itself", kind="provider")
     except Exception as error:  # a provider of the user's may raise anything
         answer = ProviderError(f"{type(error).__name__}: {error}", kind="provider")
     latency = round((perf_counter() - start) * 1000, 1)
@@ -106,7 +113,7 @@ async def run(
     provider: Provider,
     *,
     concurrency: int = 8,
-    stored: Mapping[Key, str] | None = None,
+    stored: Mapping[bytes, str] | None = None,
     record_wire: bool = False,
 ) -> AsyncIterator[Result]:
     """Yield the result of each case as it comes, in no order.
@@ -119,7 +126,8 @@ async def run(
         pipeline: converts them.
         provider: answers them.
         concurrency: how many are under way at a time.
-        stored: the digests of answers that are there already; such a case yields nothing.
+        stored: the digests of answers that are there already, as ``ResultsFile`` has them; such
+            a case yields nothing.
         record_wire: keep the body as it went out.
 
     Raises:
@@ -163,7 +171,7 @@ async def run(
 
 
 def _waiting(
-    cases: Iterable[Case], convert: Convert, provider: Provider, stored: Mapping[Key, str]
+    cases: Iterable[Case], convert: Convert, provider: Provider, stored: Mapping[bytes, str]
 ) -> Iterator[Prepared | None]:
     """Yield what is to be sent, and None for what is stored."""
     for case in cases:
@@ -171,8 +179,7 @@ def _waiting(
         yield None if is_stored(prepared, stored) else prepared
 
 
-def is_stored(prepared: Prepared, stored: Mapping[Key, str]) -> bool:
+def is_stored(prepared: Prepared, stored: Mapping[bytes, str]) -> bool:
     """Whether there is an answer to the very same request."""
     result = prepared.result
-    key = Key(result.suite, result.id, result.target)
-    return result.error is None and stored.get(key) == result.digest
+    return bool(stored) and result.error is None and stored.get(key_of(result)) == result.digest

@@ -11,7 +11,7 @@ from multiturn.errors import MultiturnError
 from multiturn.model import ProviderRequest
 
 SECRET_NAME = re.compile("KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
-_SHORTEST_SECRET = 6  # anything shorter is a word that texts are full of
+_SHORTEST_SECRET = 4  # anything shorter is a word that texts are full of
 
 
 class ProviderResponse(Struct, frozen=True, kw_only=True):
@@ -205,3 +205,14 @@ def hide(text: str, secrets: Iterable[str]) -> str:
         if len(secret) >= _SHORTEST_SECRET:
             text = text.replace(secret, "***")
     return text
+
+
+def hide_within(value: Any, secrets: Iterable[str]) -> Any:
+    """Return decoded JSON without the secrets that occur in its texts."""
+    if isinstance(value, str):
+        return hide(value, secrets)
+    if isinstance(value, list):
+        return [hide_within(item, secrets) for item in value]
+    if isinstance(value, dict):
+        return {hide(key, secrets): hide_within(item, secrets) for key, item in value.items()}
+    return value

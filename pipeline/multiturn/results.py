@@ -1,9 +1,10 @@
 """Result lines: what a run writes of each case, and what a later run reads of them."""
 
+import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, Self
+from typing import BinaryIO, Self
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -72,14 +73,6 @@ def raw_request(request: ProviderRequest) -> RawRequest:
     return RawRequest(request.question, request.guidelines, request.chat_prompt)
 
 
-class Key(NamedTuple):
-    """Says which case of which suite a line is about, and for which target."""
-
-    suite: str
-    id: str
-    target: str
-
-
 class _Stored(Struct, frozen=True):
     """The part of a line that a later run needs."""
 
@@ -89,12 +82,18 @@ class _Stored(Struct, frozen=True):
     digest: str
     error: Failure | None
 
-    @property
-    def key(self) -> Key:
-        return Key(self.suite, self.id, self.target)
-
 
 _decode = msgspec.json.Decoder(_Stored).decode
+_BEGINNING = b'{"suite":'
+
+
+def key_of(result: Result | _Stored) -> bytes:
+    """Return what tells the case and the target of a result from all others.
+
+    A suite is the same by whatever path it was named; seen from the current folder.
+    """
+    identity = (os.path.abspath(result.suite), result.id, result.target)
+    return hashlib.blake2b(msgspec.json.encode(identity), digest_size=16).digest()
 
 
 class ResultsFile:
@@ -109,14 +108,13 @@ class ResultsFile:
         OSError: it cannot be read or written.
 
     Attributes:
-        stored: the digest of each case that succeeded.
+        stored: the digest of each case that succeeded, by its key.
     """
 
     def __init__(self, path: str, *, resume: bool = False) -> None:
         self.path = path
-        self.stored: dict[Key, str] = {}
-        self._lines: dict[Key, int] = {}
-        self._count = 0
+        self.stored: dict[bytes, str] = {}
+        self._resumed = resume
         if not resume and os.path.exists(path) and os.path.getsize(path):
             what = f"{path!r} is there already; --resume goes on with it, or name another file"
             raise MultiturnError(what)
@@ -124,7 +122,7 @@ class ResultsFile:
         try:
             whole = 0
             for line, stored in _read(path):
-                self._note(stored.key, stored.digest, stored.error)
+                _store(self.stored, stored)
                 whole += len(line)
             if whole < self._file.tell():
                 self._file.truncate(whole)
@@ -132,19 +130,10 @@ class ResultsFile:
             self._file.close()
             raise
 
-    def _note(self, key: Key, digest: str, error: Failure | None) -> None:
-        self._lines[key] = self._count
-        self._count += 1
-        if error is None:
-            self.stored[key] = digest
-        else:
-            self.stored.pop(key, None)
-
     def append(self, result: Result) -> None:
         """Write a result as one line, at once: what was written survives the process."""
         self._file.write(msgspec.json.encode(result) + b"\n")
         self._file.flush()
-        self._note(Key(result.suite, result.id, result.target), result.digest, result.error)
 
     def __enter__(self) -> Self:
         return self
@@ -154,33 +143,51 @@ class ResultsFile:
 
     def tidy(self) -> None:
         """Leave only the last line of each case; the file is replaced whole or not at all."""
-        if len(self._lines) == self._count:
+        if not self._resumed:
+            return  # each case came once
+        last: dict[bytes, int] = {}
+        count = 0
+        for _, stored in _read(self.path):
+            last[key_of(stored)] = count
+            count += 1
+        if len(last) == count:
             return
-        last = set(self._lines.values())
+        lines = set(last.values())
         with open_output(self.path) as new:
             for number, (line, _) in enumerate(_read(self.path)):
-                if number in last:
+                if number in lines:
                     new.write(line)
 
 
-def _read(path: str) -> Iterator[tuple[bytes, _Stored]]:
-    """Yield the whole lines of a results file; the last may be cut short."""
-    with Path(path).open("rb") as file:
-        for number, line in enumerate(file, 1):
-            if not line.endswith(b"\n"):
-                return
-            try:
-                yield line, _decode(line)
-            except msgspec.MsgspecError:
-                what = "this is no result; --output wants a file of its own"
-                raise MultiturnError(what, where=f"{path}:{number}") from None
-
-
-def read_stored(path: str) -> dict[Key, str]:
+def read_stored(path: str) -> dict[bytes, str]:
     """Return the digest of each case that succeeded, by the last line about it.
 
     Raises:
         MultiturnError: a line is no result.
         OSError: the file cannot be read.
     """
-    return {stored.key: stored.digest for _, stored in _read(path) if stored.error is None}
+    digests: dict[bytes, str] = {}
+    for _, stored in _read(path):
+        _store(digests, stored)
+    return digests
+
+
+def _store(digests: dict[bytes, str], stored: _Stored) -> None:
+    if stored.error is None:
+        digests[key_of(stored)] = stored.digest
+    else:
+        digests.pop(key_of(stored), None)
+
+
+def _read(path: str) -> Iterator[tuple[bytes, _Stored]]:
+    """Yield the whole lines of a results file; the last may be cut short."""
+    with Path(path).open("rb") as file:
+        for number, line in enumerate(file, 1):
+            cut_short = not line.endswith(b"\n")
+            if cut_short and (line.startswith(_BEGINNING) or _BEGINNING.startswith(line)):
+                return
+            try:
+                yield line, _decode(line)
+            except msgspec.MsgspecError:
+                what = "this is no result; --output wants a file of its own"
+                raise MultiturnError(what, where=f"{path}:{number}") from None

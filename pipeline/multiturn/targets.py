@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,13 +11,14 @@ from msgspec import structs
 
 from multiturn.errors import MultiturnError, did_you_mean
 from multiturn.logs import logger
-from multiturn.provider import SECRET_NAME
+from multiturn.provider import SECRET_NAME, hide
 from multiturn.validation import read_as
 from multiturn.yaml_events import Node, read_documents
 
 FILES = ("targets.yaml", ".agentv/targets.yaml")
 DEFAULT = "echo"
 
+_QUOTED = re.compile(r"(?<=the alias \*)\S+|(?<=the tag )'[^']*'|(?<=the key )'[^']*'")
 _PLACEHOLDER = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 
 
@@ -73,7 +74,7 @@ def load_target(name: str = DEFAULT, *, file: str | None = None, near: Iterable[
     except OSError as error:
         raise MultiturnError(f"cannot read {where!r}: {error.strerror}") from None
     nodes: dict[str, Node] = {}
-    for document in read_documents(text, where):
+    for document in _documents(text, where):
         for node in _targets(document, where):
             found = _text(node, "name", where)
             if found in nodes:
@@ -125,19 +126,28 @@ def _text(node: Node, key: str, where: str) -> str:
     return child.source or str(child.value)
 
 
+def _documents(text: bytes, where: str) -> Iterator[Node]:
+    """Yield the documents; what may be a key is hidden in the errors of YAML, too."""
+    try:
+        yield from read_documents(text, where)
+    except MultiturnError as error:
+        raise MultiturnError(_QUOTED.sub("***", error.what), where=error.where) from None
+
+
 def _environment(path: Path) -> dict[str, str]:
     """Return the environment, over the ``.env`` beside the targets file or its folder."""
     folders = [path.parent]
     if path.parent.name == ".agentv":
-        folders.append(path.parent.parent)
+        folders.insert(0, path.parent.parent)
+    given: dict[str, str] = {}
     for folder in folders:
         env = folder / ".env"
         if env.is_file():
             from dotenv import dotenv_values
 
-            given = dotenv_values(env, interpolate=False)
-            return {**{name: value or "" for name, value in given.items()}, **os.environ}
-    return dict(os.environ)
+            values = dotenv_values(env, interpolate=False)
+            given.update({name: value or "" for name, value in values.items()})
+    return {**given, **os.environ}
 
 
 class _Values:
@@ -177,7 +187,7 @@ def _provider(
     settings: Mapping[str, Any],
     node: Node | None,
     where: str,
-    secrets: Iterable[str] = (),
+    secrets: Sequence[str] = (),
 ) -> Any:
     kind = _ALIASES.get(kind, kind)
     if kind not in _KINDS:
@@ -195,5 +205,9 @@ def _provider(
             hint = did_you_mean(key, known)
             logger().warning("target.unknown_key", key=key, where=place, hint=hint)
         filled = structs.replace(node, value={**defaults, **settings})
-        read = read_as(filled, settings_type, where=where, label=f"target {name!r}", strict=False)
+        label = f"target {name!r}"
+        try:
+            read = read_as(filled, settings_type, where=where, label=label, strict=False)
+        except MultiturnError as error:
+            raise MultiturnError(hide(error.what, secrets), where=error.where) from None
     return getattr(home, f"{class_name}Provider")(read, secrets)

@@ -61,11 +61,11 @@ def named(rule: str, what: str) -> str:
     return f"{RULES[rule].id}: {what}"
 
 
-def refused(rule: str, advice: str) -> ProviderError:
-    """Return the error for a prompt that breaks a rule and cannot be repaired."""
+def broken(rule: str, advice: str) -> str:
+    """Return what a prompt breaks that cannot be repaired, and how to avoid it."""
     vendor = RULES[rule].vendor
     whose = "" if vendor == "all" else f" ({vendor})"
-    return ProviderError(f"{RULES[rule].id}: {RULES[rule].rule}{whose}; {advice}")
+    return named(rule, f"{RULES[rule].rule}{whose}; {advice}")
 
 
 class Layout:
@@ -77,33 +77,45 @@ class Layout:
     Attributes:
         messages: what is left of them, and how they look by now.
         repairs: what was done to them, each with a rule's id.
+        refusals: the rules that they break, each with what avoids it.
     """
 
     def __init__(self, prompt: Iterable[ChatMessage]) -> None:
         self.messages = list(prompt)
         self.repairs: list[str] = []
+        self.refusals: list[str] = []
 
     def repair(self, rule: str, what: str) -> None:
         """Note a repair."""
         self.repairs.append(named(rule, what))
 
+    def refuse(self, rule: str, advice: str) -> None:
+        """Note a rule that is broken beyond repair."""
+        self.refusals.append(broken(rule, advice))
+
+    def done(self) -> tuple[str, ...]:
+        """Return the repairs.
+
+        Raises:
+            ProviderError: a rule is broken; all of them are named.
+        """
+        if self.refusals:
+            raise ProviderError("; ".join(self.refusals))
+        return tuple(self.repairs)
+
     def take_system(self, rule: str, blank: str) -> str | None:
         """Take the system messages out, and return their text; None if there is none.
+
+        One that stands behind another role's message is refused.
 
         Args:
             rule: wants them apart.
             blank: wants no empty text.
-
-        Raises:
-            ProviderError: one of them stands after another role's message.
         """
-        texts: list[str] = []
-        for at, message in enumerate(self.messages):
-            if message.role == "system":
-                if at > len(texts):
-                    raise refused(rule, f"one stands after the conversation began; {_MERGE_LATER}")
-                texts.append(message.content)
-        del self.messages[: len(texts)]
+        texts = [message.content for message in self.messages if message.role == "system"]
+        if any(message.role != "system" for message in self.messages[: len(texts)]):
+            self.refuse(rule, f"one stands after the conversation began; {_MERGE_LATER}")
+        self.messages = [message for message in self.messages if message.role != "system"]
         if len(texts) > 1:
             self.repair(rule, f"merged {len(texts)} system messages")
         text = "\n\n".join(texts)
@@ -143,22 +155,22 @@ class Layout:
         self.messages = merged
 
     def want_turns(self, rule: str) -> None:
-        """Refuse a prompt that has nothing to answer.
-
-        Raises:
-            ProviderError: no message is a user's or an assistant's.
-        """
+        """Refuse a prompt that has nothing to answer."""
         if all(message.role == "system" or is_blank(message.content) for message in self.messages):
-            raise refused(rule, f"add a user message; {_KEEP_GUIDELINES}")
+            self.refuse(rule, f"add a user message; {_KEEP_GUIDELINES}")
 
-    def want_user(self, rule: str, at: int) -> None:
+    def want_user(self, rule: str, at: int, advice: str = "") -> None:
         """Refuse a prompt whose first (0) or last (-1) message is not the user's.
 
-        Raises:
-            ProviderError: it is not.
+        Args:
+            rule: wants it to be.
+            at: which message.
+            advice: what else avoids it.
         """
-        if self.messages[at].role == "user":
+        if not self.messages or self.messages[at].role == "user":
             return
         if at == 0:
-            raise refused(rule, f"begin with a user message; {_KEEP_GUIDELINES}")
-        raise refused(rule, f"end with a user message; if it is a system message, {_MERGE_LATER}")
+            self.refuse(rule, f"begin with a user message; {_KEEP_GUIDELINES}")
+        else:
+            end = f"end with a user message; if it is a system message, {_MERGE_LATER}"
+            self.refuse(rule, end + advice)

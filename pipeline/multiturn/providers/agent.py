@@ -21,7 +21,7 @@ from multiturn.provider import (
     Wire,
     hide,
 )
-from multiturn.wire import named, refused
+from multiturn.wire import broken, named
 
 _FOLDER = ".multiturn"
 _MENTION = re.compile(r"^@", re.MULTILINE)
@@ -79,13 +79,14 @@ class AgentProvider(TargetProvider):
             ProviderError: the question is empty.
         """
         if is_blank(request.question):
-            raise refused("C1", "the transcript is empty; add a user message")
+            raise ProviderError(broken("C1", "the transcript is empty; add a user message"))
         body, mentions = self._body(request, f"{_FOLDER}/request")
+        args = self.settings.args
         what = f"put a space before {mentions} line(s) that start with @"
         return Wire(
             provider=self.kind,
             model=self.model(),
-            parameters=(self.settings.executable, *self.settings.args),
+            parameters=(self.settings.executable, *(hide(arg, self.secrets) for arg in args)),
             body=body,
             repairs=(named("F2", what),) if mentions else (),
             request=request,

@@ -13,18 +13,17 @@ from multiturn.wire import Layout
 # claude-3-5-sonnet, claude-opus-4-6, claude-opus-4-20250514: the version, without the date.
 _VERSION = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?:[-.](\d{1,2}))?(?![\d])")
 _FIRST_WITHOUT_PREFILL = (4, 6)
+_DEFAULT_LIMIT = 4096  # the API wants one
 
 
 class AnthropicSettings(HttpSettings, frozen=True, kw_only=True):
     """The settings of an ``anthropic`` target.
 
     Attributes:
-        max_output_tokens: Anthropic wants a limit.
         base_url: of a gateway; None for Anthropic's own.
         prefill: whether the model takes a final assistant message (A4); None to go by its name.
     """
 
-    max_output_tokens: int | None = 4096
     base_url: str | None = None
     prefill: bool | None = None
 
@@ -49,16 +48,16 @@ class AnthropicProvider(HttpProvider):
         layout.tools_as_user("A1")
         layout.want_turns("A2")
         layout.merge_runs("A6")
-        last = layout.messages[-1]
-        if last.role == "assistant":
-            if not self.takes_prefill():
-                layout.want_user("A4", at=-1)
+        if not self.takes_prefill():
+            layout.want_user("A4", at=-1, advice="; set prefill: true if the model takes one")
+        elif layout.messages and layout.messages[-1].role == "assistant":
+            last = layout.messages[-1]
             if last.content != last.content.rstrip():
                 layout.messages[-1] = ChatMessage("assistant", last.content.rstrip())
                 layout.repair("A5", "cut the white space at the end of the assistant message")
         temperature, limit = self.sampling(request)
         body = {
-            "max_tokens": limit,
+            "max_tokens": _DEFAULT_LIMIT if limit is None else limit,
             "messages": layout.messages,
             "model": self.settings.model,
             "system": system,
@@ -69,7 +68,7 @@ class AnthropicProvider(HttpProvider):
             provider="anthropic",
             model=self.settings.model,
             body=msgspec.json.encode(given),
-            repairs=tuple(layout.repairs),
+            repairs=layout.done(),
         )
 
     def takes_prefill(self) -> bool:

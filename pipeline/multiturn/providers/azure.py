@@ -48,7 +48,7 @@ class AzureProvider(HttpProvider):
             model=settings.model,
             parameters=(settings.version,),
             body=msgspec.json.encode(body),
-            repairs=tuple(layout.repairs),
+            repairs=layout.done(),
         )
 
     def parameters(self, request: ProviderRequest) -> dict[str, Any]:

@@ -43,6 +43,7 @@ class CodexProvider(AgentProvider):
             stdin=body,
             cwd=settings.cwd,
             env=settings.env,
+            secrets=self.secrets,
             timeout_seconds=settings.timeout_seconds,
         )
         events = _Events()

@@ -4,13 +4,14 @@ import asyncio
 import os
 import signal
 from asyncio.subprocess import Process
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from multiturn.provider import ProviderError
+from multiturn.provider import ProviderError, hide
 
 _TAIL = 2_000
+_LONGEST_SECRET = 10_000
 _GRACE_SECONDS = 2.0
 _POLL_SECONDS = 0.1
 
@@ -22,6 +23,7 @@ async def run_command(
     stdin: bytes = b"",
     cwd: str | None,
     env: Mapping[str, str],
+    secrets: Iterable[str] = (),
     timeout_seconds: float,
     answer: Path | None = None,
 ) -> Path:
@@ -36,6 +38,7 @@ async def run_command(
         stdin: its standard input.
         cwd: working folder.
         env: set in its environment, beside ours.
+        secrets: hidden where errors quote its output.
         timeout_seconds: how long it may take.
         answer: wait for this file to appear, and not for the command to end.
 
@@ -77,19 +80,23 @@ async def run_command(
                     await asyncio.sleep(_POLL_SECONDS)
     except TimeoutError:
         what = f"{name} took more than {timeout_seconds:g} s (timeout_seconds)"
-        raise ProviderError(what + _end_of(stderr_file, stdout_file), kind="timeout") from None
+        raise ProviderError(
+            what + _end_of((stderr_file, stdout_file), secrets), kind="timeout"
+        ) from None
     finally:
         await _end(process)
     if process.returncode and (answer is None or not answer.exists()):
         what = f"{name} ended with exit code {process.returncode}"
-        raise ProviderError(what + _end_of(stderr_file, stdout_file), kind="process")
+        raise ProviderError(what + _end_of((stderr_file, stdout_file), secrets), kind="process")
     return stdout_file
 
 
-def _end_of(*files: Path) -> str:
+def _end_of(files: Iterable[Path], secrets: Iterable[str]) -> str:
     """Return the end of what a command has written, as errors show it."""
     for file in files:
-        text = file.read_bytes()[-_TAIL:].decode("utf-8", "replace").strip()
+        with file.open("rb") as output:
+            output.seek(max(0, file.stat().st_size - 2 * _TAIL - _LONGEST_SECRET))
+            text = hide(output.read().decode("utf-8", "replace"), secrets)[-_TAIL:].strip()
         if text:
             return f"; the end of its output: {text}"
     return ", without any output"

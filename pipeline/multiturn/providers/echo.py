@@ -20,7 +20,7 @@ class EchoProvider(AxProvider):
         layout = Layout(self.build_chat_prompt(request))
         layout.want_turns("C1")
         body = msgspec.json.encode({"messages": layout.messages})
-        return Wire(provider="echo", model=self.settings.model, body=body)
+        return Wire(provider="echo", model=self.settings.model, body=body, repairs=layout.done())
 
     async def send(self, wire: Wire) -> ProviderResponse:
         """Answer with the body."""

@@ -52,7 +52,10 @@ class GeminiProvider(HttpProvider):
         if system is not None:
             body["systemInstruction"] = {"parts": [{"text": system}], "role": "user"}
         temperature, limit = self.sampling(request)
-        given = {"temperature": temperature, "maxOutputTokens": limit}
+        given = {
+            "temperature": None if temperature is None else float(temperature),
+            "maxOutputTokens": limit,
+        }
         body["generationConfig"] = {
             name: value for name, value in given.items() if value is not None
         }
@@ -60,7 +63,7 @@ class GeminiProvider(HttpProvider):
             provider="gemini",
             model=self.settings.model,
             body=json.dumps(body).encode(),  # as the SDK writes it
-            repairs=tuple(layout.repairs),
+            repairs=layout.done(),
         )
 
     def connect(self) -> Any:
@@ -69,15 +72,17 @@ class GeminiProvider(HttpProvider):
         from google import genai
         from google.genai import types
 
+        self._http = httpx2.AsyncClient(
+            event_hooks=HOOKS, limits=httpx2.Limits(max_connections=1000)
+        )
         return genai.Client(
+            vertexai=False,  # whatever the environment says
             api_key=self.settings.api_key,
             http_options=types.HttpOptions(
                 base_url=self.settings.base_url,
                 timeout=int(self.settings.timeout_seconds * 1000),
                 retry_options=types.HttpRetryOptions(attempts=self.settings.max_retries + 1),
-                httpx_async_client=httpx2.AsyncClient(
-                    event_hooks=HOOKS, limits=httpx2.Limits(max_connections=1000)
-                ),
+                httpx_async_client=self._http,
             ),
         ).aio
 
@@ -103,7 +108,7 @@ class GeminiProvider(HttpProvider):
         Raises:
             ProviderError: the prompt was blocked.
         """
-        blocked = answer.get("promptFeedback", {}).get("blockReason")
+        blocked = (answer.get("promptFeedback") or {}).get("blockReason")
         if blocked and not answer.get("candidates"):
             raise ProviderError(f"the prompt was blocked: {blocked}", kind="content_filter")
         candidate = answer["candidates"][0]
@@ -119,7 +124,8 @@ class GeminiProvider(HttpProvider):
         )
 
     async def aclose(self) -> None:
-        """Close the connections."""
+        """Close the connections, which the SDK leaves open."""
         if self._client is not None:
             await self._client.aclose()
+            await self._http.aclose()
             self._client = None

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from multiturn.errors import MultiturnError
-from multiturn.provider import ProviderError, ProviderResponse, Wire, hide
+from multiturn.provider import ProviderError, ProviderResponse, Wire, hide, hide_within
 from multiturn.providers.ax import AxProvider, ChatSettings
 from multiturn.wire import named
 
@@ -127,46 +127,46 @@ class HttpProvider(AxProvider):
 
     def _answer(self, text: str) -> ProviderResponse:
         try:
-            raw = msgspec.json.decode(hide(text, self.secrets))
-            return msgspec.structs.replace(self.read(raw), raw=raw)
-        except (LookupError, TypeError, AttributeError, ValueError) as error:
+            raw = hide_within(msgspec.json.decode(text), self.secrets)
+            answer = msgspec.structs.asdict(self.read(raw))
+            return msgspec.convert({**answer, "raw": raw}, ProviderResponse)
+        except (LookupError, TypeError, AttributeError, msgspec.MsgspecError, ValueError) as error:
             what = f"the answer is not in the vendor's format: {type(error).__name__}: {error}"
             raise ProviderError(what, kind="malformed") from None
 
-    def _failure(self, error: Exception) -> ProviderError:
-        import httpx2
-
+    def _failure(self, error: BaseException) -> ProviderError:
+        """Return our error for one of an SDK."""
         response = getattr(error, "response", None)
         if response is not None:
-            return _status_failure(response.status_code, hide(response.text, self.secrets))
-        causes = (error, error.__cause__, error.__context__)
-        if any(isinstance(cause, httpx2.TimeoutException) for cause in causes):
+            return self._status_failure(response.status_code, response.text)
+        causes = [error]
+        while cause := causes[-1].__cause__ or causes[-1].__context__:
+            causes.append(cause)
+        if any(isinstance(cause, TimeoutError) for cause in causes):
             what = f"no answer within {self.settings.timeout_seconds:g} s (timeout_seconds)"
             return ProviderError(what, kind="timeout")
-        why = next((str(cause) for cause in reversed(causes) if cause and str(cause)), "")
-        return ProviderError(
-            f"the connection failed: {why or type(error).__name__}", kind="connection"
-        )
+        why = next((str(cause) for cause in reversed(causes) if str(cause)), type(error).__name__)
+        return ProviderError(f"the connection failed: {why}", kind="connection")
+
+    def _status_failure(self, status: int, text: str) -> ProviderError:
+        """Return the error for an HTTP status, with what the vendor says of it."""
+        message, code = text.strip(), None
+        try:
+            error = msgspec.json.decode(text)["error"]
+            message, code = error["message"], error.get("code")
+        except (LookupError, TypeError, AttributeError, ValueError):
+            pass  # the body of a proxy, say: its beginning is what there is to show
+        message = hide(str(message), self.secrets)[:_LONGEST_MESSAGE] or "without a reason"
+        if code == "content_filter":
+            return ProviderError(named("O3", message), kind="content_filter")
+        kind = "rate_limit" if status == 429 else "http"
+        return ProviderError(f"HTTP {status}: {message}", kind=kind)
 
     async def aclose(self) -> None:
         """Close the connections."""
         if self._client is not None:
             await self._client.close()
             self._client = None
-
-
-def _status_failure(status: int, text: str) -> ProviderError:
-    """Return the error for an HTTP status, with what the vendor says of it."""
-    message, code = text.strip(), None
-    try:
-        error = msgspec.json.decode(text)["error"]
-        message, code = error["message"], error.get("code")
-    except (LookupError, TypeError, AttributeError, ValueError):
-        pass  # the body of a proxy, say: its beginning is what there is to show
-    message = f"HTTP {status}: {str(message)[:_LONGEST_MESSAGE] or 'without a reason'}"
-    if code == "content_filter":
-        return ProviderError(named("O3", message), kind="content_filter")
-    return ProviderError(message, kind="rate_limit" if status == 429 else "http")
 
 
 def counts(usage: Any, **names: str) -> Mapping[str, int]:

@@ -46,6 +46,7 @@ class VSCodeProvider(AgentProvider):
             folder=folder,
             cwd=settings.cwd,
             env=settings.env,
+            secrets=self.secrets,
             timeout_seconds=settings.timeout_seconds,
             answer=answer,
         )
