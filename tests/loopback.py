@@ -67,7 +67,8 @@ class Server:
 
     def __init__(self, text: str | Callable[[Request], str] = TEXT, *, delay: float = 0) -> None:
         self.requests: list[Request] = []
-        self.most_at_once = 0
+        self.accepted = 0  # connections
+        self.most_at_once = 0  # requests
         self._text = text
         self._delay = delay
         self._steps: list[tuple[_Step, int | None]] = []
@@ -230,6 +231,7 @@ class Server:
             def setup(self) -> None:
                 super().setup()
                 with server._changed:
+                    server.accepted += 1
                     server._connections.add(self.connection)
 
             def finish(self) -> None:

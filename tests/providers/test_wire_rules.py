@@ -195,7 +195,7 @@ def test_azure_takes_neighbors_of_one_role() -> None:
 
 
 NEWER = "claude-opus-4-6 claude-sonnet-4-6 claude-opus-4-6-20260205 claude-opus-4.6 claude-opus-4-7"
-NEWER += " claude-opus-4-10 claude-opus-5 claude-haiku-5-20270101 claude-sonnet-5-1 CLAUDE-OPUS-4-6"
+NEWER += " claude-opus-4-10 claude-opus-5 claude-haiku-5-20270101 claude-sonnet-5-1"
 NEWER += " anthropic/claude-opus-4.6 us.anthropic.claude-opus-4-6-v1:0 claude-opus-4-6@20260205"
 OLDER = "claude-sonnet-4-5 claude-sonnet-4-5-20250929 claude-haiku-4-5 claude-opus-4-1-20250805"
 OLDER += " claude-opus-4-20250514 claude-sonnet-4@20250514 claude-opus-4-0 claude-2.1"
