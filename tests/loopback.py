@@ -47,7 +47,7 @@ class Request(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """What to do with a request: what to send, and whether to end or to hang in the middle of it."""
+    """What to send, and whether to end or to hang in the middle of it."""
 
     status: int = 200
     body: Callable[[Request], Any] = lambda request: completion(request.vendor, TEXT)
@@ -196,8 +196,8 @@ class Server:
             self._changed.notify_all()
             return self._next()
 
-    def _respond(self, request: Request) -> tuple[bytes, bool]:
-        """Return what to send, and whether the connection ends with it."""
+    def _respond(self, request: Request) -> tuple[bytes, str]:
+        """Return what to send, and what follows: ``go on``, ``cut`` or ``stall``."""
         step = self._take(request)
         try:
             if step.delay:
@@ -215,10 +215,11 @@ class Server:
             }
             lines = (f"HTTP/1.1 {status} .", *(f"{k}: {v}" for k, v in fields.items()), "", "")
             head = "\r\n".join(lines).encode()
-            end = step.cut if step.stall is None else step.stall
-            if end is None:
-                return head + data, False
-            return (head + data[:end] if end else b""), True
+            if step.cut is None and step.stall is None:
+                return head + data, "go on"
+            end = step.cut or step.stall
+            then = "cut" if step.stall is None else "stall"
+            return (head + data[:end] if end else b""), then
         finally:
             with self._changed:
                 self._at_once -= 1
@@ -253,12 +254,11 @@ class Server:
                 length = int(self.headers.get("content-length") or 0)
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 request = Request(self.command, self.path, headers, self.rfile.read(length))
-                stalls = bool(server._steps) and server._steps[0][0].stall is not None
-                data, ends = server._respond(request)
+                data, then = server._respond(request)
                 self.wfile.write(data)
-                if ends and stalls:
+                if then == "stall":
                     server._closed.wait()
-                self.close_connection = self.close_connection or ends
+                self.close_connection = self.close_connection or then != "go on"
 
             do_GET = do_POST = do_PUT = any_method  # noqa: N815 - names of http.server
 

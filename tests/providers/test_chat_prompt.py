@@ -1,4 +1,4 @@
-"""What providers make of a request: the scenarios of the specification, and what they leave open."""
+"""What providers make of a request: the scenarios of the specification, and some more."""
 
 import asyncio
 import json

@@ -11,7 +11,10 @@ from vendors import ask, chat, failure, gemini
 def candidate(*parts: dict[str, Any], finish: str = "STOP") -> Any:
     """Return an answer with other parts in it."""
     content = {"role": "model", "parts": list(parts)}
-    return {**completion("gemini", ""), "candidates": [{"content": content, "finishReason": finish}]}
+    return {
+        **completion("gemini", ""),
+        "candidates": [{"content": content, "finishReason": finish}],
+    }
 
 
 def test_the_model_gets_system_instruction_and_contents(server: Server) -> None:
@@ -41,16 +44,22 @@ def test_the_path_names_the_model_and_the_version(server: Server, model: str) ->
     assert server.requests[0].path == f"/v1beta/models/{model}:generateContent"
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("GOOGLE_GEMINI_BASE_URL", "http://127.0.0.1:9"),
+        ("GOOGLE_API_KEY", "key-of-the-environment"),
+        ("GEMINI_API_KEY", "key-of-the-environment"),
+        ("GOOGLE_GENAI_API_VERSION", "v1alpha"),
+        ("GOOGLE_GENAI_USE_VERTEXAI", "true"),
+        ("GOOGLE_GENAI_USE_ENTERPRISE", "true"),
+    ],
+)
 def test_the_environment_does_not_change_who_is_asked_and_with_which_key(
-    server: Server, monkeypatch: pytest.MonkeyPatch
+    server: Server, monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     ask(gemini(server.url))
-    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", "http://127.0.0.1:9")
-    monkeypatch.setenv("GOOGLE_API_KEY", "key-of-the-environment")
-    monkeypatch.setenv("GEMINI_API_KEY", "key-of-the-environment")
-    monkeypatch.setenv("GOOGLE_GENAI_API_VERSION", "v1alpha")
-    monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "true")
-    monkeypatch.setenv("GOOGLE_GENAI_USE_ENTERPRISE", "true")
+    monkeypatch.setenv(name, value)
     ask(gemini(server.url))
     plain, other = server.requests
     assert (other.path, other.body) == (plain.path, plain.body)

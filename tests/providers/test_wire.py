@@ -15,7 +15,7 @@ TEXTS = {
     "of umlauts": "Gr\u00fc\u00dfe, \u0141\u00f3d\u017a",
     "of emoji": "\U0001f469\u200d\U0001f4bb \U0001f600",
     "of right to left": "\u05e9\u05dc\u05d5\u05dd",
-    "of quotes and backslashes": "say \"hi\" \\n C:\\new '",
+    "of quotes and backslashes": 'say "hi" \\n C:\\new \'',
     "of control characters": "a\x00b\x1f\x7f\u0080",
     "of odd line ends": "a\r\nb\u2028c\u2029d\x0be",
     "of markup": "<b>&amp;</b> {x} %s ${{ KEY }}",

@@ -179,7 +179,7 @@ def test_turns_that_an_empty_one_parted_are_merged(connect: Connect, merging: st
 @each_alternating_vendor
 def test_neighbors_of_one_role_are_merged(connect: Connect, merging: str) -> None:
     request = chat(SYSTEM, HELLO, ("user", "Anyone?"), HI, ("assistant", "Yes?"), ("user", "Help"))
-    assistant = "model" if connect is gemini else "assistant"
+    assistant = "model" if merging == "G3" else "assistant"
     assert turns(connect, request) == [
         ("user", "Hello\n\nAnyone?"),
         (assistant, "Hi\n\nYes?"),
