@@ -55,6 +55,7 @@ class _Step(NamedTuple):
     delay: float = 0
     cut: int | None = None
     stall: int | None = None
+    stall_seconds: float = 0
 
 
 class Server:
@@ -140,9 +141,12 @@ class Server:
         """Close the connection after so many bytes of the answer's body; 0: without a head."""
         self._then(_Step(cut=sent), times)
 
-    def stall(self, sent: int = 0, *, times: int | None = 1) -> None:
-        """Say nothing more after so many bytes of the answer's body; 0: not even a head."""
-        self._then(_Step(stall=sent), times)
+    def stall(self, sent: int = 0, *, seconds: float = 60, times: int | None = 1) -> None:
+        """Say nothing more after so many bytes of the answer's body; 0: not even a head.
+
+        The connection is cut in the end, so that nobody hangs who forgot a timeout.
+        """
+        self._then(_Step(stall=sent, stall_seconds=seconds), times)
 
     def wait_for(self, count: int, *, timeout: float = 20) -> None:
         """Wait until so many requests have come."""
@@ -196,8 +200,8 @@ class Server:
             self._changed.notify_all()
             return self._next()
 
-    def _respond(self, request: Request) -> tuple[bytes, str]:
-        """Return what to send, and what follows: ``go on``, ``cut`` or ``stall``."""
+    def _respond(self, request: Request) -> tuple[bytes, float | None]:
+        """Return what to send, and in how many seconds the connection ends; None: it stays."""
         step = self._take(request)
         try:
             if step.delay:
@@ -216,10 +220,9 @@ class Server:
             lines = (f"HTTP/1.1 {status} .", *(f"{k}: {v}" for k, v in fields.items()), "", "")
             head = "\r\n".join(lines).encode()
             if step.cut is None and step.stall is None:
-                return head + data, "go on"
+                return head + data, None
             end = step.cut or step.stall
-            then = "cut" if step.stall is None else "stall"
-            return (head + data[:end] if end else b""), then
+            return (head + data[:end] if end else b""), step.stall_seconds
         finally:
             with self._changed:
                 self._at_once -= 1
@@ -254,11 +257,12 @@ class Server:
                 length = int(self.headers.get("content-length") or 0)
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 request = Request(self.command, self.path, headers, self.rfile.read(length))
-                data, then = server._respond(request)
+                data, seconds = server._respond(request)
                 self.wfile.write(data)
-                if then == "stall":
-                    server._closed.wait()
-                self.close_connection = self.close_connection or then != "go on"
+                if seconds is not None:
+                    self.wfile.flush()
+                    server._closed.wait(seconds)
+                    self.close_connection = True
 
             do_GET = do_POST = do_PUT = any_method  # noqa: N815 - names of http.server
 

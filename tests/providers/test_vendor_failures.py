@@ -86,7 +86,7 @@ def test_nobody_listens(connect: Connect) -> None:
 @each_vendor
 @each_place
 def test_an_answer_stalls(connect: Connect, server: Server, sent: int) -> None:
-    server.stall(sent, times=None)
+    server.stall(sent, seconds=4, times=None)
     error = failure(connect(server.url, max_retries=0, timeout_seconds=0.3))
     assert (error.kind, error.retries, len(server.requests)) == ("timeout", 0, 1)
     assert "timeout_seconds" in str(error)
@@ -95,7 +95,7 @@ def test_an_answer_stalls(connect: Connect, server: Server, sent: int) -> None:
 
 @each_vendor
 def test_a_stalled_answer_is_tried_again(connect: Connect, server: Server) -> None:
-    server.stall(times=None)
+    server.stall(seconds=4, times=None)
     error = failure(connect(server.url, max_retries=1, timeout_seconds=0.3))
     assert (error.kind, error.retries, len(server.requests)) == ("timeout", 1, 2)
 

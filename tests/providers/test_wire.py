@@ -57,7 +57,11 @@ def test_parameters_go_out_byte_for_byte(
     assert sent.get("generationConfig", sent)["temperature"] == sampling["temperature"]
 
 
-LIMITS = {azure: "max_completion_tokens", anthropic: "max_tokens", gemini: "maxOutputTokens"}
+LIMITS: dict[Connect, str] = {
+    azure: "max_completion_tokens",
+    anthropic: "max_tokens",
+    gemini: "maxOutputTokens",
+}
 
 
 @each_vendor
