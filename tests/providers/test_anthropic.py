@@ -1,0 +1,109 @@
+"""Anthropic: what the Messages API gets, and what is read from its answer."""
+
+from typing import Any
+
+import pytest
+
+from loopback import KEY, TEXT, USAGE, Server, completion
+from vendors import anthropic, ask, chat
+
+
+def test_the_api_gets_system_and_messages(server: Server) -> None:
+    answer = ask(anthropic(server.url, max_output_tokens=1000))
+    (request,) = server.requests
+    assert (request.method, request.path) == ("POST", "/v1/messages")
+    assert request.headers["content-type"] == "application/json"
+    assert "anthropic-version" in request.headers
+    assert request.json == {
+        "model": "claude-sonnet-4-5",
+        "system": "Be brief.",
+        "messages": [{"role": "user", "content": "Hello"}],
+        "max_tokens": 1000,
+    }
+    assert (answer.text, answer.usage, answer.finish_reason) == (TEXT, USAGE, "end_turn")
+    assert answer.raw == completion("anthropic", TEXT)
+    assert answer.retries == 0
+
+
+def test_the_key_is_in_the_vendors_header(server: Server) -> None:
+    ask(anthropic(server.url))
+    assert server.requests[0].headers["x-api-key"] == KEY
+    assert "authorization" not in server.requests[0].headers
+
+
+def test_the_environment_does_not_change_who_is_asked_and_with_which_key(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "key-of-the-environment")
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "token-of-the-environment")
+    ask(anthropic(server.url))
+    (request,) = server.requests
+    assert KEY in repr(request.headers)
+    assert "of-the-environment" not in repr(request)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param({}, id="without a setting"),
+        pytest.param({"max_output_tokens": None}, id="with the setting null"),
+    ],
+)
+def test_there_is_always_a_limit(server: Server, settings: dict[str, Any]) -> None:
+    ask(anthropic(server.url, **settings))
+    limit = server.requests[0].json["max_tokens"]
+    assert isinstance(limit, int)
+    assert limit > 0
+
+
+def test_turns_are_the_users_and_the_assistants(server: Server) -> None:
+    messages = [("system", "Be brief."), ("user", "2 + 2?"), ("assistant", "Let me"), ("tool", "4")]
+    ask(anthropic(server.url), chat(*messages))
+    assert server.requests[0].json["messages"] == [
+        {"role": "user", "content": "2 + 2?"},
+        {"role": "assistant", "content": "Let me"},
+        {"role": "user", "content": "[Tool]: 4"},
+    ]
+
+
+def test_without_a_temperature_none_is_sent(server: Server) -> None:
+    ask(anthropic(server.url))
+    assert "temperature" not in server.requests[0].json
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        pytest.param(
+            [{"type": "text", "text": "One "}, {"type": "text", "text": "two"}],
+            "One two",
+            id="all text blocks",
+        ),
+        pytest.param(
+            [
+                {"type": "thinking", "thinking": "Hm.", "signature": "x"},
+                {"type": "text", "text": "Yes"},
+            ],
+            "Yes",
+            id="not the thoughts",
+        ),
+        pytest.param([], "", id="nothing where nothing is said"),
+        pytest.param([{"type": "text", "text": " \u00fc\n"}], " \u00fc\n", id="any text"),
+    ],
+)
+def test_the_answer_is(server: Server, content: list[Any], text: str) -> None:
+    server.answer(body={**completion("anthropic", ""), "content": content})
+    assert ask(anthropic(server.url)).text == text
+
+
+def test_why_the_model_stopped_is_in_its_word(server: Server) -> None:
+    server.answer(body={**completion("anthropic", "Hi"), "stop_reason": "max_tokens"})
+    assert ask(anthropic(server.url)).finish_reason == "max_tokens"
+
+
+def test_an_answer_without_usage_counts_nothing(server: Server) -> None:
+    answer = completion("anthropic", "Hi")
+    del answer["usage"]
+    server.answer(body=answer)
+    assert ask(anthropic(server.url)).usage == {}

@@ -1,0 +1,299 @@
+"""The wire rules: each is met, repaired by its name, or refused before anything is sent."""
+
+import json
+from typing import Any
+
+import pytest
+
+from loopback import Server
+from multiturn import ProviderError, ProviderRequest
+from multiturn.wire import RULES
+from vendors import Connect, anthropic, ask, azure, chat, each_provider, gemini, refusal
+
+SYSTEM = ("system", "Be brief.")
+HELLO = ("user", "Hello")
+HI = ("assistant", "Hi")
+
+VENDOR_OF = {
+    **dict.fromkeys(("A1", "A2", "A3", "A4", "A5", "A6"), "Anthropic"),
+    **dict.fromkeys(("G1", "G2", "G3", "G4", "G5"), "Gemini"),
+    **dict.fromkeys(("O1", "O2", "O3"), "OpenAI"),
+    **dict.fromkeys(("F1", "F2"), "command lines"),
+    "F3": "agents",
+    "R1": "GitHub",
+}
+
+each_alternating_vendor = pytest.mark.parametrize(
+    ("connect", "merging"),
+    [pytest.param(anthropic, "A6", id="Anthropic"), pytest.param(gemini, "G3", id="Gemini")],
+)
+each_strict_vendor = pytest.mark.parametrize(
+    ("connect", "apart", "empty"),
+    [
+        pytest.param(anthropic, "A1", "A3", id="Anthropic"),
+        pytest.param(gemini, "G1", "G5", id="Gemini"),
+    ],
+)
+
+
+def turns(connect: Connect, request: ProviderRequest, **settings: Any) -> list[tuple[str, str]]:
+    """Return the turns of a body, whatever the vendor calls them."""
+    wire = connect(**settings).wire(request)
+    body = decoded(wire.body)
+    if wire.provider == "gemini":
+        return [(turn["role"], turn["parts"][0]["text"]) for turn in body["contents"]]
+    return [(message["role"], message["content"]) for message in body["messages"]]
+
+
+def decoded(body: bytes) -> Any:
+    return json.loads(body)
+
+
+def repairs(connect: Connect, request: ProviderRequest, **settings: Any) -> list[str]:
+    """Return the ids of the rules that a request was repaired for."""
+    return [repair.partition(":")[0] for repair in connect(**settings).wire(request).repairs]
+
+
+@pytest.mark.parametrize("rule", VENDOR_OF)
+def test_the_table_has_the_rule_with_its_source(rule: str) -> None:
+    assert RULES[rule].id == rule
+    assert RULES[rule].vendor.startswith(VENDOR_OF[rule])
+    assert RULES[rule].rule.strip()
+    assert RULES[rule].source.strip()
+
+
+def test_every_rule_stands_under_its_own_id() -> None:
+    assert {id_: rule.id for id_, rule in RULES.items()} == {id_: id_ for id_ in RULES}
+
+
+@each_provider
+def test_a_conversation_that_meets_all_rules_is_not_repaired(connect: Connect) -> None:
+    assert connect().wire(chat(SYSTEM, HELLO, HI, ("user", "Help"))).repairs == ()
+
+
+def test_a1_the_system_message_stands_apart() -> None:
+    body = decoded(anthropic().wire(chat(SYSTEM, HELLO)).body)
+    assert body["system"] == "Be brief."
+    assert body["messages"] == [{"role": "user", "content": "Hello"}]
+
+
+def test_g1_the_system_message_is_the_system_instruction() -> None:
+    body = decoded(gemini().wire(chat(SYSTEM, HELLO)).body)
+    assert [part["text"] for part in body["systemInstruction"]["parts"]] == ["Be brief."]
+    assert body["contents"] == [{"role": "user", "parts": [{"text": "Hello"}]}]
+
+
+@each_strict_vendor
+def test_system_messages_in_front_become_one(connect: Connect, apart: str, empty: str) -> None:
+    request = chat(SYSTEM, ("system", "Be kind."), HELLO)
+    assert repairs(connect, request) == [apart]
+    assert b'"Be brief.\\n\\nBe kind."' in connect().wire(request).body
+    assert turns(connect, request) == [HELLO]
+
+
+@each_strict_vendor
+def test_a_later_system_message_is_refused(connect: Connect, apart: str, empty: str) -> None:
+    error = refusal(connect(), chat(SYSTEM, HELLO, ("system", "Late."), HELLO))
+    assert error.kind == "refused"
+    assert apart in str(error)
+    assert "later_system" in str(error)
+
+
+@each_strict_vendor
+def test_a_later_system_message_alone_is_refused(connect: Connect, apart: str, empty: str) -> None:
+    assert apart in str(refusal(connect(), chat(HELLO, ("system", "Late."))))
+
+
+def test_azure_takes_a_later_system_message() -> None:
+    messages = [SYSTEM, HELLO, ("system", "Late."), HELLO]
+    assert turns(azure, chat(*messages)) == messages
+    assert repairs(azure, chat(*messages)) == []
+
+
+@each_strict_vendor
+def test_an_empty_system_message_is_left_out(connect: Connect, apart: str, empty: str) -> None:
+    request = chat(("system", " \n"), HELLO)
+    body = decoded(connect().wire(request).body)
+    assert repairs(connect, request) == [empty]
+    assert not body.get("system")
+    assert body.get("system", "absent") == body.get("systemInstruction", "absent") == "absent"
+
+
+@pytest.mark.parametrize(
+    ("connect", "rule"),
+    [pytest.param(anthropic, "A2", id="A2"), pytest.param(gemini, "G2", id="G2")],
+)
+@pytest.mark.parametrize(
+    "request_",
+    [
+        pytest.param(chat(SYSTEM), id="a system message alone"),
+        pytest.param(chat(SYSTEM, ("user", "\n ")), id="an empty user message"),
+        pytest.param(ProviderRequest(question=""), id="an empty question"),
+    ],
+)
+def test_a_prompt_of_nothing_but_a_system_message_is_refused(
+    connect: Connect, rule: str, request_: ProviderRequest
+) -> None:
+    error = refusal(connect(), request_)
+    assert error.kind == "refused"
+    assert rule in str(error)
+    assert "references_only" in str(error)
+    assert "filter_empty" in str(error)
+
+
+@each_provider
+def test_without_a_user_or_an_assistant_turn_nothing_is_sent(
+    connect: Connect, server: Server
+) -> None:
+    with pytest.raises(ProviderError) as caught:
+        ask(connect(server.url), chat(SYSTEM, ("system", "And kind.")))
+    assert caught.value.kind == "refused"
+    assert (caught.value.retries, caught.value.wire) == (0, b"")
+    assert server.requests == []
+
+
+@each_strict_vendor
+@pytest.mark.parametrize(
+    "blank",
+    [
+        pytest.param(("assistant", ""), id="an empty assistant message"),
+        pytest.param(("user", " \n\t"), id="a blank user message"),
+        pytest.param(("assistant", "\u00a0\u2003"), id="a message of odd spaces"),
+    ],
+)
+def test_an_empty_turn_is_left_out(
+    connect: Connect, apart: str, empty: str, blank: tuple[str, str]
+) -> None:
+    request = chat(SYSTEM, HELLO, blank)
+    assert turns(connect, request) == [HELLO]
+    assert repairs(connect, request) == [empty]
+
+
+@each_alternating_vendor
+def test_turns_that_an_empty_one_parted_are_merged(connect: Connect, merging: str) -> None:
+    request = chat(SYSTEM, HELLO, ("assistant", " "), ("user", "Anyone?"))
+    assert turns(connect, request) == [("user", "Hello\n\nAnyone?")]
+    assert repairs(connect, request) == ["A3" if merging == "A6" else "G5", merging]
+
+
+@each_alternating_vendor
+def test_neighbors_of_one_role_are_merged(connect: Connect, merging: str) -> None:
+    request = chat(SYSTEM, HELLO, ("user", "Anyone?"), HI, ("assistant", "Yes?"), ("user", "Help"))
+    assistant = "model" if merging == "G3" else "assistant"
+    assert turns(connect, request) == [
+        ("user", "Hello\n\nAnyone?"),
+        (assistant, "Hi\n\nYes?"),
+        ("user", "Help"),
+    ]
+    assert repairs(connect, request) == [merging, merging]
+
+
+def test_azure_takes_neighbors_of_one_role() -> None:
+    messages = [SYSTEM, HELLO, ("user", "Anyone?"), HI, ("assistant", "Yes?")]
+    assert turns(azure, chat(*messages)) == messages
+    assert repairs(azure, chat(*messages)) == []
+
+
+NEWER = "claude-opus-4-6 claude-sonnet-4-6 claude-opus-4-6-20260205 claude-opus-4.6 claude-opus-4-7"
+NEWER += " claude-opus-4-10 claude-opus-5 claude-haiku-5-20270101 claude-sonnet-5-1"
+NEWER += " anthropic/claude-opus-4.6 us.anthropic.claude-opus-4-6-v1:0 claude-opus-4-6@20260205"
+OLDER = "claude-sonnet-4-5 claude-sonnet-4-5-20250929 claude-haiku-4-5 claude-opus-4-1-20250805"
+OLDER += " claude-opus-4-20250514 claude-sonnet-4@20250514 claude-opus-4-0 claude-2.1"
+OLDER += " claude-3-7-sonnet-latest claude-3-5-sonnet-20241022 claude-3-haiku-20240307"
+OLDER += " us.anthropic.claude-sonnet-4-5-20250929-v1:0 claude-instant-1.2"
+
+
+@pytest.mark.parametrize("model", NEWER.split())
+def test_a4_from_4_6_on_a_final_assistant_message_is_refused(model: str) -> None:
+    error = refusal(anthropic(model=model), chat(SYSTEM, HELLO, HI))
+    assert error.kind == "refused"
+    assert "A4" in str(error)
+    assert "later_system" in str(error)
+
+
+@pytest.mark.parametrize("model", OLDER.split())
+def test_a4_older_models_take_a_final_assistant_message(model: str) -> None:
+    assert turns(anthropic, chat(SYSTEM, HELLO, HI), model=model) == [HELLO, HI]
+
+
+@pytest.mark.parametrize("model", ["claude-opus-4-6", "claude-sonnet-4-5", "of-my-gateway"])
+def test_a4_the_setting_knows_better_than_the_name(model: str) -> None:
+    request = chat(SYSTEM, HELLO, HI)
+    assert turns(anthropic, request, model=model, prefill=True) == [HELLO, HI]
+    assert "A4" in str(refusal(anthropic(model=model, prefill=False), request))
+
+
+@pytest.mark.parametrize("model", ["claude-opus-4-6", "claude-sonnet-4-5"])
+def test_a4_asks_nothing_of_a_conversation_that_the_user_ends(model: str) -> None:
+    assert turns(anthropic, chat(SYSTEM, HELLO, HI, HELLO), model=model) == [HELLO, HI, HELLO]
+
+
+def test_a4_an_empty_message_at_the_end_does_not_hide_the_assistants() -> None:
+    request = chat(SYSTEM, HELLO, HI, ("user", " "))
+    assert "A4" in str(refusal(anthropic(model="claude-opus-4-6"), request))
+
+
+def test_a5_white_space_at_the_end_of_the_assistant_message_is_cut() -> None:
+    request = chat(SYSTEM, HELLO, ("assistant", "  1 + 1 = \n"))
+    assert turns(anthropic, request) == [HELLO, ("assistant", "  1 + 1 =")]
+    assert repairs(anthropic, request) == ["A5"]
+
+
+def test_a5_leaves_other_white_space_alone() -> None:
+    messages = [("user", " Hello \n"), ("assistant", "Hi \n"), ("user", "Help \n")]
+    assert turns(anthropic, chat(SYSTEM, *messages)) == messages
+    assert repairs(anthropic, chat(SYSTEM, *messages)) == []
+
+
+def test_g3_roles_are_user_and_model() -> None:
+    roles = [role for role, _ in turns(gemini, chat(SYSTEM, HELLO, HI, HELLO))]
+    assert roles == ["user", "model", "user"]
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        pytest.param([SYSTEM, HI, HELLO], id="the assistant begins"),
+        pytest.param([SYSTEM, HELLO, HI], id="the assistant ends"),
+        pytest.param([SYSTEM, ("user", " "), HI, HELLO], id="an empty turn before the assistant's"),
+        pytest.param([SYSTEM, HI], id="the assistant speaks alone"),
+    ],
+)
+def test_g4_a_conversation_that_the_user_does_not_begin_and_end_is_refused(messages: Any) -> None:
+    error = refusal(gemini(), chat(*messages))
+    assert error.kind == "refused"
+    assert "G4" in str(error)
+    assert "later_system" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("connect", "rule"),
+    [
+        pytest.param(azure, "O1", id="Azure OpenAI"),
+        pytest.param(anthropic, "A1", id="Anthropic"),
+        pytest.param(gemini, "G3", id="Gemini"),
+    ],
+)
+def test_a_tool_turn_is_sent_as_a_user_turn_that_says_so(connect: Connect, rule: str) -> None:
+    request = chat(SYSTEM, HELLO, HI, ("tool", "4"))
+    assert turns(connect, request)[-1] == ("user", "[Tool]: 4")
+    assert repairs(connect, request) == [rule]
+
+
+@each_alternating_vendor
+def test_a_tool_turn_is_merged_with_the_users(connect: Connect, merging: str) -> None:
+    request = chat(SYSTEM, HELLO, ("tool", "4"), ("tool", "5"))
+    assert turns(connect, request) == [("user", "Hello\n\n[Tool]: 4\n\n[Tool]: 5")]
+    assert repairs(connect, request).count(merging) >= 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "role"),
+    [
+        pytest.param({}, "system", id="by default"),
+        pytest.param({"system_role": "developer"}, "developer", id="where the target says so"),
+    ],
+)
+def test_o2_the_role_of_the_system_message_is(settings: dict[str, str], role: str) -> None:
+    messages = turns(azure, chat(SYSTEM, HELLO, ("system", "Late.")), **settings)
+    assert messages == [(role, "Be brief."), HELLO, (role, "Late.")]

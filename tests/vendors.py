@@ -1,0 +1,82 @@
+"""The providers behind HTTP, each asking a server of ours, and how tests ask them."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from loopback import KEY
+from multiturn import ChatMessage, ProviderError, ProviderRequest, ProviderResponse
+from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings
+from multiturn.providers.ax import AxProvider
+from multiturn.providers.azure import AzureProvider, AzureSettings
+from multiturn.providers.echo import EchoProvider, EchoSettings
+from multiturn.providers.gemini import GeminiProvider, GeminiSettings
+
+NOWHERE = "http://127.0.0.1:9"
+
+Connect = Callable[..., AxProvider]
+
+
+def azure(url: str = NOWHERE, **settings: Any) -> AzureProvider:
+    given = {"name": "t", "provider": "azure", "model": "gpt-4o", "api_key": KEY}
+    return AzureProvider(AzureSettings(**{"endpoint": url, **given, **settings}))
+
+
+def anthropic(url: str = NOWHERE, **settings: Any) -> AnthropicProvider:
+    given = {"name": "t", "provider": "anthropic", "model": "claude-sonnet-4-5", "api_key": KEY}
+    return AnthropicProvider(AnthropicSettings(**{"base_url": url, **given, **settings}))
+
+
+def gemini(url: str = NOWHERE, **settings: Any) -> GeminiProvider:
+    given = {"name": "t", "provider": "gemini", "model": "gemini-2.5-flash", "api_key": KEY}
+    return GeminiProvider(GeminiSettings(**{"base_url": url, **given, **settings}))
+
+
+def echo(url: str = NOWHERE, **settings: Any) -> EchoProvider:
+    return EchoProvider(EchoSettings(**{"name": "t", "provider": "echo", **settings}))
+
+
+VENDORS = {"Azure OpenAI": azure, "Anthropic": anthropic, "Gemini": gemini}
+
+each_vendor = pytest.mark.parametrize(
+    "connect", [pytest.param(connect, id=name) for name, connect in VENDORS.items()]
+)
+each_provider = pytest.mark.parametrize(
+    "connect",
+    [pytest.param(connect, id=name) for name, connect in {**VENDORS, "Echo": echo}.items()],
+)
+
+
+def chat(*messages: tuple[Any, str], **given: Any) -> ProviderRequest:
+    """Return a request with a chat prompt of (role, content)."""
+    prompt = tuple(ChatMessage(role, content) for role, content in messages)
+    return ProviderRequest(**{"question": "(for logs only)", "chat_prompt": prompt, **given})
+
+
+HELLO = chat(("system", "Be brief."), ("user", "Hello"))
+
+
+def ask(provider: AxProvider, request: ProviderRequest = HELLO) -> ProviderResponse:
+    """Return the provider's answer."""
+
+    async def main() -> ProviderResponse:
+        async with provider:
+            return await provider.invoke(request)
+
+    return asyncio.run(main())
+
+
+def failure(provider: AxProvider, request: ProviderRequest = HELLO) -> ProviderError:
+    """Return why the provider gives no answer."""
+    with pytest.raises(ProviderError) as caught:
+        ask(provider, request)
+    return caught.value
+
+
+def refusal(provider: AxProvider, request: ProviderRequest) -> ProviderError:
+    """Return why the provider does not even send a request."""
+    with pytest.raises(ProviderError) as caught:
+        provider.wire(request)
+    return caught.value
