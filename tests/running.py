@@ -52,7 +52,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
-    """Answers like a deployment of Azure OpenAI, by the last message, and keeps what it was sent."""
+    """Answers by the last message, like a deployment of Azure OpenAI, and keeps what came."""
 
     daemon_threads = True
     request_queue_size = 64
@@ -103,7 +103,8 @@ def write_suite(folder: Path, contents: Iterable[str], name: str = "a.eval.yaml"
         {"id": f"c{number}", "input_messages": [{"role": "user", "content": content}]}
         for number, content in enumerate(contents)
     ]
-    (folder / name).write_text(json.dumps({"evalcases": cases}))
+    text = json.dumps({"evalcases": cases}, ensure_ascii=False)
+    (folder / name).write_text(text.replace("\u2028", "\\u2028"))  # YAML would fold it
 
 
 def start(*arguments: str, folder: Path, **options: Any) -> "subprocess.Popen[str]":
@@ -124,7 +125,7 @@ def run(*arguments: str, folder: Path, **options: Any) -> "subprocess.CompletedP
 def records(text: str | Path) -> list[dict[str, Any]]:
     """Return the lines of an output or a file, each decoded."""
     text = text.read_text() if isinstance(text, Path) else text
-    return [json.loads(line) for line in text.splitlines()]
+    return [json.loads(line) for line in text.split("\n") if line]
 
 
 def by_id(text: str | Path) -> dict[str, dict[str, Any]]:

@@ -6,8 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from running import Server, by_id, records, run, write_suite, write_target
 
+KEEP = """\
+stages:
+- resolve_segments
+- extract_guidelines
+- consolidate_system: {later_system: keep}
+- embed_files
+- filter_empty
+- render_question
+"""
 TARGETS = """\
 - {name: az, provider: azure, endpoint: "http://127.0.0.1:1", api_key: abcdef, model: gpt-x}
 - {name: claude, provider: anthropic, api_key: abcdef, model: claude-opus-4-6}
@@ -38,19 +48,20 @@ def talk(folder: Path, *messages: tuple[str, str]) -> None:
     (folder / "a.eval.yaml").write_text(json.dumps({"evalcases": [case]}))
 
 
-def test_it_shows_the_very_body_that_is_sent_later_and_sends_nothing(
+def test_it_shows_the_very_body_that_is_later_sent_and_recorded(
     folder: Path, server: Server
 ) -> None:
     write_target(folder, server, temperature=0.25)
-    write_suite(folder, ['Grüße 🎉 "so" \\ \u0001'])
+    write_suite(folder, ['Grüße, 世界 🎉\u2028 "quoted" \\ </b> \t\u0001 end'])
     done = run("a.eval.yaml", "--target", "az", "--dry-run", "--output", "out", folder=folder)
     (line,) = records(done.stdout)
     assert (done.returncode, line["action"], line["error"]) == (0, "send", None)
     assert (line["suite"], line["id"], line["target"]) == ("a.eval.yaml", "c0", "az")
     assert server.bodies == []
     assert not (folder / "out").exists()
-    run("a.eval.yaml", "--target", "az", folder=folder)
+    done = run("a.eval.yaml", "--target", "az", "--record-wire", folder=folder)
     assert server.bodies == [line["wire"].encode()]
+    assert server.bodies == [records(done.stdout)[0]["wire"].encode()]
 
 
 def test_a_missing_key_or_server_is_no_hindrance_to_looking(folder: Path) -> None:
@@ -104,8 +115,9 @@ def test_a_case_that_breaks_rules_is_refused_and_each_is_named(
     folder: Path, target: str, messages: list[tuple[str, str]], rules: list[str]
 ) -> None:
     talk(folder, *messages)
+    (folder / "keep.yaml").write_text(KEEP)
     done = run(
-        *("a.eval.yaml", "--target", target, "--dry-run", "--pipeline", "shipped"), folder=folder
+        *("a.eval.yaml", "--target", target, "--dry-run", "--pipeline", "keep.yaml"), folder=folder
     )
     assert done.returncode == 1
     (line,) = records(done.stdout)

@@ -60,7 +60,7 @@ def cases(count: int) -> Iterator[Case]:
 
 def finish(main: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine; one that hangs is a failure."""
-    return asyncio.run(asyncio.wait_for(main, 10))
+    return asyncio.run(asyncio.wait_for(main, 5))
 
 
 async def listed(results: AsyncIterator[Result]) -> list[Result]:
@@ -302,10 +302,14 @@ def test_what_the_cases_raise_comes_out_once_all_that_is_under_way_is_done() -> 
         raise LookupError("no more cases")
 
     async def main() -> None:
-        seen = []
-        with pytest.raises(LookupError, match="no more cases"):
+        seen: list[str] = []
+
+        async def note() -> None:
             async for result in run(broken(), PIPELINE, Provider(pause), concurrency=2):
                 seen.append(result.id)  # noqa: PERF401 - what came before the error counts
+
+        with pytest.raises(LookupError, match="no more cases"):
+            await note()
         assert sorted(seen) == ["c0", "c1", "c2"]
 
     finish(main())

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from running import (
     Answer,
     Server,
@@ -92,34 +93,31 @@ def test_what_failed_is_asked_again_and_stands_once(folder: Path, server: Server
     server.answer = answer
     write_suite(folder, ["good", "bad"])
     command = ("a.eval.yaml", "--target", "az", *OUTPUT, "--resume")
-    for _ in range(2):
-        assert run(*command, folder=folder).returncode == 1
-        assert by_id(folder / "out.jsonl")["c1"]["response"] is None
+    assert run(*command, folder=folder).returncode == 1
+    assert by_id(folder / "out.jsonl")["c1"]["response"] is None
     broken = False
     assert run(*command, folder=folder).returncode == 0
     assert by_id(folder / "out.jsonl")["c1"]["response"] == "hi"
-    assert sorted(server.asked()) == ["bad", "bad", "bad", "good"]
+    assert sorted(server.asked()) == ["bad", "bad", "good"]
 
 
-@pytest.mark.parametrize(
-    ("change", "action"),
-    [
-        pytest.param({"api_key": "another-key"}, "reuse", id="another key"),
-        pytest.param({"timeout_seconds": 5}, "reuse", id="more patience"),
-        pytest.param({"model": "gpt-y"}, "send", id="another model"),
-        pytest.param({"temperature": 0}, "send", id="a temperature"),
-        pytest.param({"version": "2026-01-01"}, "send", id="another version of the API"),
-        pytest.param({"system_role": "developer"}, "send", id="another body"),
-    ],
-)
-def test_what_would_be_asked_otherwise_is_asked_again(
-    folder: Path, server: Server, change: dict[str, Any], action: str
+def test_another_model_or_parameter_asks_again_and_another_key_does_not(
+    folder: Path, server: Server
 ) -> None:
     write_suite(folder, ["one"])
-    assert run("a.eval.yaml", "--target", "az", *OUTPUT, folder=folder).returncode == 0
-    write_target(folder, server, **change)
-    done = run(*("a.eval.yaml", "--target", "az", *OUTPUT, "--resume", "--dry-run"), folder=folder)
-    assert records(done.stdout)[0]["action"] == action
+    command = ("a.eval.yaml", "--target", "az", *OUTPUT)
+    assert run(*command, folder=folder).returncode == 0
+    changes: list[tuple[dict[str, Any], str]] = [
+        ({"api_key": "another-key", "timeout_seconds": 5, "max_retries": 0}, "reuse"),
+        ({"model": "gpt-y"}, "send"),
+        ({"temperature": 0}, "send"),
+        ({"version": "2026-01-01"}, "send"),
+        ({"system_role": "developer"}, "send"),
+    ]
+    for change, action in changes:
+        write_target(folder, server, **change)
+        done = run(*command, "--resume", "--dry-run", folder=folder)
+        assert (change, records(done.stdout)[0]["action"]) == (change, action)
 
 
 def test_a_setting_of_a_case_counts_as_a_change(folder: Path, server: Server) -> None:
@@ -128,9 +126,8 @@ def test_a_setting_of_a_case_counts_as_a_change(folder: Path, server: Server) ->
     run(*command, folder=folder)
     path = folder / "a.eval.yaml"
     path.write_text(json.dumps({"execution": {"temperature": 0}, **json.loads(path.read_text())}))
-    run(*command, folder=folder)
-    assert len(server.bodies) == 2
-    assert list(by_id(folder / "out.jsonl")) == ["c0"]
+    done = run(*command, "--dry-run", folder=folder)
+    assert records(done.stdout)[0]["action"] == "send"
 
 
 def test_lines_of_other_targets_and_of_cases_that_are_gone_stay(folder: Path) -> None:
@@ -200,6 +197,13 @@ def test_an_output_that_is_there_is_refused_without_resume(
     assert "--resume" in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert (folder / "out.jsonl").read_bytes() == before
+
+
+def test_what_fails_once_more_stands_once(folder: Path) -> None:
+    (folder / "a.eval.yaml").write_text("input_messages: [{role: system, content: Be brief}]")
+    for _ in range(2):
+        assert resumed(folder, code=1) == set()
+        assert by_id(folder / "out.jsonl")["a"]["error"] is not None
 
 
 def test_an_output_that_is_empty_is_written_to(folder: Path) -> None:

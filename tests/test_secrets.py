@@ -1,5 +1,6 @@
 """Keys appear nowhere: not in errors, logs or results, and not in what tells requests apart."""
 
+import asyncio
 import json
 import traceback
 from collections.abc import Callable, Iterator
@@ -7,10 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from running import KEY, Server, chat_answer, records, run, write_suite, write_target
 from structlog.testing import capture_logs
 
-from multiturn import MultiturnError, ProviderRequest, load_target
+from multiturn import (
+    MultiturnError,
+    ProviderError,
+    ProviderRequest,
+    ProviderResponse,
+    load_target,
+)
+from running import KEY, Server, chat_answer, records, run, write_suite, write_target
+
+REQUEST = ProviderRequest(question="Hello")
 
 
 @pytest.fixture
@@ -105,24 +114,46 @@ def test_a_warning_of_an_unknown_key_does_not_show_its_value(folder: Path) -> No
     assert KEY not in repr(logs)
 
 
+def test_a_key_is_in_no_output_of_a_run(folder: Path, server: Server) -> None:
+    error = {"message": f"Incorrect API key provided: {KEY}.", "code": "invalid_api_key"}
+    server.answer = lambda _: (401, {"error": error})
+    write_target(folder, server)
+    done = run("a.eval.yaml", "--target", "az", "--output", "out.jsonl", folder=folder)
+    assert (done.returncode, server.keys) == (1, [KEY])
+    assert "Incorrect API key provided: ***." in done.stderr
+    for shown in (done.stdout, done.stderr, (folder / "out.jsonl").read_text()):
+        assert KEY not in shown
+
+
+def ask() -> ProviderResponse:
+    async def main() -> ProviderResponse:
+        async with load_target("az") as provider:
+            response: ProviderResponse = await provider.invoke(REQUEST)
+            return response
+
+    return asyncio.run(main())
+
+
 @pytest.mark.parametrize(
     "text",
     [
-        pytest.param(f"Incorrect API key provided: {KEY}.", id="in a sentence"),
+        pytest.param(f"No such key: {KEY}.", id="in a sentence"),
         pytest.param("x" * 470 + f" {KEY}", id="at the end of a long one"),
-        pytest.param("x" * 490 + f" {KEY}", id="where a long message is cut"),
+        pytest.param("x" * 475 + f" {KEY} " + "x" * 100, id="where a long message is cut"),
+        pytest.param("x" * 490 + f" {KEY}", id="where its own end is cut off"),
     ],
 )
-def test_a_vendor_that_quotes_the_key_does_not_spread_it(
-    folder: Path, server: Server, text: str
+@pytest.mark.parametrize("is_json", [True, False])
+def test_an_error_of_a_vendor_that_quotes_the_key_does_not_spread_it(
+    folder: Path, server: Server, text: str, is_json: bool
 ) -> None:
-    server.answer = lambda _: (401, {"error": {"message": text, "code": "invalid_api_key"}})
+    answer = {"error": {"message": text}} if is_json else text.encode()
+    server.answer = lambda _: (401, answer)
     write_target(folder, server)
-    done = run("a.eval.yaml", "--target", "az", "--output", "out.jsonl", folder=folder)
-    assert done.returncode == 1
-    for shown in (done.stdout, done.stderr, (folder / "out.jsonl").read_text()):
-        assert KEY[:9] not in shown
-    assert server.keys == [KEY]
+    with pytest.raises(ProviderError) as caught:
+        ask()
+    assert KEY[:9] not in "".join(traceback.format_exception(caught.value))
+    assert KEY[:9] not in repr(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -140,17 +171,17 @@ def test_an_answer_that_quotes_the_key_does_not_spread_it(
     answer = json.dumps(chat_answer("The key is SECRET.")[1]).replace("SECRET", written)
     server.answer = lambda _: (200, answer.encode())
     write_target(folder, server, api_key=key)
-    done = run("a.eval.yaml", "--target", "az", folder=folder)
-    assert records(done.stdout)[0]["response"] == "The key is ***."
+    response = ask()
+    assert response.text == "The key is ***."
+    assert key not in repr(response)
 
 
 def test_a_key_that_is_a_number_does_not_tear_an_answer(folder: Path, server: Server) -> None:
     status, answer = chat_answer("All is well")
     server.answer = lambda _: (status, {**answer, "created": 1712345678})
     write_target(folder, server, api_key=12345678)
-    done = run("a.eval.yaml", "--target", "az", folder=folder)
-    assert (done.returncode, server.keys) == (0, ["12345678"])
-    assert records(done.stdout)[0]["response"] == "All is well"
+    assert ask().text == "All is well"
+    assert server.keys == ["12345678"]
 
 
 @pytest.mark.parametrize(
@@ -197,7 +228,7 @@ def digest(folder: Path, change: Callable[[dict[str, Any]], None], **settings: A
     target |= settings
     change(target)
     (folder / "targets.yaml").write_text(json.dumps([target]))
-    return str(load_target("az").wire(ProviderRequest(question="Hello")).digest())
+    return str(load_target("az").wire(REQUEST).digest())
 
 
 @pytest.mark.parametrize(
