@@ -283,12 +283,15 @@ def test_a_closed_pipe_is_quiet(folder: Path) -> None:
     assert (len(done.stdout.splitlines()), done.stderr) == (1, "")
 
 
-def test_progress_counts_on_a_terminal(folder: Path, server: Server) -> None:
+@pytest.mark.parametrize(
+    "quote", [pytest.param("", id="a suite in YAML"), pytest.param('"', id="a suite in JSON")]
+)
+def test_progress_counts_on_a_terminal(folder: Path, server: Server, quote: str) -> None:
     lock = threading.Lock()
     seen: list[str] = []
 
     def answer(content: str) -> Answer:
-        time.sleep(0.02)
+        time.sleep(0.06)
         with lock:
             seen.append(content)
             if content == "bad" or (content == "again" and seen.count(content) == 1):
@@ -297,12 +300,14 @@ def test_progress_counts_on_a_terminal(folder: Path, server: Server) -> None:
 
     server.answer = answer
     write_suite(folder, ["again", "bad", *["good"] * 18])
+    text = (folder / "a.eval.yaml").read_text()
+    (folder / "a.eval.yaml").write_text(text.replace('"', quote))
     shown = run_on_terminal(
         *("a.eval.yaml", "--target", "az", "--output", "out.jsonl", "--concurrency", "2"),
         folder=folder,
     )
     assert re.search(r"\b20 done, 1 failed, 1 retried\b", shown)
-    assert re.search(r"left: +\d+:\d\d", shown)
+    assert re.search(r"left: +0:00:0[1-9]", shown)
     assert len(by_id(folder / "out.jsonl")) == 20
 
 

@@ -17,9 +17,12 @@ from multiturn import (
     ProviderResponse,
     load_target,
 )
+from multiturn.provider import Wire
 from running import KEY, Server, chat_answer, records, run, write_suite, write_target
 
 REQUEST = ProviderRequest(question="Hello")
+ARGS = {"args": ["--token", "${{ AGENT_TOKEN }}"]}
+ENV = {"env": {"TOKEN": "${{ AGENT_TOKEN }}"}}
 
 
 @pytest.fixture
@@ -184,26 +187,36 @@ def test_a_key_that_is_a_number_does_not_tear_an_answer(folder: Path, server: Se
     assert server.keys == ["12345678"]
 
 
+def test_a_key_that_is_a_short_number_is_hidden_too(folder: Path, server: Server) -> None:
+    server.answer = lambda _: (401, {"error": {"message": "no such key: 40711"}})
+    write_target(folder, server, api_key=40711)
+    with pytest.raises(ProviderError, match="no such key") as caught:
+        ask()
+    assert "40711" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
-    "script",
+    ("script", "settings"),
     [
-        pytest.param('echo "refused: $*" >&2; exit 3', id="in what it complains of"),
-        pytest.param('echo "refused: $TOKEN" >&2; exit 3', id="from its environment"),
+        pytest.param('echo "refused: $*" >&2; exit 3', ARGS, id="an argument, complaining"),
+        pytest.param('echo "refused: $TOKEN" >&2; exit 3', ENV, id="its environment"),
+        pytest.param('echo "refused: $TOKEN" >&2; exit 3', {"env": {"TOKEN": KEY}}, id="a literal"),
         pytest.param(
             '''echo "{\\"type\\":\\"turn.failed\\",\\"error\\":{\\"message\\":\\"$*\\"}}"''',
-            id="in its event",
+            ARGS,
+            id="an argument, in its event",
         ),
         pytest.param(
             """head -c 1982 /dev/zero | tr "\\0" x > rest; echo "$TOKEN$(cat rest)" >&2; exit 3""",
-            id="where its long output is cut",
+            ENV,
+            id="its environment, where its long output is cut",
         ),
     ],
 )
 def test_an_agent_that_fails_and_quotes_the_token_does_not_spread_it(
-    folder: Path, script: str
+    folder: Path, script: str, settings: dict[str, Any]
 ) -> None:
-    args, env = ["--token", "${{ AGENT_TOKEN }}"], {"TOKEN": "${{ AGENT_TOKEN }}"}
-    write_agent(folder, script, args=args, env=env)
+    write_agent(folder, script, **settings)
     done = run("a.eval.yaml", "--target", "az", "--output", "out.jsonl", folder=folder)
     assert done.returncode == 1
     for shown in (done.stdout, done.stderr, (folder / "out.jsonl").read_text()):
@@ -215,12 +228,20 @@ def test_an_agent_that_answers_with_the_token_does_not_spread_it(folder: Path) -
     write_agent(
         folder,
         f'echo "{{\\"type\\":\\"item.completed\\",\\"item\\":{item}}}"',
-        args=["--token", "${{ AGENT_TOKEN }}"],
+        **ARGS,
     )
     done = run("a.eval.yaml", "--target", "az", "--record-wire", folder=folder)
     assert done.returncode == 0
     assert records(done.stdout)[0]["response"].startswith("I ran with exec")
     assert KEY not in done.stdout
+
+
+@pytest.mark.parametrize("change", ["provider", "model", "parameters", "body"])
+def test_all_that_shapes_an_answer_tells_requests_apart(change: str) -> None:
+    given: Any = {"provider": "p", "model": "m", "parameters": ("x",), "body": b"y"}
+    other: Any = {"provider": "q", "model": "n", "parameters": ("x", "x"), "body": b"z"}
+    assert Wire(**given).digest() == Wire(**given).digest()
+    assert Wire(**given).digest() != Wire(**{**given, change: other[change]}).digest()
 
 
 def digest(folder: Path, change: Callable[[dict[str, Any]], None], **settings: Any) -> str:
