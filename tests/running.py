@@ -1,0 +1,159 @@
+"""What the tests of runs share: a loopback server, and the command as a process."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Self
+
+KEY = "sk-not-for-anyone-4711"
+Answer = tuple[int, Any]
+
+
+def chat_answer(text: str = "hi") -> Answer:
+    message = {"role": "assistant", "content": text}
+    choice = {"message": message, "finish_reason": "stop"}
+    return 200, {"choices": [choice], "usage": {"prompt_tokens": 1, "completion_tokens": 1}}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: "Server"
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        server = self.server
+        with server.lock:
+            server.bodies.append(body)
+            server.keys.append(self.headers["api-key"])
+            server.under_way += 1
+            server.most_under_way = max(server.most_under_way, server.under_way)
+        status, answer = server.answer(json.loads(body)["messages"][-1]["content"])
+        with server.lock:
+            server.under_way -= 1
+        text = json.dumps(answer).encode() if not isinstance(answer, bytes) else answer
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.send_header("retry-after-ms", "1")
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_: object) -> None:
+        """Be quiet."""
+
+
+class Server(ThreadingHTTPServer):
+    """Answers by the last message, like a deployment of Azure OpenAI, and keeps what came."""
+
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.answer: Callable[[str], Answer] = lambda _: chat_answer()
+        self.lock = threading.Lock()
+        self.bodies: list[bytes] = []
+        self.keys: list[str] = []
+        self.under_way = self.most_under_way = 0
+        self._thread = threading.Thread(target=self.serve_forever, args=(0.01,))
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+        self._thread.join()
+        self.server_close()
+
+    def handle_error(self, *_: object) -> None:
+        """Be quiet: a process that is killed resets its connections."""
+
+    def asked(self) -> list[str]:
+        """Return the last message of each request."""
+        with self.lock:
+            return [json.loads(body)["messages"][-1]["content"] for body in self.bodies]
+
+
+def write_target(folder: Path, server: Server, **settings: Any) -> None:
+    """Write a targets file with the target ``az`` that leads to the server."""
+    target = {
+        "name": "az",
+        "provider": "azure",
+        "endpoint": f"http://127.0.0.1:{server.server_port}",
+        "api_key": KEY,
+        "model": "gpt-x",
+        **settings,
+    }
+    (folder / "targets.yaml").write_text(json.dumps({"targets": [target]}))
+
+
+def write_suite(folder: Path, contents: Iterable[str], name: str = "a.eval.yaml") -> None:
+    """Write a suite with a case ``c0``, ``c1``... for each content."""
+    cases = [
+        {"id": f"c{number}", "input_messages": [{"role": "user", "content": content}]}
+        for number, content in enumerate(contents)
+    ]
+    text = json.dumps({"evalcases": cases}, ensure_ascii=False)
+    (folder / name).write_text(text.replace("\u2028", "\\u2028"))  # YAML would fold it
+
+
+def start(*arguments: str, folder: Path, **options: Any) -> "subprocess.Popen[str]":
+    """Start the command ``multiturn run``."""
+    command = [sys.executable, "-W", "error", "-m", "multiturn", "run", *arguments]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    env = {**os.environ, "NO_PROXY": "127.0.0.1", **options.pop("env", {})}
+    return subprocess.Popen(command, cwd=folder, env=env, **{**pipes, **options})
+
+
+def run(*arguments: str, folder: Path, **options: Any) -> "subprocess.CompletedProcess[str]":
+    """Run the command ``multiturn run`` to its end."""
+    process = start(*arguments, folder=folder, **options)
+    out, err = process.communicate(timeout=60)
+    return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+
+def records(text: str | Path) -> list[dict[str, Any]]:
+    """Return the lines of an output or a file, each decoded."""
+    text = text.read_text() if isinstance(text, Path) else text
+    return [json.loads(line) for line in text.split("\n") if line]
+
+
+def by_id(text: str | Path) -> dict[str, dict[str, Any]]:
+    """Return the results by their case's id; each stands there once."""
+    found = {record["id"]: record for record in records(text)}
+    assert len(found) == len(records(text))
+    return found
+
+
+def run_on_terminal(*arguments: str, folder: Path) -> str:
+    """Run the command with its standard error on a terminal, and return what that shows."""
+    ours, its = pty.openpty()
+    process = start(*arguments, folder=folder, stderr=its, env={"TERM": "xterm"})
+    os.close(its)
+    shown = b""
+    try:
+        while piece := os.read(ours, 65_536):
+            shown += piece
+    except OSError:  # the other end is closed
+        pass
+    os.close(ours)
+    process.communicate(timeout=60)
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Wait until a condition holds; that it never does is a failure."""
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end, "it did not come to that"
+        time.sleep(0.001)

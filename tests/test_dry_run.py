@@ -1,0 +1,176 @@
+"""``multiturn run --dry-run``: what would go out, and what is wrong with it."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from running import Server, by_id, records, run, write_suite, write_target
+
+KEEP = """\
+stages:
+- resolve_segments
+- extract_guidelines
+- consolidate_system: {later_system: keep}
+- embed_files
+- filter_empty
+- render_question
+"""
+TARGETS = """\
+- {name: az, provider: azure, endpoint: "http://127.0.0.1:1", api_key: abcdef, model: gpt-x}
+- {name: claude, provider: anthropic, api_key: abcdef, model: claude-opus-4-6}
+- {name: gem, provider: gemini, api_key: abcdef, model: gemini-2.5-flash}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "targets.yaml").write_text(TARGETS)
+    return tmp_path
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as server:
+        yield server
+
+
+def dry_run(folder: Path, target: str, *more: str) -> dict[str, dict[str, Any]]:
+    return by_id(run("a.eval.yaml", "--target", target, "--dry-run", *more, folder=folder).stdout)
+
+
+def talk(folder: Path, *messages: tuple[str, str]) -> None:
+    """Write a suite with one case ``c`` of these roles and contents."""
+    listed = [{"role": role, "content": content} for role, content in messages]
+    case = {"id": "c", "input_messages": listed}
+    (folder / "a.eval.yaml").write_text(json.dumps({"evalcases": [case]}))
+
+
+def test_it_shows_the_very_body_that_is_later_sent_and_recorded(
+    folder: Path, server: Server
+) -> None:
+    write_target(folder, server, temperature=0.25)
+    write_suite(folder, ['Grüße, 世界 🎉\u2028 "quoted" \\ </b> \t\u0001 end'])
+    done = run("a.eval.yaml", "--target", "az", "--dry-run", "--output", "out", folder=folder)
+    (line,) = records(done.stdout)
+    assert (done.returncode, line["action"], line["error"]) == (0, "send", None)
+    assert (line["suite"], line["id"], line["target"]) == ("a.eval.yaml", "c0", "az")
+    assert server.bodies == []
+    assert not (folder / "out").exists()
+    done = run("a.eval.yaml", "--target", "az", "--record-wire", folder=folder)
+    assert server.bodies == [line["wire"].encode()]
+    assert server.bodies == [records(done.stdout)[0]["wire"].encode()]
+
+
+def test_a_missing_key_or_server_is_no_hindrance_to_looking(folder: Path) -> None:
+    write_suite(folder, ["Hello"])
+    assert json.loads(dry_run(folder, "az")["c0"]["wire"])["messages"][-1] == {
+        "role": "user",
+        "content": "Hello",
+    }
+
+
+@pytest.mark.parametrize(
+    ("target", "messages", "rules"),
+    [
+        pytest.param("az", [("user", "Hi"), ("tool", "42")], {"O1"}, id="Azure and a tool"),
+        pytest.param("az", [("user", "Hi"), ("user", "Ho")], set(), id="Azure and a run"),
+        pytest.param("claude", [("user", "Hi"), ("user", "Ho")], {"A6"}, id="Anthropic and a run"),
+        pytest.param("gem", [("user", "Hi"), ("user", "Ho")], {"G3"}, id="Gemini and a run"),
+        pytest.param(
+            "claude",
+            [("user", "Hi"), ("tool", "42"), ("assistant", "Ho"), ("user", "Hi")],
+            {"A1", "A6"},
+            id="Anthropic, a tool and a run",
+        ),
+    ],
+)
+def test_each_repair_is_named_by_its_rule(
+    folder: Path, target: str, messages: list[tuple[str, str]], rules: set[str]
+) -> None:
+    talk(folder, *messages)
+    line = dry_run(folder, target)["c"]
+    assert (line["action"], line["error"]) == ("send", None)
+    assert {repair.partition(":")[0] for repair in line["repairs"]} == rules
+
+
+@pytest.mark.parametrize(
+    ("target", "messages", "rules"),
+    [
+        pytest.param("az", [("system", "Be brief")], ["C1"], id="Azure, only a system message"),
+        pytest.param("claude", [("system", "Be brief")], ["A2"], id="Anthropic, the same"),
+        pytest.param("claude", [("user", "Hi"), ("assistant", "Ho")], ["A4"], id="a prefill"),
+        pytest.param("gem", [("assistant", "Ho"), ("user", "Hi")], ["G4"], id="the wrong start"),
+        pytest.param(
+            "claude",
+            [("system", "X"), ("user", "Hi"), ("system", "Y"), ("assistant", "Ho")],
+            ["A1", "A4"],
+            id="two rules of Anthropic",
+        ),
+    ],
+)
+def test_a_case_that_breaks_rules_is_refused_and_each_is_named(
+    folder: Path, target: str, messages: list[tuple[str, str]], rules: list[str]
+) -> None:
+    talk(folder, *messages)
+    (folder / "keep.yaml").write_text(KEEP)
+    done = run(
+        *("a.eval.yaml", "--target", target, "--dry-run", "--pipeline", "keep.yaml"), folder=folder
+    )
+    assert done.returncode == 1
+    (line,) = records(done.stdout)
+    assert (line["action"], line["wire"]) == ("refuse", None)
+    for rule in rules:
+        assert f"{rule}:" in line["error"]["message"]
+        assert f"{rule}:" in done.stderr
+
+
+def test_what_cannot_be_converted_is_refused_and_the_others_are_shown(folder: Path) -> None:
+    (folder / "a.eval.yaml").write_text(
+        "evalcases:\n"
+        "  - {id: lost, input_messages: [{role: user, content: [{type: file, value: no.txt}]}]}\n"
+        "  - {id: broken, input_messages: 3}\n"
+        "  - {id: fine, input_messages: [{role: user, content: Hello}]}\n"
+    )
+    done = run("a.eval.yaml", "--dry-run", folder=folder)
+    assert done.returncode == 1
+    lines = by_id(done.stdout)
+    assert {id_: line["action"] for id_, line in lines.items()} == {
+        "lost": "refuse",
+        "fine": "send",
+    }
+    assert lines["lost"]["error"]["type"] == "conversion"
+    assert "a.eval.yaml:3:" in done.stderr
+
+
+def test_a_stored_result_is_reused_and_a_changed_case_is_sent(folder: Path) -> None:
+    write_suite(folder, ["one", "two"])
+    run("a.eval.yaml", "--output", "out.jsonl", folder=folder)
+    stored = (folder / "out.jsonl").read_bytes()
+    write_suite(folder, ["one", "TWO", "three"])
+    lines = dry_run(folder, "echo", "--output", "out.jsonl", "--resume")
+    actions = {id_: line["action"] for id_, line in lines.items()}
+    assert actions == {"c0": "reuse", "c1": "send", "c2": "send"}
+    assert (folder / "out.jsonl").read_bytes() == stored
+
+
+def test_of_two_stored_results_the_last_one_counts(folder: Path) -> None:
+    write_suite(folder, ["one"])
+    run("a.eval.yaml", "--output", "out.jsonl", folder=folder)
+    (good,) = records(folder / "out.jsonl")
+    bad = {**good, "response": None, "error": {"type": "http", "message": "no"}}
+    resume = ("--output", "out.jsonl", "--resume")
+    for last, action in ((good, "reuse"), (bad, "send")):
+        lines = [bad, good, last]
+        (folder / "out.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        assert dry_run(folder, "echo", *resume)["c0"]["action"] == action
+
+
+def test_what_is_no_results_file_is_refused_here_too(folder: Path) -> None:
+    write_suite(folder, ["one"])
+    (folder / "out.jsonl").write_text("notes\n")
+    done = run("a.eval.yaml", "--dry-run", "--resume", "--output", "out.jsonl", folder=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert (folder / "out.jsonl").read_text() == "notes\n"

@@ -1,0 +1,354 @@
+"""Running cases from Python: results as they come, bounded, lazy, and each failing alone."""
+
+import asyncio
+import tracemalloc
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from typing import Any, TypeVar
+
+import pytest
+
+from multiturn import (
+    Case,
+    Conversion,
+    MultiturnError,
+    Pipeline,
+    ProviderError,
+    ProviderRequest,
+    ProviderResponse,
+    Result,
+    TestMessage,
+    load_pipeline,
+    run,
+    stage,
+)
+
+PIPELINE = load_pipeline("spec")
+Invoke = Callable[[ProviderRequest], Awaitable[ProviderResponse]]
+T = TypeVar("T")
+
+
+class Provider:
+    """Anything with a name and ``invoke``."""
+
+    name = "mine"
+
+    def __init__(self, answer: Invoke | None = None) -> None:
+        self.answer = answer
+        self.requests: list[ProviderRequest] = []
+        self.under_way = self.most_under_way = 0
+
+    async def invoke(self, request: ProviderRequest) -> ProviderResponse:
+        self.requests.append(request)
+        self.under_way += 1
+        self.most_under_way = max(self.most_under_way, self.under_way)
+        try:
+            if self.answer is not None:
+                return await self.answer(request)
+            return ProviderResponse(text=f"re: {request.eval_id}")
+        finally:
+            self.under_way -= 1
+
+
+def case(number: int, content: str = "Hello", **settings: Any) -> Case:
+    message = TestMessage("user", content)
+    return Case(id=f"c{number}", suite="a.yaml", input_messages=(message,), **settings)
+
+
+def cases(count: int) -> Iterator[Case]:
+    return (case(number) for number in range(count))
+
+
+def finish(main: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine; one that hangs is a failure."""
+    return asyncio.run(asyncio.wait_for(main, 5))
+
+
+async def listed(results: AsyncIterator[Result]) -> list[Result]:
+    return [result async for result in results]
+
+
+def results_of(given: Iterator[Case], provider: Any, **options: Any) -> dict[str, Result]:
+    """Run cases, and return the results by their id."""
+    pipeline = options.pop("pipeline", PIPELINE)
+    results = finish(listed(run(given, pipeline, provider, **options)))
+    found = {result.id: result for result in results}
+    assert len(found) == len(results)
+    return found
+
+
+async def settled(condition: Callable[[], bool] = lambda: False) -> None:
+    """Let every task go on until the condition holds, or as far as they get."""
+    for _ in range(200):
+        if condition():
+            return
+        await asyncio.sleep(0)
+
+
+async def hang(request: ProviderRequest) -> ProviderResponse:
+    await asyncio.Event().wait()
+    raise AssertionError("an answer to nothing")
+
+
+async def pause(request: ProviderRequest) -> ProviderResponse:
+    await asyncio.sleep(0.002)
+    return ProviderResponse(text="done")
+
+
+def test_every_case_is_answered_once() -> None:
+    results = results_of(cases(50), Provider())
+    assert {id_: result.response for id_, result in results.items()} == {
+        f"c{number}": f"re: c{number}" for number in range(50)
+    }
+
+
+def test_a_result_says_what_was_asked_and_what_came_of_it() -> None:
+    async def answer(request: ProviderRequest) -> ProviderResponse:
+        await asyncio.sleep(0.03)
+        return ProviderResponse(
+            text="Hi", usage={"input_tokens": 3, "output_tokens": 1}, finish_reason="stop"
+        )
+
+    provider = Provider(answer)
+    given = case(1, "Be nice", guidelines=("Rule one",))
+    result = results_of(iter([given]), provider)["c1"]
+    assert (result.suite, result.id, result.target) == ("a.yaml", "c1", "mine")
+    assert (result.response, result.error) == ("Hi", None)
+    assert result.usage == {"input_tokens": 3, "output_tokens": 1}
+    assert result.latency_ms is not None
+    assert 25 < result.latency_ms < 5000
+    (request,) = provider.requests
+    asked = result.raw_request
+    assert asked is not None
+    assert (asked.question, asked.guidelines) == ("Be nice", ("Rule one",))
+    assert (asked.question, asked.guidelines) == (request.question, request.guidelines)
+    assert asked.chat_prompt == request.chat_prompt
+
+
+def test_sampling_settings_of_a_case_reach_the_request() -> None:
+    provider = Provider()
+    results_of(iter([case(1, temperature=0, max_output_tokens=100)]), provider)
+    (request,) = provider.requests
+    assert (request.temperature, request.max_output_tokens) == (0, 100)
+
+
+@pytest.mark.parametrize("concurrency", [1, 2, 7])
+def test_as_many_are_under_way_as_was_asked_for_and_never_more(concurrency: int) -> None:
+    provider = Provider(pause)
+    assert len(results_of(cases(40), provider, concurrency=concurrency)) == 40
+    assert provider.most_under_way == concurrency
+
+
+def test_eight_are_under_way_unless_told_otherwise() -> None:
+    provider = Provider(pause)
+    results_of(cases(40), provider)
+    assert provider.most_under_way == 8
+
+
+def test_fewer_cases_than_places_are_no_trouble() -> None:
+    assert results_of(cases(0), Provider(), concurrency=5) == {}
+    assert len(results_of(cases(2), Provider(), concurrency=5)) == 2
+
+
+def counted(taken: list[int], count: int = 1000) -> Iterator[Case]:
+    """Yield cases, and note the number of each that is taken."""
+    for number in range(count):
+        taken.append(number)
+        yield case(number)
+
+
+def test_cases_are_taken_only_as_there_is_room_for_them() -> None:
+    async def main() -> None:
+        taken: list[int] = []
+        results = run(counted(taken), PIPELINE, Provider(hang), concurrency=5)
+        first = asyncio.ensure_future(anext(results))
+        await settled()
+        assert 5 <= len(taken) <= 8
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+
+    finish(main())
+
+
+def test_whoever_takes_results_slowly_makes_no_cases_pile_up() -> None:
+    async def main() -> None:
+        taken: list[int] = []
+        results = run(counted(taken), PIPELINE, Provider(), concurrency=5)
+        for seen in range(1, 60):
+            await anext(results)
+            await settled(lambda: len(taken) > 100)
+            assert len(taken) - seen <= 20
+        await results.aclose()  # type: ignore[attr-defined]
+
+    finish(main())
+
+
+def test_a_result_comes_as_soon_as_it_is_there() -> None:
+    async def answer(request: ProviderRequest) -> ProviderResponse:
+        return await (hang(request) if request.eval_id == "c0" else pause(request))
+
+    async def main() -> None:
+        results = run(cases(4), PIPELINE, Provider(answer), concurrency=2)
+        assert {(await anext(results)).id for _ in range(3)} == {"c1", "c2", "c3"}
+        await results.aclose()  # type: ignore[attr-defined]
+
+    finish(main())
+
+
+def others() -> set["asyncio.Task[Any]"]:
+    current = asyncio.current_task()
+    return {task for task in asyncio.all_tasks() if task is not current}
+
+
+def test_leaving_the_loop_ends_what_is_under_way() -> None:
+    async def main() -> None:
+        async def answer(request: ProviderRequest) -> ProviderResponse:
+            return await (pause(request) if request.eval_id == "c0" else hang(request))
+
+        provider = Provider(answer)
+        before = others()
+        async for _ in run(cases(100), PIPELINE, provider, concurrency=4):
+            assert provider.under_way >= 3
+            break
+        await settled(lambda: others() == before)
+        assert others() == before
+        assert provider.under_way == 0
+        assert len(provider.requests) <= 8
+
+    finish(main())
+
+
+def test_cancelling_ends_what_is_under_way() -> None:
+    async def main() -> None:
+        provider = Provider(hang)
+        before = others()
+        task = asyncio.create_task(listed(run(cases(100), PIPELINE, provider, concurrency=4)))
+        await settled(lambda: provider.under_way == 4)
+        assert provider.under_way == 4
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert task.cancelled()
+        assert others() == before
+        assert provider.under_way == 0
+
+    finish(main())
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "words"),
+    [
+        pytest.param(
+            ProviderError("no more", kind="rate_limit"), "rate_limit", "no more", id="own"
+        ),
+        pytest.param(ZeroDivisionError("oh"), None, "ZeroDivisionError: oh", id="any other"),
+        pytest.param(TimeoutError(), None, "TimeoutError", id="one without words"),
+        pytest.param(asyncio.CancelledError(), None, "", id="a library's cancellation"),
+    ],
+)
+def test_a_case_whose_provider_raises_fails_alone(
+    error: BaseException, kind: str | None, words: str
+) -> None:
+    async def answer(request: ProviderRequest) -> ProviderResponse:
+        if request.eval_id in ("c2", "c3"):
+            raise error
+        return await pause(request)
+
+    results = results_of(cases(10), Provider(answer), concurrency=2)
+    assert sorted(results) == [f"c{number}" for number in range(10)]
+    failed = {id_: result.error for id_, result in results.items() if result.error is not None}
+    assert sorted(failed) == ["c2", "c3"]
+    for failure in failed.values():
+        assert kind is None or failure.type == kind
+        assert words in failure.message
+        assert "\n" not in failure.message
+    assert results["c2"].response is None
+    assert results["c2"].raw_request is not None
+
+
+def test_a_case_whose_provider_returns_something_else_fails_alone() -> None:
+    async def answer(request: ProviderRequest) -> ProviderResponse:
+        wrong: Any = "just text"
+        return wrong if request.eval_id == "c2" else await pause(request)
+
+    results = results_of(cases(10), Provider(answer), concurrency=2)
+    assert [id_ for id_, result in results.items() if result.error is not None] == ["c2"]
+
+
+@stage()
+def stumble(conversion: Conversion) -> Conversion:
+    """Fail for some cases, in two ways."""
+    if conversion.case.id == "c1":
+        raise MultiturnError("it stumbled")
+    if conversion.case.id == "c2":
+        raise KeyError("fell")
+    return conversion
+
+
+def test_a_case_that_cannot_be_converted_is_a_result_with_an_error() -> None:
+    provider = Provider()
+    results = results_of(cases(4), provider, pipeline=Pipeline([stumble]))
+    first, second = results["c1"].error, results["c2"].error
+    assert first is not None
+    assert second is not None
+    assert (first.type, second.type) == ("conversion", "conversion")
+    assert "it stumbled" in first.message
+    assert "fell" in second.message
+    assert results["c1"].raw_request is None
+    assert {request.eval_id for request in provider.requests} == {"c0", "c3"}
+
+
+def test_what_the_cases_raise_comes_out_once_all_that_is_under_way_is_done() -> None:
+    def broken() -> Iterator[Case]:
+        yield from cases(3)
+        raise LookupError("no more cases")
+
+    async def main() -> None:
+        seen: list[str] = []
+
+        async def note() -> None:
+            async for result in run(broken(), PIPELINE, Provider(pause), concurrency=2):
+                seen.append(result.id)  # noqa: PERF401 - what came before the error counts
+
+        with pytest.raises(LookupError, match="no more cases"):
+            await note()
+        assert sorted(seen) == ["c0", "c1", "c2"]
+
+    finish(main())
+
+
+def peak(count: int) -> int:
+    """Return the most memory that a run of so many cases takes."""
+
+    async def main() -> int:
+        seen = 0
+        given = (case(number, f"{number:05}" * 40) for number in range(count))
+        tracemalloc.start()
+        async for _ in run(given, Plain(), Forgetful(), concurrency=8):
+            seen += 1
+        return seen
+
+    try:
+        assert finish(main()) == count
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+class Plain:
+    """A pipeline that is as quick as can be."""
+
+    def request(self, given: Case) -> ProviderRequest:
+        return ProviderRequest(question=given.input_messages[0].content, eval_id=given.id)
+
+
+class Forgetful:
+    """A provider that keeps nothing."""
+
+    name = "mine"
+
+    async def invoke(self, request: ProviderRequest) -> ProviderResponse:
+        return ProviderResponse(text=request.question)
+
+
+def test_memory_does_not_grow_with_the_number_of_cases() -> None:
+    peak(200)  # what is made once
+    assert peak(20_000) < 1.5 * peak(1_000)

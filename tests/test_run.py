@@ -1,0 +1,319 @@
+"""The command ``multiturn run`` as a process: what it writes, and how it ends."""
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from running import (
+    Answer,
+    Server,
+    by_id,
+    chat_answer,
+    records,
+    run,
+    run_on_terminal,
+    start,
+    wait_for,
+    write_suite,
+    write_target,
+)
+
+ONLY_SYSTEM = "  - {id: bare, input_messages: [{role: system, content: Be brief}]}\n"
+NO_FILE = "  - {id: lost, input_messages: [{role: user, content: [{type: file, value: no.txt}]}]}\n"
+FINE = "  - {id: fine, input_messages: [{role: user, content: Hello}]}\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / ".git").mkdir()  # nothing above it counts
+    return tmp_path
+
+
+@pytest.fixture
+def server(folder: Path) -> Iterator[Server]:
+    with Server() as server:
+        write_target(folder, server)
+        yield server
+
+
+def suite(folder: Path, *cases: str, head: str = "", name: str = "a.eval.yaml") -> None:
+    (folder / name).write_text(f"{head}evalcases:\n{''.join(cases)}")
+
+
+def test_a_result_says_what_was_asked_and_what_was_answered(folder: Path, server: Server) -> None:
+    suite(
+        folder,
+        "  - id: one\n    guidelines: [Be kind]\n    input_messages:\n"
+        "      - {role: user, content: Hello}\n"
+        "      - {role: assistant, content: Ho}\n"
+        "      - {role: user, content: Bye}\n",
+    )
+    done = run("a.eval.yaml", "--target", "az", "--output", "out.jsonl", folder=folder)
+    assert (done.returncode, done.stdout) == (0, "")
+    (result,) = records(folder / "out.jsonl")
+    assert (result["suite"], result["id"], result["target"]) == ("a.eval.yaml", "one", "az")
+    assert (result["response"], result["error"]) == ("hi", None)
+    assert result["usage"] == {"input_tokens": 1, "output_tokens": 1}
+    assert 0 < result["latency_ms"] < 60_000
+    asked = result["raw_request"]
+    assert asked["question"] == "[User]: Hello\n[Assistant]: Ho\n[User]: Bye"
+    assert asked["guidelines"] == ["Be kind"]
+    assert [message["role"] for message in asked["chat_prompt"]] == [
+        *("system", "user", "assistant", "user")
+    ]
+    assert json.loads(server.bodies[0])["messages"] == asked["chat_prompt"]
+    assert "wire" not in result
+
+
+def test_without_an_output_results_go_to_standard_output(folder: Path) -> None:
+    write_suite(folder, ["Hello", "Bye"])
+    done = run("a.eval.yaml", folder=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {id_: result["target"] for id_, result in by_id(done.stdout).items()} == {
+        "c0": "echo",
+        "c1": "echo",
+    }
+
+
+def test_a_result_is_written_as_soon_as_it_is_there(folder: Path, server: Server) -> None:
+    release = threading.Event()
+
+    def answer(content: str) -> Answer:
+        assert content == "quick" or release.wait(30)
+        return chat_answer()
+
+    server.answer = answer
+    write_suite(folder, ["slow", "quick", "quick"])
+    process = start("a.eval.yaml", "--target", "az", "--output", "out.jsonl", folder=folder)
+    output = folder / "out.jsonl"
+    wait_for(lambda: output.exists() and output.read_bytes().count(b"\n") == 2)
+    assert sorted(by_id(output)) == ["c1", "c2"]
+    release.set()
+    process.communicate(timeout=30)
+    assert sorted(by_id(output)) == ["c0", "c1", "c2"]
+
+
+def test_so_many_cases_are_under_way_and_no_more(folder: Path, server: Server) -> None:
+    gathered = threading.Barrier(3)
+
+    def answer(_: str) -> Answer:
+        gathered.wait(30)
+        return chat_answer()
+
+    server.answer = answer
+    write_suite(folder, ["Hello"] * 12)
+    done = run(*("a.eval.yaml", "--target", "az", "--concurrency", "3"), folder=folder)
+    assert (done.returncode, len(by_id(done.stdout))) == (0, 12)
+    assert server.most_under_way == 3
+
+
+def test_cases_with_the_same_request_are_both_answered(folder: Path) -> None:
+    write_suite(folder, ["Same", "Same"])
+    write_suite(folder, ["Same"], name="b.eval.yaml")
+    done = run(".", folder=folder)
+    assert all("Same" in result["response"] for result in records(done.stdout))
+    found = sorted((result["suite"], result["id"]) for result in records(done.stdout))
+    assert found == [("a.eval.yaml", "c0"), ("a.eval.yaml", "c1"), ("b.eval.yaml", "c0")]
+
+
+def test_a_suite_that_is_named_twice_is_run_once(folder: Path) -> None:
+    write_suite(folder, ["Hello"])
+    done = run("a.eval.yaml", ".", "./a.eval.yaml", folder=folder)
+    assert list(by_id(done.stdout)) == ["c0"]
+
+
+def test_a_failing_case_never_stops_the_others(folder: Path, server: Server) -> None:
+    server.answer = lambda content: (
+        (400, {"error": {"message": "too odd"}}) if content == "bad" else chat_answer()
+    )
+    write_suite(folder, ["bad", "good", "good"])
+    done = run("a.eval.yaml", "--target", "az", "--output", "out.jsonl", folder=folder)
+    assert done.returncode == 1
+    results = by_id(folder / "out.jsonl")
+    assert [results[id_]["response"] for id_ in ("c0", "c1", "c2")] == [None, "hi", "hi"]
+    assert "too odd" in results["c0"]["error"]["message"]
+    assert results["c0"]["raw_request"]["question"] == "bad"
+    assert "too odd" in done.stderr
+    assert "'c0'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_what_cannot_be_converted_is_a_result_and_what_is_broken_is_reported(folder: Path) -> None:
+    suite(folder, NO_FILE, "  - {id: broken, input_messages: 3}\n", ONLY_SYSTEM, FINE)
+    done = run("a.eval.yaml", folder=folder)
+    assert done.returncode == 1
+    results = by_id(done.stdout)
+    assert sorted(results) == ["bare", "fine", "lost"]
+    assert results["lost"]["error"]["type"] == "conversion"
+    assert "no.txt" in results["lost"]["error"]["message"]
+    assert results["lost"]["raw_request"] is None
+    assert "C1" in results["bare"]["error"]["message"]
+    assert results["fine"]["error"] is None
+    assert "a.eval.yaml:3:" in done.stderr
+    assert "'broken'" in done.stderr
+
+
+def test_a_server_that_is_not_there_is_called_that(folder: Path, server: Server) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+        write_target(folder, server, endpoint=f"http://127.0.0.1:{port}", max_retries=0)
+        write_suite(folder, ["Hello"])
+        done = run("a.eval.yaml", "--target", "az", folder=folder)
+    assert done.returncode == 1
+    assert records(done.stdout)[0]["error"]["type"] == "connection"
+
+
+def test_execution_settings_reach_the_request(folder: Path, server: Server) -> None:
+    own = FINE.replace("input_m", "execution: {temperature: 0}, input_m")
+    more = "execution: {max_output_tokens: 5}, input_m"
+    other = FINE.replace("fine", "other").replace("input_m", more)
+    head = "execution: {temperature: 0.5, max_output_tokens: 100}\n"
+    suite(folder, own, other, head=head)
+    done = run("a.eval.yaml", "--target", "az", "--dry-run", folder=folder)
+    bodies = [json.loads(line["wire"]) for line in records(done.stdout)]
+    found = {(body["temperature"], body["max_completion_tokens"]) for body in bodies}
+    assert found == {(0, 100), (0.5, 5)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param(["--resume"], "--output", id="resume without an output"),
+        pytest.param(["--concurrency", "0"], "0 is not in the range", id="nothing under way"),
+        pytest.param(["--target", "az"], "'az'", id="a target that needs a file"),
+        pytest.param(["--targets", "no.yaml"], "cannot read 'no.yaml'", id="no targets file"),
+        pytest.param(["--output", "no/x"], "cannot write 'no/x'", id="an output in no folder"),
+        pytest.param(["--output", ".", "--resume"], "'.'", id="an output that is a folder"),
+        pytest.param(["--pipeline", "spce"], 'did you mean "spec"?', id="a pipeline"),
+    ],
+)
+def test_a_usage_error_is_said_in_words_and_exits_with_2(
+    folder: Path, arguments: list[str], message: str
+) -> None:
+    write_suite(folder, ["Hello"])
+    done = run("a.eval.yaml", *arguments, folder=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        pytest.param("targets: ]", "targets.yaml:1:10: not YAML", id="not YAML"),
+        pytest.param("targets: az", "list", id="not a list"),
+        pytest.param("[{name: az, provider: azrue}]", 'did you mean "azure"?', id="a provider"),
+        pytest.param("[{name: aaz, provider: echo}]", 'did you mean "aaz"?', id="a target"),
+        pytest.param(
+            "[{name: az, provider: codex, args: '${{ NO_SUCH }}'}]",
+            "targets.yaml:1:36: args: the variable NO_SUCH",
+            id="a variable",
+        ),
+        pytest.param(
+            "[{name: az, provider: echo}, {name: az, provider: echo}]", "twice", id="a duplicate"
+        ),
+    ],
+)
+def test_a_mistake_in_a_targets_file_is_one_line_and_exits_with_2(
+    folder: Path, text: str, words: str
+) -> None:
+    write_suite(folder, ["Hello"])
+    (folder / "targets.yaml").write_text(text)
+    done = run("a.eval.yaml", "--target", "az", "--output", "out.jsonl", folder=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert words in done.stderr
+    assert not (folder / "out.jsonl").exists()
+
+
+def test_an_unknown_key_of_a_target_is_a_warning(folder: Path) -> None:
+    write_suite(folder, ["Hello"])
+    (folder / "targets.yaml").write_text("[{name: t, provider: echo, colour: red}]")
+    done = run("a.eval.yaml", "--target", "t", folder=folder)
+    assert (done.returncode, list(by_id(done.stdout))) == (0, ["c0"])
+    assert done.stderr.count("target.unknown_key") == 1
+    assert "colour" in done.stderr
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_run_keeps_what_is_done(
+    folder: Path, server: Server, number: signal.Signals, code: int
+) -> None:
+    release = threading.Event()
+
+    def answer(content: str) -> Answer:
+        assert content == "quick" or release.wait(30)
+        return chat_answer()
+
+    server.answer = answer
+    write_suite(folder, ["quick", "quick", *["slow"] * 20])
+    process = start(
+        *("a.eval.yaml", "--target", "az", "--output", "out.jsonl", "--concurrency", "3"),
+        folder=folder,
+    )
+    output = folder / "out.jsonl"
+    wait_for(lambda: output.exists() and output.read_bytes().count(b"\n") == 2)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    release.set()
+    assert (process.returncode, out) == (code, "")
+    assert sorted(by_id(output)) == ["c0", "c1"]
+    assert len(err.splitlines()) == 1
+
+
+def test_a_closed_pipe_is_quiet(folder: Path) -> None:
+    write_suite(folder, ["y" * 1000] * 1000)
+    done = subprocess.run(
+        f"{sys.executable} -m multiturn run a.eval.yaml | head -1",
+        shell=True,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
+    assert (len(done.stdout.splitlines()), done.stderr) == (1, "")
+
+
+@pytest.mark.parametrize(
+    "quote", [pytest.param("", id="a suite in YAML"), pytest.param('"', id="a suite in JSON")]
+)
+def test_progress_counts_on_a_terminal(folder: Path, server: Server, quote: str) -> None:
+    lock = threading.Lock()
+    seen: list[str] = []
+
+    def answer(content: str) -> Answer:
+        time.sleep(0.06)
+        with lock:
+            seen.append(content)
+            if content == "bad" or (content == "again" and seen.count(content) == 1):
+                return 400 if content == "bad" else 500, {"error": {"message": "no"}}
+        return chat_answer()
+
+    server.answer = answer
+    write_suite(folder, ["again", "bad", *["good"] * 18])
+    text = (folder / "a.eval.yaml").read_text()
+    (folder / "a.eval.yaml").write_text(text.replace('"', quote))
+    shown = run_on_terminal(
+        *("a.eval.yaml", "--target", "az", "--output", "out.jsonl", "--concurrency", "2"),
+        folder=folder,
+    )
+    assert re.search(r"\b20 done, 1 failed, 1 retried\b", shown)
+    assert re.search(r"left: +0:00:0[1-9]", shown)
+    assert len(by_id(folder / "out.jsonl")) == 20
+
+
+def test_progress_is_not_shown_elsewhere(folder: Path) -> None:
+    write_suite(folder, ["Hello"] * 20)
+    done = run("a.eval.yaml", "--output", "out.jsonl", folder=folder, env={"TERM": "xterm"})
+    assert done.returncode == 0
+    for sign in ("\r", "\x1b", "left", "done"):
+        assert sign not in done.stderr

@@ -1,0 +1,297 @@
+"""Keys appear nowhere: not in errors, logs or results, and not in what tells requests apart."""
+
+import asyncio
+import json
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from multiturn import (
+    MultiturnError,
+    ProviderError,
+    ProviderRequest,
+    ProviderResponse,
+    load_target,
+)
+from multiturn.provider import Wire
+from running import KEY, Server, chat_answer, records, run, write_suite, write_target
+
+REQUEST = ProviderRequest(question="Hello")
+ARGS = {"args": ["--token", "${{ AGENT_TOKEN }}"]}
+ENV = {"env": {"TOKEN": "${{ AGENT_TOKEN }}"}}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AGENT_TOKEN", KEY)
+    write_suite(tmp_path, ["Hello"])
+    return tmp_path
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as server:
+        yield server
+
+
+def write_agent(folder: Path, script: str, **settings: Any) -> None:
+    """Write a target ``az`` whose agent is a script of the shell."""
+    agent = folder / "agent"
+    agent.write_text(f"#!/bin/sh\n{script}\n")
+    agent.chmod(0o755)
+    target = {"name": "az", "provider": "codex", "executable": str(agent), **settings}
+    (folder / "targets.yaml").write_text(json.dumps([target]))
+
+
+@pytest.mark.parametrize(
+    "key", ["api_key: sk-not-for-anyone-4711", "api_key: 1234567890", "api_key: 0x1234567890"]
+)
+def test_a_provider_and_its_settings_do_not_show_the_key(folder: Path, key: str) -> None:
+    (folder / "targets.yaml").write_text(
+        f"[{{name: az, provider: azure, endpoint: e, {key}, model: m}}]"
+    )
+    provider = load_target("az")
+    secret = provider.settings.api_key
+    assert len(secret) >= 10
+    for shown in (provider, provider.settings, vars(provider)["settings"]):
+        assert secret not in repr(shown)
+        assert secret not in str(shown)
+
+
+@pytest.mark.parametrize(
+    ("settings", "secret"),
+    [
+        pytest.param(f"api_key: {KEY}, model: [m]", KEY, id="a list beside it"),
+        pytest.param(f"api_key: {KEY}, model: m, max_retries: x", KEY, id="a word beside it"),
+        pytest.param(f"api_key: {KEY}", KEY, id="a setting is missing"),
+        pytest.param(f"api_key: {KEY}, model: m, model: m", KEY, id="a key stands twice"),
+        pytest.param(f"api_key: [{KEY}], model: m", KEY, id="it is a list"),
+        pytest.param(f"api_key: {{key: {KEY}}}, model: m", KEY, id="it is a mapping"),
+        pytest.param("api_key: 1234567890, model: [m]", "1234567890", id="a number"),
+        pytest.param("api_key: [1234567890], model: m", "1234567890", id="a number in a list"),
+        pytest.param(f"api_key: {KEY}: x, model: m", KEY, id="not YAML on its line"),
+        pytest.param(f"api_key: *{KEY}, model: m", KEY, id="an alias of nothing"),
+        pytest.param(f"api_key: !{KEY} x, model: m", KEY, id="a tag of nothing"),
+        pytest.param(f'api_key: "{KEY}, model: m', KEY, id="a quote that is left open"),
+        pytest.param(
+            "api_key: '${{ AGENT_TOKEN }}', model: m, max_retries: '${{ AGENT_TOKEN }}'",
+            KEY,
+            id="a variable where a number is wanted",
+        ),
+        pytest.param(
+            "api_key: '${{ AGENT_TOKEN }}', model: m, system_role: '${{ AGENT_TOKEN }}'",
+            KEY,
+            id="a variable where one of some words is wanted",
+        ),
+        pytest.param(
+            "api_key: '${{ AGENT_TOKEN }}-${{ NO_SUCH_VARIABLE }}', model: m",
+            KEY,
+            id="a variable that is missing",
+        ),
+    ],
+)
+def test_an_error_in_a_targets_file_does_not_show_the_key(
+    folder: Path, settings: str, secret: str
+) -> None:
+    (folder / "targets.yaml").write_text(
+        f"- {{name: az, provider: azure, endpoint: e, {settings}}}\n"
+    )
+    with pytest.raises(MultiturnError) as caught:
+        load_target("az")
+    assert secret not in "".join(traceback.format_exception(caught.value))
+    assert secret not in repr(caught.value)
+
+
+def test_a_warning_of_an_unknown_key_does_not_show_its_value(folder: Path) -> None:
+    (folder / "targets.yaml").write_text(
+        f"[{{name: az, provider: azure, endpoint: e, api_kye: {KEY}, api_key: abcdef, model: m}}]"
+    )
+    with capture_logs() as logs:
+        load_target("az")
+    assert [log["key"] for log in logs] == ["api_kye"]
+    assert KEY not in repr(logs)
+
+
+def test_a_key_is_in_no_output_of_a_run(folder: Path, server: Server) -> None:
+    error = {"message": f"Incorrect API key provided: {KEY}.", "code": "invalid_api_key"}
+    server.answer = lambda _: (401, {"error": error})
+    write_target(folder, server)
+    done = run("a.eval.yaml", "--target", "az", "--output", "out.jsonl", folder=folder)
+    assert (done.returncode, server.keys) == (1, [KEY])
+    assert "Incorrect API key provided: ***." in done.stderr
+    for shown in (done.stdout, done.stderr, (folder / "out.jsonl").read_text()):
+        assert KEY not in shown
+
+
+def ask() -> ProviderResponse:
+    async def main() -> ProviderResponse:
+        async with load_target("az") as provider:
+            response: ProviderResponse = await provider.invoke(REQUEST)
+            return response
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(f"No such key: {KEY}.", id="in a sentence"),
+        pytest.param("x" * 470 + f" {KEY}", id="at the end of a long one"),
+        pytest.param("x" * 475 + f" {KEY} " + "x" * 100, id="where a long message is cut"),
+        pytest.param("x" * 490 + f" {KEY}", id="where its own end is cut off"),
+    ],
+)
+@pytest.mark.parametrize("is_json", [True, False])
+def test_an_error_of_a_vendor_that_quotes_the_key_does_not_spread_it(
+    folder: Path, server: Server, text: str, is_json: bool
+) -> None:
+    answer = {"error": {"message": text}} if is_json else text.encode()
+    server.answer = lambda _: (401, answer)
+    write_target(folder, server)
+    with pytest.raises(ProviderError) as caught:
+        ask()
+    assert KEY[:9] not in "".join(traceback.format_exception(caught.value))
+    assert KEY[:9] not in repr(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "written"),
+    [
+        pytest.param(KEY, KEY, id="as it is"),
+        pytest.param("abc/def+ghi==4711", "abc/def+ghi==4711", id="with a slash"),
+        pytest.param("abc/def+ghi==4711", "abc\\/def+ghi==4711", id="with an escaped slash"),
+        pytest.param("abc+def==4711", "abc\\u002bdef==4711", id="with another escape"),
+    ],
+)
+def test_an_answer_that_quotes_the_key_does_not_spread_it(
+    folder: Path, server: Server, key: str, written: str
+) -> None:
+    answer = json.dumps(chat_answer("The key is SECRET.")[1]).replace("SECRET", written)
+    server.answer = lambda _: (200, answer.encode())
+    write_target(folder, server, api_key=key)
+    response = ask()
+    assert response.text == "The key is ***."
+    assert key not in repr(response)
+
+
+def test_a_key_that_is_a_number_does_not_tear_an_answer(folder: Path, server: Server) -> None:
+    status, answer = chat_answer("All is well")
+    server.answer = lambda _: (status, {**answer, "created": 1712345678})
+    write_target(folder, server, api_key=12345678)
+    assert ask().text == "All is well"
+    assert server.keys == ["12345678"]
+
+
+def test_a_key_that_is_a_short_number_is_hidden_too(folder: Path, server: Server) -> None:
+    server.answer = lambda _: (401, {"error": {"message": "no such key: 40711"}})
+    write_target(folder, server, api_key=40711)
+    with pytest.raises(ProviderError, match="no such key") as caught:
+        ask()
+    assert "40711" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("script", "settings"),
+    [
+        pytest.param('echo "refused: $*" >&2; exit 3', ARGS, id="an argument, complaining"),
+        pytest.param('echo "refused: $TOKEN" >&2; exit 3', ENV, id="its environment"),
+        pytest.param('echo "refused: $TOKEN" >&2; exit 3', {"env": {"TOKEN": KEY}}, id="a literal"),
+        pytest.param(
+            '''echo "{\\"type\\":\\"turn.failed\\",\\"error\\":{\\"message\\":\\"$*\\"}}"''',
+            ARGS,
+            id="an argument, in its event",
+        ),
+        pytest.param(
+            """head -c 1982 /dev/zero | tr "\\0" x > rest; echo "$TOKEN$(cat rest)" >&2; exit 3""",
+            ENV,
+            id="its environment, where its long output is cut",
+        ),
+    ],
+)
+def test_an_agent_that_fails_and_quotes_the_token_does_not_spread_it(
+    folder: Path, script: str, settings: dict[str, Any]
+) -> None:
+    write_agent(folder, script, **settings)
+    done = run("a.eval.yaml", "--target", "az", "--output", "out.jsonl", folder=folder)
+    assert done.returncode == 1
+    for shown in (done.stdout, done.stderr, (folder / "out.jsonl").read_text()):
+        assert KEY[-9:] not in shown
+
+
+def test_an_agent_that_answers_with_the_token_does_not_spread_it(folder: Path) -> None:
+    item = '{\\"type\\":\\"agent_message\\",\\"text\\":\\"I ran with $*\\"}'
+    write_agent(
+        folder,
+        f'echo "{{\\"type\\":\\"item.completed\\",\\"item\\":{item}}}"',
+        **ARGS,
+    )
+    done = run("a.eval.yaml", "--target", "az", "--record-wire", folder=folder)
+    assert done.returncode == 0
+    assert records(done.stdout)[0]["response"].startswith("I ran with exec")
+    assert KEY not in done.stdout
+
+
+@pytest.mark.parametrize("change", ["provider", "model", "parameters", "body"])
+def test_all_that_shapes_an_answer_tells_requests_apart(change: str) -> None:
+    given: Any = {"provider": "p", "model": "m", "parameters": ("x",), "body": b"y"}
+    other: Any = {"provider": "q", "model": "n", "parameters": ("x", "x"), "body": b"z"}
+    assert Wire(**given).digest() == Wire(**given).digest()
+    assert Wire(**given).digest() != Wire(**{**given, change: other[change]}).digest()
+
+
+def digest(folder: Path, change: Callable[[dict[str, Any]], None], **settings: Any) -> str:
+    target = {"name": "az", "endpoint": "e", "model": "m", "api_key": KEY, "provider": "azure"}
+    target |= settings
+    change(target)
+    (folder / "targets.yaml").write_text(json.dumps([target]))
+    return str(load_target("az").wire(REQUEST).digest())
+
+
+@pytest.mark.parametrize(
+    ("settings", "change"),
+    [
+        pytest.param({}, {"api_key": "another-key"}, id="an API key"),
+        pytest.param(
+            {"provider": "codex", "env": {"TOKEN": KEY}},
+            {"env": {"TOKEN": "another-key"}},
+            id="a token in an agent's environment",
+        ),
+    ],
+)
+def test_another_key_is_the_same_request(
+    folder: Path, settings: dict[str, Any], change: dict[str, Any]
+) -> None:
+    before = digest(folder, lambda target: None, **settings)
+    assert digest(folder, lambda target: target.update(change), **settings) == before
+
+
+def test_another_token_among_the_arguments_is_the_same_request(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings: Any = {"provider": "codex", "args": ["--token", "${{ AGENT_TOKEN }}"]}
+    before = digest(folder, lambda target: None, **settings)
+    monkeypatch.setenv("AGENT_TOKEN", "another-token")
+    assert digest(folder, lambda target: None, **settings) == before
+
+
+@pytest.mark.parametrize(
+    ("settings", "change"),
+    [
+        pytest.param({}, {"model": "n"}, id="the model"),
+        pytest.param({}, {"temperature": 0}, id="a parameter in the body"),
+        pytest.param({}, {"version": "2026-01-01"}, id="a parameter beside the body"),
+        pytest.param({"provider": "codex"}, {"model": "n"}, id="an agent's model"),
+        pytest.param({"provider": "codex"}, {"args": ["--fast"]}, id="an agent's arguments"),
+        pytest.param({"provider": "codex"}, {"provider": "vscode"}, id="the provider"),
+    ],
+)
+def test_another_model_or_parameter_is_another_request(
+    folder: Path, settings: dict[str, Any], change: dict[str, Any]
+) -> None:
+    before = digest(folder, lambda target: None, **settings)
+    assert digest(folder, lambda target: target.update(change), **settings) != before

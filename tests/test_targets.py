@@ -1,0 +1,282 @@
+"""Targets: the file that names providers, and the settings of the one that is asked."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from multiturn import MultiturnError, ProviderRequest, load_target
+
+AZURE = """\
+targets:
+  - name: az
+    provider: azure
+    endpoint: https://x.openai.azure.com
+    api_key: ${{ THE_KEY }}
+    model: gpt-x
+"""
+Write = Callable[..., str]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / ".git").mkdir()  # nothing above it counts
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("THE_KEY", raising=False)
+    return tmp_path
+
+
+def mistake(name: str = "az", **options: Any) -> str:
+    with pytest.raises(MultiturnError) as caught:
+        load_target(name, **options)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        pytest.param("targets.yaml", AZURE, id="a mapping with targets"),
+        pytest.param("targets.yaml", AZURE.partition("\n")[2], id="a bare list"),
+        pytest.param(
+            ".agentv/targets.yaml",
+            f"$schema: agentv-targets-v2.2\n{AZURE}",
+            id="AgentV's own file",
+        ),
+    ],
+)
+def test_a_target_is_found_by_its_name(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, file: str, text: str
+) -> None:
+    monkeypatch.setenv("THE_KEY", "k-123456")
+    (folder / file).parent.mkdir(exist_ok=True)
+    (folder / file).write_text(text)
+    with capture_logs() as logs:
+        provider = load_target("az")
+    assert provider.name == "az"
+    assert provider.settings.endpoint == "https://x.openai.azure.com"
+    assert provider.settings.api_key == "k-123456"
+    assert provider.settings.model == "gpt-x"
+    assert logs == []
+
+
+def test_the_targets_file_nearest_to_the_suite_is_taken(folder: Path) -> None:
+    target = "[{{name: t, provider: codex, executable: {}}}]"
+    (folder / "evals/deep").mkdir(parents=True)
+    (folder / "targets.yaml").write_text(target.format("outer"))
+    assert load_target("t", near=["evals/deep"]).settings.executable == "outer"
+    (folder / "evals/targets.yaml").write_text(target.format("inner"))
+    assert load_target("t", near=["evals/deep"]).settings.executable == "inner"
+    assert load_target("t").settings.executable == "outer"
+    assert load_target("t", file="targets.yaml", near=["evals"]).settings.executable == "outer"
+
+
+def test_without_a_file_near_the_suite_the_current_folder_counts(folder: Path) -> None:
+    (folder / "elsewhere/.git").mkdir(parents=True)
+    (folder / "targets.yaml").write_text("[{name: t, provider: codex}]")
+    assert load_target("t", near=["elsewhere"]).name == "t"
+
+
+@pytest.mark.parametrize("written", ["${{ WORD }}", "${{WORD}}", "${{  WORD  }}"])
+def test_a_variable_is_read_from_the_environment(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, written: str
+) -> None:
+    monkeypatch.setenv("WORD", "one")
+    (folder / "targets.yaml").write_text(
+        f"[{{name: t, provider: codex, executable: 'a-{written}-b', args: ['{written}']}}]"
+    )
+    settings = load_target("t").settings
+    assert settings.executable == "a-one-b"
+    assert list(settings.args) == ["one"]
+
+
+def test_a_variable_may_hold_a_number(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RETRIES", "5")
+    monkeypatch.setenv("HEAT", "0")
+    (folder / "targets.yaml").write_text(
+        "[{name: t, provider: echo, max_retries: '${{ RETRIES }}', temperature: '${{ HEAT }}'}]"
+    )
+    assert load_target("t").settings.max_retries == 5
+    assert load_target("t").settings.temperature == 0
+
+
+def test_text_that_looks_like_a_number_stays_as_it_is_written(folder: Path) -> None:
+    (folder / "targets.yaml").write_text(
+        "[{name: 007, provider: azure, endpoint: e, api_key: 0123456, model: 4.10}]"
+    )
+    settings = load_target("007").settings
+    assert (settings.api_key, settings.model) == ("0123456", "4.10")
+
+
+@pytest.mark.parametrize(
+    ("file", "env"),
+    [
+        pytest.param("targets.yaml", ".env", id="beside the file"),
+        pytest.param(".agentv/targets.yaml", ".agentv/.env", id="inside .agentv"),
+        pytest.param(".agentv/targets.yaml", ".env", id="beside .agentv"),
+    ],
+)
+def test_a_variable_is_read_from_dot_env_and_the_environment_wins(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, file: str, env: str
+) -> None:
+    (folder / file).parent.mkdir(exist_ok=True)
+    (folder / file).write_text(AZURE)
+    (folder / env).write_text("# keys\nTHE_KEY='from the file'\n")
+    assert load_target("az").settings.api_key == "from the file"
+    monkeypatch.setenv("THE_KEY", "from the environment")
+    assert load_target("az").settings.api_key == "from the environment"
+
+
+def test_both_dot_env_files_of_agentv_are_read(folder: Path) -> None:
+    (folder / ".agentv").mkdir()
+    (folder / ".agentv/targets.yaml").write_text(AZURE.replace("gpt-x", "${{ THE_MODEL }}"))
+    (folder / ".agentv/.env").write_text("THE_MODEL=gpt-y\n")
+    (folder / ".env").write_text("THE_KEY=k-123456\n")
+    settings = load_target("az").settings
+    assert (settings.model, settings.api_key) == ("gpt-y", "k-123456")
+
+
+def test_a_missing_variable_is_named_with_its_place(folder: Path) -> None:
+    (folder / "targets.yaml").write_text(AZURE)
+    message = mistake()
+    assert message.startswith("targets.yaml:5:14: ")
+    assert "THE_KEY" in message
+
+
+def test_a_variable_that_only_another_target_needs_may_be_missing(folder: Path) -> None:
+    (folder / "targets.yaml").write_text(f"{AZURE}  - {{name: other, provider: echo}}\n")
+    assert load_target("other").name == "other"
+    assert "THE_KEY" in mistake("az")
+
+
+@pytest.mark.parametrize(
+    ("provider", "kind", "settings"),
+    [
+        pytest.param("azure-openai", "azure", "model: m, api_key: abcdef, endpoint: e", id="azure"),
+        pytest.param("google", "gemini", "model: m, api_key: abcdef", id="google"),
+        pytest.param("google-gemini", "gemini", "model: m, api_key: abcdef", id="google-gemini"),
+        pytest.param("codex-cli", "codex", "args: []", id="codex-cli"),
+        pytest.param("vscode-insiders", "vscode", "args: []", id="vscode-insiders"),
+    ],
+)
+def test_a_provider_has_aliases(folder: Path, provider: str, kind: str, settings: str) -> None:
+    (folder / "targets.yaml").write_text(f"[{{name: t, provider: {provider}, {settings}}}]")
+    request = ProviderRequest(question="Hello")
+    assert load_target("t").wire(request).provider == kind
+
+
+@pytest.mark.parametrize(
+    ("more", "executable"),
+    [
+        pytest.param("", "code-insiders", id="by itself"),
+        pytest.param(", executable: mine", "mine", id="unless told otherwise"),
+    ],
+)
+def test_vscode_insiders_starts_code_insiders(folder: Path, more: str, executable: str) -> None:
+    (folder / "targets.yaml").write_text(f"[{{name: t, provider: vscode-insiders{more}}}]")
+    assert load_target("t").settings.executable == executable
+
+
+def test_echo_needs_no_file_and_is_the_default(folder: Path) -> None:
+    assert load_target().name == "echo"
+    assert load_target("echo").name == "echo"
+    (folder / "targets.yaml").write_text(AZURE)
+    assert load_target().name == "echo"
+
+
+def test_a_target_may_be_called_echo(folder: Path) -> None:
+    (folder / "targets.yaml").write_text("[{name: echo, provider: codex}]")
+    assert load_target().wire(ProviderRequest(question="Hello")).provider == "codex"
+
+
+def test_an_unknown_key_is_a_warning_and_no_error(folder: Path) -> None:
+    (folder / "targets.yaml").write_text(
+        "- name: t\n  provider: echo\n  temprature: 0.5\n- {name: u, provider: echo, x: 1}\n"
+    )
+    with capture_logs() as logs:
+        assert load_target("t").name == "t"
+    (log,) = logs
+    assert (log["event"], log["log_level"]) == ("target.unknown_key", "warning")
+    assert (log["key"], log["where"]) == ("temprature", "targets.yaml:3:3")
+    assert "temperature" in log["hint"]
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "words"),
+    [
+        pytest.param("[{name: az, provider: azrue}]", "1:23", ["azrue", "azure"], id="provider"),
+        pytest.param("[{name: azz, provider: echo}]", "", ["'az'", '"azz"'], id="no such target"),
+        pytest.param("[]", "", ["'az'"], id="no target at all"),
+        pytest.param("", "", ["'az'"], id="an empty file"),
+        pytest.param(
+            "- {name: az, provider: echo}\n- {name: az, provider: echo}",
+            "2:3",
+            ["'az'", "twice", "line 1"],
+            id="a target stands twice",
+        ),
+        pytest.param("targets: ]", "1:10", ["not YAML"], id="not YAML"),
+        pytest.param("targets: az", "1:10", ["list"], id="targets are no list"),
+        pytest.param("name: az", "1:1", ["list"], id="a mapping without targets"),
+        pytest.param("just text", "1:1", ["list"], id="text"),
+        pytest.param("[az]", "1:2", ["mapping"], id="a target is text"),
+        pytest.param("[{provider: echo}]", "1:2", ["name"], id="a target has no name"),
+        pytest.param("[{name: az}]", "1:2", ["provider"], id="a target has no provider"),
+        pytest.param("[{name: [a], provider: echo}]", "1:", ["name"], id="a name is a list"),
+        pytest.param("[{name: az, provider: {}}]", "1:", ["provider"], id="a provider is a map"),
+        pytest.param(
+            "[{name: az, provider: azure, endpoint: e, api_key: abcdef}]",
+            "1:2",
+            ["'az'", "model"],
+            id="a setting is missing",
+        ),
+        pytest.param(
+            "[{name: az, provider: echo, model: [gpt]}]",
+            "1:36",
+            ["model", "text", "list"],
+            id="a list is no text",
+        ),
+        pytest.param(
+            "[{name: az, provider: echo, max_retries: often}]",
+            "1:42",
+            ["max_retries", "number"],
+            id="a word is no number",
+        ),
+        pytest.param(
+            "[{name: az, provider: codex, args: --fast}]",
+            "1:36",
+            ["args", "list"],
+            id="text is no list",
+        ),
+        pytest.param(
+            "[{name: az, provider: codex, env: [A]}]",
+            "1:35",
+            ["env", "mapping"],
+            id="a list is no mapping",
+        ),
+    ],
+)
+def test_a_mistake_is_one_line_with_its_place(
+    folder: Path, text: str, place: str, words: list[str]
+) -> None:
+    (folder / "targets.yaml").write_text(text)
+    message = mistake()
+    assert message.startswith(f"targets.yaml:{place}")
+    assert "\n" not in message
+    for word in words:
+        assert word in message
+
+
+def test_a_target_without_a_targets_file_is_an_error_that_says_where_to_write_one(
+    folder: Path,
+) -> None:
+    message = mistake()
+    assert "'az'" in message
+    assert "targets.yaml" in message
+
+
+def test_a_file_that_cannot_be_read_is_one_line(folder: Path) -> None:
+    assert mistake(file="no.yaml") == "cannot read 'no.yaml': No such file or directory"
+    (folder / "targets.yaml").write_bytes(b"- name: \xff\xfe\n")
+    assert "UTF-8" in mistake()
+    assert mistake().startswith("targets.yaml:1")
