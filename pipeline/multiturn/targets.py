@@ -18,7 +18,7 @@ from multiturn.yaml_events import Node, read_documents
 FILES = ("targets.yaml", ".agentv/targets.yaml")
 DEFAULT = "echo"
 
-_QUOTED = re.compile(r"(?<=the alias \*)\S+|(?<=the tag )'[^']*'|(?<=the key )'[^']*'")
+_QUOTED = re.compile(r"(?<=[ &*])(?<=[&*])\S+|(?<=the tag )'[^']*'|(?<=the key )'[^']*'")
 _PLACEHOLDER = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 
 

@@ -169,8 +169,7 @@ class Layout:
         """
         if not self.messages or self.messages[at].role == "user":
             return
+        end = f"end with a user message; if it is a system message, {_MERGE_LATER}"
         if at == 0:
-            self.refuse(rule, f"begin with a user message; {_KEEP_GUIDELINES}")
-        else:
-            end = f"end with a user message; if it is a system message, {_MERGE_LATER}"
-            self.refuse(rule, end + advice)
+            end = f"begin{end.removeprefix('end')}; {_KEEP_GUIDELINES}"
+        self.refuse(rule, end + advice)
