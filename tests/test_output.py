@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from multiturn import ChatMessage, InputFile, ProviderRequest
 from multiturn.output import open_output
-from multiturn.rendering import RENDERERS, Record, record_of, to_json, to_text, to_yaml, visible
+from multiturn.rendering import RENDERERS, Record, record_of, to_json, to_text, to_yaml
+from multiturn.terminal import visible
 from multiturn.yaml_events import read_documents
 
 # Whole or not at all

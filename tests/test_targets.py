@@ -8,6 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from multiturn import MultiturnError, ProviderRequest, load_target
+from running import run, write_suite
 
 AZURE = """\
 targets:
@@ -61,21 +62,39 @@ def test_a_target_is_found_by_its_name(
     assert logs == []
 
 
-def test_the_targets_file_nearest_to_the_suite_is_taken(folder: Path) -> None:
+def test_the_nearest_targets_file_is_taken(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = "[{{name: t, provider: codex, executable: {}}}]"
     (folder / "evals/deep").mkdir(parents=True)
     (folder / "targets.yaml").write_text(target.format("outer"))
-    assert load_target("t", near=["evals/deep"]).settings.executable == "outer"
-    (folder / "evals/targets.yaml").write_text(target.format("inner"))
-    assert load_target("t", near=["evals/deep"]).settings.executable == "inner"
+    monkeypatch.chdir(folder / "evals/deep")
     assert load_target("t").settings.executable == "outer"
-    assert load_target("t", file="targets.yaml", near=["evals"]).settings.executable == "outer"
+    (folder / "evals/targets.yaml").write_text(target.format("inner"))
+    assert load_target("t").settings.executable == "inner"
+    assert load_target("t", file="../../targets.yaml").settings.executable == "outer"
 
 
-def test_without_a_file_near_the_suite_the_current_folder_counts(folder: Path) -> None:
-    (folder / "elsewhere/.git").mkdir(parents=True)
+def test_nothing_above_the_repository_is_looked_at(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "repository/.git").mkdir(parents=True)
     (folder / "targets.yaml").write_text("[{name: t, provider: codex}]")
-    assert load_target("t", near=["elsewhere"]).name == "t"
+    monkeypatch.chdir(folder / "repository")
+    with pytest.raises(MultiturnError, match="no target 't'"):
+        load_target("t")
+
+
+def test_a_targets_file_beside_a_suite_starts_nothing(folder: Path) -> None:
+    """Else who writes a suite could start programs, or have keys sent to a server of theirs."""
+    (folder / "evals").mkdir()
+    (folder / "evals/targets.yaml").write_text(
+        "[{name: echo, provider: codex, executable: ./evil}, {name: t, provider: codex}]"
+    )
+    write_suite(folder, ["Hello"], "evals/a.eval.yaml")
+    done = run("evals", folder=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    done = run("evals", "--target", "t", folder=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no target 't'" in done.stderr
 
 
 @pytest.mark.parametrize("written", ["${{ WORD }}", "${{WORD}}", "${{  WORD  }}"])

@@ -16,8 +16,8 @@ from multiturn.explanation import explain
 from multiturn.files import Texts
 from multiturn.model import Case, Conversion
 from multiturn.patterns import guideline_matcher
-from multiturn.rendering import visible
 from multiturn.suite import load_suite
+from multiturn.terminal import indented, visible
 
 _A_CASE = re.compile(rb"""input_messages["']?\s*:""")
 
@@ -26,6 +26,9 @@ class UnusableError(click.ClickException):
     """What was asked for cannot be done at all: exit code 2, as for a wrong option."""
 
     exit_code = 2
+
+    def __init__(self, message: str) -> None:
+        super().__init__(visible(message))
 
 
 def unwritable(output: str | None, error: OSError) -> UnusableError:
@@ -136,7 +139,7 @@ class Batch:
     def fail(self, message: str) -> None:
         """Count a failure, and say why on standard error."""
         self.failures += 1
-        click.echo(visible(message), err=True)
+        click.echo(indented(message), err=True)
 
     def estimate(self) -> int | None:
         """Return about how many cases there are, without loading them; None if unknown."""

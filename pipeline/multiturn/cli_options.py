@@ -70,4 +70,4 @@ def load(pipeline: str) -> "Pipeline":
 
 def on_terminal() -> bool:
     """Whether standard output is a terminal that wants color."""
-    return sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    return sys.stdout is not None and sys.stdout.isatty() and "NO_COLOR" not in os.environ

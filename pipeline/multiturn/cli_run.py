@@ -1,6 +1,5 @@
 """The command that sends suites to a provider."""
 
-import os
 from typing import Any
 
 import click
@@ -17,7 +16,7 @@ from multiturn.cli_options import load, on_terminal, pipeline_option, suite_opti
     "targets_file",
     metavar="FILE",
     help="Where targets are described.  [default: the nearest targets.yaml or"
-    " .agentv/targets.yaml, from the first suite's folder up, then from here]",
+    " .agentv/targets.yaml, here or above]",
 )
 @click.option(
     "--output",
@@ -81,8 +80,7 @@ def run(
     chosen = load(pipeline)
     batch = Batch(**which)
     try:
-        near = [os.path.dirname(path) or "." for path in batch.paths[:1] if path != "-"]
-        provider = load_target(target, file=targets_file, near=near)
+        provider = load_target(target, file=targets_file)
         if dry_run:
             say_what_goes_out(batch, chosen, provider, output if resume else None)
         else:

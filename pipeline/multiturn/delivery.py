@@ -53,9 +53,9 @@ def say_what_goes_out(batch: Batch, pipeline: Pipeline, provider: Any, output: s
         prepared = prepare(case, pipeline.request, provider)
         result = prepared.result
         action = "send"
-        if prepared.error is not None:
+        if result.error is not None:
             action = "refuse"
-            batch.report(prepared.error)
+            batch.fail(result.error.message)
         elif is_stored(prepared, stored):
             action = "reuse"
         counts[action] += 1
@@ -87,7 +87,7 @@ def deliver(
     record_wire: bool,
 ) -> None:
     """Run the cases, and write each result as it comes."""
-    seen = 0
+    seen, ended_by = 0, signal.SIGINT.value
 
     def cases() -> Iterator[Case]:
         nonlocal seen
@@ -95,11 +95,17 @@ def deliver(
             seen += 1
             yield case
 
+    def end(number: int, task: "asyncio.Task[None]") -> None:
+        nonlocal ended_by
+        ended_by = number
+        task.cancel()
+
     async def main() -> None:
         this = asyncio.current_task()
         assert this is not None  # noqa: S101 - we are inside it
-        with suppress(NotImplementedError):  # Windows has no such signal
-            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, this.cancel)
+        with suppress(NotImplementedError, AttributeError):  # Windows has no such signals
+            for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+                asyncio.get_running_loop().add_signal_handler(number, end, number, this)
         async with provider:
             async for result in run(
                 cases(),
@@ -110,23 +116,23 @@ def deliver(
                 record_wire=record_wire,
             ):
                 write(result)
-                progress.count(result.error is not None, result.retries)
+                progress.count(result.error is not None, result.retries, seen - concurrency)
                 if result.error is not None:
                     batch.fail(result.error.message)
 
     with ExitStack() as stack:
-        progress = stack.enter_context(RunProgress(batch.estimate))
+        progress = RunProgress(batch.estimate, hidden=results is None and sys.stdout.isatty())
+        stack.enter_context(progress)
         try:
             asyncio.run(main())
-        except (KeyboardInterrupt, asyncio.CancelledError) as error:
+        except (KeyboardInterrupt, asyncio.CancelledError):
             kept = f"; {results.path} has what is done, --resume goes on" if results else ""
             stack.close()
             click.echo(f"interrupted after {progress.done:,} cases{kept}", err=True)
-            sys.exit(130 if isinstance(error, KeyboardInterrupt) else 143)
+            sys.exit(128 + ended_by)
     if results is not None:
-        reused = seen - progress.done
         click.echo(
-            f"{progress.done - progress.failed:,} answered, {reused:,} reused,"
-            f" {progress.failed:,} failed, {progress.retried:,} retried: {results.path}",
+            f"{progress.done - progress.failed:,} answered, {seen - progress.done:,} reused,"
+            f" {batch.failures:,} failed, {progress.retried:,} retried: {results.path}",
             err=True,
         )

@@ -8,7 +8,8 @@ from multiturn.assembly import Pipeline, request_of
 from multiturn.contract import FACTS, contract_of
 from multiturn.explanation import Span, explain
 from multiturn.model import Conversion
-from multiturn.rendering import record_of, role_heading, to_yaml, visible
+from multiturn.rendering import record_of, role_heading, to_yaml
+from multiturn.terminal import visible
 
 
 def as_table(pipeline: Pipeline) -> str:

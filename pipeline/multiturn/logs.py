@@ -3,6 +3,8 @@
 import sys
 from typing import Any, Literal, NamedTuple
 
+from multiturn.terminal import visible
+
 
 class Settings(NamedTuple):
     """What is logged, and how it looks."""
@@ -20,6 +22,10 @@ def configure(settings: Settings) -> None:
     _unapplied = settings
 
 
+def _make_visible(_: Any, __: str, event: Any) -> Any:
+    return {key: visible(text) if isinstance(text, str) else text for key, text in event.items()}
+
+
 def logger() -> Any:
     """Return multiturn's structlog logger."""
     global _unapplied
@@ -30,6 +36,7 @@ def logger() -> Any:
             processors=[
                 structlog.processors.add_log_level,
                 structlog.processors.TimeStamper(fmt="iso", utc=True),
+                _make_visible,
                 structlog.processors.JSONRenderer()
                 if _unapplied.renderer == "json"
                 else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from multiturn.errors import MultiturnError
 from multiturn.model import Case, ProviderRequest
@@ -25,14 +26,12 @@ class Prepared(Struct, frozen=True):
         result: what is known before it is sent; with the error, if there is one.
         request: what a provider gets.
         wire: what goes out, where the provider tells.
-        error: why it cannot be sent.
     """
 
     case: Case
     result: Result
     request: ProviderRequest | None = None
     wire: Wire | None = None
-    error: MultiturnError | None = None
 
 
 def prepare(case: Case, convert: Convert, provider: Provider) -> Prepared:
@@ -46,65 +45,59 @@ def prepare(case: Case, convert: Convert, provider: Provider) -> Prepared:
     result = Result(suite=utf8(case.suite), id=case.id, target=provider.name)
     try:
         request = convert(case)
-    except MultiturnError as error:
-        result = _failed(result, error, "conversion")
-        return Prepared(case, result, error=error)
-    result = msgspec.structs.replace(result, raw_request=raw_request(request))
+    except Exception as error:  # a stage of the user's may raise anything
+        message = str(error) if isinstance(error, MultiturnError) else repr(error)
+        return Prepared(case, replace(result, error=Failure("conversion", utf8(message))))
+    result = replace(result, raw_request=raw_request(request))
     lay_out = getattr(provider, "wire", None)
-    if lay_out is None:
-        digest = Wire(provider=provider.name, body=msgspec.json.encode(request)).digest()
-        return Prepared(case, msgspec.structs.replace(result, digest=digest), request)
     try:
-        wire: Wire = lay_out(request)
-    except ProviderError as error:
-        placed = error.at(case.where(), case.id)
-        return Prepared(case, _failed(result, placed, placed.kind), request, error=placed)
-    result = msgspec.structs.replace(result, repairs=wire.repairs, digest=wire.digest())
-    return Prepared(case, result, request, wire)
+        wire = None if lay_out is None else lay_out(request)
+        whole = wire or Wire(provider=provider.name, body=msgspec.json.encode(request))
+        digest = whole.digest()
+    except Exception as error:  # and so may a provider
+        return Prepared(case, _failed(result, case, error), request)
+    return Prepared(case, replace(result, repairs=whole.repairs, digest=digest), request, wire)
 
 
-def _failed(result: Result, error: MultiturnError, kind: str) -> Result:
-    return msgspec.structs.replace(result, error=Failure(kind, str(error)))
+def _failed(result: Result, case: Case, error: Exception) -> Result:
+    if not isinstance(error, ProviderError):
+        error = ProviderError(f"{type(error).__name__}: {error}", kind="provider")
+    message = utf8(str(error.at(case.where(), case.id)))
+    return replace(result, error=Failure(error.kind, message), retries=error.retries)
 
 
 async def _send(prepared: Prepared, provider: Any, record_wire: bool) -> Result:
     """Return the result of one case."""
-    if prepared.error is not None:
+    if prepared.result.error is not None:
         return prepared.result
-    case = prepared.case
     start = perf_counter()
+    sent = b""
     try:
         if prepared.wire is None:
-            answer: ProviderResponse | ProviderError = await provider.invoke(prepared.request)
+            answer = await provider.invoke(prepared.request)
         else:
             answer = await provider.send(prepared.wire)
         if not isinstance(answer, ProviderResponse):
             raise TypeError(f"it returned {type(answer).__name__} instead of a ProviderResponse")
-    except ProviderError as error:
-        answer = error
-    except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
-            raise
-        answer = ProviderError("the provider cancelled itself", kind="provider")
-    except Exception as error:  # a provider of the user's may raise anything
-        answer = ProviderError(f"{type(error).__name__}: {error}", kind="provider")
-    latency = round((perf_counter() - start) * 1000, 1)
-    if isinstance(answer, ProviderError):
-        result = _failed(prepared.result, answer.at(case.where(), case.id), answer.kind)
-    else:
-        result = msgspec.structs.replace(
+        result = replace(
             prepared.result,
-            response=answer.text,
+            response=utf8(answer.text),
             finish_reason=answer.finish_reason,
             usage=answer.usage,
+            retries=answer.retries,
         )
-    return msgspec.structs.replace(
-        result,
-        latency_ms=latency,
-        retries=answer.retries,
-        wire=answer.wire.decode("utf-8", "replace") if record_wire and answer.wire else UNSET,
-    )
+        sent = answer.wire
+    except (Exception, asyncio.CancelledError) as error:
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+            raise
+        if isinstance(error, ProviderError):
+            sent = error.wire
+        failure = error if isinstance(error, Exception) else RuntimeError("it was cancelled")
+        result = _failed(prepared.result, prepared.case, failure)
+    latency = round((perf_counter() - start) * 1000, 1)
+    body = sent.decode("utf-8", "replace") if record_wire and sent else UNSET
+    return replace(result, latency_ms=latency, wire=body)
 
 
 async def run(
@@ -131,9 +124,12 @@ async def run(
         record_wire: keep the body as it went out.
 
     Raises:
+        ValueError: a concurrency below 1.
         MultiturnError: what the provider needs is not installed.
         Exception: what ``cases`` raises, once all that is under way is done.
     """
+    if concurrency < 1:
+        raise ValueError("concurrency must be 1 or more")
     if hasattr(provider, "check"):
         provider.check()
     waiting = _waiting(cases, pipeline.request, provider, stored or {})
@@ -150,7 +146,7 @@ async def run(
             await done.put(error)
         await done.put(None)
 
-    workers = [asyncio.create_task(work()) for _ in range(max(1, concurrency))]
+    workers = [asyncio.create_task(work()) for _ in range(concurrency)]
     try:
         running = len(workers)
         failure = None

@@ -1,4 +1,4 @@
-"""Progress on a terminal, once a run has lasted a second."""
+"""Progress on a terminal."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -48,26 +48,28 @@ class RunProgress:
 
     Args:
         estimate: tells how many cases there are, about; None if that is unknown.
+        hidden: standard output is on the terminal, too, and would be torn.
     """
 
-    def __init__(self, estimate: Callable[[], int | None]) -> None:
+    def __init__(self, estimate: Callable[[], int | None], *, hidden: bool = False) -> None:
         self.estimate = estimate
+        self.hidden = hidden
         self.done = self.failed = self.retried = 0
         self._progress: Any = None
 
     def __enter__(self) -> Self:
-        if sys.stderr.isatty():
+        if not self.hidden and sys.stderr is not None and sys.stderr.isatty():
             from rich.console import Console
             from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
             self._progress = Progress(
                 BarColumn(),
-                TextColumn("{task.completed:,} done{task.description}, left:"),
+                TextColumn("{task.description}, left:"),
                 TimeRemainingColumn(),
                 console=Console(stderr=True),
                 transient=True,
             )
-            self._task = self._progress.add_task("", total=self.estimate())
+            self._task = self._progress.add_task("0 done", total=self.estimate())
             self._progress.start()
         return self
 
@@ -75,11 +77,11 @@ class RunProgress:
         if self._progress is not None:
             self._progress.stop()
 
-    def count(self, failed: bool, retries: int) -> None:
-        """Count a result."""
+    def count(self, failed: bool, retries: int, past: int) -> None:
+        """Count a result; ``past`` is how many cases are over at least, reused ones included."""
         self.done += 1
         self.failed += failed
         self.retried += retries > 0
         if self._progress is not None:
-            words = f", {self.failed:,} failed, {self.retried:,} retried"
-            self._progress.update(self._task, completed=self.done, description=words)
+            words = f"{self.done:,} done, {self.failed:,} failed, {self.retried:,} retried"
+            self._progress.update(self._task, completed=max(self.done, past), description=words)

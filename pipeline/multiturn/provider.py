@@ -10,7 +10,9 @@ from msgspec import Struct
 from multiturn.errors import MultiturnError
 from multiturn.model import ProviderRequest
 
-SECRET_NAME = re.compile("KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
+SECRET_NAME = re.compile(
+    r"(?:^|_)[A-Z0-9]*(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL)S?[0-9]*(?:_|$)", re.IGNORECASE
+)
 _SHORTEST_SECRET = 4  # anything shorter is a word that texts are full of
 
 
@@ -85,7 +87,7 @@ class ProviderError(MultiturnError):
 
     Attributes:
         kind: ``refused`` (before sending), ``content_filter``, ``http``, ``rate_limit``,
-            ``timeout``, ``connection``, ``malformed`` or ``process``.
+            ``timeout``, ``connection``, ``malformed``, ``process`` or ``provider``.
         retries: how often the request was sent again.
         wire: the body as it went out, if it did.
     """
@@ -124,11 +126,18 @@ class Settings(Struct, frozen=True, kw_only=True):
         name: the target's name.
         provider: the kind of provider.
         timeout_seconds: how long one attempt may take.
+
+    Raises:
+        ValueError: a number that cannot be meant.
     """
 
     name: str
     provider: str
     timeout_seconds: float = 600
+
+    def __post_init__(self) -> None:
+        if not self.timeout_seconds > 0:
+            raise ValueError("timeout_seconds must be more than 0")
 
     def __repr__(self) -> str:  # the values may be keys
         return f"{type(self).__name__}({self.name!r})"
@@ -205,6 +214,12 @@ def hide(text: str, secrets: Iterable[str]) -> str:
         if len(secret) >= _SHORTEST_SECRET:
             text = text.replace(secret, "***")
     return text
+
+
+def counts(usage: Any, **names: str) -> Mapping[str, int]:
+    """Return a vendor's token counts by our names; those that are missing are left out."""
+    given = usage if isinstance(usage, dict) else {}
+    return {ours: given[theirs] for ours, theirs in names.items() if theirs in given}
 
 
 def hide_within(value: Any, secrets: Iterable[str]) -> Any:

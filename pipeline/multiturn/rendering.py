@@ -10,9 +10,11 @@ import msgspec
 from multiturn.block_yaml import dump
 from multiturn.model import ChatMessage, ProviderRequest
 from multiturn.results import Result
+from multiturn.terminal import indented, visible
 
 _COLORS = {"system": "magenta", "user": "cyan", "assistant": "green", "tool": "yellow"}
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_CONTROL = re.compile(b"\x7f|\xc2[\x80-\x9f]")
 
 
 class FileRecord(msgspec.Struct, frozen=True):
@@ -51,14 +53,16 @@ def record_of(suite: str, request: ProviderRequest) -> Record:
     )
 
 
-def utf8(path: str) -> str:
-    """Return a path as text, whatever bytes the file system has for it."""
-    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+def utf8(text: str) -> str:
+    """Return a text that can be written, whatever bytes a file system or a model had for it."""
+    return _LONE_SURROGATE.sub("\ufffd", text)
 
 
 def to_json(record: Any) -> bytes:
-    """Render a record, or a result, as one line of JSON."""
-    return msgspec.json.encode(record) + b"\n"
+    """Render a record, or a result, as one line of JSON that no terminal obeys."""
+    return (
+        _CONTROL.sub(lambda match: b"\\u%04x" % match[0][-1], msgspec.json.encode(record)) + b"\n"
+    )
 
 
 def to_yaml(record: Record) -> bytes:
@@ -90,7 +94,7 @@ def to_result_text(result: Result, *, color: bool) -> bytes:
     lines = [click.style(visible(title), bold=True)]
     lines += [click.style(f"  repaired {repair}", dim=True) for repair in result.repairs]
     if result.error is not None:
-        lines.append(click.style(f"  {visible(result.error.message)}", fg="red"))
+        lines.append(click.style(f"  {indented(result.error.message)}", fg="red"))
     else:
         lines += [f"  {line}".rstrip() for line in visible(result.response or "").split("\n")]
     text = "\n".join(lines) + "\n\n"
@@ -100,11 +104,6 @@ def to_result_text(result: Result, *, color: bool) -> bytes:
 def role_heading(role: str) -> str:
     """Return a role in its color."""
     return click.style(role, fg=_COLORS[role], bold=True)
-
-
-def visible(text: str) -> str:
-    """Show the characters that a terminal would obey: a suite's text must not reach it raw."""
-    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 RENDERERS: dict[str, Callable[[Record], bytes]] = {

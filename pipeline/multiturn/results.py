@@ -118,11 +118,15 @@ class ResultsFile:
         if not resume and os.path.exists(path) and os.path.getsize(path):
             what = f"{path!r} is there already; --resume goes on with it, or name another file"
             raise MultiturnError(what)
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise MultiturnError(f"{path!r} is no file; results are added to a file")
         self._file: BinaryIO = Path(path).open("ab")  # noqa: SIM115 - closed by __exit__
         try:
+            _lock(self._file, path)
             whole = 0
             for line, stored in _read(path):
-                _store(self.stored, stored)
+                if stored is not None:
+                    _store(self.stored, stored)
                 whole += len(line)
             if whole < self._file.tell():
                 self._file.truncate(whole)
@@ -148,7 +152,8 @@ class ResultsFile:
         last: dict[bytes, int] = {}
         count = 0
         for _, stored in _read(self.path):
-            last[key_of(stored)] = count
+            if stored is not None:
+                last[key_of(stored)] = count
             count += 1
         if len(last) == count:
             return
@@ -168,7 +173,8 @@ def read_stored(path: str) -> dict[bytes, str]:
     """
     digests: dict[bytes, str] = {}
     for _, stored in _read(path):
-        _store(digests, stored)
+        if stored is not None:
+            _store(digests, stored)
     return digests
 
 
@@ -179,15 +185,35 @@ def _store(digests: dict[bytes, str], stored: _Stored) -> None:
         digests.pop(key_of(stored), None)
 
 
-def _read(path: str) -> Iterator[tuple[bytes, _Stored]]:
-    """Yield the whole lines of a results file; the last may be cut short."""
+def _lock(file: BinaryIO, path: str) -> None:
+    """Keep other runs away from a file until it is closed, where the system has such locks.
+
+    Raises:
+        MultiturnError: another run has it.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        what = f"another run is writing {path!r}; wait for it, or name another file"
+        raise MultiturnError(what) from None
+
+
+def _read(path: str) -> Iterator[tuple[bytes, _Stored | None]]:
+    """Yield the whole lines of a results file, blank ones as None; the last may be cut short."""
     with Path(path).open("rb") as file:
         for number, line in enumerate(file, 1):
             cut_short = not line.endswith(b"\n")
+            if not line.strip():
+                yield line, None
+                continue
             if cut_short and (line.startswith(_BEGINNING) or _BEGINNING.startswith(line)):
                 return
             try:
-                yield line, _decode(line)
+                yield line, _decode(line.removeprefix(b"\xef\xbb\xbf"))
             except msgspec.MsgspecError:
                 what = "this is no result; --output wants a file of its own"
                 raise MultiturnError(what, where=f"{path}:{number}") from None

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,12 +11,14 @@ from msgspec import structs
 
 from multiturn.errors import MultiturnError, did_you_mean
 from multiturn.logs import logger
-from multiturn.provider import SECRET_NAME, hide
+from multiturn.provider import SECRET_NAME, TargetProvider, hide
+from multiturn.providers.echo import EchoProvider, EchoSettings
 from multiturn.validation import read_as
 from multiturn.yaml_events import Node, read_documents
 
 FILES = ("targets.yaml", ".agentv/targets.yaml")
 DEFAULT = "echo"
+_MAX_SIZE = 1_000_000
 
 _QUOTED = re.compile(r"(?<=[ &*])(?<=[&*])\S+|(?<=the tag )'[^']*'|(?<=the key )'[^']*'")
 _PLACEHOLDER = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
@@ -47,27 +49,27 @@ _ALIASES = {
 }
 
 
-def load_target(name: str = DEFAULT, *, file: str | None = None, near: Iterable[str] = ()) -> Any:
+def load_target(name: str = DEFAULT, *, file: str | None = None) -> TargetProvider:
     """Return the provider of a target.
 
     Args:
         name: of the target; ``echo`` needs no file.
         file: the targets file; without it the nearest ``targets.yaml`` or
-            ``.agentv/targets.yaml`` is taken.
-        near: where to look for it: in these folders and all above them, then in the current one.
+            ``.agentv/targets.yaml`` is taken, from the current folder up to the one with ``.git``.
+            One that lies beside a suite is not: it could start programs, and send keys elsewhere.
 
     Raises:
         MultiturnError: there is no such target, or its settings are not as its provider wants
             them; a variable that only another target uses may be missing.
     """
-    path = Path(file) if file is not None else _find(near)
+    if name == DEFAULT:
+        return EchoProvider(EchoSettings(name=name, provider=DEFAULT))
+    path = Path(file) if file is not None else _find()
     if path is None:
-        if name != DEFAULT:
-            raise MultiturnError(
-                f"no target {name!r}: there is no {' or '.join(FILES)} here or above;"
-                f" write one, or use the target {DEFAULT!r}"
-            )
-        return _provider(name, DEFAULT, {"name": name, "provider": DEFAULT}, None, "")
+        raise MultiturnError(
+            f"no target {name!r}: there is no {' or '.join(FILES)} here or above;"
+            f" name one with --targets, or use the target {DEFAULT!r}"
+        )
     where = path.as_posix()
     try:
         text = path.read_bytes()
@@ -80,28 +82,30 @@ def load_target(name: str = DEFAULT, *, file: str | None = None, near: Iterable[
             if found in nodes:
                 what = f"the target {found!r} stands twice, first on line {nodes[found].line}"
                 raise MultiturnError(what, where=node.place(where))
+            if found == DEFAULT:
+                what = f"{DEFAULT!r} is the target that sends nothing; give this one another name"
+                raise MultiturnError(what, where=node.place(where))
             nodes[found] = node
     if name not in nodes:
-        if name == DEFAULT:
-            return _provider(name, DEFAULT, {"name": name, "provider": DEFAULT}, None, where)
         raise MultiturnError(f"no target {name!r}; {did_you_mean(name, nodes)}", where=where)
     node = nodes[name]
     values = _Values(where, _environment(path))
+    if node.size > _MAX_SIZE:
+        raise MultiturnError("this target is too large", where=node.place(where))
+    _text(node, "provider", where)
     settings = {key: values.read(child, key) for key, child in node.children.items()}
-    kind = settings["provider"] = _text(node, "provider", where)
-    return _provider(name, kind, settings, node, where, values.secrets)
+    return _provider(settings, node, where, values.secrets)
 
 
-def _find(near: Iterable[str]) -> Path | None:
+def _find() -> Path | None:
     """Return the nearest targets file."""
-    for start in (*near, "."):
-        folder = Path(start).absolute()
-        for above in (folder, *folder.parents):
-            for name in FILES:
-                if (above / name).is_file():
-                    return Path(os.path.relpath(above / name))
-            if (above / ".git").exists():
-                break
+    folder = Path.cwd()
+    for above in (folder, *folder.parents):
+        for name in FILES:
+            if (above / name).is_file():
+                return Path(os.path.relpath(above / name))
+        if (above / ".git").exists():
+            break
     return None
 
 
@@ -145,7 +149,11 @@ def _environment(path: Path) -> dict[str, str]:
         if env.is_file():
             from dotenv import dotenv_values
 
-            values = dotenv_values(env, interpolate=False)
+            try:
+                values = dotenv_values(env, interpolate=False)
+            except (OSError, UnicodeDecodeError) as error:
+                why = getattr(error, "strerror", None) or "it is not UTF-8"
+                raise MultiturnError(f"cannot read it: {why}", where=env.as_posix()) from None
             given.update({name: value or "" for name, value in values.items()})
     return {**given, **os.environ}
 
@@ -167,47 +175,46 @@ class _Values:
         if node.value is None:
             return None
         place = node.place(self.where, label)
-        return _PLACEHOLDER.sub(
-            lambda match: self.variable(match[1], place), node.source or node.value
-        )
+        written: str = node.source or node.value
+        if "${{" in _PLACEHOLDER.sub("", written):
+            raise MultiturnError("a variable is written as ${{ NAME }}", where=place)
+        return _PLACEHOLDER.sub(lambda match: self.variable(match[1], place), written)
 
     def variable(self, name: str, place: str) -> str:
         if name not in self.environment:
             what = f"the variable {name} is not set; set it, or write it into .env"
             raise MultiturnError(what, where=place)
         value = self.environment[name]
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise MultiturnError(f"the variable {name} is not UTF-8", where=place) from None
         if SECRET_NAME.search(name):
             self.secrets.append(value)
         return value
 
 
 def _provider(
-    name: str,
-    kind: str,
-    settings: Mapping[str, Any],
-    node: Node | None,
-    where: str,
-    secrets: Sequence[str] = (),
-) -> Any:
+    settings: dict[str, Any], node: Node, where: str, secrets: Sequence[str]
+) -> TargetProvider:
+    """Return the provider that a target's settings describe."""
+    name, kind = settings["name"], str(settings["provider"])
     kind = _ALIASES.get(kind, kind)
     if kind not in _KINDS:
         what = f"target {name!r}: there is no provider {kind!r}; {did_you_mean(kind, _KINDS)}"
-        raise MultiturnError(what, where=node.children["provider"].place(where) if node else where)
+        raise MultiturnError(hide(what, secrets), where=node.children["provider"].place(where))
     module, class_name, defaults = _KINDS[kind]
     home = import_module(f"multiturn.providers.{module}")
     settings_type = getattr(home, f"{class_name}Settings")
     known = settings_type.__struct_fields__
-    if node is None:
-        read = settings_type(**settings)
-    else:
-        for key in settings.keys() - set(known):
-            place = node.children[key].key_place(where)
-            hint = did_you_mean(key, known)
-            logger().warning("target.unknown_key", key=key, where=place, hint=hint)
-        filled = structs.replace(node, value={**defaults, **settings})
-        label = f"target {name!r}"
-        try:
-            read = read_as(filled, settings_type, where=where, label=label, strict=False)
-        except MultiturnError as error:
-            raise MultiturnError(hide(error.what, secrets), where=error.where) from None
-    return getattr(home, f"{class_name}Provider")(read, secrets)
+    for key in settings.keys() - set(known):
+        place = node.children[key].key_place(where)
+        logger().warning("target.unknown_key", key=key, where=place, hint=did_you_mean(key, known))
+    filled = structs.replace(node, value={**defaults, **settings})
+    label = f"target {name!r}"
+    try:
+        read = read_as(filled, settings_type, where=where, label=label, strict=False)
+        provider: TargetProvider = getattr(home, f"{class_name}Provider")(read, secrets)
+    except MultiturnError as error:
+        raise MultiturnError(hide(error.what, secrets), where=error.where or where) from None
+    return provider

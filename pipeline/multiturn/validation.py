@@ -40,7 +40,7 @@ def read_as(node: Node, type_: type[_T], *, where: str, label: str = "", strict:
         return msgspec.convert(node.value, type_, strict=strict)
     except msgspec.ValidationError as error:
         what, _, path = str(error).partition(" - at `$")
-    path = path.rstrip("`")
+    path = path.rstrip("`").partition("[...]")[0]
     for match in _STEP.finditer(path):
         node = node.children[match[1] if match[1] else int(match[2])]
     message = _reword(what, path.lstrip("."), node, type_)
@@ -56,6 +56,8 @@ def _reword(what: str, key: str, node: Node, type_: type[msgspec.Struct]) -> str
     if what.startswith("Invalid enum value"):
         choices = typing.get_args(typing.get_type_hints(type_)[key])
         return f"there is no {key} {what.split()[-1]}; {did_you_mean('', choices)}"
+    if len(names) != 2:
+        return f"{key}: {what}" if key else what
     expected, got = names
     words = [_WORDS[name] for name in expected.split(" | ") if name != "null"]
     wanted = f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]

@@ -5,6 +5,7 @@ without changing the meaning is refused before anything is sent.
 """
 
 from collections.abc import Iterable
+from itertools import groupby
 from typing import NamedTuple
 
 from multiturn.model import ChatMessage, is_blank
@@ -133,25 +134,19 @@ class Layout:
 
     def drop_blank(self, rule: str) -> None:
         """Leave out the messages that say nothing."""
-        for message in [message for message in self.messages if is_blank(message.content)]:
-            self.messages.remove(message)
-            self.repair(rule, f"left out an empty {message.role} message")
+        for message in self.messages:
+            if is_blank(message.content):
+                self.repair(rule, f"left out an empty {message.role} message")
+        self.messages = [message for message in self.messages if not is_blank(message.content)]
 
     def merge_runs(self, rule: str) -> None:
         """Make one message of neighbors of one role, a blank line between."""
         merged: list[ChatMessage] = []
-        runs: list[int] = []
-        for message in self.messages:
-            if merged and merged[-1].role == message.role:
-                content = f"{merged[-1].content}\n\n{message.content}"
-                merged[-1] = ChatMessage(message.role, content)
-                runs[-1] += 1
-            else:
-                merged.append(message)
-                runs.append(1)
-        for message, count in zip(merged, runs, strict=True):
-            if count > 1:
-                self.repair(rule, f"merged {count} neighboring {message.role} messages")
+        for role, run in groupby(self.messages, lambda message: message.role):
+            texts = [message.content for message in run]
+            merged.append(ChatMessage(role, "\n\n".join(texts)))
+            if len(texts) > 1:
+                self.repair(rule, f"merged {len(texts)} neighboring {role} messages")
         self.messages = merged
 
     def want_turns(self, rule: str) -> None:
@@ -169,7 +164,7 @@ class Layout:
         """
         if not self.messages or self.messages[at].role == "user":
             return
-        end = f"end with a user message; if it is a system message, {_MERGE_LATER}"
+        end = f"end with a user message; if this one was a system message, {_MERGE_LATER}"
         if at == 0:
             end = f"begin{end.removeprefix('end')}; {_KEEP_GUIDELINES}"
         self.refuse(rule, end + advice)

@@ -23,8 +23,8 @@ from multiturn.provider import (
 )
 from multiturn.wire import broken, named
 
-_FOLDER = ".multiturn"
-_MENTION = re.compile(r"^@", re.MULTILINE)
+_FOLDER = ".multiturn-"  # a folder for one request begins so
+_MENTION = re.compile("(^|[\n\r\v\f\x85\u2028\u2029])@")
 
 
 class AgentSettings(Settings, frozen=True, kw_only=True):
@@ -58,6 +58,11 @@ class AgentProvider(TargetProvider):
         """Return the model that the target asks for; empty for the agent's own choice."""
         return ""
 
+    def executable(self) -> str:
+        """Return the command; a path is seen from here, whatever the working folder is."""
+        given: str = self.settings.executable
+        return os.path.abspath(given) if os.path.dirname(given) else given
+
     def prompt(self, request: ProviderRequest, folder: str) -> str:
         """Return what the agent reads: the question, and where in the folder the files are."""
         files = file_names(request.input_files)
@@ -80,20 +85,22 @@ class AgentProvider(TargetProvider):
         """
         if is_blank(request.question):
             raise ProviderError(broken("C1", "the transcript is empty; add a user message"))
-        body, mentions = self._body(request, f"{_FOLDER}/request")
-        args = self.settings.args
+        body, mentions = self._body(request, f"{_FOLDER}request")
+        settings = self.settings
+        shown = (settings.executable, settings.cwd or "", *settings.args)
+        env = (f"{name}={value}" for name, value in sorted(settings.env.items()))
         what = f"put a space before {mentions} line(s) that start with @"
         return Wire(
             provider=self.kind,
             model=self.model(),
-            parameters=(self.settings.executable, *(hide(arg, self.secrets) for arg in args)),
+            parameters=tuple(hide(text, self.secrets) for text in (*shown, *env)),
             body=body,
             repairs=(named("F2", what),) if mentions else (),
             request=request,
         )
 
     def _body(self, request: ProviderRequest, folder: str) -> tuple[bytes, int]:
-        text, mentions = _MENTION.subn(" @", self.prompt(request, folder))
+        text, mentions = _MENTION.subn(r"\1 @", self.prompt(request, folder))
         return text.encode("utf-8", "replace"), mentions
 
     async def send(self, wire: Wire) -> ProviderResponse:
@@ -103,8 +110,8 @@ class AgentProvider(TargetProvider):
             ProviderError: it gave no answer.
         """
         assert wire.request is not None  # noqa: S101 - wire() has put it there
-        folder = _make_folder(self.settings.cwd)
-        body, _ = self._body(wire.request, f"{_FOLDER}/{folder.name}")
+        folder = self._make_folder()
+        body, _ = self._body(wire.request, folder.name)
         try:
             for file, path in file_names(wire.request.input_files):
                 target = folder / path
@@ -118,6 +125,17 @@ class AgentProvider(TargetProvider):
             shutil.rmtree(folder, ignore_errors=True)
         return structs.replace(answer, text=hide(answer.text, self.secrets), wire=body)
 
+    def _make_folder(self) -> Path:
+        """Make a folder for a request in the working folder, where the agent may read it."""
+        above = Path(self.settings.cwd or ".").absolute()
+        try:
+            folder = Path(tempfile.mkdtemp(prefix=_FOLDER, dir=above))
+            (folder / ".gitignore").write_text("*\n")
+        except OSError as error:
+            what = f"cannot make a request folder in {above}: {error.strerror}"
+            raise ProviderError(what, kind="process") from None
+        return folder
+
     async def ask(self, folder: Path, body: bytes) -> ProviderResponse:
         """Return the agent's answer to the prompt; the folder holds the files."""
         raise NotImplementedError
@@ -128,10 +146,10 @@ class AgentProvider(TargetProvider):
         Raises:
             MultiturnError: it is not.
         """
-        executable = self.settings.executable
-        if shutil.which(executable) is None:
+        if shutil.which(self.executable()) is None:
+            executable = hide(repr(self.settings.executable), self.secrets)
             raise MultiturnError(
-                f"the target {self.name!r} needs {executable!r}, and there is no such command;"
+                f"the target {self.name!r} needs {executable}, and there is no such command;"
                 " install it, or set executable"
             )
 
@@ -147,19 +165,3 @@ def file_names(files: tuple[InputFile, ...]) -> list[tuple[InputFile, str]]:
 def _plain(name: str) -> str:
     """Return a file's name without what a prompt or a command line would trip over."""
     return re.sub(r"[^\w.-]", "_", name).lstrip("-") or "file"
-
-
-def _make_folder(cwd: str | None) -> Path:
-    """Make a folder for a request below the working folder, where the agent may read it.
-
-    Raises:
-        ProviderError: the working folder cannot be written to.
-    """
-    try:
-        above = Path(cwd or ".", _FOLDER).absolute()
-        above.mkdir(exist_ok=True)
-        (above / ".gitignore").write_text("*\n")
-        return Path(tempfile.mkdtemp(prefix="request-", dir=above))
-    except OSError as error:
-        what = f"cannot make a request folder: {error.filename}: {error.strerror}"
-        raise ProviderError(what, kind="process") from None

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from multiturn.model import ChatMessage, ProviderRequest
-from multiturn.provider import ProviderResponse, Wire
-from multiturn.providers.http import HOOKS, HttpProvider, HttpSettings, counts
+from multiturn.provider import ProviderResponse, Wire, counts
+from multiturn.providers.http import HOOKS, HttpProvider, HttpSettings
 from multiturn.wire import Layout
 
 # claude-3-5-sonnet, claude-opus-4-6, claude-opus-4-20250514: the version, without the date.
@@ -67,6 +67,7 @@ class AnthropicProvider(HttpProvider):
         return Wire(
             provider="anthropic",
             model=self.settings.model,
+            parameters=(self.settings.base_url or "",),
             body=msgspec.json.encode(given),
             repairs=layout.done(),
         )
@@ -87,7 +88,7 @@ class AnthropicProvider(HttpProvider):
             base_url=self.settings.base_url,
             timeout=self.settings.timeout_seconds,
             max_retries=self.settings.max_retries,
-            http_client=anthropic.DefaultAioHttpClient(event_hooks=HOOKS),
+            http_client=anthropic.DefaultAioHttpClient(event_hooks=HOOKS, follow_redirects=False),
         )
 
     async def ask(self, client: Any, wire: Wire) -> str:

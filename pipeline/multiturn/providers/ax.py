@@ -22,6 +22,13 @@ class ChatSettings(Settings, frozen=True, kw_only=True):
     max_output_tokens: int | None = None
     max_retries: int = 2
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.max_output_tokens is not None and self.max_output_tokens < 1:
+            raise ValueError("max_output_tokens must be 1 or more")
+        if self.max_retries < 0:
+            raise ValueError("max_retries must be 0 or more")
+
 
 class AxProvider(TargetProvider):
     """A provider that sends a chat prompt; those that inherit say how it looks on the wire."""

@@ -5,8 +5,8 @@ from typing import Any, Literal
 import msgspec
 
 from multiturn.model import ProviderRequest
-from multiturn.provider import ProviderResponse, Wire
-from multiturn.providers.http import HOOKS, HttpProvider, HttpSettings, counts
+from multiturn.provider import ProviderResponse, Wire, counts
+from multiturn.providers.http import HOOKS, HttpProvider, HttpSettings
 from multiturn.wire import Layout
 
 
@@ -46,7 +46,7 @@ class AzureProvider(HttpProvider):
         return Wire(
             provider="azure",
             model=settings.model,
-            parameters=(settings.version,),
+            parameters=(settings.endpoint, settings.version),
             body=msgspec.json.encode(body),
             repairs=layout.done(),
         )
@@ -68,7 +68,7 @@ class AzureProvider(HttpProvider):
             api_key=self.settings.api_key,
             timeout=self.settings.timeout_seconds,
             max_retries=self.settings.max_retries,
-            http_client=openai.DefaultAioHttpClient(event_hooks=HOOKS),
+            http_client=openai.DefaultAioHttpClient(event_hooks=HOOKS, follow_redirects=False),
         )
 
     async def ask(self, client: Any, wire: Wire) -> str:

@@ -5,10 +5,9 @@ from typing import Any
 
 import msgspec
 
-from multiturn.provider import ProviderError, ProviderResponse
+from multiturn.provider import ProviderError, ProviderResponse, counts, hide_within
 from multiturn.providers.agent import AgentProvider, AgentSettings
 from multiturn.providers.command import run_command
-from multiturn.providers.http import counts
 
 
 class CodexSettings(AgentSettings, frozen=True, kw_only=True):
@@ -36,7 +35,7 @@ class CodexProvider(AgentProvider):
         """Return the last message of the agent."""
         settings = self.settings
         model = ("--model", settings.model) if settings.model else ()
-        command = (settings.executable, "exec", "--json", "--skip-git-repo-check")
+        command = (self.executable(), "exec", "--json", "--skip-git-repo-check")
         output = await run_command(
             (*command, *model, *settings.args, "-"),
             folder=folder,
@@ -55,7 +54,10 @@ class CodexProvider(AgentProvider):
         if events.text is None:
             raise ProviderError("codex gave no answer: no agent_message event", kind="malformed")
         return ProviderResponse(
-            text=events.text, usage=events.usage, raw=events.last, finish_reason="stop"
+            text=events.text,
+            usage=events.usage,
+            raw=hide_within(events.last, self.secrets),
+            finish_reason="stop",
         )
 
 

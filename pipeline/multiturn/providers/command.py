@@ -69,7 +69,7 @@ async def run_command(
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            what = f"cannot start {command[0]!r}: {error}"
+            what = f"cannot start {name!r}: {error}"
             raise ProviderError(what, kind="process") from None
     try:
         async with asyncio.timeout(timeout_seconds):
@@ -104,11 +104,13 @@ def _end_of(files: Iterable[Path], secrets: Iterable[str]) -> str:
 
 async def _end(process: Process) -> None:
     """End a process and whatever it has started; first with a word, then without."""
-    if process.returncode is None:
-        _signal_group(process.pid, signal.SIGTERM)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), _GRACE_SECONDS)
-    _signal_group(process.pid, signal.SIGKILL)
+    try:
+        if process.returncode is None:
+            _signal_group(process.pid, signal.SIGTERM)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), _GRACE_SECONDS)
+    finally:  # also where a second signal has no patience
+        _signal_group(process.pid, signal.SIGKILL)
     await process.wait()
 
 

@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 from multiturn.model import ProviderRequest
-from multiturn.provider import ProviderError, ProviderResponse, Wire
-from multiturn.providers.http import HOOKS, HttpProvider, HttpSettings, counts
+from multiturn.provider import ProviderError, ProviderResponse, Wire, counts
+from multiturn.providers.http import HOOKS, HttpProvider, HttpSettings
 from multiturn.wire import Layout
 
 _ROLES = {"user": "user", "assistant": "model"}
@@ -62,6 +62,7 @@ class GeminiProvider(HttpProvider):
         return Wire(
             provider="gemini",
             model=self.settings.model,
+            parameters=(self.settings.base_url or "",),
             body=json.dumps(body).encode(),  # as the SDK writes it
             repairs=layout.done(),
         )
@@ -123,9 +124,7 @@ class GeminiProvider(HttpProvider):
             finish_reason=candidate.get("finishReason"),
         )
 
-    async def aclose(self) -> None:
+    async def close(self, client: Any) -> None:
         """Close the connections, which the SDK leaves open."""
-        if self._client is not None:
-            await self._client.aclose()
-            await self._http.aclose()
-            self._client = None
+        await client.aclose()
+        await self._http.aclose()

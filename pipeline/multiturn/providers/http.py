@@ -1,13 +1,15 @@
 """What the providers behind HTTP share: an SDK sends, and this reads what became of it."""
 
+import asyncio
 import importlib.util
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextvars import ContextVar
 from typing import Any, ClassVar
 
 import msgspec
 
 from multiturn.errors import MultiturnError
+from multiturn.model import is_blank
 from multiturn.provider import ProviderError, ProviderResponse, Wire, hide, hide_within
 from multiturn.providers.ax import AxProvider, ChatSettings
 from multiturn.wire import named
@@ -64,7 +66,10 @@ class HttpProvider(AxProvider):
 
     def __init__(self, settings: HttpSettings, secrets: Iterable[str] = ()) -> None:
         super().__init__(settings, secrets)
+        if is_blank(settings.api_key):  # the SDKs would look for one elsewhere
+            raise MultiturnError(f"the target {self.name!r} has an empty api_key")
         self._client: Any = None
+        self._loop: Any = None
 
     def connect(self) -> Any:
         """Return the SDK's client; it is made once, when it is first needed."""
@@ -73,6 +78,10 @@ class HttpProvider(AxProvider):
     async def ask(self, client: Any, wire: Wire) -> str:
         """Return the text of the vendor's answer."""
         raise NotImplementedError
+
+    async def close(self, client: Any) -> None:
+        """Close the connections of a client."""
+        await client.close()
 
     def read(self, answer: Any) -> ProviderResponse:
         """Return what a decoded answer says.
@@ -105,11 +114,11 @@ class HttpProvider(AxProvider):
         Raises:
             ProviderError: there is no answer.
         """
-        if self._client is None:
-            self._client = self.connect()
         exchange = _Exchange()
         token = _exchange.set(exchange)
         try:
+            if self._loop is not asyncio.get_running_loop():  # connections belong to one
+                self._client, self._loop = self.connect(), asyncio.get_running_loop()
             text = await self.ask(self._client, wire)
             return msgspec.structs.replace(
                 self._answer(text), retries=exchange.retries, wire=exchange.body
@@ -130,7 +139,10 @@ class HttpProvider(AxProvider):
             raw = hide_within(msgspec.json.decode(text), self.secrets)
             answer = msgspec.structs.asdict(self.read(raw))
             return msgspec.convert({**answer, "raw": raw}, ProviderResponse)
-        except (LookupError, TypeError, AttributeError, msgspec.MsgspecError, ValueError) as error:
+        except (
+            *(LookupError, TypeError, AttributeError, ValueError, RecursionError),
+            msgspec.MsgspecError,
+        ) as error:
             what = f"the answer is not in the vendor's format: {type(error).__name__}: {error}"
             raise ProviderError(what, kind="malformed") from None
 
@@ -165,11 +177,5 @@ class HttpProvider(AxProvider):
     async def aclose(self) -> None:
         """Close the connections."""
         if self._client is not None:
-            await self._client.close()
-            self._client = None
-
-
-def counts(usage: Any, **names: str) -> Mapping[str, int]:
-    """Return a vendor's token counts by our names; those that are missing are left out."""
-    given = usage if isinstance(usage, dict) else {}
-    return {ours: given[theirs] for ours, theirs in names.items() if theirs in given}
+            await self.close(self._client)
+            self._client = self._loop = None

@@ -34,12 +34,12 @@ class VSCodeProvider(AgentProvider):
         """Open the chat, and wait for the response file."""
         prompt = folder / "prompt.md"
         prompt.write_bytes(body)
-        files = [prompt, *sorted(path for path in folder.glob("files/*/*"))]
+        files = [prompt, *sorted(folder.glob("files/*/*"))]
         attached = [word for path in files for word in ("--add-file", str(path))]
         # The prompt is a file: an argument has a limit (F1), and may not begin with a dash.
-        sentence = f"Follow the instructions in {prompt.relative_to(folder.parent.parent)}."
+        sentence = f"Follow the instructions in {prompt.relative_to(folder.parent)}."
         settings = self.settings
-        command = (settings.executable, "chat", "--mode", "agent", *settings.args)
+        command = (self.executable(), "chat", "--mode", "agent", *settings.args)
         answer = folder / "response.md"
         await run_command(
             (*command, *attached, sentence),
