@@ -78,15 +78,15 @@ VSCODE = COMMON + (
     r"""
 files = [path for word, path in zip(sys.argv, sys.argv[1:]) if word == "--add-file"]
 prompt = open(files[0], encoding="utf-8", newline="").read()
-half = re.search(r"\S+/response\.tmp\.md", prompt)[0]
-whole = re.search(r"\S+/response\.md", prompt)[0]
+half = re.findall(r"\S+/response\.tmp\.md", prompt)[-1]
+whole = re.findall(r"\S+/response\.md", prompt)[-1]
 if os.fork():
     sys.exit()
 answer = seen(prompt)
 with open(half, "w") as file:
     file.write(answer[:9])
     file.flush()
-    time.sleep(0.3)
+    time.sleep(0.02)
     file.write(answer[9:])
 os.rename(half, whole)
 """
@@ -156,7 +156,7 @@ class Witness:
 
     def all_gone(self) -> bool:
         """Whether no process is left soon; ends what is left."""
-        deadline = time.monotonic() + PATIENCE / 10
+        deadline = time.monotonic() + PATIENCE / 4
         while self.listen():
             if time.monotonic() > deadline:
                 self.end()
