@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import standins
 from multiturn.model import ProviderRequest
 from multiturn.provider import ProviderError
 from standins import agent, ask, saw
@@ -164,6 +165,17 @@ def test_codex_says_on_standard_output_why_it_failed(tmp_path: Path) -> None:
     failure = error(tmp_path, STARTED, failed(message), end=end)
     assert failure.kind == "process"
     assert message in failure.what
+
+
+def test_codex_says_on_standard_output_what_it_waited_for(tmp_path: Path) -> None:
+    # As it really is without a network: it tries again until its time is up.
+    with standins.witness(tmp_path) as witness:
+        end = f"sys.stderr.write('WARNING: proceeding'); sys.stderr.flush(); stay({witness.path!r})"
+        waiting = {"type": "error", "message": "Reconnecting... waiting for network"}
+        provider = agent("codex", tmp_path, program(STARTED, waiting, end=end))
+        with pytest.raises(ProviderError, match="waiting for network") as caught:
+            standins.until(witness.heard, provider.invoke(ProviderRequest(question="Hi")))
+    assert caught.value.kind == "timeout"
 
 
 def test_a_message_before_a_crash_is_no_answer(tmp_path: Path) -> None:

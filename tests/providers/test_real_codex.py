@@ -118,6 +118,8 @@ def codex(pytestconfig: pytest.Config) -> str:
         except (OSError, subprocess.SubprocessError) as error:
             shutil.rmtree(folder, ignore_errors=True)
             pytest.skip(f"there is no codex on the path, and npm could not install it: {error}")
+    if subprocess.run([installed, "--version"], capture_output=True).returncode:
+        pytest.skip("npm has installed codex, but it does not run on this machine")
     return str(installed)
 
 
@@ -202,15 +204,6 @@ def test_a_refused_key_is_an_error_that_does_not_show_it(codex: str, tmp_path: P
     assert KEY not in repr(caught.value)
 
 
-def test_a_server_that_is_not_there_is_an_error(codex: str, tmp_path: Path) -> None:
-    with serving("gone") as model:
-        pass
-    with pytest.raises(ProviderError) as caught:
-        standins.ask(target(codex, tmp_path, model.url))
-    assert caught.value.kind == "process"
-    assert model.url in caught.value.what
-
-
 def test_an_option_that_codex_does_not_know_is_an_error_in_its_words(
     codex: str, tmp_path: Path
 ) -> None:
@@ -226,7 +219,7 @@ def test_an_option_that_codex_does_not_know_is_an_error_in_its_words(
 
 def test_a_command_that_codex_runs_does_not_outlive_a_time_out(codex: str, tmp_path: Path) -> None:
     with standins.witness(tmp_path) as witness:
-        command = f"exec 9> {witness.path}; echo $$ >&9; sleep 600; echo done"
+        command = f"sh -c 'exec 9> {witness.path}; echo $$ >&9; exec sleep 600'; echo done"
         with serving(runs(command)) as model:
             provider = target(codex, tmp_path, model.url, 'sandbox_mode="danger-full-access"')
             work = provider.invoke(ProviderRequest(question="Hi"))
