@@ -124,7 +124,8 @@ def agent(kind: str, folder: Path, program: str | None = None, **settings: Any) 
 
 
 def ask(provider: AgentProvider, question: str = "Hi", **request: Any) -> ProviderResponse:
-    return asyncio.run(provider.invoke(ProviderRequest(question=question, **request)))
+    work = provider.invoke(ProviderRequest(question=question, **request))
+    return asyncio.run(asyncio.wait_for(work, 2 * PATIENCE))
 
 
 def saw(provider: AgentProvider, question: str = "Hi", **request: Any) -> Any:
