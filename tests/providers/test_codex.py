@@ -68,7 +68,8 @@ def test_the_model_comes_from_the_target(tmp_path: Path) -> None:
 
 def test_another_model_is_another_request(tmp_path: Path) -> None:
     request = ProviderRequest(question="Hi")
-    wires = [agent("codex", tmp_path, model=model).wire(request) for model in ("a", "b", None)]
+    settings: list[dict[str, str]] = [{"model": "a"}, {"model": "b"}, {}]
+    wires = [agent("codex", tmp_path, **given).wire(request) for given in settings]
     assert len({wire.digest() for wire in wires}) == 3
     assert [wire.model for wire in wires] == ["a", "b", ""]
     assert {wire.provider for wire in wires} == {"codex"}
