@@ -1,0 +1,260 @@
+"""What the providers of agents share: what an agent gets to read, and what stays of a run."""
+
+import asyncio
+import json
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import standins
+from multiturn.model import ChatMessage, InputFile, ProviderRequest
+from multiturn.provider import ProviderError
+from standins import agent, ask, saw
+
+pytestmark = pytest.mark.parametrize("kind", list(standins.KINDS))
+KIB = 1024
+
+
+def file(path: str, text: str = "", *, guideline: bool = False) -> InputFile:
+    return InputFile(path, path, guideline, text)
+
+
+def left(folder: Path) -> list[str]:
+    """Return what a run has left in the working folder, beside a note for git."""
+    paths = (folder / "work").rglob("*")
+    return [path.name for path in paths if path.name not in (".multiturn", ".gitignore")]
+
+
+def test_the_question_is_asked_and_the_chat_prompt_ignored(kind: str, tmp_path: Path) -> None:
+    chat = (ChatMessage("system", "Be a pirate."), ChatMessage("user", "Ahoy"))
+    prompt = saw(agent(kind, tmp_path), "@[User]:\nWhat now?", chat_prompt=chat)["prompt"]
+    assert "[User]:\nWhat now?" in prompt
+    assert "pirate" not in prompt
+    assert "Ahoy" not in prompt
+
+
+def test_neither_does_a_chat_prompt_change_the_digest(kind: str, tmp_path: Path) -> None:
+    provider = agent(kind, tmp_path)
+    chat = (ChatMessage("user", "Ahoy"),)
+    digests = {
+        provider.wire(ProviderRequest(question="Hi", chat_prompt=prompt)).digest()
+        for prompt in (None, chat)
+    }
+    assert len(digests) == 1
+
+
+def test_arguments_working_folder_and_variables_come_from_the_target(
+    kind: str, tmp_path: Path
+) -> None:
+    provider = agent(kind, tmp_path, args=("--profile", "a b", "-x"), env={"STAND_IN": "yes"})
+    record = saw(provider)
+    at = record["args"].index("--profile")
+    assert record["args"][at : at + 3] == ["--profile", "a b", "-x"]
+    assert record["cwd"] == str(tmp_path / "work")
+    assert record["env"] == "yes"
+
+
+def test_without_a_working_folder_it_is_the_current_one(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    record = saw(agent(kind, tmp_path, cwd=None), input_files=(file("a.md", "A"),))
+    assert record["cwd"] == str(tmp_path)
+    assert list(record["files"].values()) == ["A"]
+
+
+def test_a_relative_working_folder_is_below_the_current_one(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    record = saw(agent(kind, tmp_path, cwd="work"), input_files=(file("a.md", "A"),))
+    assert record["cwd"] == str(tmp_path / "work")
+    assert list(record["files"].values()) == ["A"]
+
+
+def test_a_long_question_is_no_argument(kind: str, tmp_path: Path) -> None:
+    question = "".join(f"{number:06}\n" for number in range(300 * KIB // 7))
+    record = saw(agent(kind, tmp_path), question, input_files=(file("a", "x" * 300 * KIB),))
+    assert record["prompt"].startswith(question)
+    assert max(map(len, record["args"])) < 128 * KIB
+    assert "x" * 300 * KIB in record["files"].values()
+
+
+@pytest.mark.parametrize(
+    ("question", "asked"),
+    [
+        pytest.param("@a.md", " @a.md", id="the only line"),
+        pytest.param("Hi\n@a.md\nHo", "Hi\n @a.md\nHo", id="a line in between"),
+        pytest.param("Hi\r\n@a.md", "Hi\r\n @a.md", id="behind a carriage return"),
+        pytest.param("@a\n@b\n\n@c", " @a\n @b\n\n @c", id="several lines"),
+        pytest.param("@@a", " @@a", id="two signs"),
+    ],
+)
+def test_a_line_that_starts_with_an_at_sign_mentions_no_file(
+    kind: str, tmp_path: Path, question: str, asked: str
+) -> None:
+    provider = agent(kind, tmp_path)
+    wire = provider.wire(ProviderRequest(question=question))
+    assert wire.body.startswith(asked.encode())
+    assert [re.match(r"\w+", repair)[0] for repair in wire.repairs] == ["F2"]  # type: ignore[index]
+    assert saw(provider, question)["prompt"].startswith(asked)
+
+
+@pytest.mark.parametrize("question", ["Hi", "me@here", " @a", "- @a", "a\n\t@b"])
+def test_what_needs_no_repair_is_not_repaired(kind: str, tmp_path: Path, question: str) -> None:
+    wire = agent(kind, tmp_path).wire(ProviderRequest(question=question))
+    assert wire.repairs == ()
+    assert wire.body.startswith(question.encode())
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        pytest.param("-rf", id="a dash first"),
+        pytest.param("--help", id="an option"),
+        pytest.param("-", id="a dash alone"),
+        pytest.param("$(touch x) `touch x` ; touch x \\ \" ' %PATH%", id="what a shell would do"),
+        pytest.param("a\0b\x1b[2J\x7f", id="control characters"),
+        pytest.param("  Hi  \n\n", id="white space around"),
+        pytest.param("Hi\r\nHo\rHu", id="carriage returns"),
+        pytest.param("Was ist .multiturn/request?", id="the name that stands for the folder"),
+        pytest.param("\ufeffGrüße 👍 \u2028 {question} %s", id="Unicode and placeholders"),
+    ],
+)
+def test_a_question_arrives_as_it_is(kind: str, tmp_path: Path, question: str) -> None:
+    record = saw(agent(kind, tmp_path), question)
+    assert record["prompt"].startswith(question)
+    assert left(tmp_path) == []
+
+
+def test_half_a_character_in_a_question_does_no_harm(kind: str, tmp_path: Path) -> None:
+    prompt = saw(agent(kind, tmp_path), "a \ud83d b \udc80 c")["prompt"]
+    assert re.match(r"a .{1,3} b .{1,3} c", prompt)
+
+
+def test_files_are_there_when_the_agent_opens_them(kind: str, tmp_path: Path) -> None:
+    files = (file("src/a.py", "print(1)\n"), file("docs/rules.md", "Be brief.", guideline=True))
+    record = saw(agent(kind, tmp_path), input_files=files)
+    assert sorted(record["files"].values()) == ["Be brief.", "print(1)\n"]
+
+
+def test_the_agent_is_told_what_to_do_with_files(kind: str, tmp_path: Path) -> None:
+    files = (file("a.py", "A"), file("rules.md", "R", guideline=True))
+    record = saw(agent(kind, tmp_path), "See <Attached: rules.md>", input_files=files)
+    (rules,) = (path for path, text in record["files"].items() if text == "R")
+    (code,) = (path for path, text in record["files"].items() if text == "A")
+    before_rules = record["prompt"].split(f"- {rules}")[0].splitlines()[-1]
+    assert re.search(r"[Rr]ead .*guidelines.*follow", before_rules)
+    before_code = record["prompt"].split(f"- {code}")[0].splitlines()[-1]
+    assert re.search(r"files? .*attached", before_code)
+    assert "guidelines" not in before_code
+
+
+@pytest.mark.parametrize("guideline", [True, False])
+def test_only_what_is_there_is_spoken_of(kind: str, tmp_path: Path, guideline: bool) -> None:
+    request = ProviderRequest(question="Hi", input_files=(file("a", "A", guideline=guideline),))
+    body = agent(kind, tmp_path).wire(request).body.decode()
+    assert ("guidelines" in body, "attached" in body) == (guideline, not guideline)
+    body = agent(kind, tmp_path).wire(ProviderRequest(question="Hi")).body.decode()
+    assert ("guidelines" in body, "attached" in body) == (False, False)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("-rf", id="a dash first"),
+        pytest.param("--add-file", id="an option"),
+        pytest.param("a b.md", id="a space"),
+        pytest.param("../x", id="a folder up"),
+        pytest.param(".././..//x", id="a folder up, spelled oddly"),
+        pytest.param("..\\..\\x", id="a folder up, as Windows has it"),
+        pytest.param("/etc/passwd", id="an absolute path"),
+        pytest.param("a/", id="a slash, last"),
+        pytest.param("", id="no name"),
+        pytest.param("a\nb\r\n@c.md", id="lines"),
+        pytest.param("a\n- /etc/passwd", id="a line that looks like another file"),
+        pytest.param("@a.md", id="an at sign first"),
+        pytest.param("a*[b]?.md", id="a pattern"),
+        pytest.param("$(x)`y`;'z\"&|<>", id="what a shell would do"),
+        pytest.param("C:nul.md", id="a drive"),
+        pytest.param(".hidden", id="a dot first"),
+        pytest.param("prompt.md", id="the prompt's own name"),
+        pytest.param("response.md", id="the response's own name"),
+        pytest.param("名前.md", id="Unicode"),
+        pytest.param("a\udcff.md", id="a byte that is no character"),
+        pytest.param("a\0b", id="a null character"),
+        pytest.param("n" * 255, id="as long as a name may be"),
+        pytest.param("名" * 85, id="as long as a name may be, in bytes"),
+    ],
+)
+def test_a_file_may_have_any_name(kind: str, tmp_path: Path, name: str) -> None:
+    files = (file(name, "one"), file("src/" + name, "two", guideline=True))
+    provider = agent(kind, tmp_path)
+    record = saw(provider, input_files=files)
+    assert sorted(record["files"].values()) == ["one", "two"]
+    work = (tmp_path / "work").resolve()
+    assert [path for path in record["files"] if work not in (work / path).resolve().parents] == []
+    assert provider.wire(ProviderRequest(question="Hi", input_files=files)).repairs == ()
+    assert left(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["n" * 256, "a/.", "a/.."])
+def test_a_file_that_has_no_proper_name_leaves_nothing_behind(
+    kind: str, tmp_path: Path, name: str
+) -> None:
+    with suppress(ProviderError):
+        ask(agent(kind, tmp_path), input_files=(file("a", "A"), file(name, "B")))
+    assert left(tmp_path) == []
+
+
+def test_files_of_one_name_are_told_apart(kind: str, tmp_path: Path) -> None:
+    files = tuple(file(f"{folder}/a.md", folder) for folder in "xyz")
+    record = saw(agent(kind, tmp_path), input_files=files)
+    assert list(record["files"].values()) == ["x", "y", "z"]
+    assert len(set(record["files"])) == 3
+
+
+@pytest.mark.parametrize("text", ["a \ud83d b \udc80", "a\r\nb\rc", "\0", "", "\ufeffa"])
+def test_a_file_may_hold_any_text(kind: str, tmp_path: Path, text: str) -> None:
+    record = saw(agent(kind, tmp_path), input_files=(file("a", text),))
+    assert list(record["files"].values()) == [text]
+
+
+def test_a_second_run_has_the_same_digest(kind: str, tmp_path: Path) -> None:
+    request = ProviderRequest(question="Hi", input_files=(file("a", "A"),))
+    provider = agent(kind, tmp_path)
+    before = provider.wire(request)
+    asyncio.run(provider.invoke(request))
+    after = agent(kind, tmp_path).wire(request)
+    assert (before.body, before.digest()) == (after.body, after.digest())
+
+
+@pytest.mark.parametrize(
+    ("settings", "request_"),
+    [
+        pytest.param({}, {"question": "Ho"}, id="the question"),
+        pytest.param({"args": ("--deep",)}, {}, id="an argument"),
+        pytest.param({"executable": "/bin/other"}, {}, id="the executable"),
+        pytest.param({}, {"input_files": (file("a", "B"),)}, id="a file's text"),
+        pytest.param({}, {"input_files": (file("b", "A"),)}, id="a file's name"),
+        pytest.param({}, {"input_files": (file("a", "A", guideline=True),)}, id="a file's use"),
+        pytest.param({}, {"input_files": ()}, id="no file"),
+    ],
+)
+def test_another_request_has_another_digest(
+    kind: str, tmp_path: Path, settings: dict[str, Any], request_: dict[str, Any]
+) -> None:
+    given: dict[str, Any] = {"question": "Hi", "input_files": (file("a", "A"),)}
+    one = agent(kind, tmp_path).wire(ProviderRequest(**given))
+    other = agent(kind, tmp_path, **settings).wire(ProviderRequest(**{**given, **request_}))
+    assert one.digest() != other.digest()
+
+
+def test_an_answer_has_the_body_as_it_went_out(kind: str, tmp_path: Path) -> None:
+    answer = ask(agent(kind, tmp_path), "Hi\n@you", input_files=(file("a", "A"),))
+    record = json.loads(answer.text)
+    assert answer.wire.decode() == record["prompt"]
+    assert [path for path in record["files"] if path.encode() not in answer.wire] == []

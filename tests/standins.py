@@ -1,0 +1,209 @@
+"""Stand-ins for agents: small Python programs that behave as the real command lines do."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from multiturn.model import ProviderRequest
+from multiturn.provider import ProviderResponse
+from multiturn.providers.agent import AgentProvider
+from multiturn.providers.codex import CodexProvider, CodexSettings
+from multiturn.providers.vscode import VSCodeProvider, VSCodeSettings
+
+T = TypeVar("T")
+PATIENCE = 20  # seconds, for what happens at once on any machine
+
+# What every stand-in can do.
+COMMON = r"""
+import json, os, re, signal, sys, time
+
+
+def say(**event):
+    print(json.dumps(event), flush=True)
+
+
+def message(text):
+    say(type="item.completed", item={"id": "item_1", "type": "agent_message", "text": text})
+
+
+def seen(prompt):
+    "All that an agent gets to see; it opens every file that its prompt lists."
+    files = {}
+    for path in re.findall(r"^- (.+)$", prompt, re.MULTILINE):
+        with open(path, "rb") as file:
+            files[path] = file.read().decode("utf-8", "surrogatepass")
+    return json.dumps({
+        "args": sys.argv[1:], "cwd": os.getcwd(), "files": files, "prompt": prompt,
+        "env": os.environ.get("STAND_IN", ""),
+    })
+
+
+def stay(witness):
+    "Stay until somebody ends this process."
+    end = os.open(witness, os.O_WRONLY)
+    os.write(end, b"%d\n" % os.getpid())
+    time.sleep(600)
+    os._exit(0)
+
+
+def leave_behind(witness, change=lambda: None):
+    "Start a process in the background, which inherits standard output, and see it run."
+    reader, writer = os.pipe()
+    if os.fork() == 0:
+        change()
+        os.write(writer, b"!")
+        stay(witness)
+    os.read(reader, 1)
+
+
+"""
+
+CODEX = COMMON + (
+    """
+say(type="thread.started", thread_id="t")
+say(type="turn.started")
+message(seen(sys.stdin.buffer.read().decode()))
+say(type="turn.completed", usage={"input_tokens": 11, "cached_input_tokens": 3, "output_tokens": 7})
+"""
+)
+
+VSCODE = COMMON + (
+    r"""
+files = [path for word, path in zip(sys.argv, sys.argv[1:]) if word == "--add-file"]
+prompt = open(files[0], encoding="utf-8", newline="").read()
+half = re.findall(r"\S+/response\.tmp\.md", prompt)[-1]
+whole = re.findall(r"\S+/response\.md", prompt)[-1]
+if os.fork():
+    sys.exit()
+answer = seen(prompt)
+with open(half, "w") as file:
+    file.write(answer[:9])
+    file.flush()
+    time.sleep(0.02)
+    file.write(answer[9:])
+os.rename(half, whole)
+"""
+)
+
+
+class Kind(NamedTuple):
+    provider: Callable[..., AgentProvider]
+    settings: Callable[..., Any]
+    program: str
+
+
+KINDS = {
+    "codex": Kind(CodexProvider, CodexSettings, CODEX),
+    "vscode": Kind(VSCodeProvider, VSCodeSettings, VSCODE),
+}
+
+
+def executable(folder: Path, program: str, name: str = "agent") -> str:
+    path = folder / name
+    path.write_text(f"#!{sys.executable} -IS\n{program}", encoding="utf-8")
+    path.chmod(0o755)
+    return str(path)
+
+
+def agent(kind: str, folder: Path, program: str | None = None, **settings: Any) -> AgentProvider:
+    """Return a provider whose agent is a stand-in; it works in the folder ``work``."""
+    work = folder / "work"
+    work.mkdir(exist_ok=True)
+    if "executable" not in settings:
+        text = KINDS[kind].program if program is None else COMMON + program
+        settings["executable"] = executable(folder, text)
+    given = {"name": "target", "provider": kind, "cwd": str(work), "timeout_seconds": 60}
+    return KINDS[kind].provider(KINDS[kind].settings(**{**given, **settings}))
+
+
+def ask(provider: AgentProvider, question: str = "Hi", **request: Any) -> ProviderResponse:
+    work = provider.invoke(ProviderRequest(question=question, **request))
+    return asyncio.run(asyncio.wait_for(work, 2 * PATIENCE))
+
+
+def saw(provider: AgentProvider, question: str = "Hi", **request: Any) -> Any:
+    """Return what the stand-in got to see."""
+    return json.loads(ask(provider, question, **request).text)
+
+
+class Witness:
+    """Hears from processes: each opens a pipe, and is heard no longer once it is gone."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = str(folder / "witness")
+        os.mkfifo(self.path)
+        self._end = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
+        self._heard = b""
+
+    def listen(self) -> bool:
+        """Whether some process is there."""
+        try:
+            news = os.read(self._end, 4096)
+        except BlockingIOError:
+            return True
+        self._heard += news
+        return bool(news)
+
+    def heard(self, count: int = 1) -> bool:
+        self.listen()
+        return self._heard.count(b"\n") >= count
+
+    def all_gone(self) -> bool:
+        """Whether no process is left soon; ends what is left."""
+        deadline = time.monotonic() + PATIENCE / 4
+        while self.listen():
+            if time.monotonic() > deadline:
+                self.end()
+                return False
+            time.sleep(0.005)
+        return True
+
+    def end(self) -> None:
+        for number in self._heard.split():
+            with suppress(ProcessLookupError):
+                os.kill(int(number), signal.SIGKILL)
+        os.close(self._end)
+
+
+@contextmanager
+def witness(folder: Path) -> Iterator[Witness]:
+    """Give a witness, and see at the end that every process that it heard from is gone."""
+    listener = Witness(folder)
+    yield listener
+    assert listener.heard(), "no process has come to run at all"
+    assert listener.all_gone(), "a process outlived the run"
+    os.close(listener._end)
+
+
+class _Loop(asyncio.SelectorEventLoop):
+    ahead = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.ahead
+
+
+def until(condition: Callable[[], bool], work: Coroutine[Any, Any, T], *, cancels: int = 0) -> T:
+    """Do some work whose time is up, or which is canceled, as soon as a condition holds."""
+
+    async def both() -> T:
+        task = asyncio.create_task(work)
+        deadline = time.monotonic() + PATIENCE
+        while not condition() and not task.done() and time.monotonic() < deadline:
+            await asyncio.sleep(0.005)
+        for _ in range(cancels):
+            task.cancel()
+            await asyncio.sleep(0.1)
+        if not cancels:
+            loop.ahead += 1_000_000
+        return await task
+
+    loop = _Loop()
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        return runner.run(both())
