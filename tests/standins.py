@@ -123,8 +123,14 @@ def agent(kind: str, folder: Path, program: str | None = None, **settings: Any) 
     return KINDS[kind].provider(KINDS[kind].settings(**{**given, **settings}))
 
 
+async def invoked(provider: AgentProvider, request: ProviderRequest) -> ProviderResponse:
+    """Ask a provider that is closed when it has answered."""
+    async with provider:
+        return await provider.invoke(request)
+
+
 def ask(provider: AgentProvider, question: str = "Hi", **request: Any) -> ProviderResponse:
-    work = provider.invoke(ProviderRequest(question=question, **request))
+    work = invoked(provider, ProviderRequest(question=question, **request))
     return asyncio.run(asyncio.wait_for(work, 2 * PATIENCE))
 
 

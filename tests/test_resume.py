@@ -231,7 +231,6 @@ def test_an_output_that_is_empty_is_written_to(folder: Path) -> None:
         pytest.param(b'{"name": "mine", "version": 1}', id="other JSON without an end of line"),
         pytest.param(b'[\n  {"suite": "a"}\n]\n', id="a list of JSON"),
         pytest.param(b"\x00\x01\x02\xff", id="bytes"),
-        pytest.param(b"\n", id="an empty line"),
     ],
 )
 def test_what_is_no_results_file_is_refused_and_left_as_it_was(folder: Path, text: bytes) -> None:

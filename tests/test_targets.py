@@ -204,9 +204,11 @@ def test_echo_needs_no_file_and_is_the_default(folder: Path) -> None:
     assert load_target().name == "echo"
 
 
-def test_a_target_may_be_called_echo(folder: Path) -> None:
+def test_no_other_target_may_be_called_echo(folder: Path) -> None:
     (folder / "targets.yaml").write_text("[{name: echo, provider: codex}]")
-    assert load_target().wire(ProviderRequest(question="Hello")).provider == "codex"
+    assert load_target().wire(ProviderRequest(question="Hello")).provider == "echo"
+    with pytest.raises(MultiturnError, match="give this one another name"):
+        load_target("t")
 
 
 def test_an_unknown_key_is_a_warning_and_no_error(folder: Path) -> None:

@@ -219,7 +219,9 @@ def hide(text: str, secrets: Iterable[str]) -> str:
 def counts(usage: Any, **names: str) -> Mapping[str, int]:
     """Return a vendor's token counts by our names; those that are missing are left out."""
     given = usage if isinstance(usage, dict) else {}
-    return {ours: given[theirs] for ours, theirs in names.items() if theirs in given}
+    return {
+        ours: given[theirs] for ours, theirs in names.items() if isinstance(given.get(theirs), int)
+    }
 
 
 def hide_within(value: Any, secrets: Iterable[str]) -> Any:

@@ -62,7 +62,7 @@ def load_target(name: str = DEFAULT, *, file: str | None = None) -> TargetProvid
         MultiturnError: there is no such target, or its settings are not as its provider wants
             them; a variable that only another target uses may be missing.
     """
-    if name == DEFAULT:
+    if name == DEFAULT and file is None:
         return EchoProvider(EchoSettings(name=name, provider=DEFAULT))
     path = Path(file) if file is not None else _find()
     if path is None:
@@ -86,6 +86,8 @@ def load_target(name: str = DEFAULT, *, file: str | None = None) -> TargetProvid
                 what = f"{DEFAULT!r} is the target that sends nothing; give this one another name"
                 raise MultiturnError(what, where=node.place(where))
             nodes[found] = node
+    if name == DEFAULT:
+        return EchoProvider(EchoSettings(name=name, provider=DEFAULT))
     if name not in nodes:
         raise MultiturnError(f"no target {name!r}; {did_you_mean(name, nodes)}", where=where)
     node = nodes[name]

@@ -227,7 +227,7 @@ def test_a_second_run_has_the_same_digest(kind: str, tmp_path: Path) -> None:
     request = ProviderRequest(question="Hi", input_files=(file("a", "A"),))
     provider = agent(kind, tmp_path)
     before = provider.wire(request)
-    asyncio.run(provider.invoke(request))
+    asyncio.run(standins.invoked(provider, request))
     after = agent(kind, tmp_path).wire(request)
     assert (before.body, before.digest()) == (after.body, after.digest())
 

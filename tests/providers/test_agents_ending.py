@@ -20,7 +20,7 @@ SECRET = "sk-7f3a9c01d4b84e2f-5566778899"
 
 def error(provider: Any) -> ProviderError:
     with pytest.raises(ProviderError) as caught:
-        asyncio.run(provider.invoke(REQUEST))
+        asyncio.run(standins.invoked(provider, REQUEST))
     return caught.value
 
 
@@ -31,7 +31,7 @@ def left(folder: Path) -> list[str]:
 
 
 def test_nothing_stays_of_a_run_that_succeeds(kind: str, tmp_path: Path) -> None:
-    assert asyncio.run(agent(kind, tmp_path).invoke(REQUEST)).finish_reason == "stop"
+    assert asyncio.run(standins.invoked(agent(kind, tmp_path), REQUEST)).finish_reason == "stop"
     assert left(tmp_path) == []
 
 
@@ -76,7 +76,7 @@ def test_a_time_out_is_an_error_with_the_end_of_the_output(kind: str, tmp_path: 
         program = f"print('thinking', flush=True)\nleave_behind({witness.path!r})\n"
         provider = agent(kind, tmp_path, f"{program}stay({witness.path!r})", timeout_seconds=77)
         with pytest.raises(ProviderError) as caught:
-            standins.until(lambda: witness.heard(2), provider.invoke(REQUEST))
+            standins.until(lambda: witness.heard(2), standins.invoked(provider, REQUEST))
     assert caught.value.kind == "timeout"
     assert "77" in caught.value.what
     assert "thinking" in caught.value.what
@@ -88,7 +88,7 @@ def test_a_canceled_run_leaves_nothing_behind(kind: str, tmp_path: Path) -> None
         program = f"leave_behind({witness.path!r}); stay({witness.path!r})"
         provider = agent(kind, tmp_path, program)
         with pytest.raises(asyncio.CancelledError):
-            standins.until(lambda: witness.heard(2), provider.invoke(REQUEST), cancels=1)
+            standins.until(lambda: witness.heard(2), standins.invoked(provider, REQUEST), cancels=1)
     assert left(tmp_path) == []
 
 
@@ -106,7 +106,7 @@ def test_a_background_child_does_not_hold_up_or_outlive_an_answer(
                 (tmp_path / "heard").touch()
             return False
 
-        answer = standins.until(heard, provider.invoke(REQUEST))
+        answer = standins.until(heard, standins.invoked(provider, REQUEST))
     assert "A" in json.loads(answer.text)["files"].values()
     assert left(tmp_path) == []
 
@@ -139,7 +139,7 @@ def test_a_time_out_shows_no_secrets(kind: str, tmp_path: Path) -> None:
         program = f"print(os.environ['KEY'], flush=True); stay({witness.path!r})"
         provider = agent(kind, tmp_path, program, env={"KEY": SECRET})
         with pytest.raises(ProviderError) as caught:
-            standins.until(witness.heard, provider.invoke(REQUEST))
+            standins.until(witness.heard, standins.invoked(provider, REQUEST))
     assert SECRET not in str(caught.value)
     assert "***" in str(caught.value)
 
@@ -193,7 +193,7 @@ def test_one_failure_of_many_does_not_disturb_the_others(kind: str, tmp_path: Pa
     bad = agent(kind, tmp_path, executable="/no/such/agent")
 
     async def ask_all() -> list[Any]:
-        work = (provider.invoke(REQUEST) for provider in (good, bad, good))
+        work = (standins.invoked(provider, REQUEST) for provider in (good, bad, good))
         return await asyncio.gather(*work, return_exceptions=True)
 
     first, second, third = asyncio.run(ask_all())

@@ -156,7 +156,7 @@ stay({witness.path!r})
 """
         with pytest.raises(ProviderError, match="took"):
             standins.until(witness.heard, run(tmp_path, program))
-    assert (tmp_path / "agent.out").read_text() == "cleaned up\n"
+    assert (tmp_path / "stdout").read_text() == "cleaned up\n"
 
 
 @pytest.mark.parametrize("change", LEFT_BEHIND)

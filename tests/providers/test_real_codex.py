@@ -158,7 +158,7 @@ def target(codex: str, folder: Path, url: str, *more: str) -> CodexProvider:
             executable=codex,
             args=tuple(word for setting in settings for word in ("-c", setting)),
             cwd=str(work),
-            env={"LOOP_KEY": KEY, "CODEX_HOME": str(home)},
+            env={"LOOP_KEY": KEY, "CODEX_HOME": str(home), "HOME": str(home)},
             model="gpt-test",
             timeout_seconds=60,
         )

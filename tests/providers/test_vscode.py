@@ -123,7 +123,7 @@ def test_an_answer_of_a_command_that_does_not_return_is_read(tmp_path: Path) -> 
                 (tmp_path / "heard").touch()
             return False
 
-        answer = standins.until(heard, provider.invoke(ProviderRequest(question="Hi")))
+        answer = standins.until(heard, standins.invoked(provider, ProviderRequest(question="Hi")))
     assert json.loads(answer.text)["prompt"].startswith("Hi")
 
 
@@ -149,6 +149,6 @@ def test_what_one_run_has_answered_is_not_the_answer_of_the_next(tmp_path: Path)
 
 
 def test_nothing_stays_in_the_working_folder_that_git_would_see(tmp_path: Path) -> None:
-    asyncio.run(agent("vscode", tmp_path).invoke(ProviderRequest(question="Hi")))
+    asyncio.run(standins.invoked(agent("vscode", tmp_path), ProviderRequest(question="Hi")))
     files = [path for path in (tmp_path / "work").rglob("*") if path.is_file()]
     assert {(path.name, path.read_text()) for path in files} <= {(".gitignore", "*\n")}

@@ -118,6 +118,9 @@ class AgentProvider(TargetProvider):
                 target.parent.mkdir(parents=True)
                 target.write_bytes(file.text.encode("utf-8", "surrogatepass"))
             answer = await self.ask(folder, body)
+        except OSError as error:
+            what = f"cannot use the request folder: {error}"
+            raise ProviderError(hide(what, self.secrets), kind="process", wire=body) from None
         except ProviderError as error:
             what = hide(error.what, self.secrets)
             raise ProviderError(what, kind=error.kind, wire=body) from None
@@ -164,4 +167,4 @@ def file_names(files: tuple[InputFile, ...]) -> list[tuple[InputFile, str]]:
 
 def _plain(name: str) -> str:
     """Return a file's name without what a prompt or a command line would trip over."""
-    return re.sub(r"[^\w.-]", "_", name).lstrip("-") or "file"
+    return re.sub(r"[^\w.-]", "_", name)[-100:].lstrip("-.") or "file"

@@ -1,5 +1,6 @@
 """Codex: ``codex exec``, the prompt on its standard input, JSON events on its standard output."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,19 +37,22 @@ class CodexProvider(AgentProvider):
         settings = self.settings
         model = ("--model", settings.model) if settings.model else ()
         command = (self.executable(), "exec", "--json", "--skip-git-repo-check")
-        output = await run_command(
-            (*command, *model, *settings.args, "-"),
-            folder=folder,
-            stdin=body,
-            cwd=settings.cwd,
-            env=settings.env,
-            secrets=self.secrets,
-            timeout_seconds=settings.timeout_seconds,
-        )
-        events = _Events()
-        with output.open("rb") as lines:
-            for line in lines:
-                events.read(line)
+        try:
+            await run_command(
+                (*command, *model, *settings.args, "-"),
+                folder=folder,
+                stdin=body,
+                cwd=settings.cwd,
+                env=settings.env,
+                secrets=self.secrets,
+                timeout_seconds=settings.timeout_seconds,
+            )
+        except ProviderError as error:
+            failure = _Events(folder / "stdout").failure
+            if failure is None:
+                raise
+            raise ProviderError(f"codex: {failure}", kind=error.kind) from None
+        events = _Events(folder / "stdout")
         if events.failure is not None:
             raise ProviderError(f"codex: {events.failure}", kind="process")
         if events.text is None:
@@ -64,25 +68,32 @@ class CodexProvider(AgentProvider):
 class _Events:
     """What the events of a run say."""
 
-    def __init__(self) -> None:
+    def __init__(self, output: Path) -> None:
         self.text: str | None = None
         self.usage: Any = {}
         self.failure: str | None = None
         self.last: Any = None
+        with suppress(FileNotFoundError), output.open("rb") as lines:
+            for line in lines:
+                self.read(line)
 
     def read(self, line: bytes) -> None:
         """Read one line; what is not an event is passed over."""
         try:
             event = msgspec.json.decode(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             return
         match event:
             case {"type": "item.completed", "item": {"type": "agent_message", "text": str(text)}}:
                 self.text = text
             case {"type": "turn.completed"}:
+                self.failure = None  # what went wrong before has passed
                 self.usage = counts(
                     event.get("usage"), input_tokens="input_tokens", output_tokens="output_tokens"
                 )
-            case {"type": "turn.failed", "error": {"message": str(message)}}:
+            case {"type": "turn.failed", "error": {"message": str(message)}} | {
+                "type": "error",
+                "message": str(message),
+            }:
                 self.failure = message
         self.last = event

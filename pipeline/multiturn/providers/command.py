@@ -4,13 +4,17 @@ import asyncio
 import os
 import signal
 from asyncio.subprocess import Process
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from uuid import uuid4
 
 from multiturn.provider import ProviderError, hide
 
-_TAIL = 2_000
+# Set in the environment of a command, which hands it on to all that it starts.
+_MARK = "MULTITURN_RUN"
+
+_TAIL = 1_000
 _LONGEST_SECRET = 10_000
 _GRACE_SECONDS = 2.0
 _POLL_SECONDS = 0.1
@@ -26,21 +30,25 @@ async def run_command(
     secrets: Iterable[str] = (),
     timeout_seconds: float,
     answer: Path | None = None,
+    mark: str | None = None,
 ) -> Path:
-    """Run a command in a process group of its own, which is gone afterwards.
+    """Run a command; what it has started is gone afterwards.
+
+    That is its process group and, on Linux, all that has inherited its environment.
 
     Input and output are files, not pipes: no pipe can fill up, or be held open by a process that
     the command has left behind.
 
     Args:
         command: the executable and its arguments.
-        folder: for the files of its input and output.
+        folder: for the files ``stdin``, ``stdout`` and ``stderr``.
         stdin: its standard input.
         cwd: working folder.
         env: set in its environment, beside ours.
         secrets: hidden where errors quote its output.
         timeout_seconds: how long it may take.
         answer: wait for this file to appear, and not for the command to end.
+        mark: leave what it has started outside its group to ``end_marked``.
 
     Returns:
         The file with its standard output.
@@ -49,20 +57,15 @@ async def run_command(
         ProviderError: it cannot be started, failed, or took too long.
     """
     name = os.path.basename(command[0])
-    stdin_file, stdout_file, stderr_file = (
-        folder / f"{name}.{end}" for end in ("in", "out", "err")
-    )
-    stdin_file.write_bytes(stdin)
-    with (
-        stdin_file.open("rb") as given,
-        stdout_file.open("wb") as out,
-        stderr_file.open("wb") as err,
-    ):
+    own_mark = mark or uuid4().hex
+    streams = [folder / stream for stream in ("stdin", "stdout", "stderr")]
+    streams[0].write_bytes(stdin)
+    with streams[0].open("rb") as given, streams[1].open("wb") as out, streams[2].open("wb") as err:
         try:
             process = await asyncio.create_subprocess_exec(
                 *command,
                 cwd=cwd,
-                env={**os.environ, **env},
+                env={**os.environ, **env, _MARK: own_mark},
                 stdin=given,
                 stdout=out,
                 stderr=err,
@@ -80,30 +83,33 @@ async def run_command(
                     await asyncio.sleep(_POLL_SECONDS)
     except TimeoutError:
         what = f"{name} took more than {timeout_seconds:g} s (timeout_seconds)"
-        raise ProviderError(
-            what + _end_of((stderr_file, stdout_file), secrets), kind="timeout"
-        ) from None
+        said = _end_of(streams[1:], secrets)
+        raise ProviderError(what + said, kind="timeout") from None
     finally:
-        await _end(process)
+        try:
+            await _end(process)
+        finally:
+            if mark is None:
+                end_marked(own_mark)
     if process.returncode and (answer is None or not answer.exists()):
         what = f"{name} ended with exit code {process.returncode}"
-        raise ProviderError(what + _end_of((stderr_file, stdout_file), secrets), kind="process")
-    return stdout_file
+        raise ProviderError(what + _end_of(streams[1:], secrets), kind="process")
+    return streams[1]
 
 
 def _end_of(files: Iterable[Path], secrets: Iterable[str]) -> str:
     """Return the end of what a command has written, as errors show it."""
+    ends = []
     for file in files:
         with file.open("rb") as output:
             output.seek(max(0, file.stat().st_size - 2 * _TAIL - _LONGEST_SECRET))
-            text = hide(output.read().decode("utf-8", "replace"), secrets)[-_TAIL:].strip()
-        if text:
-            return f"; the end of its output: {text}"
-    return ", without any output"
+            ends.append(hide(output.read().decode("utf-8", "replace"), secrets)[-_TAIL:].strip())
+    said = "\n".join(filter(None, ends))
+    return f"; the end of its output: {said}" if said else ", without any output"
 
 
 async def _end(process: Process) -> None:
-    """End a process and whatever it has started; first with a word, then without."""
+    """End a process and its group; first with a word, then without."""
     try:
         if process.returncode is None:
             _signal_group(process.pid, signal.SIGTERM)
@@ -117,3 +123,22 @@ async def _end(process: Process) -> None:
 def _signal_group(pid: int, number: signal.Signals) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, number)
+
+
+def end_marked(mark: str) -> None:
+    """End all processes that have a mark, also those in sessions of their own; on Linux only."""
+    for _ in range(10):  # they may be starting others
+        found = list(_marked(f"{_MARK}={mark}".encode()))
+        for pid in found:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        if not found:
+            return
+
+
+def _marked(mark: bytes) -> Iterator[int]:
+    """Yield the processes in whose environment a mark is, and that are not over."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if mark in (folder / "environ").read_bytes().split(b"\0"):
+                yield int(folder.name)

@@ -1,11 +1,13 @@
 """VS Code: a request folder for its chat in agent mode, which leaves its answer there as a file."""
 
+from collections.abc import Iterable
 from pathlib import Path
+from uuid import uuid4
 
 from multiturn.model import ProviderRequest
 from multiturn.provider import ProviderResponse
 from multiturn.providers.agent import AgentProvider, AgentSettings
-from multiturn.providers.command import run_command
+from multiturn.providers.command import end_marked, run_command
 
 
 class VSCodeSettings(AgentSettings, frozen=True, kw_only=True):
@@ -18,6 +20,10 @@ class VSCodeProvider(AgentProvider):
     """Hands the transcript to the chat of VS Code."""
 
     kind = "vscode"
+
+    def __init__(self, settings: VSCodeSettings, secrets: Iterable[str] = ()) -> None:
+        super().__init__(settings, secrets)
+        self.mark = uuid4().hex
 
     def prompt(self, request: ProviderRequest, folder: str) -> str:
         """Return the prompt, which ends by asking for the response file.
@@ -49,6 +55,11 @@ class VSCodeProvider(AgentProvider):
             secrets=self.secrets,
             timeout_seconds=settings.timeout_seconds,
             answer=answer,
+            mark=self.mark,
         )
         text = answer.read_text(encoding="utf-8", errors="replace")
         return ProviderResponse(text=text, finish_reason="stop")
+
+    async def aclose(self) -> None:
+        """End the window that a request may have opened; others may have used it since."""
+        end_marked(self.mark)
