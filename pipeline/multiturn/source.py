@@ -21,7 +21,7 @@ _EDGE = 16  # more bytes than anything that is looked for
 
 
 @contextmanager
-def open_source(path: str, name: str) -> Iterator["Source"]:
+def open_rewindable(path: str, name: str) -> Iterator[BinaryIO]:
     """Open a file, or a copy of what comes through a pipe; ``-`` is standard input.
 
     Raises:
@@ -38,10 +38,9 @@ def open_source(path: str, name: str) -> Iterator["Source"]:
                     raise MultiturnError("this is no file", where=name)
             if path == "-" or not file.seekable():
                 file = stack.enter_context(_copied(file, name))
-            source = Source(file, name)
         except OSError as error:
             raise MultiturnError(f"cannot read it: {error.strerror}", where=name) from None
-        yield source
+        yield file
 
 
 @contextmanager

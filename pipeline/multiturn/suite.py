@@ -24,8 +24,7 @@ from multiturn.schema import (
     MetadataKeys,
     SuiteKeys,
 )
-from multiturn.source import open_source
-from multiturn.suite_documents import Document, read_suite
+from multiturn.suite_documents import Document, open_suite
 from multiturn.validation import read_as
 from multiturn.yaml_events import Node, read_documents
 
@@ -45,7 +44,8 @@ def load_suite(
     """Yield the cases of a suite, in their order.
 
     Args:
-        source: path of a YAML file, or ``-`` for standard input.
+        source: path of a YAML file, of a ``.jsonl`` file with one case a line, or ``-`` for
+            YAML on standard input.
         root: attached files are read inside it only; by default the nearest folder above the
             suite that holds ``.git``, else the suite's own.
         guideline_patterns: used instead of those of the suite and of ``.agentv/config.yaml``.
@@ -65,8 +65,8 @@ def load_suite(
     try:
         suite = _Suite(str(source), root, guideline_patterns, texts)
         document = None
-        with open_source(suite.source, suite.name) as stream:
-            for document in read_suite(stream):
+        with open_suite(suite.source, suite.name) as documents:
+            for document in documents:
                 try:
                     yield from suite.cases(document, fail)
                 except MultiturnError as error:
@@ -124,12 +124,14 @@ class _Suite:
             self.warn_unknown(head, CaseKeys, SuiteKeys)
         else:
             self.warn_unknown(head, SuiteKeys)
-        nodes: Iterable[Node] = [head]
+        nodes: Iterable[Node | MultiturnError] = [head]
         if not is_case:
             nodes = document.cases or head.children["evalcases"].children
         for index, node in enumerate(nodes):
             case_id = f"evalcases[{index}]"
             try:
+                if isinstance(node, MultiturnError):
+                    raise node
                 case_id = self.case_id(node, None if is_case else index)
                 yield self.case(node, case_id, shared, is_case)
             except MultiturnError as error:

@@ -1,7 +1,8 @@
 """A suite's documents, case by case, while the rest of the file is still to be read."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from contextlib import contextmanager
+from typing import Any, BinaryIO, NamedTuple
 
 from yaml.events import (
     DocumentStartEvent,
@@ -13,8 +14,9 @@ from yaml.events import (
 )
 
 from multiturn.errors import MultiturnError
-from multiturn.source import Source
-from multiturn.yaml_events import Node, Reader, mistakes_placed
+from multiturn.json_lines import read_json_lines
+from multiturn.source import Source, open_rewindable
+from multiturn.yaml_events import Node, Reader, mistakes_placed, read_documents
 
 CASES = "evalcases"
 
@@ -24,13 +26,33 @@ class Document(NamedTuple):
 
     Attributes:
         head: its keys; ``evalcases`` is an empty list where the cases come one by one.
-        cases: they must be taken before the next document is; None where the head has them.
+        cases: each, or what is wrong with it; to be taken before the next document is. None
+            where the head has them.
         at_margin: whether its keys begin at the margin, as they do in all but odd suites.
     """
 
     head: Node
-    cases: Iterator[Node] | None = None
+    cases: Iterator[Node | MultiturnError] | None = None
     at_margin: bool = True
+
+
+@contextmanager
+def open_suite(path: str, name: str) -> Iterator[Iterator[Document]]:
+    """Open a suite for reading its documents; a ``.jsonl`` file is one.
+
+    Raises:
+        MultiturnError: it cannot be read.
+    """
+    with open_rewindable(path, name) as file:
+        if path.endswith(".jsonl"):
+            yield iter([_json_lines(file, name)])
+        else:
+            yield read_suite(Source(file, name))
+
+
+def _json_lines(file: BinaryIO, name: str) -> Document:
+    empty = next(read_documents(f"{CASES}: []", name))
+    return Document(empty, read_json_lines(file, name))
 
 
 def read_suite(source: Source) -> Iterator[Document]:
