@@ -45,9 +45,9 @@ def test_a_case_is_there_before_the_rest_of_the_suite_is_read(tmp_path: Path) ->
         pytest.param("evalcases:\n  - {id: a, %s}\nmetadata: {systemPrompt: L}\n", id="behind"),
         pytest.param("evalcases:\n- {id: a, %s}\nmetadata: {systemPrompt: L}\n", id="no indent"),
         pytest.param(
-            "evalcases:\n  - {id: a, %s}\n'metadata': {systemPrompt: Late}\n", id="quoted"
+            "evalcases:\n  - {id: a, %s}\n'metadata': {systemPrompt: L}\n", id="quoted"
         ),
-        pytest.param("evalcases:\n  - {id: a, %s}\n? metadata\n: {systemPrompt: Late}\n", id="?"),
+        pytest.param("evalcases:\n  - {id: a, %s}\n? metadata\n: {systemPrompt: L}\n", id="?"),
         pytest.param("evalcases:\n  - {id: a, %s}\n!!str metadata: {systemPrompt: L}\n", id="tag"),
         pytest.param(" evalcases:\n  - {id: a, %s}\n metadata: {systemPrompt: L}\n", id="indented"),
         pytest.param("{evalcases: [{id: a, %s}], metadata: {systemPrompt: L}}", id="flow"),
@@ -145,7 +145,7 @@ def test_a_named_pipe_is_a_suite(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
     writer = through_a_pipe(
-        path, f"evalcases:\n  - {{id: a, {HELLO}}}\nmetadata: {{systemPrompt: Late}}\n"
+        path, f"evalcases:\n  - {{id: a, {HELLO}}}\nmetadata: {{systemPrompt: L}}\n"
     )
     assert prompts(path) == [("a", "L")]
     writer.join()
