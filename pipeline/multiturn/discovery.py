@@ -10,7 +10,8 @@ def find_suites(paths: Iterable[str]) -> Iterator[str]:
     """Yield the suites that paths name, each once.
 
     Args:
-        paths: files, ``-``, or folders: all ``*.eval.yaml`` and ``*.eval.yml`` below, sorted.
+        paths: files, ``-``, or folders: all ``*.eval.yaml``, ``*.eval.yml`` and
+            ``*.eval.jsonl`` below, sorted.
 
     Raises:
         MultiturnError: there is nothing at a path, or no suite below a folder.
@@ -30,7 +31,7 @@ def find_suites(paths: Iterable[str]) -> Iterator[str]:
             os.path.normpath(os.path.join(folder, name))
             for folder, _, names in os.walk(path, onerror=refuse)
             for name in names
-            if name.endswith((".eval.yaml", ".eval.yml"))
+            if name.endswith((".eval.yaml", ".eval.yml", ".eval.jsonl"))
         ]
         if not found:
             raise MultiturnError(f"there is no *.eval.yaml or *.eval.yml below {path!r}")

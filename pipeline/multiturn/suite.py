@@ -2,7 +2,6 @@
 
 import os
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -12,6 +11,7 @@ from msgspec import Struct
 
 from multiturn.errors import MultiturnError, did_you_mean
 from multiturn.files import Files, Texts
+from multiturn.ids import Ids
 from multiturn.logs import logger
 from multiturn.model import ROLES, Case, TestMessage
 from multiturn.patterns import guideline_matcher
@@ -24,6 +24,7 @@ from multiturn.schema import (
     MetadataKeys,
     SuiteKeys,
 )
+from multiturn.suite_documents import Document, open_suite
 from multiturn.validation import read_as
 from multiturn.yaml_events import Node, read_documents
 
@@ -43,7 +44,8 @@ def load_suite(
     """Yield the cases of a suite, in their order.
 
     Args:
-        source: path of a YAML file, or ``-`` for standard input.
+        source: path of a YAML file, of a ``.jsonl`` file with one case a line, or ``-`` for
+            YAML on standard input.
         root: attached files are read inside it only; by default the nearest folder above the
             suite that holds ``.git``, else the suite's own.
         guideline_patterns: used instead of those of the suite and of ``.agentv/config.yaml``.
@@ -63,11 +65,12 @@ def load_suite(
     try:
         suite = _Suite(str(source), root, guideline_patterns, texts)
         document = None
-        for document in read_documents(suite.read(), suite.name):
-            try:
-                yield from suite.cases(document, fail)
-            except MultiturnError as error:
-                fail(error)
+        with open_suite(suite.source, suite.name) as documents:
+            for document in documents:
+                try:
+                    yield from suite.cases(document, fail)
+                except MultiturnError as error:
+                    fail(error)
         if document is None:
             what = 'it is empty; a suite has "evalcases:", a bare case has "input_messages:"'
             raise MultiturnError(what, where=suite.name)
@@ -90,47 +93,45 @@ class _Suite:
         folder = Path.cwd() if source == "-" else Path(os.path.realpath(source)).parent
         self.files = Files(folder, Path(root) if root is not None else _find_root(folder), texts)
         self.given_patterns = None if patterns is None else tuple(patterns)
-        self.lines: dict[str, int] = {}  # of each id
+        self.ids = Ids()
         self.warned: set[str] = set()
 
-    def read(self) -> bytes:
-        """Read the suite's file, or standard input."""
-        try:
-            return sys.stdin.buffer.read() if self.source == "-" else Path(self.source).read_bytes()
-        except OSError as error:
-            raise MultiturnError(f"cannot read it: {error.strerror}", where=self.name) from None
-
-    def cases(self, document: Node, fail: Callable[[MultiturnError], None]) -> Iterator[Case]:
+    def cases(self, document: Document, fail: Callable[[MultiturnError], None]) -> Iterator[Case]:
         """Yield the cases of a document; what is wrong with a case goes to ``fail``."""
-        suite = read_as(document, SuiteKeys, where=self.name)
-        is_case = "input_messages" in document.value
+        head = document.head
+        suite = read_as(head, SuiteKeys, where=self.name)
+        is_case = "input_messages" in head.value
         if is_case == (suite.evalcases is not None):
             found = "this has both" if is_case else "this has neither"
             raise MultiturnError(
                 f'a suite has "evalcases:", a bare case has "input_messages:"; {found}',
-                where=document.place(self.name),
+                where=head.place(self.name),
             )
-        settings = self.execution(document)
+        settings = self.execution(head)
         shared = Case(
             id="",
             input_messages=(),
             suite=self.name,
-            system_prompt=self.system_prompt(document),
+            system_prompt=self.system_prompt(head),
             guidelines=tuple(suite.guidelines or ()),
-            guideline_patterns=self.patterns(document, suite),
+            guideline_patterns=self.patterns(head, suite),
             metadata=_without_prompt(suite.metadata),
             temperature=settings.temperature,
             max_output_tokens=settings.max_output_tokens,
             files=self.files,
         )
         if is_case:
-            self.warn_unknown(document, CaseKeys, SuiteKeys)
+            self.warn_unknown(head, CaseKeys, SuiteKeys)
         else:
-            self.warn_unknown(document, SuiteKeys)
-        nodes = [document] if is_case else document.children["evalcases"].children
+            self.warn_unknown(head, SuiteKeys)
+        nodes: Iterable[Node | MultiturnError] = [head]
+        if not is_case:
+            nodes = document.cases or head.children["evalcases"].children
         for index, node in enumerate(nodes):
             case_id = f"evalcases[{index}]"
             try:
+                if isinstance(node, MultiturnError):
+                    raise node
                 case_id = self.case_id(node, None if is_case else index)
                 yield self.case(node, case_id, shared, is_case)
             except MultiturnError as error:
@@ -152,13 +153,12 @@ class _Suite:
             case_id = re.sub(r"(\.eval)?\.ya?ml$", "", name)
         else:
             raise MultiturnError("the case has no id; add one", where=node.place(self.name, label))
-        if case_id in self.lines:
-            raise MultiturnError(
-                f"the id {case_id!r} stands twice, first on line {self.lines[case_id]};"
-                " ids are unique in a file",
-                where=node.place(self.name, label),
+        first = self.ids.add(case_id, node.line)
+        if first is not None:
+            what = (
+                f"the id {case_id!r} stands twice, first on line {first}; ids are unique in a file"
             )
-        self.lines[case_id] = node.line
+            raise MultiturnError(what, where=node.place(self.name, label))
         return case_id
 
     def case(self, node: Node, case_id: str, shared: Case, is_bare: bool) -> Case:

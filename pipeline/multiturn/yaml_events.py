@@ -6,7 +6,9 @@ Suites are written by people for YAML 1.2 tools, so scalars are read by the 1.2 
 """
 
 import gc
+import io
 from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import msgspec
@@ -23,6 +25,7 @@ from yaml.events import (
 
 from multiturn.core_schema import read_plain
 from multiturn.errors import MultiturnError
+from multiturn.source import Source
 
 # What aliases may add to a document, in characters: ten thousand uses of two pages of text.
 MAX_ALIASED = 100_000_000
@@ -31,9 +34,6 @@ MAX_DEPTH = 100
 _TAG = "tag:yaml.org,2002:"
 # Read the same whether they are plain or quoted.
 _COMMON_KEYS = frozenset({"id", "role", "content", "type", "value", "input_messages", "outcome"})
-
-# libyaml reads YAML 1.1, to which these end a line; to YAML 1.2 they are ordinary characters.
-_OLD_LINE_BREAKS = "\x85\u2028\u2029"
 
 
 class Mark(Protocol):
@@ -96,27 +96,25 @@ def read_documents(source: str | bytes, name: str) -> Iterator[Node]:
     [{'at': '12:30', 'ok': ['yes', 10, None]}]
     """
     data = source.encode("utf-8", "surrogatepass") if isinstance(source, str) else source
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise MultiturnError("this is UTF-16; save the file as UTF-8", where=f"{name}:1:1")
-    restore: dict[int, str] = {}
-    for char in _OLD_LINE_BREAKS:
-        if char.encode() in data:
-            stand_in = _unused(data, restore)
-            restore[ord(stand_in)] = char
-            data = data.replace(char.encode(), stand_in.encode())
+    stream = Source(io.BytesIO(data), name)
+    with mistakes_placed(stream):
+        yield from Reader(stream).documents()
+
+
+@contextmanager
+def mistakes_placed(source: Source) -> Iterator[None]:
+    """Raise what libyaml finds wrong with a source as a MultiturnError with its place."""
     try:
-        yield from _Reader(data, name, restore).documents()
+        yield
     except yaml.MarkedYAMLError as error:
         mark: Any = error.problem_mark or error.context_mark
-        where = _place(name, mark) if mark else name
+        where = _place(source.name, mark) if mark else source.name
         what = " ".join(filter(None, ("not YAML:", error.problem, error.context)))
         if "tab character where an indentation" in what:
             # YAML 1.2 allows it where text begins with a tab; libyaml wants to be told.
             what += '; if the text begins with a tab, write how far it is indented: "|2"'
         raise MultiturnError(what, where=where) from None
     except yaml.reader.ReaderError as error:
-        before = data[: error.position].decode("utf-8-sig", "replace")
-        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
         if "UTF-8" in error.reason:
             what = "this is not UTF-8; save the file as UTF-8"
         else:
@@ -124,26 +122,16 @@ def read_documents(source: str | bytes, name: str) -> Iterator[Node]:
                 f"the character U+{error.character:04X} may not stand in YAML;"
                 ' write it as an escape between double quotes, like "\\x1b"'
             )
-        raise MultiturnError(what, where=f"{name}:{line}:{column}") from None
+        raise MultiturnError(what, where=source.place(error.position)) from None
 
 
-def _unused(data: bytes, taken: Container[int]) -> str:
-    """Return a private-use character that the stream neither holds nor spells as an escape."""
-    lower = data.lower()
-    return next(
-        chr(code)
-        for code in range(0xF0000, 0xFFFFE)
-        if code not in taken and chr(code).encode() not in data and b"%x" % code not in lower
-    )
-
-
-class _Reader:
+class Reader:
     """One stream on its way from events to nodes."""
 
-    def __init__(self, data: bytes, name: str, restore: dict[int, str]) -> None:
-        self.next: Callable[[], Any] = yaml.CSafeLoader(data).get_event
-        self.name = name
-        self.restore = restore
+    def __init__(self, source: Source) -> None:
+        self.next: Callable[[], Any] = yaml.CSafeLoader(source).get_event
+        self.name = source.name
+        self.restore = source.restore
         self.anchors: dict[str, Node] = {}
         self.depth = 0
         self.deepest = 0  # level reached since the innermost open anchor
@@ -151,25 +139,32 @@ class _Reader:
         self.aliased = 0
 
     def error(self, what: str, mark: Mark) -> MultiturnError:
+        """Return an error at a place of the stream."""
         return MultiturnError(what, where=_place(self.name, mark))
 
     def documents(self) -> Iterator[Node]:
+        """Yield each document."""
         while (event := self.next()).__class__ is not StreamEndEvent:
             if event.__class__ is DocumentStartEvent:
                 self.anchors.clear()
                 yield self.document()
 
     def document(self) -> Node:
-        """Build one document; what is built is a tree, in which a collector finds nothing."""
+        """Build one document."""
+        return self.tree(self.next())
+
+    def tree(self, event: Any) -> Node:
+        """Build a value; what is built is a tree, in which a collector finds nothing."""
         enabled = gc.isenabled()
         gc.disable()
         try:
-            return self.node(self.next())
+            return self.node(event)
         finally:
             if enabled:
                 gc.enable()
 
     def node(self, event: Any) -> Node:
+        """Build the value that begins with an event."""
         kind = event.__class__
         if kind is ScalarEvent and event.anchor is None:
             return self.scalar(event)
@@ -194,11 +189,13 @@ class _Reader:
         return node
 
     def reach(self, depth: int, event: Any) -> None:
+        """Note how deep a value goes, and refuse what goes too deep."""
         self.deepest = max(self.deepest, depth)
         if depth > MAX_DEPTH:
             raise self.error(f"nested deeper than {MAX_DEPTH} levels", event.start_mark)
 
     def alias(self, event: Any) -> Node:
+        """Return the value that an alias stands for."""
         node = self.anchors.get(event.anchor)
         if node is None:
             raise self.error(
@@ -220,6 +217,7 @@ class _Reader:
         )
 
     def sequence(self, event: Any) -> Node:
+        """Build a list."""
         if event.tag is not None:
             self.check_tag(event, "seq")
         next_event, read = self.next, self.node
@@ -230,22 +228,28 @@ class _Reader:
         return Node([child.value for child in children], event.start_mark, None, children)
 
     def mapping(self, event: Any) -> Node:
+        """Build a mapping with text keys, each there once."""
         if event.tag is not None:
             self.check_tag(event, "map")
         next_event, read = self.next, self.node
         children: dict[str, Node] = {}
         values: dict[str, Any] = {}
         while (key := next_event()).__class__ is not MappingEndEvent:
-            name = key.value if key.__class__ is ScalarEvent else None
-            if name not in _COMMON_KEYS or key.anchor is not None or key.tag is not None:
-                name = self.key(key)
-            if name in children:
-                raise self.error(f"the key {name!r} stands twice in one mapping", key.start_mark)
+            name = self.new_key(key, children)
             children[name] = child = read(next_event())
             child.key_mark = key.start_mark
             values[name] = child.value
         self.size += 1
         return Node(values, event.start_mark, None, children)
+
+    def new_key(self, event: Any, known: Container[str]) -> str:
+        """Return a key that is not known yet."""
+        name: Any = event.value if event.__class__ is ScalarEvent else None
+        if name not in _COMMON_KEYS or event.anchor is not None or event.tag is not None:
+            name = self.key(event)
+        if name in known:
+            raise self.error(f"the key {name!r} stands twice in one mapping", event.start_mark)
+        return str(name)
 
     def key(self, event: Any) -> str:
         """Return a key as it was written: to JSON, every key is text."""
@@ -262,6 +266,7 @@ class _Reader:
         raise self.error("a key must be text, not a list or a mapping", mark)
 
     def scalar(self, event: Any) -> Node:
+        """Read a scalar by the core schema."""
         text: str = event.value
         self.size += len(text) + 1
         if self.restore:
@@ -278,11 +283,13 @@ class _Reader:
         return Node(text, event.start_mark)
 
     def tagged(self, event: Any, text: str) -> Node:
+        """Return a scalar whose tag says that it is text."""
         if event.tag != "!":
             self.check_tag(event, "str")
         return Node(text, event.start_mark)
 
     def check_tag(self, event: Any, own: str) -> None:
+        """Refuse a tag that is not the value's own."""
         if event.tag not in ("!", _TAG + own):
             tag = event.tag.replace(_TAG, "!!")
             raise self.error(

@@ -1,0 +1,76 @@
+"""Suites in JSON Lines: one case a line, and a line that is wrong leaves the others alone."""
+
+import json
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+from msgspec import Struct
+
+from multiturn.errors import MultiturnError
+from multiturn.yaml_events import MAX_DEPTH, Node
+
+MAX_LINE = 40_000_000  # bytes: a case of 10 million characters, whatever they are
+
+
+class _Mark(Struct, gc=False):
+    line: int
+    column: int = 0
+
+
+def read_json_lines(file: BinaryIO, name: str) -> Iterator[Node | MultiturnError]:
+    """Yield the value of each line that is not blank, or what is wrong with it.
+
+    Args:
+        file: in UTF-8.
+        name: what errors call it.
+    """
+    number = 0
+    while line := file.readline(MAX_LINE):
+        number += 1
+        where = f"{name}:{number}"
+        try:
+            if len(line) == MAX_LINE and not line.endswith(b"\n"):
+                while (rest := file.readline(MAX_LINE)) and not rest.endswith(b"\n"):
+                    pass
+                raise ValueError(f"a line of over {MAX_LINE:,} bytes")
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+            if text:
+                value = json.loads(
+                    text, object_pairs_hook=_distinct, parse_constant=_refuse_constant
+                )
+                yield _node(value, _Mark(number - 1), MAX_DEPTH)
+        except RecursionError:
+            yield MultiturnError(f"nested deeper than {MAX_DEPTH} levels", where=where)
+        except UnicodeDecodeError:
+            yield MultiturnError("this is not UTF-8", where=where)
+        except json.JSONDecodeError as error:
+            yield MultiturnError(f"not JSON: {error.msg}", where=f"{where}:{error.colno}")
+        except ValueError as error:
+            yield MultiturnError(str(error), where=where)
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {twice!r} stands twice in one object")
+    return values
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _node(value: Any, mark: _Mark, levels: int) -> Node:
+    """Return a value with the place of its line."""
+    if not levels:
+        raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
+    if isinstance(value, dict):
+        children = {name: _node(child, mark, levels - 1) for name, child in value.items()}
+        size = sum(child.size for child in children.values())
+        return Node(value, mark, None, children, size + 1, 0, mark)
+    if isinstance(value, list):
+        nodes = [_node(child, mark, levels - 1) for child in value]
+        return Node(value, mark, None, nodes, sum(child.size for child in nodes) + 1)
+    return Node(value, mark, None, None, len(value) + 1 if isinstance(value, str) else 1)

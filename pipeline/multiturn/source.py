@@ -1,0 +1,160 @@
+"""A stream of YAML, read piece by piece, and as often as need be from its start."""
+
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import BinaryIO
+
+from multiturn.errors import MultiturnError
+
+# libyaml reads YAML 1.1, to which these end a line; to YAML 1.2 they are ordinary characters.
+_OLD_LINE_BREAKS = ("\x85", "\u2028", "\u2029")
+_OLD_LINE_BREAK = re.compile("|".join(_OLD_LINE_BREAKS).encode())
+# A line that begins at the margin, which in a block mapping only a key can do; or Mac line ends.
+_MARGIN = re.compile(rb"\n[^ \r\n#\-]|\r(?!\n)")
+_CHUNK = 2**16
+MAX_PIPED = 2**30  # bytes that a pipe may bring
+_EDGE = 16  # more bytes than anything that is looked for
+
+
+@contextmanager
+def open_rewindable(path: str, name: str) -> Iterator[BinaryIO]:
+    """Open a file, or a copy of what comes through a pipe; ``-`` is standard input.
+
+    Raises:
+        MultiturnError: it cannot be read.
+    """
+    with ExitStack() as stack:
+        try:
+            if path == "-":
+                file: BinaryIO = sys.stdin.buffer
+            else:
+                file = stack.enter_context(open(path, "rb"))
+                kind = os.fstat(file.fileno()).st_mode
+                if not stat.S_ISREG(kind) and not stat.S_ISFIFO(kind):
+                    raise MultiturnError("this is no file", where=name)
+            if path == "-" or not file.seekable():
+                file = stack.enter_context(_copied(file, name))
+        except OSError as error:
+            raise MultiturnError(f"cannot read it: {error.strerror}", where=name) from None
+        yield file
+
+
+@contextmanager
+def _copied(file: BinaryIO, name: str) -> Iterator[BinaryIO]:
+    """Copy what can be read only once."""
+    import tempfile
+
+    with tempfile.TemporaryFile() as copy:
+        size = 0
+        while chunk := file.read(_CHUNK):
+            size += len(chunk)
+            if size > MAX_PIPED:
+                what = f"more than {MAX_PIPED:,} bytes through a pipe; write them to a file"
+                raise MultiturnError(what, where=name)
+            copy.write(chunk)
+        yield copy
+
+
+class Source:
+    """A stream of bytes with a name.
+
+    Args:
+        file: can seek.
+        name: what errors call it.
+
+    Raises:
+        MultiturnError: it is not UTF-8.
+
+    Attributes:
+        name: what errors call it.
+        restore: old line breaks, by the characters that stand for them in what is read.
+    """
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        self.name = name
+        self.restore: dict[int, str] = {}
+        self._file = file
+        self._stand_ins: dict[bytes, bytes] = {}
+        file.seek(0)
+        if file.read(2) in (b"\xff\xfe", b"\xfe\xff"):
+            raise MultiturnError("this is UTF-16; save the file as UTF-8", where=f"{name}:1:1")
+        found = {char for _, chunk in self._chunks() for char in _OLD_LINE_BREAK.findall(chunk)}
+        for char in sorted(found):
+            stand_in = self._unused()
+            self.restore[ord(stand_in)] = char.decode()
+            self._stand_ins[char] = stand_in.encode()
+        file.seek(0)
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Return the next bytes, about as many as wanted; none at the end."""
+        data = self._file.read(size)
+        if not self._stand_ins:
+            return data
+        while data and data[-1] > 0x7F and (more := self._file.read(1)):
+            data += more  # never end within a character
+        return _OLD_LINE_BREAK.sub(lambda match: self._stand_ins[match[0]], data)
+
+    def again(self) -> "_Again":
+        """Read from the start, in a ``with`` block; behind it the reading goes on where it was."""
+        return _Again(self._file)
+
+    def key_behind(self, key: str) -> bool:
+        """Whether a line begins at the margin, behind the first that holds a key."""
+        with self.again():
+            start = None
+            for offset, chunk in self._chunks():
+                if start is None and (at := chunk.find(key.encode())) >= 0:
+                    start = offset + at
+                if start is not None and _MARGIN.search(chunk, max(0, start - offset)):
+                    return True
+        return False
+
+    def place(self, position: int) -> str:
+        """Return ``name:line:column`` of a position in what has been read."""
+        with self.again():
+            line, rest = 1, b""
+            while position > 0 and (data := self.read(min(position, _CHUNK))):
+                data = data[:position]
+                position -= len(data)
+                line += data.count(b"\n")
+                rest = data.rpartition(b"\n")[2] if b"\n" in data else rest + data
+        column = len(rest.decode("utf-8-sig", "replace")) + 1
+        return f"{self.name}:{line}:{column}"
+
+    def _chunks(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the stream in pieces whose edges overlap, each with its offset."""
+        self._file.seek(0)
+        offset, edge = 0, b""
+        while chunk := self._file.read(_CHUNK):
+            yield offset - len(edge), edge + chunk
+            if b"\0" in chunk:
+                return  # YAML ends here, with an error
+            offset += len(chunk)
+            edge = (edge + chunk)[-_EDGE:]
+
+    def _unused(self) -> str:
+        """Return a private-use character that the stream neither holds nor spells as an escape."""
+        for code in range(0xF0000, 0xFFFFE):
+            spelled = re.compile(b"(?i)%x|%s" % (code, re.escape(chr(code).encode())))
+            taken = code in self.restore
+            if not taken and not any(spelled.search(chunk) for _, chunk in self._chunks()):
+                return chr(code)
+        raise MultiturnError("it uses every private character there is", where=self.name)
+
+
+class _Again:
+    """Puts a file back to where it was."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+
+    def __enter__(self) -> None:
+        self.position = self.file.tell()
+        self.file.seek(0)
+
+    def __exit__(self, *_: object) -> None:
+        self.file.seek(self.position)
