@@ -44,9 +44,7 @@ def test_a_case_is_there_before_the_rest_of_the_suite_is_read(tmp_path: Path) ->
         pytest.param("metadata: {systemPrompt: L}\nevalcases:\n  - {id: a, %s}\n", id="before"),
         pytest.param("evalcases:\n  - {id: a, %s}\nmetadata: {systemPrompt: L}\n", id="behind"),
         pytest.param("evalcases:\n- {id: a, %s}\nmetadata: {systemPrompt: L}\n", id="no indent"),
-        pytest.param(
-            "evalcases:\n  - {id: a, %s}\n'metadata': {systemPrompt: L}\n", id="quoted"
-        ),
+        pytest.param("evalcases:\n  - {id: a, %s}\n'metadata': {systemPrompt: L}\n", id="quoted"),
         pytest.param("evalcases:\n  - {id: a, %s}\n? metadata\n: {systemPrompt: L}\n", id="?"),
         pytest.param("evalcases:\n  - {id: a, %s}\n!!str metadata: {systemPrompt: L}\n", id="tag"),
         pytest.param(" evalcases:\n  - {id: a, %s}\n metadata: {systemPrompt: L}\n", id="indented"),
