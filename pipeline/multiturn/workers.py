@@ -7,12 +7,13 @@ import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from msgspec import Struct
 
-from multiturn.assembly import request_of
+from multiturn.assembly import Pipeline, request_of
 from multiturn.batch import Batch, UnusableError
 from multiturn.declaration import load_pipeline
 from multiturn.ids import Ids
@@ -135,11 +136,17 @@ def _prepare(log: Settings) -> None:
     configure(log)
 
 
+@cache
+def _pipeline(name: str) -> Pipeline:
+    """Load a pipeline once in each process."""
+    return load_pipeline(name)
+
+
 def _convert(path: str, lines: Lines | None, work: Work, output: str) -> _Done:
     """Convert a part into a file."""
     part = _Part(path, lines, work.which)
     render = RENDERERS[work.format]
-    pipeline = load_pipeline(work.pipeline)
+    pipeline = _pipeline(work.pipeline)
     cases = []
     with open(output, "wb") as file:
         for conversion in part.conversions(pipeline, strict=work.strict, verbose=work.verbose):
