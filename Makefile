@@ -27,6 +27,7 @@ snapshots: $(READY)  ## write the prompt snapshots anew, and say what changed
 
 bench: $(READY)  ## measure against floors: an event scan, an ideal server
 	$(BIN)/python tests/bench.py
+	$(BIN)/python tests/bench_scale.py
 	$(BIN)/python tests/bench_run.py
 
 clean:  ## remove everything that was made

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,10 +15,14 @@ from multiturn.discovery import find_suites
 from multiturn.errors import MultiturnError, did_you_mean
 from multiturn.explanation import explain
 from multiturn.files import Texts
+from multiturn.logs import logger
 from multiturn.model import Case, Conversion
 from multiturn.patterns import guideline_matcher
 from multiturn.suite import load_suite
 from multiturn.terminal import indented, visible
+
+if TYPE_CHECKING:
+    from multiturn.json_lines import Lines
 
 _A_CASE = re.compile(rb"""input_messages["']?\s*:""")
 
@@ -74,6 +79,10 @@ class Batch:
         self.ids: set[str] = set()
         self.failures = 0
 
+    def lines(self) -> "Lines | None":
+        """Return which lines of a JSON Lines suite are read; None for all."""
+        return None
+
     def cases(self) -> Iterator[Case]:
         """Yield the cases that are wanted.
 
@@ -88,22 +97,38 @@ class Batch:
                 guideline_patterns=self.guidelines,
                 texts=texts,
                 on_error=self.report,
+                lines=self.lines(),
             ):
                 if self.wants(case.id):
                     yield case
+        self.check_ids()
+
+    def check_ids(self) -> None:
+        """Make sure that there was a case of each id that was asked for.
+
+        Raises:
+            UnusableError: there was not.
+        """
         for case_id in sorted(self.case_ids - self.ids):
             raise UnusableError(f"no case {case_id!r}; {did_you_mean(case_id, sorted(self.ids))}")
 
-    def conversions(self, pipeline: Pipeline, *, strict: bool = False) -> Iterator[Conversion]:
+    def conversions(
+        self, pipeline: Pipeline, *, strict: bool = False, verbose: bool = False
+    ) -> Iterator[Conversion]:
         """Yield the conversion of each case that can be converted.
 
         Args:
             pipeline: what converts them.
             strict: take it for a failure if a segment is lost and no rule explains it.
+            verbose: log each stage, and text that poses as a marker.
         """
+        if verbose:
+            pipeline = pipeline.logged()
         for case in self.cases():
             conversion = self.convert(case, pipeline, strict=strict)
             if conversion is not None:
+                if verbose:
+                    _warn_of_markers(conversion)
                 yield conversion
 
     def convert(self, case: Case, pipeline: Pipeline, *, strict: bool = False) -> Conversion | None:
@@ -133,8 +158,9 @@ class Batch:
         if self.debug:
             import traceback
 
-            traceback.print_exception(error)
-        self.fail(str(error))
+            self.fail("".join(traceback.format_exception(error)).rstrip())
+        else:
+            self.fail(str(error))
 
     def fail(self, message: str) -> None:
         """Count a failure, and say why on standard error."""
@@ -156,3 +182,11 @@ class Batch:
         """End the process with exit code 1 if anything failed."""
         if self.failures:
             sys.exit(1)
+
+
+def _warn_of_markers(conversion: Conversion) -> None:
+    from multiturn_stages.guard_markers import guard_markers
+
+    for notice in guard_markers(conversion).notices:
+        if notice not in conversion.notices:
+            logger().warning(notice.event, where=notice.where, why=notice.why)

@@ -23,6 +23,14 @@ from multiturn.cli_options import load, on_terminal, pipeline_option, suite_opti
     metavar="FILE",
     help="Write here, whole or not at all.  [default: standard output]",
 )
+@click.option(
+    "--workers",
+    metavar="N",
+    type=click.IntRange(1, 256),
+    default=1,
+    show_default=True,
+    help="How many processes convert; suites, and parts of JSON Lines suites, go to each.",
+)
 @click.option("--strict", is_flag=True, help="Fail if text is lost and no rule explains it.")
 @click.option(
     "-v",
@@ -41,6 +49,7 @@ def convert(
     pipeline: str,
     format_: str,
     output: str | None,
+    workers: int,
     strict: bool,
     verbose: bool,
     log_format: Literal["console", "json"],
@@ -48,8 +57,10 @@ def convert(
 ) -> None:
     """Convert eval suites to chat prompts.
 
-    SUITE is a YAML file, a folder (every *.eval.yaml and *.eval.yml below it), or - for standard
-    input. A case that cannot be converted is reported and skipped; the exit code is then 1.
+    SUITE is a YAML file, a JSON Lines file (*.jsonl, one case a line), a folder (every
+    *.eval.yaml, *.eval.yml and *.eval.jsonl below it), or - for YAML on standard input.
+    A case that cannot be converted is reported and skipped; the exit code
+    is then 1.
     """
     from multiturn.assembly import request_of
     from multiturn.batch import Batch, unwritable
@@ -58,27 +69,25 @@ def convert(
     from multiturn.progress import show_progress
     from multiturn.rendering import RENDERERS, record_of, to_colored_text
 
-    configure(Settings("debug" if verbose else "warning", log_format))
+    log = Settings("debug" if verbose else "warning", log_format)
+    configure(log)
     chosen = load(pipeline)
     batch = Batch(**which)
-    colored = format_ == "text" and output is None and on_terminal()
-    render = to_colored_text if colored else RENDERERS[format_]
-    conversions = batch.conversions(chosen.logged() if verbose else chosen, strict=strict)
     try:
         with open_output(output) as file:
-            for conversion in show_progress(conversions, "cases"):
-                if verbose:
-                    _warn_of_markers(conversion)
-                file.write(render(record_of(conversion.case.suite, request_of(conversion))))
+            if workers > 1 and "-" not in batch.paths:
+                from multiturn.workers import Work, convert_on_workers
+
+                del which["suites"]
+                work = Work(pipeline, format_, strict, verbose, which, log)
+                for text in show_progress(convert_on_workers(batch, work, workers), "parts"):
+                    file.write(text)
+            else:
+                colored = format_ == "text" and output is None and on_terminal()
+                render = to_colored_text if colored else RENDERERS[format_]
+                conversions = batch.conversions(chosen, strict=strict, verbose=verbose)
+                for conversion in show_progress(conversions, "cases"):
+                    file.write(render(record_of(conversion.case.suite, request_of(conversion))))
     except OSError as error:
         raise unwritable(output, error) from error
     batch.finish()
-
-
-def _warn_of_markers(conversion: Any) -> None:
-    from multiturn.logs import logger
-    from multiturn_stages.guard_markers import guard_markers
-
-    for notice in guard_markers(conversion).notices:
-        if notice not in conversion.notices:
-            logger().warning(notice.event, where=notice.where, why=notice.why)

@@ -65,8 +65,10 @@ def run(
 ) -> None:
     """Convert eval suites, and send them to a provider.
 
-    SUITE is a YAML file, a folder (every *.eval.yaml and *.eval.yml below it), or - for standard
-    input. A case that fails is reported and does not stop the others; the exit code is then 1.
+    SUITE is a YAML file, a JSON Lines file (*.jsonl, one case a line), a folder (every
+    *.eval.yaml, *.eval.yml and *.eval.jsonl below it), or - for YAML on standard input.
+    A case that fails is reported and does not stop the others; the exit code
+    is then 1.
     """
     from multiturn.batch import Batch, UnusableError, unwritable
     from multiturn.delivery import deliver, open_results, printer, say_what_goes_out

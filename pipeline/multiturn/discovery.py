@@ -34,7 +34,9 @@ def find_suites(paths: Iterable[str]) -> Iterator[str]:
             if name.endswith((".eval.yaml", ".eval.yml", ".eval.jsonl"))
         ]
         if not found:
-            raise MultiturnError(f"there is no *.eval.yaml or *.eval.yml below {path!r}")
+            raise MultiturnError(
+                f"there is no *.eval.yaml, *.eval.yml or *.eval.jsonl below {path!r}"
+            )
         yield from _unseen(sorted(found), seen)
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from msgspec import Struct
 
@@ -17,15 +17,52 @@ class _Mark(Struct, gc=False):
     column: int = 0
 
 
-def read_json_lines(file: BinaryIO, name: str) -> Iterator[Node | MultiturnError]:
+class Lines(NamedTuple):
+    """Some lines of a file.
+
+    Attributes:
+        start: position of their first byte.
+        end: position behind their last byte; None for the end of the file.
+        before: how many lines stand before them.
+    """
+
+    start: int = 0
+    end: int | None = None
+    before: int = 0
+
+
+def split_lines(path: str, size: int) -> Iterator[Lines]:
+    """Yield the lines of a file in parts of about a size.
+
+    Args:
+        path: of the file.
+        size: in bytes.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with open(path, "rb") as file:
+        start = before = 0
+        while chunk := file.read(size):
+            chunk += file.readline()
+            yield Lines(start, start + len(chunk), before)
+            start += len(chunk)
+            before += chunk.count(b"\n")
+
+
+def read_json_lines(
+    file: BinaryIO, name: str, lines: Lines | None = None
+) -> Iterator[Node | MultiturnError]:
     """Yield the value of each line that is not blank, or what is wrong with it.
 
     Args:
         file: in UTF-8.
         name: what errors call it.
+        lines: the lines to read; None for all.
     """
-    number = 0
-    while line := file.readline(MAX_LINE):
+    start, end, number = lines or Lines()
+    file.seek(start)
+    while (end is None or file.tell() < end) and (line := file.readline(MAX_LINE)):
         number += 1
         where = f"{name}:{number}"
         try:

@@ -60,9 +60,10 @@ def utf8(text: str) -> str:
 
 def to_json(record: Any) -> bytes:
     """Render a record, or a result, as one line of JSON that no terminal obeys."""
-    return (
-        _CONTROL.sub(lambda match: b"\\u%04x" % match[0][-1], msgspec.json.encode(record)) + b"\n"
-    )
+    line = msgspec.json.encode(record) + b"\n"
+    if b"\x7f" not in line and b"\xc2" not in line:  # quick to deny, and a search is not
+        return line
+    return _CONTROL.sub(lambda match: b"\\u%04x" % match[0][-1], line)
 
 
 def to_yaml(record: Record) -> bytes:

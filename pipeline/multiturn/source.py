@@ -13,8 +13,9 @@ from multiturn.errors import MultiturnError
 # libyaml reads YAML 1.1, to which these end a line; to YAML 1.2 they are ordinary characters.
 _OLD_LINE_BREAKS = ("\x85", "\u2028", "\u2029")
 _OLD_LINE_BREAK = re.compile("|".join(_OLD_LINE_BREAKS).encode())
-# A line that begins at the margin, which in a block mapping only a key can do; or Mac line ends.
-_MARGIN = re.compile(rb"\n[^ \r\n#\-]|\r(?!\n)")
+# A line that begins at the margin, which in a block mapping only a key can do.
+_MARGIN = re.compile(rb"\n[^ \r\n#\-]")
+_OLD_MAC_LINE_END = re.compile(rb"\r(?!\n)")
 _CHUNK = 2**16
 MAX_PIPED = 2**30  # bytes that a pipe may bring
 _EDGE = 16  # more bytes than anything that is looked for
@@ -82,7 +83,11 @@ class Source:
         file.seek(0)
         if file.read(2) in (b"\xff\xfe", b"\xfe\xff"):
             raise MultiturnError("this is UTF-16; save the file as UTF-8", where=f"{name}:1:1")
-        found = {char for _, chunk in self._chunks() for char in _OLD_LINE_BREAK.findall(chunk)}
+        found: set[bytes] = set()
+        for _, chunk in self._chunks():
+            # Quick to deny, and a search is not: what all of them begin with.
+            if (b"\xc2" in chunk and b"\xc2\x85" in chunk) or b"\xe2\x80" in chunk:
+                found.update(_OLD_LINE_BREAK.findall(chunk))
         for char in sorted(found):
             stand_in = self._unused()
             self.restore[ord(stand_in)] = char.decode()
@@ -109,7 +114,12 @@ class Source:
             for offset, chunk in self._chunks():
                 if start is None and (at := chunk.find(key.encode())) >= 0:
                     start = offset + at
-                if start is not None and _MARGIN.search(chunk, max(0, start - offset)):
+                if start is None:
+                    continue
+                behind = max(0, start - offset)
+                if _MARGIN.search(chunk, behind) or (
+                    b"\r" in chunk and _OLD_MAC_LINE_END.search(chunk, behind)
+                ):
                     return True
         return False
 

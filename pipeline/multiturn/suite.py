@@ -12,6 +12,7 @@ from msgspec import Struct
 from multiturn.errors import MultiturnError, did_you_mean
 from multiturn.files import Files, Texts
 from multiturn.ids import Ids
+from multiturn.json_lines import Lines
 from multiturn.logs import logger
 from multiturn.model import ROLES, Case, TestMessage
 from multiturn.patterns import guideline_matcher
@@ -40,6 +41,7 @@ def load_suite(
     guideline_patterns: Iterable[str] | None = None,
     texts: Texts | None = None,
     on_error: Callable[[MultiturnError], None] | None = None,
+    lines: Lines | None = None,
 ) -> Iterator[Case]:
     """Yield the cases of a suite, in their order.
 
@@ -52,6 +54,7 @@ def load_suite(
         texts: the attached files read so far, to be shared by the suites of a run.
         on_error: called with each mistake, and the suite goes on with the next case; without it
             the first mistake is raised.
+        lines: the lines to read of a ``.jsonl`` file; None for all.
 
     Raises:
         MultiturnError: the suite or a case is not as the format wants it; with its place.
@@ -65,7 +68,7 @@ def load_suite(
     try:
         suite = _Suite(str(source), root, guideline_patterns, texts)
         document = None
-        with open_suite(suite.source, suite.name) as documents:
+        with open_suite(suite.source, suite.name, lines) as documents:
             for document in documents:
                 try:
                     yield from suite.cases(document, fail)
@@ -94,6 +97,7 @@ class _Suite:
         self.files = Files(folder, Path(root) if root is not None else _find_root(folder), texts)
         self.given_patterns = None if patterns is None else tuple(patterns)
         self.ids = Ids()
+        self.is_lines = source.endswith(".jsonl")
         self.warned: set[str] = set()
 
     def cases(self, document: Document, fail: Callable[[MultiturnError], None]) -> Iterator[Case]:
@@ -128,7 +132,7 @@ class _Suite:
         if not is_case:
             nodes = document.cases or head.children["evalcases"].children
         for index, node in enumerate(nodes):
-            case_id = f"evalcases[{index}]"
+            case_id = "" if self.is_lines else f"evalcases[{index}]"
             try:
                 if isinstance(node, MultiturnError):
                     raise node
@@ -140,7 +144,7 @@ class _Suite:
 
     def case_id(self, node: Node, index: int | None) -> str:
         """Return a case's id as it is written; a bare case (no index) has its file's name."""
-        label = "" if index is None else f"evalcases[{index}]"
+        label = "" if index is None or self.is_lines else f"evalcases[{index}]"
         if not isinstance(node.children, dict):
             raise MultiturnError("a case is a mapping", where=node.place(self.name, label))
         given = node.children.get("id")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 from yaml.events import (
     DocumentStartEvent,
@@ -14,7 +14,7 @@ from yaml.events import (
 )
 
 from multiturn.errors import MultiturnError
-from multiturn.json_lines import read_json_lines
+from multiturn.json_lines import Lines, read_json_lines
 from multiturn.source import Source, open_rewindable
 from multiturn.yaml_events import Node, Reader, mistakes_placed, read_documents
 
@@ -37,22 +37,23 @@ class Document(NamedTuple):
 
 
 @contextmanager
-def open_suite(path: str, name: str) -> Iterator[Iterator[Document]]:
+def open_suite(path: str, name: str, lines: Lines | None = None) -> Iterator[Iterator[Document]]:
     """Open a suite for reading its documents; a ``.jsonl`` file is one.
+
+    Args:
+        path: of the suite, or ``-``.
+        name: what errors call it.
+        lines: the lines to read of a ``.jsonl`` file; None for all.
 
     Raises:
         MultiturnError: it cannot be read.
     """
     with open_rewindable(path, name) as file:
         if path.endswith(".jsonl"):
-            yield iter([_json_lines(file, name)])
+            empty = next(read_documents(f"{CASES}: []", name))
+            yield iter([Document(empty, read_json_lines(file, name, lines))])
         else:
             yield read_suite(Source(file, name))
-
-
-def _json_lines(file: BinaryIO, name: str) -> Document:
-    empty = next(read_documents(f"{CASES}: []", name))
-    return Document(empty, read_json_lines(file, name))
 
 
 def read_suite(source: Source) -> Iterator[Document]:

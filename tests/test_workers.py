@@ -1,0 +1,175 @@
+"""Several processes convert what one does, to the byte."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multiturn.json_lines import split_lines
+
+WORD = "words of a question "
+
+
+def convert(folder: Path, *arguments: str, **options: Any) -> "subprocess.CompletedProcess[bytes]":
+    command = [sys.executable, "-W", "error", "-m", "multiturn", "convert", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, timeout=60, **options)
+
+
+def json_lines(*ids: str) -> str:
+    """Return a case a line, each of about 2 KB."""
+    messages = [{"role": "user", "content": WORD * 100}]
+    return "".join(f"{json.dumps({'id': name, 'input_messages': messages})}\n" for name in ids)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder of suites: in YAML and in JSON Lines of several parts, with mistakes in both."""
+    for number in range(5):
+        (tmp_path / f"{number}.eval.yaml").write_text(
+            f"evalcases:\n  - {{id: a{number}, input_messages: [{{role: user, content: Hello}}]}}\n"
+            f"  - {{id: b{number}, input_messages: [{{role: nobody, content: Hello}}]}}\n"
+            f"  - {{id: c{number}, input_messages: [{{role: user, content: Bye}}]}}\n"
+        )
+    names = [f"case {number}" for number in range(1_500)]
+    lines = json_lines(*names[:700]) + "not JSON\n" + json_lines(*names[700:], "case 3")
+    (tmp_path / "3.eval.jsonl").write_text(lines)
+    return tmp_path
+
+
+@pytest.mark.parametrize("workers", ["2", "3"])
+@pytest.mark.parametrize("options", [(), ("--format", "yaml"), ("--pipeline", "shipped")])
+def test_any_number_of_workers_gives_the_same(
+    folder: Path, workers: str, options: tuple[str, ...]
+) -> None:
+    alone = convert(folder, ".", *options)
+    done = convert(folder, ".", "--workers", workers, *options)
+    assert done.returncode == alone.returncode == 1
+    assert done.stdout == alone.stdout
+    assert done.stderr == alone.stderr
+    mistakes = done.stderr.decode().splitlines()
+    assert [line.partition(":")[0] for line in mistakes] == [
+        *("0.eval.yaml", "1.eval.yaml", "2.eval.yaml"),
+        *("3.eval.jsonl", "3.eval.jsonl", "3.eval.yaml", "4.eval.yaml"),
+    ]
+    assert mistakes[3] == "3.eval.jsonl:701:1: not JSON: Expecting value"
+    assert mistakes[4].startswith("3.eval.jsonl:1502:1: the id 'case 3' stands twice, first on")
+
+
+def test_a_case_is_found_in_whatever_part_it_is(folder: Path) -> None:
+    done = convert(folder, ".", "--workers", "2", "--case", "case 1400", "--case", "a4")
+    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == ["case 1400", "a4"]
+    done = convert(folder, ".", "--workers", "2", "--case", "case 14000")
+    assert done.returncode == 2
+    assert b"no case 'case 14000'; did you mean" in done.stderr
+
+
+def test_the_log_comes_from_all_workers(folder: Path) -> None:
+    done = convert(folder, ".", "--workers", "2", "-v", "--log-format", "json", "--case", "a0")
+    events = [json.loads(line) for line in done.stderr.splitlines() if line.startswith(b"{")]
+    assert [event["stage"] for event in events][:2] == ["resolve_segments", "extract_guidelines"]
+
+
+def test_standard_input_needs_one_process_only(tmp_path: Path) -> None:
+    suite = b"input_messages: [{role: user, content: Hello}]"
+    done = convert(tmp_path, "-", "--workers", "4", input=suite)
+    assert (done.returncode, json.loads(done.stdout)["question"]) == (0, "Hello")
+
+
+def test_attached_files_and_stages_of_a_folder_are_found(tmp_path: Path) -> None:
+    (tmp_path / "evals").mkdir()
+    (tmp_path / "evals/note.txt").write_text("Noted.")
+    (tmp_path / "loud.py").write_text(
+        "from multiturn import stage\n\n\n@stage(requires={'question'}, provides={'question'})\n"
+        "def loud(conversion):\n"
+        "    return conversion.replace(question=conversion.question.upper())\n"
+    )
+    (tmp_path / "p.yaml").write_text(
+        "extends: spec\ninsert: [{stage: 'loud:loud', after: render_question}]\n"
+    )
+    for name in "ab":
+        (tmp_path / f"evals/{name}.eval.yaml").write_text(
+            "input_messages: [{role: user, content: [{type: file, value: note.txt}]}]"
+        )
+    done = convert(tmp_path, "evals", "--workers", "2", "--pipeline", "p.yaml")
+    questions = [json.loads(line)["question"] for line in done.stdout.splitlines()]
+    assert (done.stderr, questions) == (b"", ["=== NOTE.TXT ===\nNOTED."] * 2)
+
+
+def slow_suites(folder: Path) -> list[str]:
+    """Write suites that take a while, and a pipeline that says which process works on them."""
+    (folder / "slow.py").write_text(
+        "import os, pathlib, time\nfrom multiturn import stage\n\n\n"
+        "@stage(requires={'question'}, provides={'question'})\n"
+        "def slow(conversion):\n"
+        "    pathlib.Path(f'pid-{os.getpid()}').touch()\n    time.sleep(30)\n"
+        "    return conversion\n"
+    )
+    (folder / "p.yaml").write_text(
+        "extends: spec\ninsert: [{stage: 'slow:slow', after: render_question}]\n"
+    )
+    for name in "abcd":
+        (folder / f"{name}.eval.yaml").write_text("input_messages: [{role: user, content: Hi}]")
+    (folder / "out").write_text("as it was")
+    options = (".", "--workers", "2", "--pipeline", "p.yaml", "--output", "out")
+    return [sys.executable, "-m", "multiturn", "convert", *options]
+
+
+def working(folder: Path) -> list[int]:
+    """Wait until two processes work, and return their numbers."""
+    end = time.monotonic() + 20
+    while len(found := list(folder.glob("pid-*"))) < 2:
+        assert time.monotonic() < end, "they do not work"
+        time.sleep(0.01)
+    return [int(path.name[4:]) for path in found]
+
+
+def is_there(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="needs /proc")
+def test_a_worker_that_dies_ends_the_run_in_words(tmp_path: Path) -> None:
+    process = subprocess.Popen(slow_suites(tmp_path), cwd=tmp_path, stderr=subprocess.PIPE)
+    first, other = working(tmp_path)
+    os.kill(first, signal.SIGKILL)
+    _, stderr = process.communicate(timeout=20)
+    assert process.returncode == 2
+    assert stderr == b"Error: a worker process died; try fewer --workers\n"
+    assert not is_there(other)
+    assert (tmp_path / "out").read_text() == "as it was"
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="needs /proc")
+def test_an_interrupt_ends_the_workers_at_once(tmp_path: Path) -> None:
+    process = subprocess.Popen(slow_suites(tmp_path), cwd=tmp_path, stderr=subprocess.PIPE)
+    found = working(tmp_path)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=20)
+    assert process.returncode not in (0, 2)
+    assert not any(map(is_there, found))
+    assert (tmp_path / "out").read_text() == "as it was"
+
+
+@given(st.lists(st.binary(max_size=30).map(lambda b: b.replace(b"\n", b"") + b"\n")), st.data())
+def test_parts_of_lines_are_the_lines(tmp_path_factory: Any, lines: list[bytes], data: Any) -> None:
+    path = tmp_path_factory.getbasetemp() / "parts.jsonl"
+    whole = b"".join(lines)[: -1 if lines and data.draw(st.booleans()) else None]
+    path.write_bytes(whole)
+    end = before = 0
+    for part in split_lines(str(path), data.draw(st.integers(1, 50))):
+        assert (part.start, part.before) == (end, before)
+        end = part.end or 0
+        assert whole[end - 1 : end] == b"\n" or end == len(whole)
+        before += whole[part.start : end].count(b"\n")
+    assert end == len(whole)
