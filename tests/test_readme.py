@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from multiturn.yaml_events import read_documents
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
@@ -96,3 +98,14 @@ def test_the_files_that_the_readme_shows_are_in_the_examples() -> None:
     for block in shown:
         path = block.partition("\n")[0].removeprefix("# ")
         assert (ROOT / path).read_text(encoding="utf-8") == block
+
+
+def test_the_workflow_runs_what_is_pinned_with_the_least_rights() -> None:
+    text = (ROOT / ".github/workflows/ci.yml").read_text()
+    workflow = next(read_documents(text, "ci.yml")).value
+    assert workflow["permissions"] == {"contents": "read"}
+    (job,) = workflow["jobs"].values()
+    assert job["strategy"]["matrix"] == {"python": ["3.11", "3.12", "3.13", "3.14"]}
+    uses = [step["uses"] for step in job["steps"] if "uses" in step]
+    assert all(re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", action) for action in uses)
+    assert job["steps"][-1] == {"run": ".ci/run"}
