@@ -54,6 +54,12 @@ def test_the_page_of_providers_works_as_it_stands(tmp_path: Path) -> None:
     assert play(page("providers.md"), tmp_path) == 5
 
 
+def test_the_page_of_large_suites_works_as_it_stands(tmp_path: Path) -> None:
+    (suite,) = re.findall(r"^```json\n(.*?)^```$", page("scale.md"), re.MULTILINE | re.DOTALL)
+    (tmp_path / "greetings.jsonl").write_text(suite)
+    assert play(page("scale.md"), tmp_path) == 1
+
+
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 def test_the_page_of_providers_has_every_wire_rule(rule: Rule) -> None:
     assert f"| {rule.id} | {rule.vendor} | {rule.rule} |" in page("providers.md")
