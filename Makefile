@@ -28,6 +28,7 @@ snapshots: $(READY)  ## write the prompt snapshots anew, and say what changed
 bench: $(READY)  ## measure against floors: an event scan, an ideal server
 	$(BIN)/python tests/bench.py
 	$(BIN)/python tests/bench_scale.py
+	$(BIN)/python tests/bench_distributed.py
 	$(BIN)/python tests/bench_run.py
 
 clean:  ## remove everything that was made
@@ -37,5 +38,5 @@ clean:  ## remove everything that was made
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "multiturn needs Python 3.11 or newer, and $(PYTHON) is older; try: make PYTHON=python3.11 $(MAKECMDGOALS)")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,azure,anthropic,gemini]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,azure,anthropic,gemini,dask]'
 	@touch $@

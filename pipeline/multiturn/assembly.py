@@ -9,7 +9,7 @@ from msgspec import Struct
 from toolz import compose_left
 
 from multiturn.block_yaml import dump
-from multiturn.catalog import name_of
+from multiturn.catalog import name_of, pickled_stage, unpickled_stage
 from multiturn.contract import Stage, read_options
 from multiturn.errors import Mistake, MultiturnError, PipelineError, did_you_mean
 from multiturn.logs import logger
@@ -111,6 +111,11 @@ provides it later; move it after resolve_segments
         self.steps = tuple(steps)
         self._run: Callable[[Conversion], Conversion] = compose_left(*steps)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by the stages' names, for a process that has not imported them."""
+        steps = [(pickled_stage(step.stage), dict(step.options)) for step in self.steps]
+        return _unpickled, (self.name, steps)
+
     def __repr__(self) -> str:
         return f"Pipeline({' -> '.join(step.name for step in self.steps)})"
 
@@ -184,6 +189,11 @@ provides it later; move it after resolve_segments
 
     def _with(self, steps: Iterable[Stage | Step]) -> "Pipeline":
         return Pipeline(steps, name=self.name)
+
+
+def _unpickled(name: str, steps: Iterable[tuple[Any, Mapping[str, Any]]]) -> Pipeline:
+    """Build a pipeline from what it was pickled to."""
+    return Pipeline([Step(unpickled_stage(stage), options) for stage, options in steps], name=name)
 
 
 def position(steps: Sequence[Step], name: str) -> int:

@@ -83,6 +83,10 @@ class Batch:
         """Return which lines of a JSON Lines suite are read; None for all."""
         return None
 
+    def name_of(self, path: str) -> str | None:
+        """Return what errors and results call a suite; None for its path."""
+        return None
+
     def cases(self) -> Iterator[Case]:
         """Yield the cases that are wanted.
 
@@ -98,6 +102,7 @@ class Batch:
                 texts=texts,
                 on_error=self.report,
                 lines=self.lines(),
+                name=self.name_of(path),
             ):
                 if self.wants(case.id):
                     yield case

@@ -92,6 +92,33 @@ def name_of(stage: Stage) -> str:
     return f"{module}:{name}"
 
 
+def pickled_stage(stage: Stage) -> Any:
+    """Return what ``unpickled_stage`` finds a stage by, in another process.
+
+    That is its name and the folder of its module; or the stage itself if it has none that another
+    process could know, and then it is up to whoever pickles.
+    """
+    if stage.__module__ == "__main__" or not stage.__qualname__.isidentifier():
+        return stage
+    module = sys.modules[stage.__module__]
+    if module.__file__ is None:
+        return stage
+    folder = Path(module.__file__).absolute().parents[module.__name__.count(".")]
+    return name_of(stage), str(folder)
+
+
+def unpickled_stage(pickled: Any) -> Stage:
+    """Return the stage that was pickled.
+
+    Raises:
+        MultiturnError: its module cannot be imported here.
+    """
+    if isinstance(pickled, tuple):
+        name, folder = pickled
+        return find_stage(name, Path(folder))
+    return cast("Stage", pickled)
+
+
 def provider_of(fact: str) -> str | None:
     """Return the name of a stage that ships and provides a fact."""
     for name in stage_names():

@@ -1,10 +1,13 @@
 """The command that converts suites."""
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from multiturn.cli_options import load, on_terminal, pipeline_option, suite_options
+
+if TYPE_CHECKING:
+    from multiturn.assembly import Pipeline
 
 
 @click.command()
@@ -31,6 +34,13 @@ from multiturn.cli_options import load, on_terminal, pipeline_option, suite_opti
     show_default=True,
     help="How many processes convert; suites, and parts of JSON Lines suites, go to each.",
 )
+@click.option(
+    "--scheduler",
+    metavar="URL",
+    help="Convert on the Dask cluster of this scheduler, as tcp://HOST:PORT; SUITE may be any URL"
+    " that fsspec reads. --output names an empty folder, which gets one file a suite, or a part of"
+    " a large JSON Lines suite, and at last the file _SUCCESS.",
+)
 @click.option("--strict", is_flag=True, help="Fail if text is lost and no rule explains it.")
 @click.option(
     "-v",
@@ -50,6 +60,7 @@ def convert(
     format_: str,
     output: str | None,
     workers: int,
+    scheduler: str | None,
     strict: bool,
     verbose: bool,
     log_format: Literal["console", "json"],
@@ -72,6 +83,14 @@ def convert(
     log = Settings("debug" if verbose else "warning", log_format)
     configure(log)
     chosen = load(pipeline)
+    if scheduler is not None:
+        if output is None or format_ != "json" or workers > 1:
+            raise click.UsageError(
+                "--scheduler writes JSON lines into the folder that --output names,"
+                " without --workers"
+            )
+        _convert_on_cluster(scheduler, which, chosen, output, strict)
+        return
     batch = Batch(**which)
     try:
         with open_output(output) as file:
@@ -88,6 +107,25 @@ def convert(
                 conversions = batch.conversions(chosen, strict=strict, verbose=verbose)
                 for conversion in show_progress(conversions, "cases"):
                     file.write(render(record_of(conversion.case.suite, request_of(conversion))))
+    except OSError as error:
+        raise unwritable(output, error) from error
+    batch.finish()
+
+
+def _convert_on_cluster(
+    scheduler: str, which: dict[str, Any], pipeline: "Pipeline", output: str, strict: bool
+) -> None:
+    from multiturn.batch import Batch, UnusableError, unwritable
+
+    try:
+        from multiturn.distributed import convert_on_cluster
+    except ImportError as error:
+        what = f"--scheduler needs the package {error.name}; pip install 'multiturn[dask]'"
+        raise UnusableError(what) from None
+    urls = which.pop("suites")
+    batch = Batch((), **which)
+    try:
+        convert_on_cluster(scheduler, batch, urls, pipeline, output, strict)
     except OSError as error:
         raise unwritable(output, error) from error
     batch.finish()

@@ -31,23 +31,14 @@ class Lines(NamedTuple):
     before: int = 0
 
 
-def split_lines(path: str, size: int) -> Iterator[Lines]:
-    """Yield the lines of a file in parts of about a size.
-
-    Args:
-        path: of the file.
-        size: in bytes.
-
-    Raises:
-        OSError: it cannot be read.
-    """
-    with open(path, "rb") as file:
-        start = before = 0
-        while chunk := file.read(size):
-            chunk += file.readline()
-            yield Lines(start, start + len(chunk), before)
-            start += len(chunk)
-            before += chunk.count(b"\n")
+def split_lines(file: BinaryIO, size: int) -> Iterator[Lines]:
+    """Yield the lines of a file in parts of about a size, in bytes."""
+    start = before = 0
+    while chunk := file.read(size):
+        chunk += file.readline()
+        yield Lines(start, start + len(chunk), before)
+        start += len(chunk)
+        before += chunk.count(b"\n")
 
 
 def read_json_lines(

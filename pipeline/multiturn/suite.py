@@ -42,6 +42,7 @@ def load_suite(
     texts: Texts | None = None,
     on_error: Callable[[MultiturnError], None] | None = None,
     lines: Lines | None = None,
+    name: str | None = None,
 ) -> Iterator[Case]:
     """Yield the cases of a suite, in their order.
 
@@ -55,6 +56,7 @@ def load_suite(
         on_error: called with each mistake, and the suite goes on with the next case; without it
             the first mistake is raised.
         lines: the lines to read of a ``.jsonl`` file; None for all.
+        name: what errors and results call the suite; by default, its path.
 
     Raises:
         MultiturnError: the suite or a case is not as the format wants it; with its place.
@@ -66,7 +68,7 @@ def load_suite(
         on_error(error)
 
     try:
-        suite = _Suite(str(source), root, guideline_patterns, texts)
+        suite = _Suite(str(source), root, guideline_patterns, texts, name)
         document = None
         with open_suite(suite.source, suite.name, lines) as documents:
             for document in documents:
@@ -90,9 +92,10 @@ class _Suite:
         root: str | Path | None,
         patterns: Iterable[str] | None,
         texts: Texts | None,
+        name: str | None,
     ) -> None:
         self.source = source
-        self.name = STDIN if source == "-" else source
+        self.name = name or (STDIN if source == "-" else source)
         folder = Path.cwd() if source == "-" else Path(os.path.realpath(source)).parent
         self.files = Files(folder, Path(root) if root is not None else _find_root(folder), texts)
         self.given_patterns = None if patterns is None else tuple(patterns)

@@ -21,7 +21,7 @@ from multiturn.json_lines import Lines, split_lines
 from multiturn.logs import Settings, configure
 from multiturn.rendering import RENDERERS, record_of
 
-_PART_SIZE = 2**20  # bytes of a JSON Lines suite that a process takes at a time
+PART_SIZE = 2**20  # bytes of a JSON Lines suite that a process takes at a time
 
 
 class Work(Struct, frozen=True):
@@ -58,7 +58,7 @@ class _Done(Struct, frozen=True):
     cases: list[tuple[str, int, int]]
 
 
-class _Part(Batch):
+class Part(Batch):
     """The cases of one suite, or of some of its lines; mistakes are kept for the parent."""
 
     def __init__(self, path: str, lines: Lines | None, which: dict[str, Any]) -> None:
@@ -67,9 +67,11 @@ class _Part(Batch):
         self.mistakes: list[str] = []
 
     def lines(self) -> Lines | None:
+        """Return which lines are read."""
         return self._lines
 
     def fail(self, message: str) -> None:
+        """Keep a mistake."""
         self.mistakes.append(message)
 
     def check_ids(self) -> None:
@@ -105,7 +107,7 @@ def convert_on_workers(batch: Batch, work: Work, workers: int) -> Iterator[bytes
                 output = Path(folder, str(number))
                 with output.open("rb") as file:
                     if lines is None:
-                        while chunk := file.read(_PART_SIZE):
+                        while chunk := file.read(PART_SIZE):
                             yield chunk
                     else:
                         seen = ids.setdefault(path, Ids())
@@ -125,8 +127,9 @@ def convert_on_workers(batch: Batch, work: Work, workers: int) -> Iterator[bytes
 def _parts(paths: list[str]) -> Iterator[tuple[str, Lines | None]]:
     for path in paths:
         if path.endswith(".jsonl") and os.path.isfile(path) and os.access(path, os.R_OK):
-            for lines in split_lines(path, _PART_SIZE):
-                yield path, lines
+            with open(path, "rb") as file:
+                for lines in split_lines(file, PART_SIZE):
+                    yield path, lines
         else:
             yield path, None
 
@@ -144,7 +147,7 @@ def _pipeline(name: str) -> Pipeline:
 
 def _convert(path: str, lines: Lines | None, work: Work, output: str) -> _Done:
     """Convert a part into a file."""
-    part = _Part(path, lines, work.which)
+    part = Part(path, lines, work.which)
     render = RENDERERS[work.format]
     pipeline = _pipeline(work.pipeline)
     cases = []

@@ -1,0 +1,231 @@
+"""Conversion on a Dask cluster of two worker processes: the lines of one process."""
+
+import json
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import distributed
+import fsspec
+import pytest
+
+from multiturn import MultiturnError, Pipeline, load_pipeline, stage
+from multiturn.distributed import convert_bag, partitions
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+    ) as cluster:
+        yield cluster
+
+
+def convert(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "multiturn", "convert", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+
+
+def hello(*ids: str) -> str:
+    messages = [{"role": "user", "content": "Hello"}]
+    return "".join(f"{json.dumps({'id': name, 'input_messages': messages})}\n" for name in ids)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Suites with an attached file, a stage beside the pipeline, and one mistake."""
+    (tmp_path / "note.txt").write_text("Noted.")
+    (tmp_path / "loud.py").write_text(
+        "from multiturn import stage\n\n\n@stage(requires={'question'}, provides={'question'})\n"
+        "def loud(conversion, *, ending: str = '!'):\n"
+        "    return conversion.replace(question=conversion.question.upper() + ending)\n"
+    )
+    (tmp_path / "p.yaml").write_text(
+        "extends: spec\ninsert: [{stage: 'loud:loud', after: render_question}]\n"
+    )
+    for name in ("a", "b", "c"):
+        (tmp_path / f"{name}.eval.yaml").write_text(
+            f"evalcases:\n  - id: {name}\n    input_messages:\n      - role: user\n"
+            "        content: [{type: file, value: note.txt}]\n"
+            "  - {id: wrong, input_messages: [{role: nobody, content: Hello}]}\n"
+        )
+    (tmp_path / "d.eval.jsonl").write_text(hello(*(f"d{number}" for number in range(50))))
+    return tmp_path
+
+
+def test_the_command_writes_the_lines_of_one_process(cluster: Any, folder: Path) -> None:
+    alone = convert(folder, ".", "--pipeline", "p.yaml")
+    options = ("--pipeline", "p.yaml", "--scheduler", cluster.scheduler_address)
+    done = convert(folder, ".", *options, "--output", "out")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", alone.stderr)
+    names = sorted(path.name for path in (folder / "out").iterdir())
+    assert names == ["_SUCCESS", *(f"part-{number:05}.jsonl" for number in range(4))]
+    parts = [(folder / "out" / name).read_text() for name in names[1:]]
+    assert "".join(parts) == alone.stdout
+    assert '"question":"=== NOTE.TXT ===\\nNOTED.!"' in parts[0]
+
+
+def test_an_output_folder_that_is_not_empty_is_left_alone(cluster: Any, folder: Path) -> None:
+    (folder / "out").mkdir()
+    (folder / "out/part-00009.jsonl").write_text("of an earlier run")
+    done = convert(folder, ".", "--scheduler", cluster.scheduler_address, "--output", "out")
+    assert done.returncode == 2
+    assert done.stderr.endswith("out' is not empty; name a new folder for the parts\n")
+    assert [path.name for path in (folder / "out").iterdir()] == ["part-00009.jsonl"]
+
+
+def test_a_case_that_no_partition_has_is_an_error(cluster: Any, folder: Path) -> None:
+    options = ("--scheduler", cluster.scheduler_address, "--case", "d51", "--output", "out")
+    done = convert(folder, ".", *options)
+    assert (done.returncode, "no case 'd51'; did you mean" in done.stderr) == (2, True)
+    assert not (folder / "out/_SUCCESS").exists()
+
+
+def test_a_scheduler_that_is_not_there_is_named(folder: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    done = convert(folder, "a.eval.yaml", "--scheduler", url, "--output", "out")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith(f"Error: cannot use the scheduler {url!r}: ")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("options", [(), ("--output", "out", "--workers", "2")])
+def test_options_that_a_cluster_has_no_use_for(folder: Path, options: tuple[str, ...]) -> None:
+    done = convert(folder, "a.eval.yaml", "--scheduler", "tcp://127.0.0.1:1", *options)
+    assert (done.returncode, "--scheduler writes JSON lines" in done.stderr) == (2, True)
+
+
+def test_a_worker_that_is_killed_changes_nothing(folder: Path, monkeypatch: Any) -> None:
+    """The stage kills its worker in the middle of the suites, once."""
+    (folder / "fatal.py").write_text(
+        "import os, pathlib, signal\nfrom multiturn import stage\n\n\n"
+        "@stage(requires={'question'}, provides={'question'})\n"
+        "def fatal(conversion, *, once: str):\n"
+        "    if conversion.case.id == 'c':\n"
+        "        try:\n"
+        "            pathlib.Path(once).touch(exist_ok=False)\n"
+        "            os.kill(os.getpid(), signal.SIGKILL)\n"
+        "        except FileExistsError:\n"
+        "            pass\n"
+        "    return conversion\n"
+    )
+    (folder / "p.yaml").write_text(
+        "extends: spec\ninsert:\n"
+        f"  - {{stage: {{'fatal:fatal': {{once: {folder / 'killed'}}}}}, after: render_question}}\n"
+    )
+    alone = convert(folder, ".")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+    ) as cluster:
+        options = ("--pipeline", "p.yaml", "--scheduler", cluster.scheduler_address)
+        done = convert(folder, ".", *options, "--output", "out")
+    assert (folder / "killed").exists()
+    assert done.stderr == alone.stderr
+    parts = sorted((folder / "out").glob("part-*"))
+    assert "".join(path.read_text() for path in parts) == alone.stdout
+
+
+def test_a_bag_has_the_lines(cluster: Any, folder: Path) -> None:
+    pipeline = load_pipeline(folder / "p.yaml").configure("loud", ending="?")
+    urls = [f"file://{folder}/d.eval.jsonl"]
+    bag = convert_bag(urls, pipeline, partition_size=500)
+    assert bag.npartitions > 4
+    with distributed.Client(cluster):
+        questions = [json.loads(line)["question"] for line in bag.compute()]
+    assert questions == ["HELLO?"] * 50
+
+
+def test_the_first_mistake_ends_the_computation_of_a_bag(cluster: Any, folder: Path) -> None:
+    bag = convert_bag([str(folder / "a.eval.yaml")], load_pipeline("spec"))
+    with distributed.Client(cluster), pytest.raises(MultiturnError, match="no role 'nobody'"):
+        bag.compute()
+
+
+def test_suites_may_be_anywhere_that_fsspec_reads(tmp_path: Path) -> None:
+    memory = fsspec.filesystem("memory")
+    memory.pipe("/evals/a.jsonl", (hello("a", "b") + "wrong\n" + hello("c")).encode())
+    url = "memory://evals/a.jsonl"
+    parts = list(partitions([url], 100))
+    assert [part.lines.before for part in parts if part.lines] == [0, 2]
+    lines = convert_bag([url], load_pipeline("spec"), partition_size=100).to_delayed()
+    first = [json.loads(line) for line in lines[0].compute(scheduler="sync")]
+    assert [(record["suite"], record["id"]) for record in first] == [(url, "a"), (url, "b")]
+    with pytest.raises(MultiturnError) as caught:
+        lines[1].compute(scheduler="sync")
+    assert str(caught.value) == f"{url}:3:1: not JSON: Expecting value"
+
+
+@pytest.mark.parametrize("url", ["memory://nowhere/a.jsonl", "nothing://a.jsonl"])
+def test_what_cannot_be_read_is_named(url: str) -> None:
+    with pytest.raises(MultiturnError) as caught:
+        list(partitions([url]))
+    assert caught.value.where == url
+
+
+def test_a_pipeline_pickles_with_the_folder_of_its_stages(folder: Path) -> None:
+    pipeline = load_pipeline(folder / "p.yaml").configure("loud", ending="...")
+    (folder / "pickled").write_bytes(pickle.dumps(pipeline))
+    program = "import pickle, sys; print(pickle.load(open(sys.argv[1], 'rb')).to_yaml())"
+    command = [sys.executable, "-c", program, str(folder / "pickled")]
+    done = subprocess.run(command, cwd="/", capture_output=True, text=True)
+    assert (done.stderr, done.stdout.strip()) == ("", pipeline.to_yaml().strip())
+
+
+@stage(requires={"question"}, provides={"question"})
+def quiet(conversion: Any) -> Any:
+    return conversion.replace(question=conversion.question.lower())
+
+
+def test_a_pipeline_keeps_its_name_and_options() -> None:
+    pipeline = load_pipeline("design").configure("embed_files", header="{path}")
+    again = pickle.loads(pickle.dumps(pipeline))
+    assert isinstance(again, Pipeline)
+    assert (again.name, again.to_yaml()) == (pipeline.name, pipeline.to_yaml())
+
+
+def wait_for_exit(pid: int) -> None:
+    end = time.monotonic() + 20
+    while True:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_an_interrupt_ends_the_command_and_not_the_cluster(cluster: Any, folder: Path) -> None:
+    (folder / "slow.py").write_text(
+        "import time\nfrom multiturn import stage\n\n\n"
+        "@stage(requires={'question'}, provides={'question'})\n"
+        "def slow(conversion):\n    time.sleep(1)\n    return conversion\n"
+    )
+    (folder / "p.yaml").write_text(
+        "extends: spec\ninsert: [{stage: 'slow:slow', after: render_question}]\n"
+    )
+    command = [sys.executable, "-m", "multiturn", "convert", ".", "--pipeline", "p.yaml"]
+    command += ["--scheduler", cluster.scheduler_address, "--output", "out"]
+    process = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True)
+    end = time.monotonic() + 20
+    while not (folder / "out").exists():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=30)
+    assert process.returncode not in (0, 2)
+    assert "Traceback" not in stderr
+    assert not (folder / "out/_SUCCESS").exists()
+    with distributed.Client(cluster) as client:
+        assert client.submit(sum, [1, 2]).result() == 3
