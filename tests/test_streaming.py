@@ -92,6 +92,15 @@ def test_a_mistake_behind_the_cases_leaves_the_cases_alone(tmp_path: Path) -> No
     assert [mistake.where for mistake in mistakes] == [f"{path}:4:1"]
 
 
+@pytest.mark.parametrize("bad", ["- {id: b, x: [}\n", "- !!python/name:x y\n", "- *nowhere\n"])
+def test_a_mistake_among_the_cases_is_reported_once(tmp_path: Path, bad: str) -> None:
+    path = tmp_path / "a.eval.yaml"
+    path.write_text(f"evalcases:\n- {{id: a, {HELLO}}}\n{bad}- {{id: c, {HELLO}}}\n")
+    mistakes: list[MultiturnError] = []
+    assert [case.id for case in load_suite(path, on_error=mistakes.append)] == ["a"]
+    assert [mistake.where.split(":")[1] for mistake in mistakes] == ["3"]
+
+
 SCALARS = st.text(st.sampled_from("ab: #'\"\n\u2028\x85é\U000f0000"), max_size=12)
 CASES = st.lists(st.dictionaries(st.sampled_from(["id", "outcome", "x"]), SCALARS), max_size=4)
 SUITES = st.tuples(
