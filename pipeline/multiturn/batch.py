@@ -37,7 +37,7 @@ class UnusableError(click.ClickException):
 
 
 def unwritable(output: str | None, error: OSError) -> UnusableError:
-    """Return the error for an output that cannot be written; a closed pipe is click's business."""
+    """Return the error for an output that cannot be written; a closed pipe is no error."""
     if error.errno == errno.EPIPE:
         raise error
     if output is None:  # what is still in the buffer must not fail once more at exit

@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import chain, islice
 from typing import Any
 
 import click
@@ -108,7 +109,7 @@ def deliver(
                 asyncio.get_running_loop().add_signal_handler(number, end, number, this)
         async with provider:
             async for result in run(
-                cases(),
+                chain(first, source),
                 pipeline,
                 provider,
                 concurrency=concurrency,
@@ -120,10 +121,12 @@ def deliver(
                 if result.error is not None:
                     batch.fail(result.error.message)
 
+    source = cases()
     with ExitStack() as stack:
         progress = RunProgress(batch.estimate, hidden=results is None and sys.stdout.isatty())
         stack.enter_context(progress)
         try:
+            first = list(islice(source, 1))  # outside the loop, where Ctrl-C ends a wait for a pipe
             asyncio.run(main())
         except (KeyboardInterrupt, asyncio.CancelledError):
             kept = f"; {results.path} has what is done, --resume goes on" if results else ""

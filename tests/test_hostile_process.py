@@ -1,0 +1,167 @@
+"""What befalls a process: Ctrl-C, a reader that leaves, a full disk, streams that are closed."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SUITE = "evalcases:\n" + "".join(
+    f"- {{id: c{number}, input_messages: [{{role: user, content: {'y' * 1000}}}]}}\n"
+    for number in range(300)
+)
+READING = [
+    pytest.param(("convert",), id="convert"),
+    pytest.param(("convert", "--output", "out.jsonl"), id="convert to a file"),
+    pytest.param(("explain",), id="explain"),
+    pytest.param(("diff", "--to", "shipped"), id="diff"),
+    pytest.param(("run",), id="run"),
+]
+PRINTING = [
+    pytest.param(("convert", "a.yaml"), id="convert"),
+    pytest.param(("run", "a.yaml"), id="run"),
+    pytest.param(("explain", "a.yaml"), id="explain"),
+    pytest.param(("diff", "a.yaml", "--to", "shipped"), id="diff"),
+    pytest.param(("stages",), id="stages"),
+]
+
+
+def start(*arguments: str, folder: Path, **options: Any) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-W", "error", "-m", "multiturn", *arguments]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, cwd=folder, **{**pipes, **options})
+
+
+def end(process: "subprocess.Popen[str]") -> tuple[int, str | None, str]:
+    out, err = process.communicate(timeout=30)
+    return process.returncode, out, err
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "a.yaml").write_text(SUITE)
+    (tmp_path / "out.jsonl").write_text("")
+    return tmp_path
+
+
+# Ctrl-C
+
+
+@pytest.mark.parametrize("arguments", READING)
+def test_ctrl_c_while_a_suite_is_awaited_exits_with_130(
+    folder: Path, arguments: tuple[str, ...]
+) -> None:
+    os.mkfifo(folder / "slow.yaml")
+    process = start(*arguments, "slow.yaml", folder=folder)
+    with open(folder / "slow.yaml", "w"):  # opens once the process reads
+        time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        code, out, err = end(process)
+    meant = "interrupted after 0 cases\n" if arguments == ("run",) else ""
+    assert (code, out, err) == (130, "", meant)
+    assert sorted(path.name for path in folder.iterdir()) == ["a.yaml", "out.jsonl", "slow.yaml"]
+    assert (folder / "out.jsonl").read_text() == ""
+
+
+@pytest.mark.parametrize("place", ["multiturn.cli", "multiturn.cli_convert", "multiturn.batch"])
+def test_ctrl_c_while_the_command_starts_exits_with_130(folder: Path, place: str) -> None:
+    (folder / "sitecustomize.py").write_text(
+        "import sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, *_):\n"
+        f"        if name == {place!r}:\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+    )
+    process = start(
+        "convert", "a.yaml", folder=folder, env={**os.environ, "PYTHONPATH": str(folder)}
+    )
+    assert end(process) == (130, "", "")
+
+
+# Standard streams
+
+
+@pytest.mark.parametrize("arguments", PRINTING)
+def test_a_reader_that_leaves_ends_a_command_as_sigpipe_would(
+    folder: Path, arguments: tuple[str, ...]
+) -> None:
+    ours, its = os.pipe()
+    os.close(ours)
+    process = start(*arguments, folder=folder, stdout=its)
+    os.close(its)
+    code, _, err = end(process)
+    assert (code, err) == (141, "")
+
+
+@pytest.mark.parametrize("arguments", PRINTING)
+def test_a_closed_standard_output_is_said_in_words(
+    folder: Path, arguments: tuple[str, ...]
+) -> None:
+    process = start(*arguments, folder=folder, stdout=None, preexec_fn=lambda: os.close(1))
+    assert end(process) == (2, None, "Error: cannot write '-': Bad file descriptor\n")
+
+
+def test_an_output_file_needs_no_standard_output(folder: Path) -> None:
+    process = start(
+        *("convert", "a.yaml", "--output", "out.jsonl"),
+        folder=folder,
+        stdout=None,
+        preexec_fn=lambda: os.close(1),
+    )
+    assert end(process) == (0, None, "")
+    assert (folder / "out.jsonl").read_text().count("\n") == 300
+
+
+def test_a_closed_standard_input_is_said_in_words(folder: Path) -> None:
+    process = start("convert", "-", folder=folder, preexec_fn=lambda: os.close(0))
+    assert end(process) == (1, "", "<stdin>: cannot read it: Bad file descriptor\n")
+
+
+def test_a_closed_standard_error_takes_no_output(folder: Path) -> None:
+    process = start("convert", "a.yaml", folder=folder, preexec_fn=lambda: os.close(2))
+    code, out, _ = end(process)
+    assert (code, out.count("\n")) == (0, 300)
+
+
+# A full disk: a limit on the size of files fails in the same call, with another number
+
+
+def allow_little() -> None:
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+
+
+@pytest.mark.parametrize("arguments", PRINTING[:4])
+def test_a_disk_that_fills_under_a_redirected_output_is_said_in_words(
+    folder: Path, arguments: tuple[str, ...]
+) -> None:
+    with open(folder / "printed", "w") as printed:
+        process = start(*arguments, folder=folder, stdout=printed, preexec_fn=allow_little)
+        code, _, err = end(process)
+    assert (code, err.splitlines()[-1]) == (2, "Error: cannot write '-': File too large")
+    assert "Traceback" not in err
+
+
+def test_a_disk_that_fills_leaves_the_old_output(folder: Path) -> None:
+    (folder / "out.jsonl").write_text("old\n")
+    process = start(
+        "convert", "a.yaml", "--output", "out.jsonl", folder=folder, preexec_fn=allow_little
+    )
+    assert end(process) == (2, "", "Error: cannot write 'out.jsonl': File too large\n")
+    assert (folder / "out.jsonl").read_text() == "old\n"
+    assert sorted(path.name for path in folder.iterdir()) == ["a.yaml", "out.jsonl"]
+
+
+@pytest.mark.parametrize("command", ["convert", "run"])
+def test_an_output_in_a_folder_that_is_not_there_is_said_in_words(
+    folder: Path, command: str
+) -> None:
+    process = start(command, "a.yaml", "--output", "no/out.jsonl", folder=folder)
+    meant = "Error: cannot write 'no/out.jsonl': No such file or directory\n"
+    assert end(process) == (2, "", meant)
