@@ -1,5 +1,6 @@
 """Conversion on the machines of a Dask cluster; imported only where one is wanted."""
 
+import logging
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -118,6 +119,8 @@ def convert_on_cluster(
     """
     import distributed
 
+    for name in ("distributed", "distributed.client"):  # what matters is raised
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     folder = os.path.abspath(folder)
     os.makedirs(folder, exist_ok=True)
     if os.listdir(folder):
