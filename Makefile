@@ -1,10 +1,11 @@
 PYTHON ?= python3
+FUZZ_SECONDS ?= 20
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint snapshots bench clean
+.PHONY: help demo test lint snapshots bench fuzz clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +31,12 @@ bench: $(READY)  ## measure against floors: an event scan, an ideal server
 	$(BIN)/python tests/bench_scale.py
 	$(BIN)/python tests/bench_distributed.py
 	$(BIN)/python tests/bench_run.py
+
+fuzz: $(READY)  ## fuzz what is read, each kind for FUZZ_SECONDS (20)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[fuzz]'
+	for kind in suites json_lines pipelines targets patterns; do \
+		$(BIN)/python tests/fuzz.py $$kind -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=512 -max_len=4096 -verbosity=0 -print_final_stats=1 || exit 1; \
+	done
 
 clean:  ## remove everything that was made
 	rm -rf $(VENV) dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
