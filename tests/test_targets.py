@@ -297,7 +297,7 @@ def test_a_target_without_a_targets_file_is_an_error_that_says_where_to_write_on
 
 
 def test_a_file_that_cannot_be_read_is_one_line(folder: Path) -> None:
-    assert mistake(file="no.yaml") == "cannot read 'no.yaml': No such file or directory"
+    assert mistake(file="no.yaml") == "no.yaml: cannot read it: No such file or directory"
     (folder / "targets.yaml").write_bytes(b"- name: \xff\xfe\n")
     assert "UTF-8" in mistake()
     assert mistake().startswith("targets.yaml:1")

@@ -1,13 +1,13 @@
 """Suites in JSON Lines: one case a line, and a line that is wrong leaves the others alone."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, BinaryIO, NamedTuple
 
 from msgspec import Struct
 
 from multiturn.errors import MultiturnError
-from multiturn.yaml_events import MAX_DEPTH, Node
+from multiturn.yaml_events import MAX_DEPTH, MAX_VALUES, Node
 
 MAX_LINE = 40_000_000  # bytes: a case of 10 million characters, whatever they are
 
@@ -66,7 +66,10 @@ def read_json_lines(
                 value = json.loads(
                     text, object_pairs_hook=_distinct, parse_constant=_refuse_constant
                 )
-                yield _node(value, _Mark(number - 1), MAX_DEPTH)
+                node = _node(value, _Mark(number - 1), MAX_DEPTH)
+                if node.values > MAX_VALUES:
+                    raise ValueError(f"over {MAX_VALUES:,} values in one case")
+                yield node
         except RecursionError:
             yield MultiturnError(f"nested deeper than {MAX_DEPTH} levels", where=where)
         except UnicodeDecodeError:
@@ -96,9 +99,14 @@ def _node(value: Any, mark: _Mark, levels: int) -> Node:
         raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
     if isinstance(value, dict):
         children = {name: _node(child, mark, levels - 1) for name, child in value.items()}
-        size = sum(child.size for child in children.values())
-        return Node(value, mark, None, children, size + 1, 0, mark)
+        return _counted(Node(value, mark, None, children, key_mark=mark), children.values())
     if isinstance(value, list):
         nodes = [_node(child, mark, levels - 1) for child in value]
-        return Node(value, mark, None, nodes, sum(child.size for child in nodes) + 1)
+        return _counted(Node(value, mark, None, nodes), nodes)
     return Node(value, mark, None, None, len(value) + 1 if isinstance(value, str) else 1)
+
+
+def _counted(node: Node, children: Collection[Node]) -> Node:
+    node.size = sum(child.size for child in children) + 1
+    node.values = sum(child.values for child in children) + 1
+    return node

@@ -17,6 +17,7 @@ from multiturn.errors import MultiturnError
 
 MAX_ALTERNATIVES = 1000
 MAX_LENGTH = 1000
+MAX_PATTERNS = 10_000
 
 _SET = re.compile(r"\[([!^]?)(\]?[^\]]*)\]")
 _RANGE = re.compile("(.)-(.)")
@@ -33,7 +34,7 @@ def guideline_matcher(patterns: tuple[str, ...]) -> Callable[..., bool]:
     ``{a,b}`` are alternatives. Names that begin with a dot match like any other. Case counts.
 
     Raises:
-        MultiturnError: a pattern is empty, or its braces stand for too many alternatives.
+        MultiturnError: a pattern is empty, or the braces stand for too many alternatives.
 
     >>> is_guideline = guideline_matcher(("**/*.instructions.md", "!vendor/**"))
     >>> is_guideline("./python.instructions.md", "docs/python.instructions.md")
@@ -62,6 +63,9 @@ def guideline_matcher(patterns: tuple[str, ...]) -> Callable[..., bool]:
             names = _names(alternative)
             # Only files are matched, so what is below a folder is at least one name.
             globs.append((*names, "*") if names[-1:] == ("**",) else names)
+        if len(wanted) + len(unwanted) > MAX_PATTERNS:
+            what = f"the guideline patterns stand for over {MAX_PATTERNS:,}; use * for their braces"
+            raise MultiturnError(what)
 
     @cache
     def is_guideline(*paths: str) -> bool:
@@ -130,21 +134,18 @@ def _expand(pattern: str) -> Iterator[str]:
 
 def _first_group(pattern: str) -> tuple[str, list[str], str] | None:
     """Return what stands before, in and after the first ``{...}`` that holds a comma."""
-    for start, char in enumerate(pattern):
-        if char != "{":
-            continue
-        depth, cuts = 0, [start]
-        for at in range(start, len(pattern)):
-            if pattern[at] == "{":
-                depth += 1
-            elif pattern[at] == "}":
-                depth -= 1
-                if depth == 0:
-                    cuts.append(at)
-                    break
-            elif pattern[at] == "," and depth == 1:
-                cuts.append(at)
-        if depth == 0 and len(cuts) > 2:
-            choices = [pattern[a + 1 : b] for a, b in pairwise(cuts)]
-            return pattern[:start], choices, pattern[cuts[-1] + 1 :]
-    return None
+    opened: list[list[int]] = []  # of each brace that is open: where it is, and its commas
+    first: list[int] = []
+    for at, char in enumerate(pattern):
+        if char == "{":
+            opened.append([at])
+        elif char == "," and opened:
+            opened[-1].append(at)
+        elif char == "}" and opened:
+            cuts = [*opened.pop(), at]
+            if len(cuts) > 2 and (not first or cuts[0] < first[0]):
+                first = cuts
+    if not first:
+        return None
+    choices = [pattern[a + 1 : b] for a, b in pairwise(first)]
+    return pattern[: first[0]], choices, pattern[first[-1] + 1 :]

@@ -6,7 +6,9 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import BinaryIO
+from typing import Any, BinaryIO
+
+import yaml
 
 from multiturn.errors import MultiturnError
 
@@ -16,6 +18,8 @@ _OLD_LINE_BREAK = re.compile("|".join(_OLD_LINE_BREAKS).encode())
 # A line that begins at the margin, which in a block mapping only a key can do.
 _MARGIN = re.compile(rb"\n[^ \r\n#\-]")
 _OLD_MAC_LINE_END = re.compile(rb"\r(?!\n)")
+_PRIVATE = re.compile(rb"\xf3[\xb0-\xbf][\x80-\xbf]{2}")
+_SPELLED = re.compile(rb"(?i)(?=(f[0-9a-f]{4}))")  # overlapping: the digits may begin anywhere
 _CHUNK = 2**16
 MAX_PIPED = 2**30  # bytes that a pipe may bring
 _EDGE = 16  # more bytes than anything that is looked for
@@ -26,7 +30,7 @@ def open_rewindable(path: str, name: str) -> Iterator[BinaryIO]:
     """Open a file, or a copy of what comes through a pipe; ``-`` is standard input.
 
     Raises:
-        MultiturnError: it cannot be read.
+        MultiturnError: it cannot be read, now or in the block.
     """
     with ExitStack() as stack:
         try:
@@ -39,9 +43,9 @@ def open_rewindable(path: str, name: str) -> Iterator[BinaryIO]:
                     raise MultiturnError("this is no file", where=name)
             if path == "-" or not file.seekable():
                 file = stack.enter_context(_copied(file, name))
+            yield file
         except OSError as error:
             raise MultiturnError(f"cannot read it: {error.strerror}", where=name) from None
-        yield file
 
 
 @contextmanager
@@ -58,6 +62,20 @@ def _copied(file: BinaryIO, name: str) -> Iterator[BinaryIO]:
                 raise MultiturnError(what, where=name)
             copy.write(chunk)
         yield copy
+
+
+def check_path(path: str) -> None:
+    """Refuse what can be no path.
+
+    Raises:
+        MultiturnError: it holds NUL, or what the file system cannot encode.
+    """
+    try:
+        encoded = os.fsencode(path)
+    except UnicodeEncodeError:
+        encoded = b"\0"
+    if b"\0" in encoded:
+        raise MultiturnError("no path has such a character", where=ascii(path))
 
 
 class Source:
@@ -88,8 +106,8 @@ class Source:
             # Quick to deny, and a search is not: what all of them begin with.
             if (b"\xc2" in chunk and b"\xc2\x85" in chunk) or b"\xe2\x80" in chunk:
                 found.update(_OLD_LINE_BREAK.findall(chunk))
-        for char in sorted(found):
-            stand_in = self._unused()
+        unused = self._unused() if found else iter(())
+        for char, stand_in in zip(sorted(found), unused, strict=False):
             self.restore[ord(stand_in)] = char.decode()
             self._stand_ins[char] = stand_in.encode()
         file.seek(0)
@@ -99,8 +117,7 @@ class Source:
         data = self._file.read(size)
         if not self._stand_ins:
             return data
-        while data and data[-1] > 0x7F and (more := self._file.read(1)):
-            data += more  # never end within a character
+        data += self._file.read(_missing(data))  # never end within a character
         return _OLD_LINE_BREAK.sub(lambda match: self._stand_ins[match[0]], data)
 
     def again(self) -> "_Again":
@@ -146,14 +163,22 @@ class Source:
             offset += len(chunk)
             edge = (edge + chunk)[-_EDGE:]
 
-    def _unused(self) -> str:
-        """Return a private-use character that the stream neither holds nor spells as an escape."""
-        for code in range(0xF0000, 0xFFFFE):
-            spelled = re.compile(b"(?i)%x|%s" % (code, re.escape(chr(code).encode())))
-            taken = code in self.restore
-            if not taken and not any(spelled.search(chunk) for _, chunk in self._chunks()):
-                return chr(code)
+    def _unused(self) -> Iterator[str]:
+        """Yield private-use characters that the stream neither holds nor spells as an escape."""
+        used: set[str] = set()
+        for _, chunk in self._chunks():
+            used.update(char.decode() for char in set(_PRIVATE.findall(chunk)))
+            used.update(chr(int(digits, 16)) for digits in set(_SPELLED.findall(chunk)))
+        yield from (char for char in map(chr, range(0xF0000, 0xFFFFE)) if char not in used)
         raise MultiturnError("it uses every private character there is", where=self.name)
+
+
+def _missing(data: bytes) -> int:
+    """Return how many bytes the last character of a text in UTF-8 still wants."""
+    for back, byte in enumerate(reversed(data[-3:]), 1):
+        if byte >= 0xC0:
+            return max(0, (2 + (byte >= 0xE0) + (byte >= 0xF0)) - back)
+    return 0
 
 
 class _Again:
@@ -168,3 +193,29 @@ class _Again:
 
     def __exit__(self, *_: object) -> None:
         self.file.seek(self.position)
+
+
+@contextmanager
+def mistakes_placed(source: Source) -> Iterator[None]:
+    """Raise what libyaml finds wrong with a source as a MultiturnError with its place."""
+    try:
+        yield
+    except yaml.MarkedYAMLError as error:
+        mark: Any = error.problem_mark or error.context_mark
+        where = source.name
+        if mark:
+            where += f":{mark.line + 1}:{mark.column + 1}"
+        what = " ".join(filter(None, ("not YAML:", error.problem, error.context)))
+        if "tab character where an indentation" in what:
+            # YAML 1.2 allows it where text begins with a tab; libyaml wants to be told.
+            what += '; if the text begins with a tab, write how far it is indented: "|2"'
+        raise MultiturnError(what, where=where) from None
+    except yaml.reader.ReaderError as error:
+        if "UTF-8" in error.reason:
+            what = "this is not UTF-8; save the file as UTF-8"
+        else:
+            what = (
+                f"the character U+{error.character:04X} may not stand in YAML;"
+                ' write it as an escape between double quotes, like "\\x1b"'
+            )
+        raise MultiturnError(what, where=source.place(error.position)) from None

@@ -25,6 +25,7 @@ from multiturn.schema import (
     MetadataKeys,
     SuiteKeys,
 )
+from multiturn.source import check_path
 from multiturn.suite_documents import Document, open_suite
 from multiturn.validation import read_as
 from multiturn.yaml_events import Node, read_documents
@@ -68,6 +69,7 @@ def load_suite(
         on_error(error)
 
     try:
+        check_path(f"{source}{root or ''}")
         suite = _Suite(str(source), root, guideline_patterns, texts, name)
         document = None
         with open_suite(suite.source, suite.name, lines) as documents:

@@ -15,8 +15,8 @@ from yaml.events import (
 
 from multiturn.errors import MultiturnError
 from multiturn.json_lines import Lines, read_json_lines
-from multiturn.source import Source, open_rewindable
-from multiturn.yaml_events import Node, Reader, mistakes_placed, read_documents
+from multiturn.source import Source, mistakes_placed, open_rewindable
+from multiturn.yaml_events import Node, Reader, read_documents
 
 CASES = "evalcases"
 
@@ -106,6 +106,7 @@ class _Stream(Reader):
         while not self.broken and (event := self.next()).__class__ is not StreamEndEvent:
             if event.__class__ is DocumentStartEvent:
                 self.anchors.clear()
+                self.values = 0
                 event = self.next()
                 if event.__class__ is MappingStartEvent and event.anchor is None:
                     yield from self.root(event)
@@ -148,6 +149,8 @@ class _Stream(Reader):
                 self.check_tag(event, "seq")
             self.depth += 1
             while (item := self.next()).__class__ is not SequenceEndEvent:
+                values = self.values
                 yield self.tree(item)
+                self.values = values
             self.depth -= 1
         self.broken = False

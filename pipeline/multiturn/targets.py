@@ -13,12 +13,14 @@ from multiturn.errors import MultiturnError, did_you_mean
 from multiturn.logs import logger
 from multiturn.provider import SECRET_NAME, TargetProvider, hide
 from multiturn.providers.echo import EchoProvider, EchoSettings
+from multiturn.source import check_path, open_rewindable
 from multiturn.validation import read_as
 from multiturn.yaml_events import Node, read_documents
 
 FILES = ("targets.yaml", ".agentv/targets.yaml")
 DEFAULT = "echo"
 _MAX_SIZE = 1_000_000
+_MAX_FILE = 10_000_000
 
 _QUOTED = re.compile(r"(?<=[ &*])(?<=[&*])\S+|(?<=the tag )'[^']*'|(?<=the key )'[^']*'")
 _PLACEHOLDER = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
@@ -64,6 +66,7 @@ def load_target(name: str = DEFAULT, *, file: str | None = None) -> TargetProvid
     """
     if name == DEFAULT and file is None:
         return EchoProvider(EchoSettings(name=name, provider=DEFAULT))
+    check_path(file or "")
     path = Path(file) if file is not None else _find()
     if path is None:
         raise MultiturnError(
@@ -71,10 +74,10 @@ def load_target(name: str = DEFAULT, *, file: str | None = None) -> TargetProvid
             f" name one with --targets, or use the target {DEFAULT!r}"
         )
     where = path.as_posix()
-    try:
-        text = path.read_bytes()
-    except OSError as error:
-        raise MultiturnError(f"cannot read {where!r}: {error.strerror}") from None
+    with open_rewindable(str(path.absolute()), where) as opened:
+        text = opened.read(_MAX_FILE + 1)
+    if len(text) > _MAX_FILE:
+        raise MultiturnError(f"a targets file of over {_MAX_FILE:,} bytes", where=where)
     nodes: dict[str, Node] = {}
     for document in _documents(text, where):
         for node in _targets(document, where):

@@ -8,7 +8,6 @@ Suites are written by people for YAML 1.2 tools, so scalars are read by the 1.2 
 import gc
 import io
 from collections.abc import Callable, Container, Iterator
-from contextlib import contextmanager
 from typing import Any, Protocol
 
 import msgspec
@@ -25,11 +24,13 @@ from yaml.events import (
 
 from multiturn.core_schema import read_plain
 from multiturn.errors import MultiturnError
-from multiturn.source import Source
+from multiturn.source import Source, mistakes_placed
 
 # What aliases may add to a document, in characters: ten thousand uses of two pages of text.
 MAX_ALIASED = 100_000_000
 MAX_DEPTH = 100
+# Each takes some hundred bytes, and more of a message: a case stays far below 100 MB.
+MAX_VALUES = 100_000
 
 _TAG = "tag:yaml.org,2002:"
 # Read the same whether they are plain or quoted.
@@ -52,6 +53,7 @@ class Node(msgspec.Struct, gc=False):
         source: a plain scalar as it was written, where it does not read as text.
         children: the nodes of a list or a dict, by index or key.
         size: its characters and values, as if every alias in it were written out.
+        values: how many there are in it, counted likewise, for a node that has an anchor.
         height: the levels below it, for a node that has an anchor.
         key_mark: where its key starts, in a mapping.
     """
@@ -62,6 +64,7 @@ class Node(msgspec.Struct, gc=False):
     children: Any = None
     size: int = 0
     height: int = 0
+    values: int = 1
     key_mark: Mark | None = None
 
     @property
@@ -101,30 +104,6 @@ def read_documents(source: str | bytes, name: str) -> Iterator[Node]:
         yield from Reader(stream).documents()
 
 
-@contextmanager
-def mistakes_placed(source: Source) -> Iterator[None]:
-    """Raise what libyaml finds wrong with a source as a MultiturnError with its place."""
-    try:
-        yield
-    except yaml.MarkedYAMLError as error:
-        mark: Any = error.problem_mark or error.context_mark
-        where = _place(source.name, mark) if mark else source.name
-        what = " ".join(filter(None, ("not YAML:", error.problem, error.context)))
-        if "tab character where an indentation" in what:
-            # YAML 1.2 allows it where text begins with a tab; libyaml wants to be told.
-            what += '; if the text begins with a tab, write how far it is indented: "|2"'
-        raise MultiturnError(what, where=where) from None
-    except yaml.reader.ReaderError as error:
-        if "UTF-8" in error.reason:
-            what = "this is not UTF-8; save the file as UTF-8"
-        else:
-            what = (
-                f"the character U+{error.character:04X} may not stand in YAML;"
-                ' write it as an escape between double quotes, like "\\x1b"'
-            )
-        raise MultiturnError(what, where=source.place(error.position)) from None
-
-
 class Reader:
     """One stream on its way from events to nodes."""
 
@@ -137,6 +116,7 @@ class Reader:
         self.deepest = 0  # level reached since the innermost open anchor
         self.size = 0  # nodes and characters so far, as if every alias were written out
         self.aliased = 0
+        self.values = 0  # that are kept: those of a case go with it
 
     def error(self, what: str, mark: Mark) -> MultiturnError:
         """Return an error at a place of the stream."""
@@ -147,6 +127,7 @@ class Reader:
         while (event := self.next()).__class__ is not StreamEndEvent:
             if event.__class__ is DocumentStartEvent:
                 self.anchors.clear()
+                self.values = 0
                 yield self.document()
 
     def document(self) -> Node:
@@ -166,6 +147,10 @@ class Reader:
     def node(self, event: Any) -> Node:
         """Build the value that begins with an event."""
         kind = event.__class__
+        values = self.values
+        self.values = values + 1
+        if values >= MAX_VALUES:
+            raise self.too_many(event)
         if kind is ScalarEvent and event.anchor is None:
             return self.scalar(event)
         if kind is AliasEvent:
@@ -184,6 +169,7 @@ class Reader:
         node.size = self.size - before
         if event.anchor is not None:
             node.height = self.deepest - self.depth
+            node.values = self.values - values
             self.deepest = max(self.deepest, deepest)
             self.anchors[event.anchor] = node
         return node
@@ -204,6 +190,9 @@ class Reader:
                 event.start_mark,
             )
         self.reach(self.depth + node.height, event)
+        self.values += node.values - 1
+        if self.values > MAX_VALUES:
+            raise self.too_many(event)
         self.size += node.size
         self.aliased += node.size
         if self.aliased > MAX_ALIASED:
@@ -213,8 +202,14 @@ class Reader:
                 event.start_mark,
             )
         return Node(
-            node.value, event.start_mark, node.source, node.children, node.size, node.height
+            *(node.value, event.start_mark, node.source, node.children),
+            *(node.size, node.height, node.values),
         )
+
+    def too_many(self, event: Any) -> MultiturnError:
+        """Return the error for a case, or what is around the cases, that is too large."""
+        what = f"over {MAX_VALUES:,} values in one case, its aliases written out"
+        return self.error(what, event.start_mark)
 
     def sequence(self, event: Any) -> Node:
         """Build a list."""

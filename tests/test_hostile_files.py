@@ -1,0 +1,127 @@
+"""Paths and files that mean harm, named by a caller: attached files are in test_files.py."""
+
+import io
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from multiturn import Case, MultiturnError, load_suite, load_target
+from multiturn.source import Source
+from multiturn.suite_documents import read_suite
+
+HELLO = "input_messages: [{role: user, content: Hello}]"
+GIGABYTE = 2**30
+
+
+def mistake(source: str | Path, **options: Any) -> MultiturnError:
+    with pytest.raises(MultiturnError) as caught:
+        list(load_suite(source, **options))
+    return caught.value
+
+
+@pytest.mark.parametrize("name", ["s.yaml", "s.jsonl"])
+@pytest.mark.parametrize("head", ["", "# a suite\n"])
+def test_a_suite_that_is_a_gigabyte_of_nothing_is_an_error(
+    tmp_path: Path, name: str, head: str
+) -> None:
+    path = tmp_path / name
+    with path.open("w") as file:
+        file.write(head)
+        file.truncate(GIGABYTE)
+    assert mistake(path).where.startswith(f"{path}:")
+
+
+def test_targets_that_are_a_gigabyte_of_nothing_are_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "targets.yaml"
+    with path.open("w") as file:
+        file.truncate(GIGABYTE)
+    with pytest.raises(MultiturnError, match="over 10,000,000 bytes") as caught:
+        load_target("t", file=str(path))
+    assert caught.value.where == str(path)
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "/dev/null", "/dev/tty", "/"])
+def test_targets_that_are_no_file_are_an_error(path: str) -> None:
+    with pytest.raises(MultiturnError) as caught:
+        load_target("t", file=path)
+    assert caught.value.where == path
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs /proc")
+@pytest.mark.parametrize("name", ["mem", "environ", "cmdline", "maps", "pagemap", "clear_refs"])
+def test_a_file_of_proc_is_no_suite(name: str) -> None:
+    path = f"/proc/self/{name}"
+    assert mistake(path).where.startswith(path)
+
+
+def test_a_suite_that_fails_while_it_is_read_is_an_error_about_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "s.yaml"
+    cases = "".join(f"- {{id: c{number}, {HELLO}}}\n" for number in range(10_000))
+    path.write_text(f"evalcases:\n{cases}")
+    read = Source.read
+
+    def fail_later(self: Source, size: int = -1, /) -> bytes:
+        if self._file.tell() > 100_000:
+            raise OSError(5, "Input/output error")
+        return read(self, size)
+
+    monkeypatch.setattr(Source, "read", fail_later)
+    found: list[Case] = []
+    mistakes: list[MultiturnError] = []
+    found += load_suite(path, on_error=mistakes.append)
+    assert found[0].id == "c0"
+    assert [str(error) for error in mistakes] == [f"{path}: cannot read it: Input/output error"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda path: path.unlink(), id="vanishes"),
+        pytest.param(lambda path: os.truncate(path, 1_000), id="is cut short"),
+        pytest.param(lambda path: path.write_bytes(b"\xff" * 300_000), id="is overwritten"),
+        pytest.param(lambda path: path.write_text("[" * 300_000), id="turns into another"),
+    ],
+)
+def test_a_suite_that_changes_while_it_is_read_gives_cases_or_an_error(
+    tmp_path: Path, change: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "s.yaml"
+    cases = "".join(f"- {{id: c{number}, {HELLO}}}\n" for number in range(10_000))
+    path.write_text(f"evalcases:\n{cases}metadata: {{systemPrompt: L}}\n")
+    mistakes: list[MultiturnError] = []
+    reading = load_suite(path, on_error=mistakes.append)
+    assert next(reading).id == "c0"
+    change(path)
+    for number, case in enumerate(reading, 1):
+        assert case.id == f"c{number}"
+    assert all(error.where.startswith(f"{path}:") for error in mistakes)
+
+
+def test_a_suite_that_shrinks_between_two_readings_keeps_its_cases() -> None:
+    text = f"evalcases:\n- {{id: a, {HELLO}}}\nmetadata: {{}}\n".encode()
+    file = io.BytesIO(text)
+    documents = read_suite(Source(file, "s.yaml"))
+    file.truncate(11)
+    assert [list(document.cases or ()) for document in documents] == [[]]
+
+
+@pytest.mark.parametrize("path", ["a\0b", "\0", "a\ud800b", "\udfff"])
+def test_what_can_be_no_path_is_an_error(tmp_path: Path, path: str) -> None:
+    (tmp_path / "s.yaml").write_text(HELLO)
+    assert mistake(path).where == ascii(path)
+    assert "no path has such a character" in str(mistake(tmp_path / "s.yaml", root=path))
+    with pytest.raises(MultiturnError, match="no path has such a character"):
+        load_target("t", file=path)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_suite_without_permission_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(HELLO)
+    path.chmod(0)
+    assert str(mistake(path)) == f"{path}: cannot read it: Permission denied"

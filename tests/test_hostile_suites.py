@@ -1,0 +1,261 @@
+"""Suites, pipelines, targets and patterns that mean harm: a result, or an error with a place."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from multiturn import MultiturnError, load_pipeline, load_suite, load_target
+from multiturn.patterns import MAX_PATTERNS, guideline_matcher
+
+CASE = "evalcases:\n- id: a\n  input_messages:\n  - role: user\n    content: "
+HEAD = "evalcases:\n- id: a\n  input_messages: [{role: user, content: Hi}]\n"
+SIZE = 1_000_000
+
+
+def filled(head: str, piece: str, tail: str = "") -> str:
+    """A text of about a megabyte, made of one piece."""
+    return head + piece * ((SIZE - len(head) - len(tail)) // len(piece)) + tail
+
+
+def numbered(head: str, piece: str, tail: str = "") -> str:
+    """A text of about a megabyte, made of pieces that have a number each."""
+    count = (SIZE - len(head) - len(tail)) // len(piece % 100_000)
+    return head + "".join(piece % number for number in range(count)) + tail
+
+
+PRIVATE = "".join(map(chr, range(0xF0000, 0xFFFF0)))
+SUITES = [
+    pytest.param(filled(CASE + "[", "a,", "]"), id="segments"),
+    pytest.param(filled(CASE + "[", "{},", "]"), id="empty segments"),
+    pytest.param(filled(CASE + "{x: [", "a: b,", "]}"), id="pairs in flow style"),
+    pytest.param(filled(CASE + "{x: [", "[[[[[]]]]],", "]}"), id="lists in lists"),
+    pytest.param(filled(CASE + "{x: [", "1,", "]}"), id="numbers"),
+    pytest.param(filled(CASE + "{x: [", "!!str a,", "]}"), id="tags"),
+    pytest.param(numbered(CASE + "{", "k%x: ,", "}"), id="keys"),
+    pytest.param(numbered(HEAD, "k%x: 1\n"), id="unknown keys"),
+    pytest.param(numbered(CASE + "{x: [", "&a%x [],", "]}"), id="anchors"),
+    pytest.param(numbered("evalcases:", "\n- {x: &a%x [[],[],[],[],[],[]]}"), id="anchors kept"),
+    pytest.param(filled(CASE + "{x: &a 1, y: [", "*a,", "]}"), id="aliases"),
+    pytest.param(filled(CASE + "[&a abc,", "*a,", "]"), id="segments by alias"),
+    pytest.param(
+        filled("evalcases:\n- id: a\n  input_messages: [&a {role: user, content: x},", "*a,", "]"),
+        id="messages by alias",
+    ),
+    pytest.param(
+        "evalcases:\n- id: a\n  input_messages: [&a {role: user, content: ["
+        + "a," * 10_000
+        + "]},"
+        + "*a," * 300
+        + "]",
+        id="segments times messages",
+    ),
+    pytest.param(f"{CASE}[&a {'x' * 500_000},{'*a,' * 18}]", id="a long text by alias"),
+    pytest.param(f"{HEAD}guidelines: [{'a,' * 480_000}]", id="guidelines"),
+    pytest.param(f"{HEAD}guideline_patterns: [{'a,' * 480_000}]", id="patterns"),
+    pytest.param(f"{CASE}{'x' * SIZE}", id="a long line"),
+    pytest.param(f"{CASE}'{' ' * SIZE}x'", id="spaces"),
+    pytest.param(f'{CASE}"{chr(92)}0{f"{chr(92)}x1b" * 240_000}"', id="escapes"),
+    pytest.param(f"{CASE}{chr(0x2028) * 330_000}", id="old line ends"),
+    pytest.param(f"{CASE}'{PRIVATE * 4}\u2028'", id="private characters"),
+    pytest.param("#\n" * (SIZE // 2), id="comments"),
+    pytest.param("--- {}\n" * (SIZE // 7), id="documents"),
+    pytest.param(filled("evalcases:", "\n-"), id="cases of nothing"),
+]
+
+
+def memory(path: Path) -> int:
+    """Return the peak memory of converting a suite, in MB, which ends with 0 or 1 and in words."""
+    program = (
+        "import sys; sys.argv = ['multiturn', 'convert', sys.argv[1]]\n"
+        "from multiturn.cli import main\n"
+        "try: main()\n"
+        "finally: print(open('/proc/self/status').read(), file=sys.stderr)\n"
+    )
+    command = [sys.executable, "-c", program, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, cwd=path.parent)
+    assert done.returncode in (0, 1)
+    assert "Traceback" not in done.stderr
+    # Not ru_maxrss: a child's begins with that of the process that started it.
+    return int(re.findall(r"VmHWM:\s*(\d+) kB", done.stderr)[-1]) // 1000
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="measures by /proc")
+@pytest.mark.parametrize("text", SUITES)
+def test_a_suite_of_a_megabyte_takes_less_than_100_mb(tmp_path: Path, text: str) -> None:
+    (tmp_path / "empty.yaml").write_text("")
+    (tmp_path / "s.yaml").write_text(text)
+    assert memory(tmp_path / "s.yaml") - memory(tmp_path / "empty.yaml") < 100
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="measures by /proc")
+@pytest.mark.parametrize("piece", ["1,", "[],", "{},"])
+def test_a_line_of_json_of_a_megabyte_takes_less_than_100_mb(tmp_path: Path, piece: str) -> None:
+    (tmp_path / "empty.yaml").write_text("")
+    (tmp_path / "s.jsonl").write_text(filled('{"id": "a", "x": [', piece, "0]}"))
+    assert memory(tmp_path / "s.jsonl") - memory(tmp_path / "empty.yaml") < 100
+
+
+def test_a_case_of_ninety_thousand_values_is_fine(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(
+        f"{CASE}{{x: [{'1,' * 90_000}]}}\n- id: b\n  input_messages:\n"
+        f"  - role: user\n    content: {{x: [{'1,' * 90_000}]}}\n"
+    )
+    assert [case.id for case in load_suite(tmp_path / "s.yaml")] == ["a", "b"]
+
+
+@pytest.mark.parametrize("name", ["s.yaml", "s.jsonl"])
+def test_too_many_values_are_an_error_with_a_place(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text('{"x":[' + "1," * 100_000 + "1]}")
+    with pytest.raises(MultiturnError, match="over 100,000 values in one case") as caught:
+        list(load_suite(tmp_path / name))
+    assert caught.value.where.startswith(f"{tmp_path / name}:1")
+
+
+# Patterns
+
+
+@contextmanager
+def limit(seconds: int) -> Iterator[None]:
+    """Fail where a block takes longer: a property cannot be waited for."""
+
+    def fail(*_: object) -> None:
+        raise AssertionError(f"still not done after {seconds} s")
+
+    signal.signal(signal.SIGALRM, fail)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+
+
+def mistake_of(load: Callable[[], object]) -> MultiturnError | None:
+    """Return what is wrong with what is loaded, if anything is, in time."""
+    with limit(5):
+        try:
+            load()
+        except MultiturnError as error:
+            return error
+    return None
+
+
+def test_the_patterns_of_a_suite_have_one_limit() -> None:
+    guideline_matcher(("a",) * MAX_PATTERNS)
+    with limit(2), pytest.raises(MultiturnError, match="stand for over 10,000"):
+        guideline_matcher(("{a,b}" * 9,) * 1_000)
+
+
+def test_braces_that_stay_open_behind_many_alternatives_are_done_at_once() -> None:
+    with limit(2):
+        assert not guideline_matcher(("{a,b}" * 9 + "{" * 900,))("a.md")
+
+
+GLOB = st.text(st.sampled_from("*?[]!{},/.ab-\\^\0\n\ud800é"), max_size=60)
+
+
+@given(st.lists(GLOB | st.text(max_size=60), max_size=5), st.text() | GLOB)
+@example(["{" * 999], "{" * 999)
+@example(["[" * 999], "[" * 999)
+@example(["*[!]a-]" * 100], "a" * 5_000)
+def test_any_patterns_give_an_answer_or_a_mistake_in_time(patterns: list[str], path: str) -> None:
+    mistake = mistake_of(lambda: guideline_matcher(tuple(patterns))(path))
+    assert mistake is None or mistake.what
+
+
+# Anything as a file
+
+SYNTAX = (
+    *("\n", "\n  ", "\n- ", ": ", "---\n", "&a ", "*a", "!!str ", "{", "}", "[", "]", ",", "<<"),
+    *('"', "'", "|", ">", "#", "\x00", "\ud800", "\u2028", "é", "~", "1e999"),
+)
+SUITE_WORDS = (
+    *("evalcases:", "input_messages:", "id: a", "role: user", "content: x", "metadata:"),
+    *("guideline_patterns:", "guidelines:", "execution:", "temperature: 1", "systemPrompt:"),
+    *("- {id: b, input_messages: [{role: user, content: [{type: file, value: ../x}]}]}",),
+)
+PIPELINE_WORDS = (
+    *("stages:", "extends: spec", "configure:", "insert:", "remove:", "replace:", "embed_files"),
+    *("resolve_segments", "header: x", "stage:", "after: embed_files", "max_file_bytes: 1"),
+)
+TARGET_WORDS = (
+    *("targets:", "- name: t", "provider: azure", "provider: codex", "api_key: ${{ NO_NAME }}"),
+    *("model: m", "endpoint: http://localhost", "timeout_seconds: 1e9", "settings:"),
+)
+
+
+def near(*words: str) -> st.SearchStrategy[bytes]:
+    """Bytes of any kind, and what nearly is a file of some kind."""
+    pieces = st.sampled_from([*words, *SYNTAX])
+    text = st.lists(pieces, max_size=25).map("".join)
+    return st.binary() | text.map(lambda written: written.encode("utf-8", "surrogatepass"))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("any")
+
+
+@settings(max_examples=400)
+@given(near(*SUITE_WORDS), st.sampled_from(["s.yaml", "s.jsonl"]))
+def test_any_suite_gives_cases_or_mistakes_with_a_place(
+    folder: Path, data: bytes, name: str
+) -> None:
+    path = folder / name
+    path.write_bytes(data)
+    mistakes: list[MultiturnError] = []
+    pipeline = load_pipeline()
+    with limit(5):
+        for case in load_suite(path, on_error=mistakes.append):
+            try:
+                pipeline.request(case)
+            except MultiturnError as error:
+                mistakes.append(error)
+    assert all(mistake.where.startswith(str(path)) for mistake in mistakes)
+
+
+@settings(max_examples=300)
+@given(near(*PIPELINE_WORDS))
+def test_any_pipeline_file_gives_a_pipeline_or_mistakes_with_a_place(
+    folder: Path, data: bytes
+) -> None:
+    path = folder / "pipeline.yaml"
+    path.write_bytes(data)
+    mistake = mistake_of(lambda: load_pipeline(path))
+    assert mistake is None or str(mistake).startswith(str(path))
+
+
+@settings(max_examples=300)
+@given(near(*TARGET_WORDS))
+def test_any_targets_file_gives_a_target_or_a_mistake_with_a_place(
+    folder: Path, data: bytes
+) -> None:
+    path = folder / "targets.yaml"
+    path.write_bytes(data)
+    mistake = mistake_of(lambda: load_target("t", file=str(path)))
+    assert mistake is None or mistake.where.startswith(str(path))
+
+
+def test_a_pipe_that_never_ends_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("multiturn.source.MAX_PIPED", 100_000)
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+
+    def write() -> None:
+        with suppress(BrokenPipeError):
+            path.write_bytes(b"#" * 1_000_000)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    with pytest.raises(MultiturnError, match="more than 100,000 bytes through a pipe"):
+        list(load_suite(path))
+    writer.join()
