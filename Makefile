@@ -1,10 +1,11 @@
 PYTHON ?= python3
+SECONDS ?= 20
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint snapshots bench clean
+.PHONY: help demo test lint snapshots bench fuzz clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,8 +30,13 @@ bench: $(READY)  ## measure against floors: an event scan, an ideal server
 	$(BIN)/python tests/bench.py
 	$(BIN)/python tests/bench_run.py
 
+fuzz: $(READY)  ## look for input that breaks something, SECONDS=20 for each kind
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[fuzz]'
+	for kind in suites pipelines targets patterns; do \
+		$(BIN)/python tests/fuzz.py $$kind -max_total_time=$(SECONDS) -print_final_stats=1 || exit 1; done
+
 clean:  ## remove everything that was made
-	rm -rf $(VENV) dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) dist .fuzz .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml constraints.txt
