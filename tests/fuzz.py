@@ -26,7 +26,6 @@ TARGETS = (
     "targets: [{name: t, provider: echo}, {name: u, provider: azure, api_key: ${{ NO_NAME }}}]"
 )
 
-structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 _folder = Path(tempfile.mkdtemp())
 _pipeline = load_pipeline()
 
@@ -97,6 +96,7 @@ def main() -> None:
     """Fuzz what the first argument names; libFuzzer takes the others."""
     if len(sys.argv) < 2 or sys.argv[1] not in FUZZED:
         sys.exit(f"usage: fuzz.py {'|'.join(FUZZED)} [-max_total_time=SECONDS] [-runs=N]")
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     name = sys.argv[1]
     corpus = CORPUS / name
     corpus.mkdir(parents=True, exist_ok=True)
