@@ -1,11 +1,10 @@
-"""Coverage-guided fuzzing: whatever is read gives a result, or a MultiturnError.
+"""Coverage-guided fuzzing: ``python tests/fuzz.py TARGET [options of libFuzzer]``.
 
-``make fuzz`` runs each target for a bounded time. Anything else that is raised, a hang of ten
-seconds and more memory than 512 MB end a run, and leave the input in a file named ``crash-...``.
+The outcome of anything is a result or a MultiturnError with a place. Whatever else is raised, takes
+over five seconds or over 500 MB ends the run, and leaves its input beside the corpus.
 """
 
 import logging
-import os
 import sys
 import tempfile
 from collections.abc import Callable
@@ -14,100 +13,103 @@ from pathlib import Path
 import atheris
 import structlog
 
-with atheris.instrument_imports(include=["multiturn", "multiturn_stages"]):
-    from multiturn import Conversion, MultiturnError, load_pipeline, load_suite, load_target
-    from multiturn.assembly import request_of
+with atheris.instrument_imports(include=["multiturn", "multiturn_stages", "yaml"]):
+    from multiturn import MultiturnError, load_pipeline, load_suite, load_target
     from multiturn.declaration import parse_pipeline
     from multiturn.patterns import guideline_matcher
-    from multiturn.rendering import record_of, to_json, to_yaml
 
 ROOT = Path(__file__).parent.parent
-SPEC = load_pipeline("spec")
-FOLDER = Path(tempfile.mkdtemp(prefix="multiturn-fuzz-"))
-(FOLDER / ".git").mkdir()
+CORPUS = ROOT / ".fuzz"
+LIMITS = ("-timeout=5", "-rss_limit_mb=500", "-max_len=4096")
+PATTERNS = ("**/*.instructions.md", "!vendor/**", "[!a-c]?{x,y{z,}}*.md", "../a/./b", "a\\b")
+TARGETS = (
+    "targets: [{name: t, provider: echo}, {name: u, provider: azure, api_key: ${{ NO_NAME }}}]"
+)
+
+_folder = Path(tempfile.mkdtemp())
+_pipeline = load_pipeline()
 
 
-def has_place(error: MultiturnError, name: str = "") -> None:
-    """Make sure that an error says where."""
-    assert name in str(error) if name else error.where, error
-
-
-def suites(data: bytes, ending: str = "yaml") -> None:
-    """Load a suite, convert each case, and render it."""
-    path = FOLDER / f"suite.{ending}"
+def suites(data: bytes) -> None:
+    """Load a suite, YAML or JSON Lines by its first byte, and convert its cases."""
+    path = _folder / ("s.jsonl" if data[:1] == b"{" else "s.yaml")
     path.write_bytes(data)
     mistakes: list[MultiturnError] = []
     for case in load_suite(path, on_error=mistakes.append):
         try:
-            record = record_of(case.suite, request_of(SPEC(Conversion(case))))
+            _pipeline.request(case)
         except MultiturnError as error:
-            has_place(error)
-            continue
-        to_json(record)
-        to_yaml(record)
+            mistakes.append(error)
     for mistake in mistakes:
-        has_place(mistake)
-
-
-def json_lines(data: bytes) -> None:
-    """The same for a suite in JSON Lines."""
-    suites(data, "jsonl")
+        _check_place(mistake.where, path)
 
 
 def pipelines(data: bytes) -> None:
-    """Declare a pipeline."""
+    """Read a pipeline, as text: a file could import any module that is there."""
+    path = _folder / "pipeline.yaml"
     try:
-        parse_pipeline(data, "p.yaml").to_yaml()
+        parse_pipeline(data, str(path))
     except MultiturnError as error:
-        has_place(error, "p.yaml")
+        _check_place(str(error), path)
 
 
 def targets(data: bytes) -> None:
-    """Look for a target, and build its provider."""
-    path = FOLDER / "targets.yaml"
+    """Load a target."""
+    path = _folder / "targets.yaml"
     path.write_bytes(data)
     try:
-        repr(load_target("t", file=str(path)))
+        load_target("t", file=str(path))
     except MultiturnError as error:
-        has_place(error)
+        _check_place(error.where, path)
 
 
 def patterns(data: bytes) -> None:
-    """Match a path against patterns."""
-    provider = atheris.FuzzedDataProvider(data)
-    given = tuple(provider.ConsumeUnicode(30) for _ in range(provider.ConsumeIntInRange(1, 3)))
-    path = provider.ConsumeUnicode(200)
+    """Match a path, the last line, against the other lines."""
+    *lines, path = data.decode("utf-8", "surrogateescape").split("\n")
     try:
-        matches = guideline_matcher(given)
-    except MultiturnError:
-        return
-    matches(path, path)
+        guideline_matcher(tuple(lines))(path)
+    except MultiturnError as error:
+        if not error.what:
+            raise AssertionError("an error without words") from error
 
 
-TARGETS: dict[str, Callable[[bytes], None]] = {
-    function.__name__: function for function in (suites, json_lines, pipelines, targets, patterns)
+FUZZED: dict[str, Callable[[bytes], None]] = {
+    function.__name__: function for function in (suites, pipelines, targets, patterns)
 }
-LINE = b'{"id": "a", "input_messages": [{"role": "user", "content": ["Hi", {"type": "file"}]}]}'
-SEEDS = {
-    "suites": [*(ROOT / "examples").rglob("*.eval.yaml"), *(ROOT / "tests/scenarios").iterdir()],
-    "pipelines": [*(ROOT / "pipeline/multiturn/pipelines").iterdir(), ROOT / "examples/terse.yaml"],
-    "targets": [ROOT / "examples/targets.yaml"],
-}
+
+
+def seeds(name: str) -> list[bytes]:
+    """Return what a target's corpus begins with."""
+    if name == "patterns":
+        return [f"{pattern}\na/b.instructions.md".encode() for pattern in PATTERNS]
+    if name == "pipelines":
+        shipped = (ROOT / "pipeline/multiturn/pipelines").glob("*.yaml")
+        return [path.read_bytes() for path in (*shipped, ROOT / "examples/terse.yaml")]
+    if name == "targets":
+        return [(ROOT / "examples/targets.yaml").read_bytes(), TARGETS.encode()]
+    found = [*ROOT.glob("tests/scenarios/*.yaml"), *ROOT.glob("examples/**/*.yaml")]
+    json_lines = b'{"id": "a", "input_messages": [{"role": "user", "content": ["x"]}]}\n'
+    return [json_lines, *(path.read_bytes() for path in sorted(found))]
 
 
 def main() -> None:
-    """Fuzz the target that is named first; the other arguments are libFuzzer's."""
-    name = sys.argv.pop(1)
+    """Fuzz what the first argument names; libFuzzer takes the others."""
+    if len(sys.argv) < 2 or sys.argv[1] not in FUZZED:
+        sys.exit(f"usage: fuzz.py {'|'.join(FUZZED)} [-max_total_time=SECONDS] [-runs=N]")
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    corpus = FOLDER / "corpus"
-    corpus.mkdir()
-    for number, seed in enumerate(SEEDS.get(name, [])):
-        text = seed.read_bytes().replace(b"name: claude", b"name: t")
-        (corpus / str(number)).write_bytes(text)
-    (corpus / "case").write_bytes(LINE)
-    os.environ["AZURE_OPENAI_API_KEY"] = "key-123456"
-    atheris.Setup([*sys.argv, str(corpus)], TARGETS[name])
+    name = sys.argv[1]
+    corpus = CORPUS / name
+    corpus.mkdir(parents=True, exist_ok=True)
+    for number, seed in enumerate(seeds(name)):
+        (corpus / f"seed-{number}").write_bytes(seed)
+    options = [f"-artifact_prefix={CORPUS}/{name}-", *LIMITS, *sys.argv[2:], str(corpus)]
+    atheris.Setup([sys.argv[0], *options], FUZZED[name])
     atheris.Fuzz()
+
+
+def _check_place(where: str, path: Path) -> None:
+    if not where.startswith(str(path)):
+        raise AssertionError(f"an error without a place: {where!r}")
 
 
 if __name__ == "__main__":

@@ -38,7 +38,11 @@ def start(*arguments: str, folder: Path, **options: Any) -> "subprocess.Popen[st
 
 
 def end(process: "subprocess.Popen[str]") -> tuple[int, str | None, str]:
-    out, err = process.communicate(timeout=30)
+    with process:
+        try:
+            out, err = process.communicate(timeout=30)
+        finally:
+            process.kill()  # if it hangs
     return process.returncode, out, err
 
 

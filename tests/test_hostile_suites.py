@@ -121,6 +121,28 @@ def test_too_many_values_are_an_error_with_a_place(tmp_path: Path, name: str) ->
     assert caught.value.where.startswith(f"{tmp_path / name}:1")
 
 
+@pytest.mark.parametrize(
+    "written",
+    [
+        pytest.param(CASE + "!!python/object/apply:os.mkdir [ran]", id="a tag of PyYAML"),
+        pytest.param(CASE + "!!python/name:os.mkdir ran", id="a name"),
+        pytest.param("!!python/object/new:os.mkdir [ran]", id="as the whole suite"),
+        pytest.param("%TAG ! tag:yaml.org,2002:python/\n---\n!module:ran", id="a tag of its own"),
+        pytest.param(f"{HEAD}pipeline: {{stages: ['ran:mkdir']}}", id="a pipeline in a suite"),
+        pytest.param(CASE + "$(mkdir ran) `mkdir ran` ${{ HOME }} {{ mkdir }}", id="templates"),
+    ],
+)
+def test_a_suite_runs_no_code(
+    tmp_path: Path, written: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ran.py").write_text("import os; os.mkdir('ran')")
+    (tmp_path / "s.yaml").write_text(written)
+    for case in load_suite("s.yaml", on_error=lambda _: None):
+        assert load_pipeline().request(case).question.lstrip("$") in written
+    assert sorted(os.listdir()) == ["ran.py", "s.yaml"]
+
+
 # Patterns
 
 

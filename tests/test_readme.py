@@ -70,7 +70,7 @@ def test_every_other_command_is_a_target_of_the_makefile() -> None:
     ).stdout
     others = [command for command, _ in sessions() if not command.startswith("multiturn")]
     assert others == ["make demo", "make test"]
-    for target in ("demo", "test", "lint", "snapshots", "bench", "clean"):
+    for target in ("demo", "test", "lint", "snapshots", "bench", "fuzz", "clean"):
         assert f"  make {target} " in help_text
 
 
