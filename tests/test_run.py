@@ -191,7 +191,7 @@ def test_execution_settings_reach_the_request(folder: Path, server: Server) -> N
         pytest.param(["--resume"], "--output", id="resume without an output"),
         pytest.param(["--concurrency", "0"], "0 is not in the range", id="nothing under way"),
         pytest.param(["--target", "az"], "'az'", id="a target that needs a file"),
-        pytest.param(["--targets", "no.yaml"], "cannot read 'no.yaml'", id="no targets file"),
+        pytest.param(["--targets", "no.yaml"], "no.yaml: cannot read it", id="no targets file"),
         pytest.param(["--output", "no/x"], "cannot write 'no/x'", id="an output in no folder"),
         pytest.param(["--output", ".", "--resume"], "'.'", id="an output that is a folder"),
         pytest.param(["--pipeline", "spce"], 'did you mean "spec"?', id="a pipeline"),
