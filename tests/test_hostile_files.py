@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from multiturn import Case, MultiturnError, load_suite, load_target
+from multiturn import Case, MultiturnError, load_pipeline, load_suite, load_target
 from multiturn.source import Source
 from multiturn.suite_documents import read_suite
 
@@ -48,6 +48,13 @@ def test_targets_that_are_no_file_are_an_error(path: str) -> None:
     with pytest.raises(MultiturnError) as caught:
         load_target("t", file=path)
     assert caught.value.where == path
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "/", "a\0b", "\ud800"])
+def test_a_pipeline_that_is_no_file_is_an_error(path: str) -> None:
+    with pytest.raises(MultiturnError) as caught:
+        load_pipeline(path)
+    assert caught.value.where
 
 
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs /proc")

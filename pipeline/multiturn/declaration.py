@@ -13,10 +13,12 @@ from multiturn.catalog import find_stage
 from multiturn.contract import Stage
 from multiturn.errors import Mistake, MultiturnError, PipelineError, did_you_mean
 from multiturn.model import Conversion
+from multiturn.source import check_path, open_rewindable
 from multiturn.yaml_events import Node, read_documents
 
 DEFAULT_PIPELINE = "spec"
 _SHIPPED = Path(__file__).parent / "pipelines"
+_MAX_FILE = 1_000_000
 _EDITS = ("replace", "configure", "insert", "remove")  # in the order in which they are made
 _KEYS = ("stages", "extends", *_EDITS)
 
@@ -54,15 +56,16 @@ def _load(source: str | Path, trail: tuple[Path, ...]) -> Pipeline:
     if source in names:
         path = _SHIPPED / f"{source}.yaml"
         return _Declaration(str(source), None, trail).read(path.read_bytes())
+    check_path(str(source))
     path = Path(source)
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
+    if not path.exists():
         near = get_close_matches(str(source), names, n=1)
         hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(names)}, and files"
-        raise MultiturnError(f"no pipeline {str(source)!r}; {hint}") from None
-    except OSError as error:
-        raise MultiturnError(f"cannot read it: {error.strerror}", where=str(source)) from None
+        raise MultiturnError(f"no pipeline {str(source)!r}; {hint}")
+    with open_rewindable(str(path), str(source)) as file:
+        data = file.read(_MAX_FILE + 1)
+    if len(data) > _MAX_FILE:
+        raise MultiturnError(f"a pipeline file of over {_MAX_FILE:,} bytes", where=str(source))
     return _Declaration(str(source), path.resolve(), trail).read(data)
 
 
