@@ -116,11 +116,9 @@ def convert_on_workers(batch: Batch, work: Work, workers: int) -> Iterator[bytes
             batch.check_ids()
         except BrokenProcessPool:
             raise UnusableError("a worker process died; try fewer --workers") from None
-        except BaseException:  # an interrupt, say: nobody wants what they are still at
+        finally:  # all is done, or, after an interrupt, nobody wants what they are still at
             for child in multiprocessing.active_children():
                 child.terminate()
-            raise
-        finally:
             pool.shutdown(cancel_futures=True)
 
 
