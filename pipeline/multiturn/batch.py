@@ -77,6 +77,7 @@ class Batch:
         self.debug = debug
         self.ids: set[str] = set()
         self.failures = 0
+        self.path = ""  # of the suite that is being read
 
     def lines(self) -> "Lines | None":
         """Return which lines of a JSON Lines suite are read; None for all."""
@@ -94,6 +95,7 @@ class Batch:
         """
         texts = Texts()
         for path in self.paths:
+            self.path = path
             for case in load_suite(
                 path,
                 root=self.root,

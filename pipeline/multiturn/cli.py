@@ -10,6 +10,7 @@ import click
 from multiturn.cli_compose import check, diff, explain, show, stages
 from multiturn.cli_convert import convert
 from multiturn.cli_run import run
+from multiturn.cli_snapshot import snapshot
 
 INTERRUPTED = 130  # 128 and the signal's number, as a shell says it
 _NO_READER = 141
@@ -49,5 +50,5 @@ def main() -> None:
     """Turn eval suites into the chat prompts that LLM APIs expect."""
 
 
-for command in (convert, run, check, stages, show, explain, diff):
+for command in (convert, run, check, stages, show, explain, diff, snapshot):
     main.add_command(command)

@@ -72,9 +72,14 @@ def as_diff(before: Conversion, after: Conversion, old: str, new: str) -> str:
     """Draw the difference of two conversions of a case as a unified diff; empty if none."""
     name = f"{before.case.suite} · {before.case.id}"
     first, second = (
-        to_yaml(record_of(item.case.suite, request_of(item))).decode().split("\n")
-        for item in (before, after)
+        to_yaml(record_of(item.case.suite, request_of(item))).decode() for item in (before, after)
     )
-    lines = difflib.unified_diff(first, second, f"{name} · {old}", f"{name} · {new}", lineterm="")
+    return as_text_diff(first, second, f"{name} · {old}", f"{name} · {new}")
+
+
+def as_text_diff(before: str, after: str, old: str, new: str) -> str:
+    """Draw the difference of two texts, with their names, as a unified diff; empty if none."""
+    first, second = before.split("\n"), after.split("\n")
+    lines = difflib.unified_diff(first, second, old, new, lineterm="")
     colors = {"+": "green", "-": "red", "@": "cyan"}
     return "".join(click.style(visible(line), fg=colors.get(line[0])) + "\n" for line in lines)

@@ -76,6 +76,18 @@ def guideline_matcher(patterns: tuple[str, ...]) -> Callable[..., bool]:
     return is_guideline
 
 
+def matching_pattern(patterns: tuple[str, ...], *paths: str) -> str | None:
+    """Return the first pattern, as written, that makes a file a guideline; None if it is none.
+
+    >>> matching_pattern(("docs/**", "**/*.md", "!vendor/**"), "./python.md", "docs/python.md")
+    'docs/**'
+    """
+    if not guideline_matcher(patterns)(*paths):
+        return None
+    wanted = (pattern for pattern in patterns if not pattern.startswith("!"))
+    return next(pattern for pattern in wanted if guideline_matcher((pattern,))(*paths))
+
+
 def _names(path: str) -> Names:
     """Split a path, or a pattern, into names; a leading ``./`` or ``/`` says nothing."""
     names: list[str] = []

@@ -99,7 +99,7 @@ class _Suite:
         self.source = source
         self.name = name or (STDIN if source == "-" else source)
         folder = Path.cwd() if source == "-" else Path(os.path.realpath(source)).parent
-        self.files = Files(folder, Path(root) if root is not None else _find_root(folder), texts)
+        self.files = Files(folder, Path(root) if root is not None else find_root(folder), texts)
         self.given_patterns = None if patterns is None else tuple(patterns)
         self.ids = Ids()
         self.is_lines = source.endswith(".jsonl")
@@ -294,6 +294,7 @@ def _without_prompt(metadata: Metadata | None) -> Metadata:
     return {key: value for key, value in keys if key not in ("systemPrompt", "system_prompt")}
 
 
-def _find_root(folder: Path) -> Path:
+def find_root(folder: Path) -> Path:
+    """Return the nearest folder with ``.git``, from a folder up; else the folder itself."""
     above = (folder, *folder.parents)
     return next((path for path in above if os.path.exists(path / ".git")), folder)

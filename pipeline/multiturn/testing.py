@@ -1,0 +1,200 @@
+"""Snapshots of suites in pytest: the same files that ``multiturn snapshot`` writes.
+
+Needs pytest and syrupy, and nothing of them is imported elsewhere.
+"""
+
+import glob
+import os
+from pathlib import Path
+from typing import Any, Never
+
+import pytest
+from syrupy.data import Snapshot, SnapshotCollection, SnapshotCollections
+from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
+from syrupy.location import PyTestLocation
+
+from multiturn.assembly import Pipeline
+from multiturn.declaration import load_pipeline
+from multiturn.errors import MultiturnError
+from multiturn.files import Texts
+from multiturn.model import Case, Conversion
+from multiturn.output import open_output
+from multiturn.snapshots import (
+    SnapshotFolder,
+    folder_of,
+    kept_location,
+    location_of,
+    name_in_root,
+    snapshot_text,
+    suite_of,
+)
+from multiturn.suite import find_root, load_suite
+from multiturn.terminal import visible
+
+# The snapshots that there should be, by suite; among them None, where an id is not known.
+_wanted: dict[str, set[str | None]] = {}
+
+
+class BrokenCase:
+    """Stands for a case that cannot be loaded: a test that uses it fails with the reason."""
+
+    def __init__(self, error: MultiturnError) -> None:
+        self.__dict__["error"] = error
+
+    def __getattr__(self, name: str) -> Never:
+        if name.startswith("__"):  # Python and pytest ask for these, not the test
+            raise AttributeError(name)
+        raise self.__dict__["error"]
+
+
+def cases(
+    *globs: str,
+    root: str | Path | None = None,
+    guideline_patterns: tuple[str, ...] | None = None,
+) -> list[Any]:
+    """Return the cases of suites, for ``pytest.mark.parametrize``.
+
+    Each has an id that names its suite and its own id. What cannot be loaded is a case, too: its
+    test fails with the message, and the others run.
+
+    Args:
+        globs: which suites; ``**`` stands for any number of folders. Relative to the root, where
+            one is given, else to the current folder.
+        root: attached files are read inside it only; by default the nearest folder above each
+            suite that holds ``.git``, else the suite's own.
+        guideline_patterns: used instead of those of the suites.
+
+    Raises:
+        MultiturnError: a glob matches no file, or a suite is outside its root.
+    """
+    found: dict[str, None] = {}
+    for pattern in globs:
+        folder = os.path.abspath(root or ".")
+        paths = (os.path.join(folder, path) for path in _matches(pattern, folder))
+        found.update(dict.fromkeys(map(os.path.realpath, paths)))
+    texts = Texts()
+    return [param for path in found for param in _params(path, root, guideline_patterns, texts)]
+
+
+def convert(case: Case, pipeline: str | Path | Pipeline = "spec") -> Conversion:
+    """Return what a pipeline makes of a case, to be compared with a ``PromptSnapshot``.
+
+    Args:
+        case: one of ``cases``.
+        pipeline: a name, a file, or a pipeline.
+
+    Raises:
+        pytest.fail.Exception: the case cannot be loaded or converted, or the pipeline not loaded.
+    """
+    try:
+        if not isinstance(pipeline, Pipeline):
+            pipeline = load_pipeline(pipeline)
+        return pipeline(Conversion(case))
+    except MultiturnError as error:
+        message = visible(str(error))
+    pytest.fail(message, pytrace=False)
+
+
+class PromptSnapshot(SingleFileSnapshotExtension):
+    """A syrupy extension that stores a Conversion where ``multiturn snapshot`` does.
+
+    The folder is ``snapshot_dirname`` in pytest's root; for another, derive a class that says so.
+    Only snapshots of suites that ``cases`` has loaded can be unused, and only where each case of
+    the suite has an id.
+    """
+
+    snapshot_dirname = "snapshots"
+    file_extension = "yaml"
+    _write_mode = WriteMode.TEXT
+
+    def serialize(self, data: Any, **_: Any) -> str:
+        """Return the text of the snapshot file."""
+        if not isinstance(data, Conversion):
+            raise TypeError("a PromptSnapshot is compared with what convert(case) returns")
+        return snapshot_text(data)
+
+    @classmethod
+    def get_location(cls, *, test_location: PyTestLocation, index: Any = 0) -> str:
+        """Return the path of the snapshot file of the test's case."""
+        case = _case(test_location)
+        if case is None:
+            raise MultiturnError("a PromptSnapshot needs a test that is parametrized with cases()")
+        folder = SnapshotFolder(cls.dirname(test_location=test_location))
+        return folder.path_of(location_of(suite_of(case), case.id))
+
+    @classmethod
+    def dirname(cls, *, test_location: PyTestLocation) -> str:
+        """Return the folder of all snapshots."""
+        return str(test_location.item.config.rootpath / cls.snapshot_dirname)
+
+    @classmethod
+    def discovery_dirname(cls, *, test_location: PyTestLocation) -> str:
+        """Return the folder of all snapshots."""
+        return cls.dirname(test_location=test_location)
+
+    @classmethod
+    def matches_test_location(
+        cls, *, test_location: PyTestLocation, snapshot_location: str
+    ) -> bool:
+        """Tell whether a snapshot file is that of the test's case."""
+        return _case(test_location) is not None and (
+            snapshot_location == cls.get_location(test_location=test_location)
+        )
+
+    @classmethod
+    def write_snapshot_collection(
+        cls, *, snapshot_collection: SnapshotCollection, **_: Any
+    ) -> None:
+        """Write the file whole or not at all."""
+        (snapshot,) = snapshot_collection
+        with open_output(snapshot_collection.location) as file:
+            file.write(str(snapshot.data).encode())
+
+    def discover_snapshots(self, *, test_location: PyTestLocation, **_: Any) -> SnapshotCollections:
+        """Return the snapshots of cases that are gone; syrupy cannot tell whose others are."""
+        folder = SnapshotFolder(self.dirname(test_location=test_location))
+        stale = SnapshotCollections()
+        for suite, wanted in _wanted.items():
+            for name in () if None in wanted else folder.snapshots(folder_of(suite)):
+                if name not in wanted and folder.suite_of(name) == suite:
+                    collection = SnapshotCollection(location=folder.path_of(name))
+                    collection.add(Snapshot(name=name))
+                    stale.add(collection)
+        return stale
+
+
+def _case(test_location: PyTestLocation) -> Case | None:
+    """Return the case that a test is about, if it is about one."""
+    params = getattr(getattr(test_location.item, "callspec", None), "params", {})
+    return next((value for value in params.values() if isinstance(value, Case)), None)
+
+
+def _matches(pattern: str, folder: str) -> list[str]:
+    paths = sorted(glob.glob(pattern, root_dir=folder, recursive=True))
+    files = [path for path in paths if os.path.isfile(os.path.join(folder, path))]
+    if not files:
+        raise MultiturnError(f"no suite matches {pattern!r} in {folder}; name another root")
+    return files
+
+
+def _params(
+    path: str, root: str | Path | None, patterns: tuple[str, ...] | None, texts: Texts
+) -> list[Any]:
+    suite = name_in_root(path, str(root or find_root(Path(path).parent)))
+    params: list[Any] = []
+    broken: list[MultiturnError] = []
+
+    def add_broken(error: MultiturnError) -> None:
+        broken.append(error)
+        name = error.case_id or f"mistake {len(broken)}"
+        params.append(pytest.param(BrokenCase(error), id=f"{suite} {name}"))
+
+    wanted: set[str | None] = set()
+    for case in load_suite(
+        path, root=root, guideline_patterns=patterns, texts=texts, on_error=add_broken
+    ):
+        params.append(pytest.param(case, id=f"{suite} {case.id}"))
+        wanted.add(location_of(suite, case.id))
+    wanted.update(kept_location(suite, error) for error in broken)
+    _wanted.setdefault(suite, set()).update(wanted)
+    return params
