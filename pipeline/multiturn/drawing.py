@@ -79,7 +79,11 @@ def as_diff(before: Conversion, after: Conversion, old: str, new: str) -> str:
 
 def as_text_diff(before: str, after: str, old: str, new: str) -> str:
     """Draw the difference of two texts, with their names, as a unified diff; empty if none."""
-    first, second = before.split("\n"), after.split("\n")
-    lines = difflib.unified_diff(first, second, old, new, lineterm="")
+    lines = difflib.unified_diff(_lines(before), _lines(after), old, new, lineterm="")
     colors = {"+": "green", "-": "red", "@": "cyan"}
     return "".join(click.style(visible(line), fg=colors.get(line[0])) + "\n" for line in lines)
+
+
+def _lines(text: str) -> list[str]:
+    *lines, rest = text.split("\n")
+    return [*lines, f"{rest}\n\\ No newline at end of file"] if rest else lines

@@ -1,0 +1,624 @@
+"""Snapshots of suites, written and checked by real processes."""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import time
+import unicodedata
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from multiturn import Case, Conversion, MultiturnError, TestMessage, load_pipeline
+from multiturn.snapshots import SnapshotFolder, folder_of, location_of, snapshot_of
+from multiturn.yaml_events import read_documents
+from test_cli import run, start
+
+SUITE = """\
+guideline_patterns: ["**/*.rules.md"]
+evalcases:
+  - id: refund
+    input_messages:
+      - role: user
+        content:
+          - {type: file, value: tone.rules.md}
+          - {type: file, value: order.txt}
+          - {type: text, value: "Where is it?"}
+  - id: hours
+    input_messages:
+      - {role: user, content: Hello}
+"""
+ORDER = hashlib.sha256(b"No. 7\nlate").hexdigest()
+TONE = hashlib.sha256("Be brief. é".encode()).hexdigest()
+SAME = "if that is meant, run multiturn snapshot and commit"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "evals").mkdir()
+    (tmp_path / "evals/shop.eval.yaml").write_text(SUITE)
+    (tmp_path / "evals/tone.rules.md").write_text("Be brief. é\n", encoding="utf-8")
+    (tmp_path / "evals/order.txt").write_text("No. 7\nlate\n")
+    return tmp_path
+
+
+def bare(text: str) -> str:
+    return f"evalcases: [{{id: one, input_messages: [{{role: user, content: {text}}}]}}]\n"
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def write(folder: Path, *arguments: str) -> str:
+    done = run("snapshot", *(arguments or ("evals",)), folder=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def check(folder: Path, *arguments: str, code: int) -> str:
+    """Check, and make sure that it writes nothing."""
+    before = files(folder)
+    done = run("snapshot", *(arguments or ("evals",)), "--check", folder=folder)
+    assert (done.returncode, done.stderr) == (code, "")
+    assert files(folder) == before
+    return done.stdout
+
+
+# What is written
+
+
+def test_a_snapshot_is_what_a_reviewer_wants_to_read(folder: Path) -> None:
+    assert write(folder) == (
+        "2 snapshots: 2 new, 0 changed, 0 removed, 0 same; promoted.lock changed\n"
+    )
+    written = (folder / "snapshots/evals/shop/refund.yaml").read_bytes()
+    assert (
+        written.decode()
+        == f"""\
+---
+suite: evals/shop.eval.yaml
+id: refund
+chat_prompt:
+  - role: system
+    content: |-
+      [[ ## Guidelines ## ]]
+
+      Be brief. é
+  - role: user
+    content: |-
+      <Attached: tone.rules.md>
+      === order.txt ===
+      No. 7
+      late
+      Where is it?
+question: |-
+  <Attached: tone.rules.md>
+  === order.txt ===
+  No. 7
+  late
+  Where is it?
+input_files:
+  - path: tone.rules.md
+    resolved_path: evals/tone.rules.md
+    guideline: true
+    sha256: {quoted(TONE)}
+  - path: order.txt
+    resolved_path: evals/order.txt
+    guideline: false
+    sha256: {quoted(ORDER)}
+"""
+    )
+
+
+def quoted(digest: str) -> str:
+    return digest if digest[0].isalpha() else f'"{digest}"'
+
+
+def test_a_chat_prompt_that_is_left_out_is_null(folder: Path) -> None:
+    write(folder, "evals", "--pipeline", "shipped")
+    assert b"\nchat_prompt: null\n" in (folder / "snapshots/evals/shop/hours.yaml").read_bytes()
+
+
+def test_every_folder_and_every_checkout_give_the_same_bytes(folder: Path, tmp_path: Path) -> None:
+    write(folder)
+    first = files(folder / "snapshots")
+    done = run("snapshot", "shop.eval.yaml", "--dir", "../again", folder=folder / "evals")
+    assert done.returncode == 0
+    assert files(folder / "again") == first
+    copy = shutil.copytree(folder, tmp_path / "copy" / "elsewhere")
+    shutil.rmtree(copy / "snapshots")
+    write(copy, str(copy / "evals"))
+    assert files(copy / "snapshots") == first
+    assert not any(str(tmp_path).encode() in content for content in first.values())
+
+
+def test_line_ends_of_a_checkout_make_no_difference(folder: Path) -> None:
+    write(folder)
+    for path in [*folder.rglob("*.yaml"), *folder.rglob("*.txt"), *folder.rglob("*.lock")]:
+        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    assert check(folder, code=0) == "2 snapshots: 0 missing, 0 changed, 0 stale, 2 same\n"
+
+
+def test_what_is_the_same_is_not_written_again(folder: Path) -> None:
+    write(folder)
+    paths = [*(folder / "snapshots").rglob("*.*")]
+    for path in paths:
+        os.utime(path, (1, 1))
+    assert write(folder) == "2 snapshots: 0 new, 0 changed, 0 removed, 2 same\n"
+    assert {path.stat().st_mtime for path in paths if path.is_file()} == {1}
+
+
+def test_one_line_says_what_was_done(folder: Path) -> None:
+    write(folder)
+    suite = SUITE.replace("Hello", "Good day").replace("id: refund", "id: return")
+    (folder / "evals/shop.eval.yaml").write_text(suite)
+    (folder / "evals/b.eval.yaml").write_text(bare("Hi"))
+    write(folder, "evals/b.eval.yaml")
+    assert write(folder) == "4 snapshots: 1 new, 1 changed, 1 removed, 1 same\n"
+    assert sorted(files(folder / "snapshots")) == [
+        "evals/b/one.yaml",
+        "evals/shop/hours.yaml",
+        "evals/shop/return.yaml",
+        "promoted.lock",
+    ]
+
+
+def test_a_root_that_is_named_is_what_names_are_relative_to(folder: Path) -> None:
+    write(folder, "evals", "--root", "evals")
+    assert sorted(files(folder / "snapshots")) == [
+        *("promoted.lock", "shop/hours.yaml", "shop/refund.yaml")
+    ]
+
+
+# What is checked
+
+
+def test_what_is_up_to_date_passes(folder: Path) -> None:
+    write(folder)
+    assert check(folder, code=0) == "2 snapshots: 0 missing, 0 changed, 0 stale, 2 same\n"
+
+
+def test_a_change_is_shown_as_a_unified_diff(folder: Path) -> None:
+    write(folder)
+    (folder / "evals/shop.eval.yaml").write_text(SUITE.replace("Hello", "Good day"))
+    assert check(folder, code=1) == (
+        "--- snapshots/evals/shop/hours.yaml · recorded\n"
+        "+++ snapshots/evals/shop/hours.yaml · now\n"
+        "@@ -3,6 +3,6 @@\n"
+        " id: hours\n"
+        " chat_prompt:\n"
+        "   - role: user\n"
+        "-    content: Hello\n"
+        "-question: Hello\n"
+        "+    content: Good day\n"
+        "+question: Good day\n"
+        " input_files: []\n"
+        f"2 snapshots: 0 missing, 1 changed, 0 stale, 1 same; {SAME}\n"
+    )
+
+
+def test_a_newline_that_is_missing_at_the_end_is_a_change(folder: Path) -> None:
+    write(folder)
+    recorded = folder / "snapshots/evals/shop/hours.yaml"
+    recorded.write_text(recorded.read_text().rstrip("\n"))
+    assert "-input_files: []\n\\ No newline at end of file\n+input_files: []\n" in check(
+        folder, code=1
+    )
+
+
+def test_missing_and_stale_files_are_named(folder: Path) -> None:
+    write(folder)
+    (folder / "evals/shop.eval.yaml").write_text(SUITE.replace("id: hours", "id: days"))
+    assert check(folder, code=1) == (
+        "missing: snapshots/evals/shop/days.yaml\n"
+        "stale: snapshots/evals/shop/hours.yaml\n"
+        f"3 snapshots: 1 missing, 0 changed, 1 stale, 1 same; {SAME}\n"
+    )
+
+
+def test_nothing_recorded_is_all_missing(folder: Path) -> None:
+    out = check(folder, code=1)
+    assert out.splitlines()[:3] == [
+        "missing: snapshots/evals/shop/refund.yaml",
+        "missing: snapshots/evals/shop/hours.yaml",
+        "missing: snapshots/promoted.lock",
+    ]
+
+
+def test_a_suite_that_is_gone_leaves_stale_files_to_a_folder_only(folder: Path) -> None:
+    (folder / "evals/b.eval.yaml").write_text(bare("Hi"))
+    write(folder)
+    (folder / "evals/b.eval.yaml").unlink()
+    assert check(folder, "evals/shop.eval.yaml", code=0).startswith("2 snapshots:")
+    assert "stale: snapshots/evals/b/one.yaml\n" in check(folder, code=1)
+    assert write(folder) == "3 snapshots: 0 new, 0 changed, 1 removed, 2 same\n"
+    assert not (folder / "snapshots/evals/b").exists()
+
+
+def test_other_suites_are_neither_stale_nor_touched(folder: Path) -> None:
+    (folder / "evals/plain.yaml").write_text(bare("Hi"))  # no *.eval.yaml: a folder misses it
+    (folder / "other").mkdir()
+    (folder / "other/b.eval.yaml").write_text(bare("Hi"))
+    write(folder, "evals", "other", "evals/plain.yaml")
+    before = files(folder / "snapshots")
+    assert check(folder, code=0).startswith("2 snapshots:")
+    write(folder)
+    (folder / "other/b.eval.yaml").unlink()
+    write(folder)
+    assert files(folder / "snapshots") == before
+
+
+def test_files_of_others_stay(folder: Path) -> None:
+    write(folder)
+    kept = folder / "snapshots/evals/shop"
+    copy = (kept / "hours.yaml").read_text()
+    (kept / "copy-of-hours.yaml").write_text(copy)
+    (kept / "notes.yaml").write_text("suite: mine\n")
+    (kept / "notes.md").write_text("Mine.\n")
+    (kept / "broken.yaml").write_bytes(b"---\nsuite: [\xff\nchat_prompt:\n")
+    before = files(folder)
+    assert check(folder, code=0).startswith("2 snapshots:")
+    write(folder)
+    assert files(folder) == before
+
+
+# One case
+
+
+def test_one_case_says_nothing_of_the_others(folder: Path) -> None:
+    write(folder)
+    (folder / "snapshots/evals/shop/refund.yaml").unlink()
+    (folder / "snapshots/evals/shop/hours.yaml").write_text("---\nid: hours\n")
+    stale = location_of("evals/shop.eval.yaml", "old")
+    (folder / "snapshots" / stale).write_text(
+        "---\nsuite: evals/shop.eval.yaml\nid: old\nchat_prompt: null\n"
+    )
+    out = check(folder, "evals", "--case", "hours", code=1)
+    assert "refund" not in out
+    assert "old" not in out
+    assert out.endswith(f"1 snapshot: 0 missing, 1 changed, 0 stale, 0 same; {SAME}\n")
+    out = write(folder, "evals", "--case", "hours")
+    assert out == "1 snapshot: 0 new, 1 changed, 0 removed, 0 same\n"
+    assert (folder / "snapshots" / stale).exists()
+    assert not (folder / "snapshots/evals/shop/refund.yaml").exists()
+    assert check(folder, "evals", "--case", "hours", code=0)
+
+
+def test_a_case_that_no_suite_has_is_refused(folder: Path) -> None:
+    done = run("snapshot", "evals", "--check", "--case", "hour", folder=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert 'did you mean "hours"?' in done.stderr
+
+
+# What cannot be converted
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("value: order.txt", "value: none.txt"),
+        ("  - id: refund\n", "  - other: x\n"),
+        ("role: user\n", "role: usr\n"),
+        ("evalcases", "evalcase"),
+    ],
+    ids=["a file is missing", "the id is missing", "a role is wrong", "the suite is broken"],
+)
+def test_a_case_that_cannot_be_converted_keeps_its_snapshot(
+    folder: Path, old: str, new: str
+) -> None:
+    write(folder)
+    before = files(folder / "snapshots")
+    (folder / "evals/shop.eval.yaml").write_text(SUITE.replace(old, new))
+    for options in ([], ["--check"]):
+        done = run("snapshot", "evals", *options, folder=folder)
+        assert done.returncode == 1
+        assert done.stderr.startswith("evals/shop.eval.yaml")
+        assert "stale:" not in done.stdout
+        assert files(folder / "snapshots") == before
+
+
+def test_standard_input_is_refused(folder: Path) -> None:
+    done = run("snapshot", "-", folder=folder, given=SUITE)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "Error: a snapshot is named after its suite's file, and - has none\n"
+
+
+def test_two_suites_of_one_name_are_refused(folder: Path) -> None:
+    shutil.rmtree(folder / ".git")
+    for name in ("x", "y"):
+        (folder / name).mkdir()
+        (folder / name / "a.eval.yaml").write_text(bare("Hi"))
+    done = run("snapshot", "x", "y", folder=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert "--root" in done.stderr
+    assert not (folder / "snapshots").exists()
+    write(folder, "x", "y", "--root", ".")
+    assert sorted(files(folder / "snapshots")) == [
+        *("promoted.lock", "x/a/one.yaml", "y/a/one.yaml")
+    ]
+
+
+def test_without_a_root_the_suites_of_another_folder_stay(folder: Path) -> None:
+    shutil.rmtree(folder / ".git")
+    for name in ("x", "y"):
+        (folder / name).mkdir()
+        (folder / name / f"{name}.eval.yaml").write_text(bare("Hi"))
+    write(folder, "x")
+    write(folder, "y")
+    assert sorted(files(folder / "snapshots")) == ["promoted.lock", "x/one.yaml", "y/one.yaml"]
+
+
+def test_a_suite_outside_the_root_is_refused(folder: Path) -> None:
+    (folder / "inner").mkdir()
+    done = run("snapshot", "evals", "--root", "inner", folder=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert not (folder / "snapshots").exists()
+
+
+# Names
+
+HOSTILE = [
+    *("a/b", "../../x", "..", ".", "/etc/passwd", "C:\\x", "a:b", "a\0b", "a\nb", "\x1b[2J"),
+    *("CON", "con", "nul.txt", "Com1", "lpt9 .x", "aux.", " a", "a ", "a.", ".a", "-rf", "a.eval"),
+    *("A", "a", "É", "é", "e\u0301", "😀", "\ud800", "\udfff", "x" * 300, "x" * 301, "X" * 300),
+    *("%41", "~", "a~b", "promoted.lock", "*?<>|\"'", "\u202egnp", "ß", "SS", "ss", "ﬁ", "fi"),
+]
+
+
+def is_legal_everywhere(path: str) -> bool:
+    return all(
+        re.fullmatch(r"[A-Za-z0-9_%~][A-Za-z0-9_.%~ -]{0,149}", name)
+        and name[-1] not in ". "
+        and not re.match(r"(con|prn|aux|nul|com\d|lpt\d) *(\.|$)", name, re.IGNORECASE)
+        for name in path.split("/")
+    )
+
+
+@pytest.mark.parametrize(
+    ("case_id", "name"),
+    [
+        ("sql-injection", "sql-injection.yaml"),
+        ("002", "002.yaml"),
+        ("after 30 days", "after 30 days.yaml"),
+        ("v1.2_final", "v1.2_final.yaml"),
+        ("a/b", "a%2Fb.yaml"),
+        ("..", "%2E%2E.yaml"),
+        ("caf\u00e9", "caf%C3%A9.yaml"),
+        ("cafe\u0301", "cafe%CC%81.yaml"),
+        ("nul", "%6Eul.yaml"),
+        ("a.eval", "a%2Eeval.yaml"),
+        ("100%", "100%25.yaml"),
+    ],
+)
+def test_a_name_reads_as_the_id(case_id: str, name: str) -> None:
+    assert location_of("a.eval.yaml", case_id) == f"a/{name}"
+
+
+def test_a_name_with_capitals_or_too_long_ends_with_a_digest() -> None:
+    digest = hashlib.sha256(b"TC-1").hexdigest()[:12]
+    assert location_of("a.eval.yaml", "TC-1") == f"a/TC-1~{digest}.yaml"
+    digest = hashlib.sha256(b"x" * 300).hexdigest()[:12]
+    assert location_of("a.eval.yaml", "x" * 300) == f"a/{'x' * 100}~{digest}.yaml"
+
+
+def test_suites_that_differ_in_the_extension_have_folders_of_their_own() -> None:
+    assert folder_of("evals/a.eval.yaml") == "evals/a"
+    names = ["a", "a.yaml", "a.yml", "a.eval.yaml", "a.eval.yml", "a.jsonl", "a.eval.jsonl"]
+    assert len({folder_of(name).casefold() for name in names}) == len(names)
+
+
+def test_no_folder_has_the_place_of_a_file() -> None:
+    file = location_of("evals/a.eval.yaml", "b")
+    assert file == "evals/a/b.yaml"
+    for suite in ("evals/a/b.yaml", "evals/a/b.yaml/c.eval.yaml", "evals/a/b.yaml.eval.yaml"):
+        assert not location_of(suite, "x").startswith(f"{file}/")
+    assert not folder_of("promoted.lock/a.eval.yaml").startswith("promoted.lock/")
+
+
+@given(
+    st.lists(st.text(max_size=12) | st.sampled_from(HOSTILE), min_size=2, max_size=2, unique=True)
+)
+@example(["A", "a"])
+@example(["é", "e\u0301"])
+@example(["CON", "%43ON"])
+def test_two_ids_never_share_a_name_on_any_file_system(ids: list[str]) -> None:
+    names = [location_of("evals/a.eval.yaml", case_id) for case_id in ids]
+    assert all(map(is_legal_everywhere, names))
+    assert len({unicodedata.normalize("NFKC", name).casefold() for name in names}) == 2
+    assert all(name.count("/") == 2 for name in names)
+
+
+@given(st.text(min_size=1, max_size=12).filter(lambda name: "/" not in name))
+@example("con")
+@example("..")
+@example("\udcff")
+def test_any_folder_has_a_name_that_is_legal_everywhere(name: str) -> None:
+    assert is_legal_everywhere(location_of(f"{name}/{name}.eval.yaml", "x"))
+
+
+def test_hostile_ids_are_written_and_found_again(folder: Path) -> None:
+    suite = folder / "evals/odd.eval.jsonl"
+    message = [{"role": "user", "content": "Hi \x1b[2J"}]
+    lines = [json.dumps({"id": case_id, "input_messages": message}) for case_id in HOSTILE]
+    suite.write_text("".join(f"{line}\n" for line in lines))
+    outside = {path for path in folder.parent.rglob("*") if "snapshots" not in path.parts}
+    assert write(folder, "evals/odd.eval.jsonl").startswith(
+        f"{len(HOSTILE)} snapshots: {len(HOSTILE)} new"
+    )
+    assert {p for p in folder.parent.rglob("*") if "snapshots" not in p.parts} == outside
+    names = os.listdir(folder / "snapshots/evals/odd~eval.jsonl")
+    assert len({name.casefold() for name in names}) == len(HOSTILE)
+    assert check(folder, "evals/odd.eval.jsonl", code=0)
+    suite.write_text(lines[0])
+    out = check(folder, "evals/odd.eval.jsonl", code=1)
+    assert "\x1b" not in out
+    # What holds half a character is not read back as it was, and is left alone.
+    assert f"{len(HOSTILE) - 3} stale" in out
+
+
+def test_what_an_id_holds_reaches_no_terminal(folder: Path) -> None:
+    (folder / "evals/a.eval.yaml").write_text(bare('"Hi \\e[2J"'))
+    write(folder, "evals/a.eval.yaml")
+    (folder / "evals/a.eval.yaml").write_text(bare('"Ho \\e[2J"'))
+    (folder / "snapshots/evals/a/one.yaml").write_text("\x1b[2J\n")
+    out = check(folder, "evals/a.eval.yaml", code=1)
+    assert "-\\x1b[2J" in out
+    assert "\x1b" not in out
+
+
+# Links, and folders that cannot be written to
+
+
+def test_a_link_in_the_folder_leads_no_write_outside(folder: Path) -> None:
+    outside = folder / "outside"
+    outside.mkdir()
+    (outside / "hours.yaml").write_text("secret\n")
+    for place, target in [
+        ("snapshots/evals", outside),
+        ("snapshots/evals/shop", outside),
+        ("snapshots/evals/shop/hours.yaml", outside / "hours.yaml"),
+        ("snapshots/evals/shop/hours.yaml", outside / "new.yaml"),
+        ("snapshots/promoted.lock", outside / "hours.yaml"),
+    ]:
+        shutil.rmtree(folder / "snapshots", ignore_errors=True)
+        (folder / place).parent.mkdir(parents=True)
+        (folder / place).symlink_to(target)
+        for options in ([], ["--check"]):
+            done = run("snapshot", "evals", *options, folder=folder)
+            assert done.returncode == 2
+            assert done.stderr.startswith("Error: snapshots/")
+            assert done.stderr.endswith(": a symbolic link leads there; remove the link\n")
+            assert "secret" not in done.stdout + done.stderr
+            assert files(outside) == {"hours.yaml": b"secret\n"}
+
+
+def test_a_link_in_the_folder_is_never_removed_as_stale(folder: Path) -> None:
+    write(folder)
+    stale = "---\nsuite: evals/gone.eval.yaml\nid: one\nchat_prompt: null\n"
+    (folder / "outside").mkdir()
+    (folder / "outside/one.yaml").write_text(stale)
+    (folder / "snapshots/evals/gone").symlink_to(folder / "outside")
+    (folder / "snapshots/evals/shop/link.yaml").symlink_to(folder / "outside/one.yaml")
+    write(folder)
+    assert (folder / "outside/one.yaml").read_text() == stale
+    assert (folder / "snapshots/evals/shop/link.yaml").is_symlink()
+
+
+def test_the_folder_itself_may_be_a_link(folder: Path) -> None:
+    (folder / "kept").mkdir()
+    (folder / "snapshots").symlink_to("kept")
+    write(folder)
+    assert "evals/shop/hours.yaml" in files(folder / "kept")
+
+
+def test_what_is_no_file_is_refused(folder: Path) -> None:
+    os.makedirs(folder / "snapshots/evals/shop")
+    os.mkfifo(folder / "snapshots/evals/shop/refund.yaml")
+    done = run("snapshot", "evals", folder=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "Error: snapshots/evals/shop/refund.yaml: this is no regular file; move it away\n"
+    )
+
+
+def test_a_folder_that_cannot_be_written_to_is_one_line(folder: Path) -> None:
+    (folder / "snapshots").write_text("a file")
+    done = run("snapshot", "evals", folder=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(r"Error: snapshots/evals/.*: cannot be written: .*\n", done.stderr)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_read_only_folder_is_one_line(folder: Path) -> None:
+    write(folder)
+    (folder / "evals/shop.eval.yaml").write_text(SUITE.replace("Hello", "Hi"))
+    (folder / "snapshots/evals/shop").chmod(0o500)
+    done = run("snapshot", "evals", folder=folder)
+    (folder / "snapshots/evals/shop").chmod(0o700)
+    assert done.returncode == 2
+    assert done.stderr.endswith("hours.yaml: cannot be written: Permission denied\n")
+
+
+def test_a_disk_that_fills_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshots = SnapshotFolder(str(tmp_path))
+    snapshots.write("a/b.yaml", "old\n")
+
+    def fail(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(MultiturnError, match=r"a/b\.yaml: cannot be written: No space left"):
+        snapshots.write("a/b.yaml", "new\n")
+    assert files(tmp_path) == {"a/b.yaml": b"old\n"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_run_that_is_killed_leaves_each_file_old_or_new(
+    folder: Path, number: signal.Signals
+) -> None:
+    suite = folder / "evals/many.eval.jsonl"
+
+    def fill(text: str) -> None:
+        message = [{"role": "user", "content": text * 2000}]
+        case = {"input_messages": message}
+        suite.write_text("".join(json.dumps({"id": f"c{n}", **case}) + "\n" for n in range(400)))
+
+    fill("new ")
+    write(folder)
+    new = files(folder / "snapshots")
+    fill("old ")
+    write(folder)
+    old = files(folder / "snapshots")
+    fill("new ")
+    process = start("snapshot", "evals", folder=folder)
+    first = folder / "snapshots/evals/many~eval.jsonl/c20.yaml"
+    deadline = time.monotonic() + 20
+    while first.read_bytes() == old["evals/many~eval.jsonl/c20.yaml"]:
+        assert time.monotonic() < deadline
+    process.send_signal(number)
+    process.communicate(timeout=30)
+    assert process.returncode in (-signal.SIGKILL, 130)
+    left = {name: text for name, text in files(folder / "snapshots").items() if name in old}
+    assert left.keys() == old.keys()
+    assert all(text in (old[name], new[name]) for name, text in left.items())
+    assert left not in (old, new)
+    write(folder)
+    assert new.items() <= files(folder / "snapshots").items()
+
+
+# In Python
+
+
+def test_a_snapshot_is_plain_values_in_their_order() -> None:
+    case = Case(id="a", input_messages=(TestMessage("user", "Hi"),), suite="x.yaml")
+    recorded = snapshot_of(load_pipeline("spec")(Conversion(case)))
+    assert list(recorded) == ["suite", "id", "chat_prompt", "question", "input_files"]
+    assert recorded["suite"] == "x.yaml"
+    assert recorded["chat_prompt"] == [{"role": "user", "content": "Hi"}]
+
+
+def test_a_snapshot_reads_back(folder: Path) -> None:
+    write(folder)
+    text = (folder / "snapshots/evals/shop/refund.yaml").read_bytes()
+    (node,) = read_documents(text, "x")
+    assert node.value["input_files"][1] == {
+        "path": "order.txt",
+        "resolved_path": "evals/order.txt",
+        "guideline": False,
+        "sha256": ORDER,
+    }
