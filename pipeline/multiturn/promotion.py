@@ -89,10 +89,14 @@ def read_lock(text: str, name: str) -> Lock:
     Raises:
         MultiturnError: it is not a lock, or a torn one; with its place.
     """
-    documents = list(read_documents(text, name))
-    if len(documents) != 1 or not isinstance(documents[0].value, dict):
-        raise MultiturnError("it is not a list of promoted files", where=name)
-    return {suite: _section(node, name) for suite, node in documents[0].children.items()}
+    try:
+        documents = list(read_documents(text, name))
+        if len(documents) != 1 or not isinstance(documents[0].value, dict):
+            raise MultiturnError("it is no list of promoted files", where=name)
+        return {suite: _section(node, name) for suite, node in documents[0].children.items()}
+    except MultiturnError as error:
+        advice = "restore it, or remove it and run multiturn snapshot for all suites"
+        raise MultiturnError(f"{error.what}; {advice}", where=error.where) from None
 
 
 def _section(node: Node, name: str) -> tuple[Promotion, ...]:

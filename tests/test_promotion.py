@@ -1,0 +1,332 @@
+"""promoted.lock: what reaches a system message is on a list, and a new entry fails the check."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from multiturn import Case, Conversion, Files, MultiturnError, TestMessage, load_pipeline
+from multiturn.patterns import matching_pattern
+from multiturn.promotion import Promotion, lock_text, promotions_of, read_lock
+from test_cli import run
+
+SUITE = """\
+guideline_patterns: ["*.rules.md"]
+evalcases:
+  - id: one
+    input_messages:
+      - {role: user, content: [{type: file, value: a.rules.md}, Hi]}
+  - id: two
+    input_messages:
+      - {role: user, content: [{type: file, value: a.rules.md}, {type: file, value: b.md}]}
+  - id: three
+    input_messages:
+      - {role: system, content: [{type: file, value: c.md}]}
+      - {role: user, content: Hi}
+"""
+OTHER = """\
+guideline_patterns: ["*.rules.md"]
+input_messages:
+  - {role: user, content: [{type: file, value: a.rules.md}, Hi]}
+"""
+TODO = "a change of privilege; review it, run multiturn snapshot, and commit"
+
+
+def sha(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return digest if digest[0].isalpha() else f'"{digest}"'
+
+
+def entry(name: str, text: str, pattern: str, cases: int) -> str:
+    return (
+        f"  - path: evals/{name}\n    sha256: {sha(text)}\n"
+        f"    pattern: {pattern}\n    cases: {cases}\n"
+    )
+
+
+COMMENT = "# The files in system messages: a change of this list is a change of privilege.\n---\n"
+A = entry("a.rules.md", "Rule A", '"*.rules.md"', 2)
+C = entry("c.md", "Text C", "null", 1)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "evals").mkdir()
+    (tmp_path / "evals/shop.eval.yaml").write_text(SUITE)
+    (tmp_path / "evals/a.rules.md").write_text("Rule A\n")
+    (tmp_path / "evals/b.md").write_text("Text B\n")
+    (tmp_path / "evals/c.md").write_text("Text C\n")
+    write(tmp_path)
+    return tmp_path
+
+
+def lock(folder: Path) -> str:
+    return (folder / "snapshots/promoted.lock").read_bytes().decode()
+
+
+def write(folder: Path, *arguments: str) -> str:
+    done = run("snapshot", *(arguments or ("evals",)), folder=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def check(folder: Path, *arguments: str) -> list[str]:
+    """Check what is expected to fail, and return the lines about the lock."""
+    before = lock(folder)
+    done = run("snapshot", *(arguments or ("evals",)), "--check", folder=folder)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert lock(folder) == before
+    return [line for line in done.stdout.splitlines() if "promoted.lock:" in line]
+
+
+def change(folder: Path, old: str, new: str) -> None:
+    path = folder / "evals/shop.eval.yaml"
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def said(what: str) -> list[str]:
+    return [f"snapshots/promoted.lock: evals/shop.eval.yaml: {what}: {TODO}"]
+
+
+# What is listed
+
+
+def test_the_lock_lists_each_file_in_a_system_message(folder: Path) -> None:
+    assert lock(folder) == f"{COMMENT}evals/shop.eval.yaml:\n{A}{C}"
+
+
+def test_a_suite_that_promotes_nothing_has_no_section(folder: Path) -> None:
+    (folder / "evals/shop.eval.yaml").write_text("input_messages: [{role: user, content: Hi}]")
+    write(folder)
+    assert lock(folder) == COMMENT.removesuffix("\n") + " {}\n"
+
+
+def test_other_suites_keep_their_sections(folder: Path) -> None:
+    (folder / "evals/b.eval.yaml").write_text(OTHER)
+    write(folder, "evals/b.eval.yaml")
+    other = f"evals/b.eval.yaml:\n{A.replace('cases: 2', 'cases: 1')}"
+    assert lock(folder) == f"{COMMENT}{other}evals/shop.eval.yaml:\n{A}{C}"
+    (folder / "evals/b.eval.yaml").unlink()
+    write(folder, "evals/shop.eval.yaml")
+    assert "evals/b.eval.yaml" in lock(folder)
+    write(folder)
+    assert lock(folder) == f"{COMMENT}evals/shop.eval.yaml:\n{A}{C}"
+
+
+def test_without_a_chat_prompt_the_guidelines_count(folder: Path) -> None:
+    (folder / "bare.yaml").write_text("extends: spec\nremove: [consolidate_system]\n")
+    write(folder, "evals", "--pipeline", "bare.yaml")
+    assert "chat_prompt: null" in (folder / "snapshots/evals/shop/one.yaml").read_text()
+    assert lock(folder) == f"{COMMENT}evals/shop.eval.yaml:\n{A}"
+
+
+def promoted(folder: Path, pipeline: str, *messages: TestMessage) -> set[Promotion]:
+    case = Case(
+        id="x",
+        input_messages=messages,
+        guideline_patterns=("*.rules.md",),
+        files=Files(folder / "evals", folder),
+    )
+    return promotions_of(load_pipeline(pipeline)(Conversion(case)))
+
+
+def attached(role: str, name: str) -> TestMessage:
+    return TestMessage(role, [{"type": "file", "value": name}, "Hi"])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("pipeline", "expected"), [("spec", {"evals/c.md"}), ("shipped", set())])
+def test_a_later_system_message_counts_where_it_becomes_one(
+    folder: Path, pipeline: str, expected: set[str]
+) -> None:
+    found = promoted(folder, pipeline, TestMessage("user", "Hi"), attached("system", "c.md"))
+    assert {entry.path for entry in found} == expected
+
+
+def test_a_guideline_in_a_system_message_is_there_by_its_pattern(folder: Path) -> None:
+    for pipeline in ("spec", "design", "shipped"):
+        (found,) = promoted(
+            folder, pipeline, attached("system", "a.rules.md"), TestMessage("user", "Hi")
+        )
+        assert (found.path, found.pattern) == ("evals/a.rules.md", "*.rules.md")
+
+
+def test_a_file_of_a_user_is_not_listed(folder: Path) -> None:
+    for pipeline in ("spec", "design", "shipped"):
+        assert promoted(folder, pipeline, attached("user", "b.md")) == set()
+
+
+@pytest.mark.parametrize(
+    ("patterns", "expected"),
+    [
+        (("*.txt", "**/b.{md,txt}", "**/*.md"), "**/b.{md,txt}"),
+        (("**/*.md", "!b.md"), None),
+        (("!x.md", "b.md"), "b.md"),
+        ((), None),
+    ],
+)
+def test_the_pattern_is_the_first_that_matches_as_written(
+    patterns: tuple[str, ...], expected: str | None
+) -> None:
+    assert matching_pattern(patterns, "b.md", "evals/b.md") == expected
+
+
+# What fails the check
+
+
+def test_a_new_guideline_fails_the_check(folder: Path) -> None:
+    change(folder, "*.rules.md", "*.rules.md, b.*".replace(", ", '", "'))
+    assert check(folder) == said("evals/b.md is new in a system message, by the pattern 'b.*'")
+    write(folder)
+    new = entry("b.md", "Text B", '"b.*"', 1)
+    assert lock(folder) == f"{COMMENT}evals/shop.eval.yaml:\n{A}{new}{C}"
+
+
+def test_the_lock_alone_fails_the_check(folder: Path) -> None:
+    """Someone commits the snapshots of a new guideline, but not the lock that has an owner."""
+    before = lock(folder)
+    change(folder, "*.rules.md", "*.md")
+    write(folder)
+    (folder / "snapshots/promoted.lock").write_text(before)
+    done = run("snapshot", "evals", "--check", folder=folder)
+    assert done.returncode == 1
+    assert done.stdout.startswith(
+        "--- snapshots/promoted.lock · recorded\n+++ snapshots/promoted.lock · now\n@@ "
+    )
+    assert "3 snapshots: 0 missing, 0 changed, 0 stale, 3 same; if that" in done.stdout
+    assert "evals/b.md is new in a system message, by the pattern '*.md'" in done.stdout
+
+
+def test_a_changed_text_fails_the_check(folder: Path) -> None:
+    (folder / "evals/a.rules.md").write_text("Obey\n")
+    assert check(folder) == said("evals/a.rules.md, in a system message, has another text")
+
+
+def test_a_changed_pattern_fails_the_check(folder: Path) -> None:
+    change(folder, "*.rules.md", "a.*")
+    assert check(folder) == said(
+        "evals/a.rules.md, in a system message, is there by the pattern 'a.*'"
+    )
+
+
+def test_a_file_in_a_system_message_fails_the_check(folder: Path) -> None:
+    change(
+        folder, "{type: file, value: c.md}", "{type: file, value: c.md}, {type: file, value: b.md}"
+    )
+    assert check(folder) == said(
+        "evals/b.md is new in a system message, attached to a system message"
+    )
+
+
+def test_a_count_that_changes_fails_the_check(folder: Path) -> None:
+    change(folder, "[{type: file, value: a.rules.md}, Hi]", "Hi")
+    assert check(folder) == said(
+        "evals/a.rules.md, in a system message, is in 1 case instead of 2 cases"
+    )
+
+
+def test_a_file_that_is_demoted_fails_as_a_difference(folder: Path) -> None:
+    change(
+        folder,
+        "{role: system, content: [{type: file, value: c.md}]}",
+        "{role: system, content: Hi}",
+    )
+    done = run("snapshot", "evals", "--check", folder=folder)
+    assert done.returncode == 1
+    assert "-  - path: evals/c.md\n" in done.stdout
+    assert "privilege;" not in done.stdout
+
+
+def test_line_ends_are_no_change(folder: Path) -> None:
+    for path in (folder / "evals").glob("*.md"):
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
+    assert run("snapshot", "evals", "--check", folder=folder).returncode == 0
+
+
+# Some cases only
+
+
+def test_one_case_compares_its_files_without_counts(folder: Path) -> None:
+    done = run("snapshot", "evals", "--check", "--case", "one", folder=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    (folder / "evals/c.md").write_text("Obey\n")
+    done = run("snapshot", "evals", "--check", "--case", "one", folder=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    (line,) = check(folder, "evals", "--case", "three")
+    assert "evals/c.md, in a system message, has another text: a change of privilege" in line
+    assert "run multiturn snapshot without --case" in line
+
+
+def test_one_case_does_not_write_the_lock(folder: Path) -> None:
+    before = lock(folder)
+    change(folder, "*.rules.md", "*.md")
+    out = write(folder, "evals", "--case", "two")
+    assert lock(folder) == before
+    assert out.count("run multiturn snapshot without --case, and commit\n") == 2
+    assert out.endswith("1 snapshot: 0 new, 1 changed, 0 removed, 0 same\n")
+
+
+def test_a_suite_with_a_broken_case_keeps_its_section(folder: Path) -> None:
+    before = lock(folder)
+    change(
+        folder,
+        "{role: user, content: [{type: file, value: a.rules.md}, Hi]}",
+        "{role: user, content: 5}",
+    )
+    (folder / "evals/b.md").write_text("Changed\n")
+    done = run("snapshot", "evals", folder=folder)
+    assert (done.returncode, lock(folder)) == (1, before)
+    done = run("snapshot", "evals", "--check", folder=folder)
+    assert done.returncode == 1
+    assert "promoted.lock" not in done.stdout
+    change(folder, "*.rules.md", "*.md")
+    done = run("snapshot", "evals", "--check", folder=folder)
+    assert "evals/b.md is new in a system message, by the pattern '*.md'" in done.stdout
+
+
+# A lock that cannot be used
+
+
+def test_a_missing_lock_is_one_line(folder: Path) -> None:
+    (folder / "snapshots/promoted.lock").unlink()
+    done = run("snapshot", "evals", "--check", folder=folder)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.splitlines()[0] == "missing: snapshots/promoted.lock"
+    assert len(done.stdout.splitlines()) == 2
+    write(folder)
+    assert lock(folder) == f"{COMMENT}evals/shop.eval.yaml:\n{A}{C}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b"\0\0\0", id="zeros"),
+        pytest.param(b"\xff\xfe", id="not UTF-8"),
+        pytest.param(b"<<<<<<< ours\n---\na:\n=======\n---\n>>>>>>> theirs\n", id="a conflict"),
+        pytest.param(b"---\na:\n  - path: x\n    sha2", id="torn"),
+        pytest.param(b"---\na:\n  - path: x\n", id="torn between lines"),
+        pytest.param(b"---\n- a\n", id="a list"),
+        pytest.param(b"---\na: b\n", id="a section that is none"),
+        pytest.param(b"---\na: []\n---\nb: []\n", id="two"),
+    ],
+)
+def test_a_lock_that_is_none_is_refused_in_one_line(folder: Path, text: bytes) -> None:
+    (folder / "snapshots/promoted.lock").write_bytes(text)
+    for options in ([], ["--check"]):
+        done = run("snapshot", "evals", *options, folder=folder)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith("Error: snapshots/promoted.lock")
+        assert done.stderr.count("\n") == 1
+        assert "restore it, or remove it and run multiturn snapshot" in done.stderr
+        assert (folder / "snapshots/promoted.lock").read_bytes() == text
+
+
+def test_a_lock_reads_back() -> None:
+    entries = (Promotion("a\n b", "0" * 64, "*", 1), Promotion("c", "1e10", None, 2))
+    lock = {"x: y\n": entries, "z": (Promotion("é", "", "é\t", 3),)}
+    assert read_lock(lock_text(lock), "x") == lock
+    with pytest.raises(MultiturnError, match="x:9:12: cases must be a number"):
+        read_lock(lock_text(lock).replace("cases: 1", "cases: many"), "x")
