@@ -1,0 +1,212 @@
+"""multiturn.testing: what a user's own project gets of it, in a real pytest."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from multiturn import MultiturnError
+from multiturn.testing import cases
+from test_cli import run
+
+TEST = """\
+import pytest
+from multiturn.testing import PromptSnapshot, cases, convert
+
+@pytest.mark.parametrize("case", cases("evals/**/*.eval.yaml"))
+def test_prompt(case, snapshot):
+    assert convert(case) == snapshot.use_extension(PromptSnapshot)
+"""
+SUITE = """\
+guideline_patterns: ["**/*.md"]
+evalcases:
+  - id: one
+    input_messages:
+      - {role: user, content: [{type: file, value: tone.md}, "Where is it?"]}
+  - id: Two / é
+    input_messages:
+      - {role: user, content: Hello}
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/test_prompts.py").write_text(TEST)
+    (tmp_path / "evals/deep").mkdir(parents=True)
+    (tmp_path / "evals/shop.eval.yaml").write_text(SUITE)
+    (tmp_path / "evals/tone.md").write_text("Be brief.\r\n")
+    (tmp_path / "evals/deep/b.eval.yaml").write_text(
+        "input_messages: [{role: user, content: Hi}]\n"
+    )
+    return tmp_path
+
+
+def call_pytest(project: Path, *arguments: str, folder: str = ".") -> tuple[int, str]:
+    command = [sys.executable, "-W", "error", "-m", "pytest", "-p", "no:cacheprovider", "-v"]
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "200"}
+    environment.pop("PYTEST_ADDOPTS", None)
+    done = subprocess.run(
+        [*command, *arguments],
+        cwd=project / folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def recorded(project: Path) -> dict[str, bytes]:
+    folder = project / "snapshots"
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*.yaml")
+    }
+
+
+def test_five_lines_are_a_test_with_an_id_for_each_case(project: Path) -> None:
+    assert len([line for line in TEST.splitlines() if line]) == 5
+    run("snapshot", "evals", folder=project)
+    code, out = call_pytest(project)
+    assert code == 0
+    names = re.findall(r"test_prompt\[(.*)\] PASSED", out)
+    assert names == [
+        *("evals/deep/b.eval.yaml b", "evals/shop.eval.yaml one"),
+        r"evals/shop.eval.yaml Two / \xe9",
+    ]
+    assert "3 snapshots passed." in out
+
+
+def test_pytest_and_the_command_write_the_same_files(project: Path) -> None:
+    code, out = call_pytest(project, "--snapshot-update")
+    assert (code, "3 snapshots generated" in out) == (0, True)
+    by_pytest = recorded(project)
+    assert len(by_pytest) == 3
+    shutil.rmtree(project / "snapshots")
+    run("snapshot", "evals", folder=project)
+    assert recorded(project) == by_pytest
+    assert run("snapshot", "evals", "--check", folder=project).returncode == 0
+    assert call_pytest(project)[0] == 0
+
+
+def test_a_change_fails_with_a_diff(project: Path) -> None:
+    run("snapshot", "evals", folder=project)
+    before = recorded(project)
+    (project / "evals/tone.md").write_text("Be careful.")
+    code, out = call_pytest(project)
+    assert code == 1
+    assert re.search(r"E +- +Be brief\.\nE +\+ +Be careful\.", out)
+    assert "1 snapshot failed. 2 snapshots passed." in out
+    assert recorded(project) == before
+    call_pytest(project, "--snapshot-update")
+    assert b"Be careful." in recorded(project)["evals/shop/one.yaml"]
+
+
+def test_line_ends_of_a_checkout_make_no_difference(project: Path) -> None:
+    run("snapshot", "evals", folder=project)
+    for path in (project / "snapshots").rglob("*.yaml"):
+        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    assert call_pytest(project)[0] == 0
+
+
+def test_a_snapshot_that_is_missing_fails(project: Path) -> None:
+    code, out = call_pytest(project)
+    assert (code, recorded(project)) == (1, {})
+    assert out.count("does not exist") == 3
+
+
+def test_a_case_that_is_gone_is_reported_and_removed(project: Path) -> None:
+    run("snapshot", "evals", folder=project)
+    (project / "snapshots/evals/shop/notes.yaml").write_text("mine: yes\n")
+    (project / "evals/shop.eval.yaml").write_text(SUITE.replace("id: one", "id: first"))
+    code, out = call_pytest(project, "-k", "deep")
+    assert (code, "unused" in out) == (0, False)
+    code, out = call_pytest(project)
+    assert (code, "1 snapshot unused." in out) == (1, True)
+    code, out = call_pytest(project, "--snapshot-update")
+    assert (code, "1 unused snapshot deleted." in out) == (0, True)
+    assert "evals/shop/one.yaml" not in recorded(project)
+    assert "evals/shop/notes.yaml" in recorded(project)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("tone.md", "none.md", "case 'one': input_messages[0].content[0]: no file 'none.md'"),
+        ("role: user, content: [", "role: usr, content: [", "case 'one': input_messages[0]: there"),
+        ("id: one", "other: one", "evalcases[0]: the case has no id; add one"),
+        ("evalcases", "evalcase", "this has neither"),
+        ("metadata", "metadata", ""),
+    ],
+    ids=["a file", "a role", "an id", "a suite", "nothing"],
+)
+def test_what_is_broken_fails_alone_and_keeps_its_snapshot(
+    project: Path, old: str, new: str, said: str
+) -> None:
+    run("snapshot", "evals", folder=project)
+    before = recorded(project)
+    (project / "evals/shop.eval.yaml").write_text(SUITE.replace(old, new))
+    code, out = call_pytest(project, "--snapshot-update")
+    assert code == (1 if said else 0)
+    assert said in out
+    assert "Traceback" not in out
+    assert "test_prompt[evals/deep/b.eval.yaml b] PASSED" in out
+    assert out.count(" FAILED") == (1 if said else 0)
+    assert recorded(project) == before
+
+
+def test_a_pipeline_and_a_folder_of_ones_own(project: Path) -> None:
+    (project / "tests/test_prompts.py").write_text(
+        TEST.replace("convert(case)", "convert(case, 'shipped')")
+        .replace("use_extension(PromptSnapshot)", "use_extension(Mine)")
+        .replace(
+            "\n\n", "\n\nclass Mine(PromptSnapshot):\n    snapshot_dirname = 'kept/here'\n\n", 1
+        )
+    )
+    code, _ = call_pytest(project, "--snapshot-update")
+    assert code == 0
+    options = ["--dir", "kept/here", "--pipeline", "shipped"]
+    done = run("snapshot", "evals", *options, folder=project)
+    assert done.stdout == (
+        "3 snapshots: 0 new, 0 changed, 0 removed, 3 same; promoted.lock changed\n"
+    )
+
+
+def test_a_link_in_the_folder_is_not_followed(project: Path) -> None:
+    (project / "outside").mkdir()
+    (project / "snapshots").mkdir()
+    (project / "snapshots/evals").symlink_to(project / "outside")
+    code, out = call_pytest(project, "--snapshot-update")
+    assert code == 1
+    assert "a symbolic link leads there; remove the link" in out
+    assert list((project / "outside").iterdir()) == []
+
+
+def test_a_test_of_no_case_is_told_what_it_needs(project: Path) -> None:
+    (project / "tests/test_prompts.py").write_text(
+        "from multiturn.testing import PromptSnapshot\n"
+        "def test(snapshot):\n    assert 1 == snapshot.use_extension(PromptSnapshot)\n"
+    )
+    code, out = call_pytest(project)
+    assert code == 1
+    assert "a PromptSnapshot needs a test that is parametrized with cases()" in out
+
+
+def test_a_glob_that_matches_nothing_is_an_error(project: Path) -> None:
+    code, out = call_pytest(project, folder="tests")
+    assert code == 2
+    assert f"no suite matches 'evals/**/*.eval.yaml' in {project}/tests; name another root" in out
+    with pytest.raises(MultiturnError, match="no suite matches"):
+        cases("*.eval.yaml", "*.none", root=project / "evals")
+
+
+def test_a_root_is_where_globs_and_names_begin(project: Path) -> None:
+    params = cases("*.eval.yaml", "**/b.eval.yaml", "shop.*", root=project / "evals")
+    assert [param.id for param in params] == [
+        *("shop.eval.yaml one", "shop.eval.yaml Two / é", "deep/b.eval.yaml b")
+    ]
