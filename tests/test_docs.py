@@ -60,6 +60,20 @@ def test_the_page_of_large_suites_works_as_it_stands(tmp_path: Path) -> None:
     assert play(page("scale.md"), tmp_path) == 2
 
 
+def test_the_page_of_review_works_as_it_stands(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    assert play(page("review.md"), tmp_path) == 6
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    for update, outcome in [([], "1 failed"), (["--snapshot-update"], "1 passed")]:
+        tested = subprocess.run(
+            [*command, "test_prompts.py", "--rootdir=.", *update],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+        )
+        assert outcome in tested.stdout
+
+
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 def test_the_page_of_providers_has_every_wire_rule(rule: Rule) -> None:
     assert f"| {rule.id} | {rule.vendor} | {rule.rule} |" in page("providers.md")
