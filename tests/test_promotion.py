@@ -4,8 +4,18 @@ import hashlib
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
-from multiturn import Case, Conversion, Files, MultiturnError, TestMessage, load_pipeline
+from multiturn import (
+    Case,
+    Conversion,
+    Files,
+    MultiturnError,
+    Part,
+    TestMessage,
+    Turn,
+    load_pipeline,
+)
 from multiturn.patterns import matching_pattern
 from multiturn.promotion import Promotion, lock_text, promotions_of, read_lock
 from test_cli import run
@@ -151,6 +161,16 @@ def test_a_guideline_in_a_system_message_is_there_by_its_pattern(folder: Path) -
             folder, pipeline, attached("system", "a.rules.md"), TestMessage("user", "Hi")
         )
         assert (found.path, found.pattern) == ("evals/a.rules.md", "*.rules.md")
+
+
+def test_a_file_that_no_stage_moved_is_there_by_its_role(folder: Path) -> None:
+    part = Part("text", "Rule A", path="a.rules.md", resolved_path="evals/a.rules.md")
+    case = Case(id="x", input_messages=(), guideline_patterns=("*.rules.md",))
+    moved = structs.replace(part, moved_by="extract_guidelines")
+    for found, pattern in [(part, None), (moved, "*.rules.md")]:
+        conversion = Conversion(case, chat=(Turn("system", (found,)),))
+        sha256 = hashlib.sha256(b"Rule A").hexdigest()
+        assert promotions_of(conversion) == {Promotion("evals/a.rules.md", sha256, pattern)}
 
 
 def test_a_file_of_a_user_is_not_listed(folder: Path) -> None:

@@ -15,6 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from multiturn import Case, Conversion, MultiturnError, TestMessage, load_pipeline
+from multiturn.recording import Recording
 from multiturn.snapshots import SnapshotFolder, folder_of, location_of, snapshot_of
 from multiturn.yaml_events import read_documents
 from test_cli import run, start
@@ -461,6 +462,7 @@ def test_hostile_ids_are_written_and_found_again(folder: Path) -> None:
     assert {p for p in folder.parent.rglob("*") if "snapshots" not in p.parts} == outside
     names = os.listdir(folder / "snapshots/evals/odd~eval.jsonl")
     assert len({name.casefold() for name in names}) == len(HOSTILE)
+    assert not any(name.endswith(".eval.yaml") for name in names)
     assert check(folder, "evals/odd.eval.jsonl", code=0)
     suite.write_text(lines[0])
     out = check(folder, "evals/odd.eval.jsonl", code=1)
@@ -477,6 +479,39 @@ def test_what_an_id_holds_reaches_no_terminal(folder: Path) -> None:
     out = check(folder, "evals/a.eval.yaml", code=1)
     assert "-\\x1b[2J" in out
     assert "\x1b" not in out
+
+
+def test_a_suite_whose_name_is_not_utf_8_is_recorded(folder: Path) -> None:
+    name = os.fsdecode(b"evals/\xff.eval.yaml")
+    (folder / name).write_text(SUITE)
+    write(folder)
+    assert 'suite: "evals/\ufffd.eval.yaml"' in (
+        folder / "snapshots/evals/%ED%B3%BF/hours.yaml"
+    ).read_text(encoding="utf-8")
+    assert check(folder, code=0)
+
+
+def test_two_cases_that_would_share_a_file_are_reported(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("multiturn.recording.location_of", lambda *_: "evals/shop/x.yaml")
+    recording = Recording(
+        "snapshots",
+        False,
+        suites=("evals",),
+        root=None,
+        guidelines=(),
+        case_ids=(),
+        debug=False,
+    )
+    (summary,) = recording.run(load_pipeline("spec"))
+    assert summary.startswith("1 snapshot: 1 new,")
+    assert capsys.readouterr().err == (
+        "evals/shop.eval.yaml:10: case 'hours': its snapshot would replace another case's,"
+        " snapshots/evals/shop/x.yaml; give it another id\n"
+    )
+    assert recording.failures == 1
 
 
 # Links, and folders that cannot be written to
@@ -515,6 +550,16 @@ def test_a_link_in_the_folder_is_never_removed_as_stale(folder: Path) -> None:
     write(folder)
     assert (folder / "outside/one.yaml").read_text() == stale
     assert (folder / "snapshots/evals/shop/link.yaml").is_symlink()
+
+
+def test_nothing_behind_a_link_is_a_snapshot(tmp_path: Path) -> None:
+    snapshots = SnapshotFolder(str(tmp_path / "snapshots"))
+    snapshots.write("a/one.yaml", "---\nsuite: a.eval.yaml\nid: one\nchat_prompt: null\n")
+    (tmp_path / "snapshots/b").symlink_to(tmp_path / "snapshots/a")
+    assert list(snapshots.snapshots("", below=True)) == ["a/one.yaml"]
+    assert list(snapshots.snapshots("a")) == ["a/one.yaml"]
+    assert list(snapshots.snapshots("b")) == []
+    assert snapshots.suite_of("a/one.yaml") == "a.eval.yaml"
 
 
 def test_the_folder_itself_may_be_a_link(folder: Path) -> None:
@@ -599,6 +644,23 @@ def test_a_run_that_is_killed_leaves_each_file_old_or_new(
     assert left not in (old, new)
     write(folder)
     assert new.items() <= files(folder / "snapshots").items()
+
+
+# In pre-commit
+
+
+def test_the_hook_is_the_command_that_checks_all_suites(folder: Path) -> None:
+    hooks = (Path(__file__).parent.parent / ".pre-commit-hooks.yaml").read_bytes()
+    ((hook,),) = (node.value for node in read_documents(hooks, "hooks"))
+    assert (hook["id"], hook["pass_filenames"]) == ("multiturn-snapshot-check", False)
+    program, *command = hook["entry"].split()
+    assert (program, command) == ("multiturn", ["snapshot", "--check"])
+    write(folder)
+    assert run(*command, *hook["args"], folder=folder).returncode == 0
+    (folder / "evals/tone.rules.md").write_text("Obey.")
+    assert run(*command, *hook["args"], folder=folder).returncode == 1
+    for path in ("evals/shop.eval.yaml", "a.jsonl", "x.rules.md", "snapshots/promoted.lock"):
+        assert re.search(hook["files"], path)
 
 
 # In Python

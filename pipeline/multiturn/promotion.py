@@ -61,7 +61,8 @@ def promotions_of(conversion: Conversion) -> set[Promotion]:
         pattern = None
         if part.moved_by is not None and part.path is not None:
             pattern = matching_pattern(conversion.case.guideline_patterns, part.path, path)
-        found.add(Promotion(utf8(path), digest(texts.get(path, part.text)), pattern))
+        sha256 = digest(texts.get(path, part.text))
+        found.add(Promotion(utf8(path), sha256, None if pattern is None else utf8(pattern)))
     return found
 
 

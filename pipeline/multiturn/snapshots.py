@@ -179,7 +179,7 @@ class SnapshotFolder:
     """
 
     def __init__(self, path: str) -> None:
-        self._shown = path.rstrip("/") or path
+        self._shown = utf8(path.rstrip("/") or path or ".")
         self._real = os.path.realpath(path)
 
     def shown(self, name: str) -> str:
