@@ -94,6 +94,17 @@ def test_pytest_and_the_command_write_the_same_files(project: Path) -> None:
     assert call_pytest(project)[0] == 0
 
 
+def test_a_test_may_change_the_current_folder(project: Path) -> None:
+    run("snapshot", "evals", folder=project)
+    test = project / "tests/test_prompts.py"
+    test.write_text(
+        TEST.replace("(case, snapshot)", "(case, snapshot, tmp_path, monkeypatch)").replace(
+            "    assert", "    monkeypatch.chdir(tmp_path)\n    assert"
+        )
+    )
+    assert call_pytest(project)[0] == 0
+
+
 def test_a_change_fails_with_a_diff(project: Path) -> None:
     run("snapshot", "evals", folder=project)
     before = recorded(project)

@@ -113,11 +113,11 @@ class Recording(Batch):
     def _compare(self, conversion: Conversion) -> Iterator[str]:
         case, suite = conversion.case, suite_of(conversion.case)
         name = location_of(suite, case.id)
+        self.promotions[suite].update(promotions_of(conversion))
         if self.seen.add(name, case.line) is not None:
             what = f"its snapshot would replace another case's, {self.folder.shown(name)}"
             self.fail(f"{case.where()}: {what}; give it another id")
             return
-        self.promotions[suite].update(promotions_of(conversion))
         old, new = self.folder.read(name), snapshot_text(conversion)
         state = "same" if old == new else "missing" if old is None else "changed"
         if state == "missing" and not self.check:

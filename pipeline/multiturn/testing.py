@@ -39,12 +39,12 @@ class BrokenCase:
     """Stands for a case that cannot be loaded: a test that uses it fails with the reason."""
 
     def __init__(self, error: MultiturnError) -> None:
-        self.__dict__["error"] = error
+        self.error = error
 
     def __getattr__(self, name: str) -> Never:
         if name.startswith("__"):  # Python and pytest ask for these, not the test
             raise AttributeError(name)
-        raise self.__dict__["error"]
+        raise self.error
 
 
 def cases(
