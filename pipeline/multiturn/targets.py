@@ -5,13 +5,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from msgspec import structs
 
 from multiturn.errors import MultiturnError, did_you_mean
 from multiturn.logs import logger
-from multiturn.provider import SECRET_NAME, TargetProvider, hide
+from multiturn.provider import SECRET_NAME, Settings, TargetProvider, hide
 from multiturn.providers.echo import EchoProvider, EchoSettings
 from multiturn.source import check_path, open_rewindable
 from multiturn.validation import read_as
@@ -23,27 +23,37 @@ _MAX_SIZE = 1_000_000
 _MAX_FILE = 10_000_000
 
 _QUOTED = re.compile(r"(?<=[ &*])(?<=[&*])\S+|(?<=the tag )'[^']*'|(?<=the key )'[^']*'")
-_PLACEHOLDER = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
+VARIABLE = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 
 
-class _Kind(NamedTuple):
+class Kind(NamedTuple):
     """A kind of provider: where its classes are, and what a target sets if it says nothing."""
 
     module: str
     class_name: str
     defaults: Mapping[str, Any] = {}
 
+    @property
+    def settings(self) -> type[Settings]:
+        """What a target may set."""
+        return cast("type[Settings]", self.find("Settings"))
 
-_KINDS = {
-    "echo": _Kind("echo", "Echo"),
-    "azure": _Kind("azure", "Azure"),
-    "anthropic": _Kind("anthropic", "Anthropic"),
-    "gemini": _Kind("gemini", "Gemini"),
-    "vscode": _Kind("vscode", "VSCode"),
-    "vscode-insiders": _Kind("vscode", "VSCode", {"executable": "code-insiders"}),
-    "codex": _Kind("codex", "Codex"),
+    def find(self, suffix: str) -> Any:
+        """Return one of the classes."""
+        home = import_module(f"multiturn.providers.{self.module}")
+        return getattr(home, self.class_name + suffix)
+
+
+KINDS = {
+    "echo": Kind("echo", "Echo"),
+    "azure": Kind("azure", "Azure"),
+    "anthropic": Kind("anthropic", "Anthropic"),
+    "gemini": Kind("gemini", "Gemini"),
+    "vscode": Kind("vscode", "VSCode"),
+    "vscode-insiders": Kind("vscode", "VSCode", {"executable": "code-insiders"}),
+    "codex": Kind("codex", "Codex"),
 }
-_ALIASES = {
+ALIASES = {
     "azure-openai": "azure",
     "google": "gemini",
     "google-gemini": "gemini",
@@ -66,13 +76,42 @@ def load_target(name: str = DEFAULT, *, file: str | None = None) -> TargetProvid
     """
     if name == DEFAULT and file is None:
         return EchoProvider(EchoSettings(name=name, provider=DEFAULT))
-    check_path(file or "")
-    path = Path(file) if file is not None else _find()
+    path = _find(file)
     if path is None:
         raise MultiturnError(
             f"no target {name!r}: there is no {' or '.join(FILES)} here or above;"
             f" name one with --targets, or use the target {DEFAULT!r}"
         )
+    where = path.as_posix()
+    nodes = _nodes(path)
+    if name == DEFAULT:
+        return EchoProvider(EchoSettings(name=name, provider=DEFAULT))
+    if name not in nodes:
+        raise MultiturnError(f"no target {name!r}; {did_you_mean(name, nodes)}", where=where)
+    node = nodes[name]
+    values = _Values(where, _environment(path))
+    if node.size > _MAX_SIZE:
+        raise MultiturnError("this target is too large", where=node.place(where))
+    _text(node, "provider", where)
+    settings = {key: values.read(child, key) for key, child in node.children.items()}
+    return _provider(settings, node, where, values.secrets)
+
+
+def target_names(file: str | None = None) -> list[str]:
+    """Return the names of the targets there are, ``echo`` first; no variable is read.
+
+    Args:
+        file: the targets file; without it the one that ``load_target`` takes.
+
+    Raises:
+        MultiturnError: the file cannot be read, or is not a targets file.
+    """
+    path = _find(file)
+    return [DEFAULT, *(_nodes(path) if path else ())]
+
+
+def _nodes(path: Path) -> dict[str, Node]:
+    """Return the targets of a file, by name."""
     where = path.as_posix()
     with open_rewindable(str(path.absolute()), where) as opened:
         text = opened.read(_MAX_FILE + 1)
@@ -89,21 +128,14 @@ def load_target(name: str = DEFAULT, *, file: str | None = None) -> TargetProvid
                 what = f"{DEFAULT!r} is the target that sends nothing; give this one another name"
                 raise MultiturnError(what, where=node.place(where))
             nodes[found] = node
-    if name == DEFAULT:
-        return EchoProvider(EchoSettings(name=name, provider=DEFAULT))
-    if name not in nodes:
-        raise MultiturnError(f"no target {name!r}; {did_you_mean(name, nodes)}", where=where)
-    node = nodes[name]
-    values = _Values(where, _environment(path))
-    if node.size > _MAX_SIZE:
-        raise MultiturnError("this target is too large", where=node.place(where))
-    _text(node, "provider", where)
-    settings = {key: values.read(child, key) for key, child in node.children.items()}
-    return _provider(settings, node, where, values.secrets)
+    return nodes
 
 
-def _find() -> Path | None:
-    """Return the nearest targets file."""
+def _find(file: str | None) -> Path | None:
+    """Return the targets file that was named, else the nearest."""
+    check_path(file or "")
+    if file is not None:
+        return Path(file)
     folder = Path.cwd()
     for above in (folder, *folder.parents):
         for name in FILES:
@@ -181,9 +213,9 @@ class _Values:
             return None
         place = node.place(self.where, label)
         written: str = node.source or node.value
-        if "${{" in _PLACEHOLDER.sub("", written):
+        if "${{" in VARIABLE.sub("", written):
             raise MultiturnError("a variable is written as ${{ NAME }}", where=place)
-        return _PLACEHOLDER.sub(lambda match: self.variable(match[1], place), written)
+        return VARIABLE.sub(lambda match: self.variable(match[1], place), written)
 
     def variable(self, name: str, place: str) -> str:
         if name not in self.environment:
@@ -204,22 +236,20 @@ def _provider(
 ) -> TargetProvider:
     """Return the provider that a target's settings describe."""
     name, kind = settings["name"], str(settings["provider"])
-    kind = _ALIASES.get(kind, kind)
-    if kind not in _KINDS:
-        what = f"target {name!r}: there is no provider {kind!r}; {did_you_mean(kind, _KINDS)}"
+    kind = ALIASES.get(kind, kind)
+    if kind not in KINDS:
+        what = f"target {name!r}: there is no provider {kind!r}; {did_you_mean(kind, KINDS)}"
         raise MultiturnError(hide(what, secrets), where=node.children["provider"].place(where))
-    module, class_name, defaults = _KINDS[kind]
-    home = import_module(f"multiturn.providers.{module}")
-    settings_type = getattr(home, f"{class_name}Settings")
+    settings_type = KINDS[kind].settings
     known = settings_type.__struct_fields__
     for key in settings.keys() - set(known):
         place = node.children[key].key_place(where)
         logger().warning("target.unknown_key", key=key, where=place, hint=did_you_mean(key, known))
-    filled = structs.replace(node, value={**defaults, **settings})
+    filled = structs.replace(node, value={**KINDS[kind].defaults, **settings})
     label = f"target {name!r}"
     try:
         read = read_as(filled, settings_type, where=where, label=label, strict=False)
-        provider: TargetProvider = getattr(home, f"{class_name}Provider")(read, secrets)
+        provider: TargetProvider = KINDS[kind].find("Provider")(read, secrets)
     except MultiturnError as error:
         raise MultiturnError(hide(error.what, secrets), where=error.where or where) from None
     return provider
