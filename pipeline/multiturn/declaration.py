@@ -19,8 +19,23 @@ from multiturn.yaml_events import Node, read_documents
 DEFAULT_PIPELINE = "spec"
 _SHIPPED = Path(__file__).parent / "pipelines"
 _MAX_FILE = 1_000_000
-_EDITS = ("replace", "configure", "insert", "remove")  # in the order in which they are made
-_KEYS = ("stages", "extends", *_EDITS)
+# The keys, and what editors say of each. The edits are in the order in which they are made.
+EDITS = {
+    "replace": "stages that take the place of others, behind the names of those",
+    "configure": "options of stages, behind the names of those",
+    "insert": "further stages, each with the place where it goes",
+    "remove": "the names of stages to leave out",
+}
+KEYS = {
+    "stages": "the stages, in the order in which they run",
+    "extends": "the pipeline to start from: its name, or the path of its file from this one",
+    **EDITS,
+}
+INSERT_KEYS = {
+    "stage": "the stage: its name or import path, or that with a mapping of options",
+    "after": "the stage that it comes right after",
+    "before": "the stage that it comes right before",
+}
 
 
 def pipeline_names() -> list[str]:
@@ -125,11 +140,11 @@ class _Declaration:
         top = documents[0]
         keys: dict[str, Node] = top.children
         for key, child in keys.items():
-            if key not in _KEYS:
-                what = f'unknown key "{key}"; {did_you_mean(key, _KEYS)}'
+            if key not in KEYS:
+                what = f'unknown key "{key}"; {did_you_mean(key, KEYS)}'
                 self.mistakes.append(Mistake(f"{child.key_place(self.name)}: {what}"))
             with self.collect(child):
-                if key in _EDITS and "extends" not in keys:
+                if key in EDITS and "extends" not in keys:
                     raise MultiturnError(f'"{key}" edits a pipeline that "extends" another')
         entries: list[_Entry] = []
         with self.collect(top):
@@ -141,7 +156,7 @@ class _Declaration:
         elif "extends" in keys:
             entries = self.extended(keys["extends"])
         if "extends" in keys and entries:
-            for key in _EDITS:
+            for key in EDITS:
                 if key in keys:
                     with self.collect(keys[key]):
                         getattr(self, key)(entries, keys[key])
@@ -226,8 +241,8 @@ class _Declaration:
             with self.collect(item):
                 keys = self.fields(item, "what is inserted")
                 for key in keys:
-                    if key not in ("stage", "after", "before"):
-                        hint = did_you_mean(key, ["stage", "after", "before"])
+                    if key not in INSERT_KEYS:
+                        hint = did_you_mean(key, INSERT_KEYS)
                         raise MultiturnError(f'unknown key "{key}"; {hint}')
                 if "stage" not in keys:
                     raise MultiturnError('what is inserted has no "stage"')
