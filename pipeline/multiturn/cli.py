@@ -9,6 +9,7 @@ import click
 
 from multiturn.cli_compose import check, diff, explain, show, stages
 from multiturn.cli_convert import convert
+from multiturn.cli_editor import completion, schema
 from multiturn.cli_run import run
 from multiturn.cli_snapshot import snapshot
 
@@ -50,5 +51,5 @@ def main() -> None:
     """Turn eval suites into the chat prompts that LLM APIs expect."""
 
 
-for command in (convert, run, check, stages, show, explain, diff, snapshot):
+for command in (convert, run, snapshot, check, stages, show, explain, diff, schema, completion):
     main.add_command(command)

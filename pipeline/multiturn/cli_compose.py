@@ -5,11 +5,12 @@ from typing import Any
 
 import click
 
+from multiturn.cli_completion import complete_pipeline
 from multiturn.cli_options import load, on_terminal, pipeline_option, suite_options
 
 
 @click.command()
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="FILE", shell_complete=complete_pipeline)
 def check(file: str) -> None:
     """Check a pipeline file: its stages, their options and their order.
 
@@ -45,7 +46,7 @@ def stages() -> None:
 
 
 @click.command()
-@click.argument("pipeline", metavar="PIPELINE")
+@click.argument("pipeline", metavar="PIPELINE", shell_complete=complete_pipeline)
 @click.option(
     "--format",
     "format_",
@@ -83,8 +84,15 @@ def explain(pipeline: str, **which: Any) -> None:
 
 @click.command()
 @suite_options
-@click.option("--from", "old", metavar="PIPELINE", default="spec", show_default=True)
-@click.option("--to", "new", metavar="PIPELINE", required=True)
+@click.option(
+    "--from",
+    "old",
+    metavar="PIPELINE",
+    default="spec",
+    show_default=True,
+    shell_complete=complete_pipeline,
+)
+@click.option("--to", "new", metavar="PIPELINE", required=True, shell_complete=complete_pipeline)
 def diff(old: str, new: str, **which: Any) -> None:
     """Show what another pipeline would change.
 

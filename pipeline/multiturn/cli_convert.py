@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from multiturn.cli_options import load, on_terminal, pipeline_option, suite_options
+from multiturn.cli_options import PATH, load, on_terminal, pipeline_option, suite_options
 
 if TYPE_CHECKING:
     from multiturn.assembly import Pipeline
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 @click.option(
     "--output",
     metavar="FILE",
+    type=PATH,
     help="Write here, whole or not at all.  [default: standard output]",
 )
 @click.option(

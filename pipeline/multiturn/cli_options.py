@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from multiturn.cli_completion import complete_case, complete_pipeline
+
 if TYPE_CHECKING:
     from multiturn.assembly import Pipeline
 
 Command = Callable[..., None]
+PATH = click.Path()  # shells complete it
 
 
 def pipeline_option(function: Command) -> Command:
@@ -20,6 +23,7 @@ def pipeline_option(function: Command) -> Command:
         metavar="NAME|FILE",
         default="spec",
         show_default=True,
+        shell_complete=complete_pipeline,
         help="spec, design, shipped, or a YAML file that lists stages.",
     )(function)
 
@@ -27,12 +31,13 @@ def pipeline_option(function: Command) -> Command:
 def suite_options(function: Command) -> Command:
     """Add the arguments that say which cases a command is about."""
     decorators: list[Callable[[Command], Command]] = [
-        click.argument("suites", metavar="SUITE...", nargs=-1, required=True),
+        click.argument("suites", metavar="SUITE...", type=PATH, nargs=-1, required=True),
         click.option(
             "--case",
             "case_ids",
             metavar="ID",
             multiple=True,
+            shell_complete=complete_case,
             help="Only this case. Repeatable.",
         ),
         click.option(

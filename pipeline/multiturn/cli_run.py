@@ -4,23 +4,33 @@ from typing import Any
 
 import click
 
-from multiturn.cli_options import load, on_terminal, pipeline_option, suite_options
+from multiturn.cli_completion import complete_target
+from multiturn.cli_options import PATH, load, on_terminal, pipeline_option, suite_options
 
 
 @click.command()
 @suite_options
 @pipeline_option
-@click.option("--target", metavar="NAME", default="echo", show_default=True, help="Who is asked.")
+@click.option(
+    "--target",
+    metavar="NAME",
+    default="echo",
+    show_default=True,
+    shell_complete=complete_target,
+    help="Who is asked.",
+)
 @click.option(
     "--targets",
     "targets_file",
     metavar="FILE",
+    type=PATH,
     help="Where targets are described.  [default: the nearest targets.yaml or"
     " .agentv/targets.yaml, here or above]",
 )
 @click.option(
     "--output",
     metavar="FILE",
+    type=PATH,
     help="Append each result, as it comes, as a line of JSON.  [default: standard output]",
 )
 @click.option(
