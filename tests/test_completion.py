@@ -1,0 +1,233 @@
+"""Completion, asked as a shell asks, and in real shells at a terminal."""
+
+import os
+import pty
+import select
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from test_cli import run
+
+TARGETS = "[{name: claude, provider: anthropic, api_key: '${{ NO_SUCH_KEY }}'}]"
+SUITE = """\
+evalcases:
+  - id: first-case
+    typo: 1
+    input_messages:
+      - {role: user, content: Hello}
+  - id: second-case
+    input_messages:
+      - {role: user, content: Hello}
+  - id: wrong
+    input_messages: Hello
+  - id: $(touch evil)
+    input_messages:
+      - {role: user, content: Hello}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with suites and targets, and a command that notes what it is called with."""
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "a.eval.yaml").write_text(SUITE)
+    (tmp_path / "b.eval.yaml").write_text("input_messages: [{role: user, content: Hi}]")
+    (tmp_path / "house.yaml").write_text("extends: spec")
+    (tmp_path / "targets.yaml").write_text(TARGETS)
+    (tmp_path / "bin").mkdir()
+    command = tmp_path / "bin/multiturn"
+    command.write_text(
+        f"""#!/bin/sh
+        if [ "$_MULTITURN_COMPLETE" ] || [ "$1" = completion ]; then
+            exec {sys.executable} -m multiturn "$@"
+        fi
+        printf '%s\\n' "$@" > {tmp_path}/words.new
+        mv {tmp_path}/words.new {tmp_path}/words
+        """
+    )
+    command.chmod(0o755)
+    return tmp_path
+
+
+def environment(folder: Path) -> dict[str, str]:
+    path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "TERM": "xterm", "HOME": str(folder)}
+
+
+# --- asked as bash asks
+
+
+def offered(folder: Path, line: str) -> list[str]:
+    """Return what is offered for the last word of a line."""
+    asked = {"_MULTITURN_COMPLETE": "bash_complete", "COMP_WORDS": line}
+    done = subprocess.run(
+        [sys.executable, "-m", "multiturn"],
+        cwd=folder,
+        env={**os.environ, **asked, "COMP_CWORD": str(line.count(" "))},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        pytest.param("multiturn s", ["plain,schema", "plain,show", "plain,stages"], id="commands"),
+        pytest.param("multiturn convert --str", ["plain,--strict"], id="options"),
+        pytest.param(
+            "multiturn convert --pipeline ",
+            ["file,", "plain,design", "plain,shipped", "plain,spec"],
+            id="pipelines that ship, and files",
+        ),
+        pytest.param("multiturn show d", ["file,d", "plain,design"], id="show"),
+        pytest.param("multiturn check h", ["file,h"], id="check"),
+        pytest.param("multiturn diff --to sp", ["file,sp", "plain,spec"], id="diff --to"),
+        pytest.param("multiturn diff --from sp", ["file,sp", "plain,spec"], id="diff --from"),
+        pytest.param("multiturn explain a.e", ["file,a.e"], id="suites"),
+        pytest.param("multiturn convert --root ", ["dir,"], id="folders"),
+        pytest.param("multiturn convert --output o", ["file,o"], id="output"),
+        pytest.param("multiturn run --output o", ["file,o"], id="output of a run"),
+        pytest.param("multiturn run --targets t", ["file,t"], id="targets files"),
+        pytest.param("multiturn run --target ", ["plain,echo", "plain,claude"], id="targets"),
+        pytest.param("multiturn run --targets no.yaml --target ", [], id="no targets file"),
+        pytest.param(
+            "multiturn convert a.eval.yaml --case ",
+            ["plain,first-case", "plain,second-case"],
+            id="cases, without those that are broken or that a shell would run",
+        ),
+        pytest.param("multiturn run a.eval.yaml --case s", ["plain,second-case"], id="a case"),
+        pytest.param("multiturn convert --case f a.eval.yaml b.eval.yaml --case ",
+            ["plain,first-case", "plain,second-case", "plain,b"],
+            id="cases of all suites",
+        ),
+        pytest.param("multiturn diff . --case b", ["plain,b"], id="cases of a folder"),
+        pytest.param("multiturn convert no.yaml - --case ", [], id="no suite, or no file"),
+        pytest.param("multiturn convert house.yaml targets.yaml --case ", [], id="no suites"),
+        pytest.param("multiturn convert --case ", [], id="no suite named yet"),
+        pytest.param(
+            "multiturn schema ", ["plain,suite", "plain,pipeline", "plain,targets"], id="schemas"
+        ),
+    ],
+)  # fmt: skip
+def test_a_word_is_completed_from_what_is_there(folder: Path, line: str, words: list[str]) -> None:
+    assert offered(folder, line) == words
+
+
+def test_a_long_suite_is_read_in_part(folder: Path) -> None:
+    many = "".join(
+        f"- {{id: c{number}, input_messages: [{{role: user, content: Hi}}]}}\n"
+        for number in range(3000)
+    )
+    (folder / "long.eval.yaml").write_text(f"evalcases:\n{many}")
+    assert len(offered(folder, "multiturn convert long.eval.yaml --case ")) == 2000
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_is_printed(folder: Path, shell: str) -> None:
+    done = run("completion", shell, folder=folder)
+    assert done.returncode == 0
+    assert f"_MULTITURN_COMPLETE={shell}_complete" in done.stdout
+
+
+def test_another_shell_is_refused(folder: Path) -> None:
+    done = run("completion", "csh", folder=folder)
+    assert done.returncode == 2
+    assert "'bash', 'zsh', 'fish'" in done.stderr
+
+
+# --- real shells
+
+
+def need(shell: str) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"there is no {shell} on this machine")
+
+
+def at_terminal(command: list[str], setup: str, folder: Path, line: str) -> list[str]:
+    """Type a line, its tabs included, into a shell; return the words that the command gets."""
+    master, slave = pty.openpty()
+    shell = subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environment(folder),
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        start_new_session=True,
+    )
+    os.close(slave)
+    shown = b""
+
+    def read_until(done: Callable[[], bool]) -> None:
+        nonlocal shown
+        end = time.monotonic() + 10
+        while not done():
+            assert time.monotonic() < end, shown.decode(errors="replace")
+            if select.select([master], [], [], 0.05)[0]:
+                shown += os.read(master, 65536)
+
+    try:
+        # In two halves, so that the line's echo is not taken for the prompt.
+        os.write(master, f'{setup}; PS1="rea""dy> "\n'.encode())
+        read_until(lambda: b"ready>" in shown)
+        os.write(master, line.encode() + b"\n")
+        read_until((folder / "words").exists)
+    finally:
+        shell.kill()
+        shell.wait()
+        os.close(master)
+    return (folder / "words").read_text().split()
+
+
+LINES = [
+    pytest.param("multiturn conv\t", ["convert"], id="a command"),
+    pytest.param("multiturn convert --str\t", ["convert", "--strict"], id="an option"),
+    pytest.param(
+        "multiturn explain a.eval.yaml --case sec\t",
+        ["explain", "a.eval.yaml", "--case", "second-case"],
+        id="a case",
+    ),
+    pytest.param("multiturn run --target cl\t", ["run", "--target", "claude"], id="a target"),
+    pytest.param("multiturn show des\t", ["show", "design"], id="a pipeline that ships"),
+    pytest.param("multiturn check hou\t", ["check", "house.yaml"], id="a pipeline's file"),
+    pytest.param("multiturn explain a.e\t", ["explain", "a.eval.yaml"], id="a suite"),
+]
+
+
+@pytest.mark.parametrize(("line", "words"), LINES)
+def test_bash_completes(folder: Path, line: str, words: list[str]) -> None:
+    need("bash")
+    command = ["bash", "--norc", "--noprofile", "-i"]
+    setup = 'eval "$(multiturn completion bash)"'
+    assert at_terminal(command, setup, folder, line) == words
+
+
+@pytest.mark.parametrize(("line", "words"), LINES)
+def test_zsh_completes(folder: Path, line: str, words: list[str]) -> None:
+    need("zsh")
+    setup = 'autoload -Uz compinit; compinit -u -D; eval "$(multiturn completion zsh)"'
+    assert at_terminal(["zsh", "-f", "-i"], setup, folder, line) == words
+
+
+@pytest.mark.parametrize(("line", "words"), LINES)
+def test_fish_completes(folder: Path, line: str, words: list[str]) -> None:
+    """Fish says itself what its tab key would offer."""
+    need("fish")
+    asks = f'multiturn completion fish | source; complete --do-complete "{line.strip()}"'
+    done = subprocess.run(
+        ["fish", "--no-config", "--command", asks],
+        cwd=folder,
+        env=environment(folder),
+        capture_output=True,
+        text=True,
+    )
+    assert [said.split("\t")[0] for said in done.stdout.splitlines()] == [words[-1]]
+    assert done.stderr == ""
