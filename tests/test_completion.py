@@ -2,6 +2,7 @@
 
 import os
 import pty
+import re
 import select
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 
 from test_cli import run
 
+PAGE = (Path(__file__).parent.parent / "docs/editor.md").read_text(encoding="utf-8")
 TARGETS = "[{name: claude, provider: anthropic, api_key: '${{ NO_SUCH_KEY }}'}]"
 SUITE = """\
 evalcases:
@@ -146,9 +148,12 @@ def test_another_shell_is_refused(folder: Path) -> None:
 # --- real shells
 
 
-def need(shell: str) -> None:
+def line_of(shell: str) -> str:
+    """Return the line that the page of editors has for a shell; skip where there is none."""
     if shutil.which(shell) is None:
         pytest.skip(f"there is no {shell} on this machine")
+    (line,) = re.findall(rf"^(.*multiturn completion {shell}.*?) +#", PAGE, re.MULTILINE)
+    return str(line)
 
 
 def at_terminal(command: list[str], setup: str, folder: Path, line: str) -> list[str]:
@@ -204,24 +209,20 @@ LINES = [
 
 @pytest.mark.parametrize(("line", "words"), LINES)
 def test_bash_completes(folder: Path, line: str, words: list[str]) -> None:
-    need("bash")
     command = ["bash", "--norc", "--noprofile", "-i"]
-    setup = 'eval "$(multiturn completion bash)"'
-    assert at_terminal(command, setup, folder, line) == words
+    assert at_terminal(command, line_of("bash"), folder, line) == words
 
 
 @pytest.mark.parametrize(("line", "words"), LINES)
 def test_zsh_completes(folder: Path, line: str, words: list[str]) -> None:
-    need("zsh")
-    setup = 'autoload -Uz compinit; compinit -u -D; eval "$(multiturn completion zsh)"'
+    setup = f"autoload -Uz compinit; compinit -u -D; {line_of('zsh')}"
     assert at_terminal(["zsh", "-f", "-i"], setup, folder, line) == words
 
 
 @pytest.mark.parametrize(("line", "words"), LINES)
 def test_fish_completes(folder: Path, line: str, words: list[str]) -> None:
     """Fish says itself what its tab key would offer."""
-    need("fish")
-    asks = f'multiturn completion fish | source; complete --do-complete "{line.strip()}"'
+    asks = f'{line_of("fish")}; complete --do-complete "{line.strip()}"'
     done = subprocess.run(
         ["fish", "--no-config", "--command", asks],
         cwd=folder,

@@ -1,5 +1,6 @@
 """What the pages in docs say is what happens: their files are written, and their commands run."""
 
+import json
 import os
 import re
 import subprocess
@@ -7,8 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from multiturn.wire import RULES, Rule
+from multiturn.yaml_events import read_documents
 
 ROOT = Path(__file__).parent.parent
 QUESTION = "input_messages: [{role: user, content: Who is ada@example.org?}]"
@@ -72,6 +75,17 @@ def test_the_page_of_review_works_as_it_stands(tmp_path: Path) -> None:
             text=True,
         )
         assert outcome in tested.stdout
+
+
+def test_the_page_of_editors_works_as_it_stands(tmp_path: Path) -> None:
+    assert play(page("editor.md"), tmp_path) == 3
+    (settings,) = re.findall(r"^```json\n(.*?)^```$", page("editor.md"), re.MULTILINE | re.DOTALL)
+    for name in json.loads(settings)["yaml.schemas"]:
+        Draft202012Validator.check_schema(json.loads((tmp_path / name).read_text()))
+    suite = (tmp_path / "greet.eval.yaml").read_text()
+    (name,) = re.findall(r"\$schema=(.*)", suite)
+    (document,) = read_documents(suite, "greet.eval.yaml")
+    Draft202012Validator(json.loads((tmp_path / name).read_text())).validate(document.value)
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
