@@ -13,6 +13,7 @@ import pytest
 
 from multiturn.json_schema import SCHEMAS
 
+DRAWN = {kind: schema() for kind, schema in SCHEMAS.items()}  # before tests install stages
 PACKAGE = "yaml-language-server@2.0.0"
 
 
@@ -126,8 +127,8 @@ def server(pytestconfig: pytest.Config) -> Path:
 @pytest.fixture(scope="module")
 def editor(server: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Editor]:
     folder = tmp_path_factory.mktemp("editor")
-    for kind, schema in SCHEMAS.items():
-        (folder / f"{kind}.schema.json").write_text(json.dumps(schema()), encoding="utf-8")
+    for kind, schema in DRAWN.items():
+        (folder / f"{kind}.schema.json").write_text(json.dumps(schema), encoding="utf-8")
     editor = Editor([str(server), "--stdio"], folder)
     yield editor
     editor.close()

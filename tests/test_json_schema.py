@@ -19,7 +19,8 @@ from test_cli import run
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
-VALIDATORS = {kind: Draft202012Validator(schema()) for kind, schema in SCHEMAS.items()}
+DRAWN = {kind: schema() for kind, schema in SCHEMAS.items()}  # before tests install stages
+VALIDATORS = {kind: Draft202012Validator(schema) for kind, schema in DRAWN.items()}
 
 CASE = "evalcases:\n- id: a\n  input_messages:\n  - "
 CONTENT = f"{CASE}role: user\n    content: "
@@ -123,7 +124,7 @@ def keys(schema: dict[str, Any], part: Any, place: str = "") -> Iterator[tuple[s
 
 @pytest.mark.parametrize("kind", ["suite", "pipeline", "targets"])
 def test_every_key_has_a_description(kind: str) -> None:
-    schema = SCHEMAS[kind]()
+    schema = DRAWN[kind]
     said = dict(keys(schema, schema))
     assert len(said) > 20
     assert [key for key, text in said.items() if not text.strip()] == []
@@ -157,7 +158,71 @@ def test_every_key_has_a_description(kind: str) -> None:
 def test_a_description_is_that_of_the_docstring(
     kind: str, definition: str, key: str, text: str
 ) -> None:
-    assert SCHEMAS[kind]()["$defs"][definition]["properties"][key]["description"] == text
+    assert DRAWN[kind]["$defs"][definition]["properties"][key]["description"] == text
+
+
+HOUSE = """\
+from datetime import date
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from multiturn import Conversion, stage
+
+
+class Level(Struct):
+    number: Annotated[int, Meta(ge=1)]
+
+
+class Strange:
+    pass
+
+
+@stage(requires={"turns"})
+def soften(
+    conversion: Conversion,
+    *,
+    level: Level = Level(1),
+    since: date = date(2026, 1, 31),
+    strange: Strange = Strange(),
+    bare=float("inf"),
+) -> Conversion:
+    \"\"\"Soften.
+
+    Args:
+        level: how far to go.
+    \"\"\"
+    return conversion
+"""
+
+
+def test_the_stage_of_an_installed_package_is_there_with_its_options(tmp_path: Path) -> None:
+    (tmp_path / "house_of_schema.py").write_text(HOUSE)
+    info = tmp_path / "house-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: house\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[multiturn.stages]\nsoft = house_of_schema:soften\n")
+    done = run("schema", "pipeline", folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    schema = json.loads(done.stdout)
+    validator = Draft202012Validator(schema)
+
+    def takes(options: Any) -> bool:
+        return validator.is_valid({"stages": [{"soft": options}]})
+
+    assert takes({"level": {"number": 1}, "since": "2026-01-31", "strange": 1, "bare": [1]})
+    assert not takes({"level": {"number": 0}})
+    assert not takes({"levle": {"number": 1}})
+    properties = schema["$defs"]["options_of_soft"]["properties"]
+    assert properties["level"]["description"] == "how far to go."
+    assert properties["since"]["default"] == "2026-01-31"
+
+    (tmp_path / "house_of_schema.py").write_text("import no_such_module")
+    done = run("schema", "pipeline", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "Error: cannot import 'soft': ModuleNotFoundError: No module named 'no_such_module'\n"
+    )
 
 
 # --- what the loaders take

@@ -7,19 +7,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from multiturn import schema as models
 from multiturn.catalog import find_stage, installed_stages, stage_names
 from multiturn.contract import Stage, options_of, summary_of
 from multiturn.declaration import EDITS, INSERT_KEYS, KEYS, pipeline_names
 from multiturn.model import ROLES
 from multiturn.provider import Settings
-from multiturn.schema import (
-    CaseKeys,
-    ExecutionKeys,
-    MessageKeys,
-    MetadataKeys,
-    SegmentKeys,
-    SuiteKeys,
-)
 from multiturn.targets import ALIASES, DEFAULT, KINDS, VARIABLE
 
 Schema = dict[str, Any]
@@ -40,8 +33,16 @@ _WRITTEN = {"number": _NUMBER, "integer": _NUMBER, "boolean": "true|false|True|F
 
 def suite_schema() -> Schema:
     """Return the schema of a suite, or of one case with its messages at the top."""
-    suite, case, message = _keys(SuiteKeys), _keys(CaseKeys), _keys(MessageKeys)
-    metadata, execution, segment = _keys(MetadataKeys), _keys(ExecutionKeys), _keys(SegmentKeys)
+    suite, case, message = (
+        _keys(models.SuiteKeys),
+        _keys(models.CaseKeys),
+        _keys(models.MessageKeys),
+    )
+    metadata, execution, segment = (
+        _keys(models.MetadataKeys),
+        _keys(models.ExecutionKeys),
+        _keys(models.SegmentKeys),
+    )
     # A mapping with a type is a segment; any other is structured content, with any value.
     value = segment["properties"]["value"]
     any_value = {"description": value.pop("description")}
@@ -213,8 +214,11 @@ def _keys(type_: type[Struct]) -> Schema:
         texts |= _described(base.__doc__, "Attributes")
     _, found = msgspec.json.schema_components([type_], ref_template=_DEFINITION)
     schema = _merged(found[type_.__name__])
-    keys = zip(type_.__struct_fields__, schema["properties"].items(), strict=True)
-    properties = {key: {"description": texts[field], **value} for field, (key, value) in keys}
+    names = dict(zip(type_.__struct_encode_fields__, type_.__struct_fields__, strict=True))
+    properties = {
+        key: {"description": texts.get(names[key], ""), **value}
+        for key, value in schema["properties"].items()
+    }
     return {**_object(properties), "required": schema["required"]}
 
 
@@ -222,7 +226,7 @@ def _options(stages: dict[str, Stage]) -> tuple[Schema, Schema]:
     """Return the schema of each stage's options, and the definitions that they refer to."""
     types = [option.type for stage in stages.values() for option in options_of(stage).values()]
     found, definitions = msgspec.json.schema_components(
-        types, schema_hook=lambda _: {}, ref_template=_DEFINITION
+        types, schema_hook=lambda type_: {"title": type_.__name__}, ref_template=_DEFINITION
     )
     schemas = iter(found)
     options = {}
@@ -232,7 +236,8 @@ def _options(stages: dict[str, Stage]) -> tuple[Schema, Schema]:
         for key, option in options_of(stage).items():
             properties[key] = {"description": texts.get(key, ""), **_merged(next(schemas))}
             if option.default not in (None, inspect.Parameter.empty):
-                properties[key]["default"] = msgspec.to_builtins(option.default, enc_hook=repr)
+                default = msgspec.json.encode(option.default, enc_hook=repr)
+                properties[key]["default"] = msgspec.json.decode(default)
         options[f"options_of_{name}"] = {"description": summary_of(stage), **_object(properties)}
         del options[f"options_of_{name}"]["type"]  # a mapping, or one that may be left out
     return options, definitions
@@ -246,9 +251,8 @@ def _described(docstring: str | None, heading: str) -> dict[str, str]:
     """
     text = inspect.cleandoc(docstring or "") + "\n"
     section = re.search(rf"^{heading}:\n((?: .*\n|\n)+)", text, re.MULTILINE)
-    entries = (
-        re.findall(r"^    (\w+): (.*(?:\n {5}.*)*)", section[1], re.MULTILINE) if section else ()
-    )
+    written = section[1] if section else ""
+    entries = re.findall(r"^    (\w+): (.*(?:\n {5}.*)*)", written, re.MULTILINE)
     return {name: " ".join(said.split()).replace("``", "`") for name, said in entries}
 
 
@@ -264,9 +268,7 @@ def _merged(schema: Any) -> Any:
         return [_merged(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    schema = {
-        key: _merged(value) for key, value in schema.items() if (key, value) != ("default", None)
-    }
+    schema = {key: _merged(value) for key, value in schema.items() if value is not None}
     types = [kind.get("type") for kind in schema.get("anyOf", ())]
     if types and all(isinstance(type_, str) and types.count(type_) == 1 for type_ in types):
         for kind in schema.pop("anyOf"):
