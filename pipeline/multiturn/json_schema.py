@@ -33,16 +33,9 @@ _WRITTEN = {"number": _NUMBER, "integer": _NUMBER, "boolean": "true|false|True|F
 
 def suite_schema() -> Schema:
     """Return the schema of a suite, or of one case with its messages at the top."""
-    suite, case, message = (
-        _keys(models.SuiteKeys),
-        _keys(models.CaseKeys),
-        _keys(models.MessageKeys),
-    )
-    metadata, execution, segment = (
-        _keys(models.MetadataKeys),
-        _keys(models.ExecutionKeys),
-        _keys(models.SegmentKeys),
-    )
+    main = (models.SuiteKeys, models.CaseKeys, models.MessageKeys, models.SegmentKeys)
+    suite, case, message, segment = map(_keys, main)
+    metadata, execution = _keys(models.MetadataKeys), _keys(models.ExecutionKeys)
     # A mapping with a type is a segment; any other is structured content, with any value.
     value = segment["properties"]["value"]
     any_value = {"description": value.pop("description")}
