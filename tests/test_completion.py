@@ -72,6 +72,7 @@ def offered(folder: Path, line: str) -> list[str]:
         [sys.executable, "-m", "multiturn"],
         cwd=folder,
         env={**os.environ, **asked, "COMP_CWORD": str(line.count(" "))},
+        input=SUITE,  # which is the reader's own typing, at a terminal
         capture_output=True,
         text=True,
     )

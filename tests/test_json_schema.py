@@ -225,6 +225,16 @@ def test_the_stage_of_an_installed_package_is_there_with_its_options(tmp_path: P
     )
 
 
+def test_a_default_is_the_one_that_counts() -> None:
+    kinds = DRAWN["targets"]["$defs"]
+    assert kinds["vscode-insiders"]["properties"]["executable"]["default"] == "code-insiders"
+    assert kinds["vscode"]["properties"]["executable"]["default"] == "code"
+    assert kinds["anthropic"]["properties"]["timeout_seconds"]["default"] == 600
+    assert kinds["codex"]["properties"]["timeout_seconds"]["default"] == 1800
+    header = DRAWN["pipeline"]["$defs"]["options_of_embed_files"]["properties"]["header"]
+    assert header["default"] == "=== {path} ==="
+
+
 # --- what the loaders take
 
 
@@ -619,6 +629,9 @@ def test_what_a_loader_takes_is_valid(
         pytest.param("targets", TARGET + "azure\n  model: m", "$[0]", "endpoint", id="no endpoint"),
         pytest.param("targets", AZURE + "  endpont: x", "$[0]", "endpont", id="a typo in a key"),
         pytest.param("targets", AZURE + "  args: []", "$[0]", "args", id="a key of another kind"),
+        pytest.param(
+            "targets", TARGET + "codex-cli\n  model: m\n  arg: []", "$[0]", "arg", id="by an alias"
+        ),
         pytest.param(
             "targets", AZURE.replace(": m\n", ": [m]\n"), "$[0].model", "string", id="a list here"
         ),

@@ -33,9 +33,9 @@ _WRITTEN = {"number": _NUMBER, "integer": _NUMBER, "boolean": "true|false|True|F
 
 def suite_schema() -> Schema:
     """Return the schema of a suite, or of one case with its messages at the top."""
-    main = (models.SuiteKeys, models.CaseKeys, models.MessageKeys, models.SegmentKeys)
-    suite, case, message, segment = map(_keys, main)
-    metadata, execution = _keys(models.MetadataKeys), _keys(models.ExecutionKeys)
+    suite, case, message = map(_keys, [models.SuiteKeys, models.CaseKeys, models.MessageKeys])
+    segment, metadata = _keys(models.SegmentKeys), _keys(models.MetadataKeys)
+    execution = _keys(models.ExecutionKeys)
     # A mapping with a type is a segment; any other is structured content, with any value.
     value = segment["properties"]["value"]
     any_value = {"description": value.pop("description")}
@@ -157,7 +157,6 @@ def targets_schema() -> Schema:
     definitions, choices = {}, []
     for name, kind in KINDS.items():
         keys = _keys(kind.settings)
-        keys["required"] = [key for key in keys["required"] if key not in kind.defaults]
         for key, default in kind.defaults.items():
             keys["properties"][key]["default"] = default
         keys["properties"] = {key: _in_text(value) for key, value in keys["properties"].items()}
