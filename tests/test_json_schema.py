@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from multiturn import MultiturnError, load_pipeline, load_suite, load_target
 from multiturn.json_schema import SCHEMAS
-from multiturn.targets import target_names
+from multiturn.targets import ALIASES, KINDS, target_names
 from multiturn.yaml_events import read_documents
 from test_cli import run
 
@@ -713,3 +713,33 @@ def test_a_suite_is_valid_exactly_if_it_converts_without_a_warning(
     text = json.dumps(suite)
     found = trouble("suite", text, tmp_path_factory.getbasetemp())
     assert (refusals("suite", text) == []) == (found == ""), found
+
+
+SETTINGS: list[Any] = [
+    *(None, True, False, 1, 0, 5, -1, 0.5, "", "x", "5", "-5", "1e3", "0.5", "05", "+5", ".5"),
+    *("true", "TRUE", "null", "inf", "Infinity", "nan", "4.10", [], ["a", 5], [None], {}),
+    *("${{ FIVE }}", "a${{FIVE}}b", "${{ FIVE", "${{ NO-NAME }}", "$ {{ }}", "\n", {"A": 1}),
+    *({"A": None}, {"A": "${{ FIVE }}"}, {"A": []}, [["a"]], ["${{ FIVE }}"]),
+]
+SETTING_KEYS = sorted({key for kind in KINDS.values() for key in kind.settings.__struct_fields__})
+NEEDED = {"name": "t", "api_key": "abcdef", "model": "m", "endpoint": "e"}
+
+
+@given(
+    st.sampled_from([*KINDS, *ALIASES]),
+    st.dictionaries(st.sampled_from(SETTING_KEYS), st.sampled_from(SETTINGS), max_size=3),
+)
+@example("anthropic", {"prefill": 1})
+@example("anthropic", {"prefill": "TRUE"})
+@example("azure", {"timeout_seconds": "inf", "temperature": "null"})
+def test_a_target_that_loads_without_a_warning_is_valid(
+    tmp_path_factory: pytest.TempPathFactory, provider: str, settings: dict[str, Any]
+) -> None:
+    known = KINDS[ALIASES.get(provider, provider)].settings.__struct_fields__
+    target = {**NEEDED, "provider": provider, **settings}
+    target = {key: value for key, value in target.items() if key in known}
+    text = json.dumps([target])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FIVE", "5")
+        found = trouble("targets", text, tmp_path_factory.getbasetemp())
+    assert found or refusals("targets", text) == []

@@ -27,15 +27,17 @@ _VARIABLE = VARIABLE.pattern
 _OTHER = r"(?:(?!\$\{\{)[\s\S])*"
 _TEXT = rf"{_OTHER}(?:{_VARIABLE}{_OTHER})*"
 _FILLED = rf"{_OTHER}(?:{_VARIABLE}{_OTHER})+"
-_NUMBER = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?"
-_WRITTEN = {"number": _NUMBER, "integer": _NUMBER, "boolean": "true|false|True|False|[01]"}
+_NUMBER = r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|[Ii]nf(?:inity)?|[Nn]a[Nn])"
+_BOOLEAN = "[Tt][Rr][Uu][Ee]|[Ff][Aa][Ll][Ss][Ee]|[01]"
+_NULL = "[Nn][Uu][Ll][Ll]"
+_WRITTEN = {"number": _NUMBER, "integer": _NUMBER, "boolean": _BOOLEAN, "null": _NULL}
 
 
 def suite_schema() -> Schema:
     """Return the schema of a suite, or of one case with its messages at the top."""
-    suite, case, message = map(_keys, [models.SuiteKeys, models.CaseKeys, models.MessageKeys])
-    segment, metadata = _keys(models.SegmentKeys), _keys(models.MetadataKeys)
-    execution = _keys(models.ExecutionKeys)
+    suite, case = _keys(models.SuiteKeys), _keys(models.CaseKeys)
+    message, segment = _keys(models.MessageKeys), _keys(models.SegmentKeys)
+    metadata, execution = _keys(models.MetadataKeys), _keys(models.ExecutionKeys)
     # A mapping with a type is a segment; any other is structured content, with any value.
     value = segment["properties"]["value"]
     any_value = {"description": value.pop("description")}
@@ -279,13 +281,13 @@ def _in_text(schema: Schema) -> Schema:
         if key in schema:
             schema[key] = _in_text(schema[key])
     types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-    for type_, written in _WRITTEN.items():
-        if type_ in types:
-            schema |= {
-                "type": [*types, "string"],
-                "pattern": f"^(?:{written}|{_FILLED})$",
-                "patternErrorMessage": f"must be of type {type_}, or a variable: ${{{{ NAME }}}}",
-            }
+    if types[0] in _WRITTEN:
+        written = "|".join(_WRITTEN[type_] for type_ in types)
+        wanted = f"must be of type {types[0]}, or a variable: ${{{{ NAME }}}}"
+        schema |= {"pattern": f"^(?:{written}|{_FILLED})$", "patternErrorMessage": wanted}
+        schema["type"] = [*types, "string"]
+        if "boolean" in types:
+            schema |= {"type": [*types, "string", "integer"], "minimum": 0, "maximum": 1}
     if "string" in types:
         schema |= {
             "type": [*types, "number", "boolean"],
