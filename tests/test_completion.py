@@ -83,7 +83,7 @@ def offered(folder: Path, line: str) -> list[str]:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        pytest.param("multiturn s", ["plain,schema", "plain,show", "plain,stages"], id="commands"),
+        pytest.param("multiturn re", ["plain,report"], id="commands"),
         pytest.param("multiturn convert --str", ["plain,--strict"], id="options"),
         pytest.param(
             "multiturn convert --pipeline ",

@@ -10,6 +10,7 @@ import click
 from multiturn.cli_compose import check, diff, explain, show, stages
 from multiturn.cli_convert import convert
 from multiturn.cli_editor import completion, schema
+from multiturn.cli_report import report
 from multiturn.cli_run import run
 from multiturn.cli_snapshot import snapshot
 
@@ -51,5 +52,9 @@ def main() -> None:
     """Turn eval suites into the chat prompts that LLM APIs expect."""
 
 
-for command in (convert, run, snapshot, check, stages, show, explain, diff, schema, completion):
+for command in (
+    *(convert, run, snapshot, report),
+    *(check, stages, show, explain, diff),
+    *(schema, completion),
+):
     main.add_command(command)

@@ -9,7 +9,7 @@ from multiturn.terminal import visible
 class Settings(NamedTuple):
     """What is logged, and how it looks."""
 
-    level: Literal["debug", "warning"] = "warning"
+    level: Literal["debug", "warning", "error"] = "warning"
     renderer: Literal["console", "json"] = "console"
 
 

@@ -1,0 +1,227 @@
+"use strict";
+// The list of cases, the case that is chosen, and the keys.
+
+const ROLES = ["system", "user", "assistant", "tool"];
+const STATUSES = ["failed", "changed", "added", "removed", "same"];
+const first = data.cases.find((entry) => entry.now || entry.then);
+const providers = first ? (first.now || first.then).payloads.map((payload) => payload.provider) : [];
+const VIEWS = ["Chat prompt", "Transcript", ...providers];
+const state = { at: -1, view: 0, shown: new Set(ROLES), statuses: new Set(), query: "" };
+const links = [];
+
+function showCase() {
+  const entry = data.cases[state.at];
+  const article = byId("case");
+  document.title = `${string(entry.id)} · Prompts`;
+  const place = `${string(entry.suite)}${entry.line ? `:${entry.line}` : ""}`;
+  article.replaceChildren(
+    make("h2", {}, visible(string(entry.id))),
+    make("p", { class: "about" }, visible(place), data.against ? ` · ${entry.status}` : ""),
+    make("ul", { class: "causes" },
+      entry.causes.map((cause) => make("li", {}, visible(string(cause)))),
+      entry.promoted.map((path) => make("li", { class: "promoted" }, "New in a system message: ", visible(string(path))))));
+  if (entry.error !== undefined) {
+    article.append(make("p", { class: "error" }, visible(string(entry.error))));
+    return;
+  }
+  const tabs = VIEWS.map((name, at) => make("button", {
+    type: "button", role: "tab", id: `tab-${at}`, "aria-controls": "panel",
+    "aria-selected": String(at === state.view), tabindex: at === state.view ? "0" : "-1",
+    onclick: () => choose({ view: at }, `tab-${at}`),
+  }, name));
+  const view = [showChat, showQuestion][state.view] || ((item) => showPayload(item, state.view - 2));
+  article.append(
+    make("div", { class: "bar" },
+      make("div", { role: "tablist", "aria-label": "What to show" }, tabs),
+      state.view ? null : make("div", { role: "group", "aria-label": "Roles to show" }, ROLES.map(showRole))),
+    make("div", { id: "panel", role: "tabpanel", "aria-labelledby": `tab-${state.view}`, tabindex: "0" }, view(entry)));
+  filterRoles();
+  highlight();
+}
+
+function showRole(role) {
+  const toggle = ({ target }) => {
+    if (!state.shown.delete(role)) state.shown.add(role);
+    target.setAttribute("aria-pressed", String(state.shown.has(role)));
+    filterRoles();
+  };
+  const pressed = String(state.shown.has(role));
+  return make("button", { type: "button", class: `role ${role}`, "aria-pressed": pressed, onclick: toggle }, role);
+}
+
+function filterRoles() {
+  for (const role of ROLES) byId("panel")?.classList.toggle(`no-${role}`, !state.shown.has(role));
+}
+
+/** Go to a case or a view; the address follows, so that it can be shared. */
+function choose({ at = state.at, view = state.view }, focus) {
+  const entry = data.cases[at];
+  if (!entry) return;
+  const route = { suite: string(entry.suite), case: string(entry.id), view: VIEWS[view] };
+  history.replaceState(null, "", `#${new URLSearchParams(route)}`);
+  links[state.at]?.removeAttribute("aria-current");
+  links[at].setAttribute("aria-current", "true");
+  const moved = at !== state.at;
+  Object.assign(state, { at, view });
+  showCase();
+  if (moved) {
+    links[at].scrollIntoView({ block: "nearest" });
+    document.querySelector("main").scrollTop = 0;
+  }
+  byId(focus)?.focus();
+}
+
+function followAddress() {
+  const wanted = new URLSearchParams(location.hash.slice(1));
+  const at = data.cases.findIndex((entry) =>
+    string(entry.suite) === wanted.get("suite") && string(entry.id) === wanted.get("case"));
+  choose({ at: Math.max(at, 0), view: Math.max(VIEWS.indexOf(wanted.get("view")), 0) });
+}
+
+/* ---- the list of cases ---- */
+
+function showList() {
+  let heading = null;
+  let list = null;
+  data.cases.forEach((entry, at) => {
+    const cause = entry.causes.length === 1 ? string(entry.causes[0]) : "more than one cause";
+    const title = entry.status === "changed" ? `changed: ${cause}` : entry.status;
+    if (title !== heading) {
+      heading = title;
+      list = make("ul");
+      byId("cases").append(make("section", {}, data.against || title === "failed" ? make("h2", {}, visible(title)) : null, list));
+    }
+    const href = `#${new URLSearchParams({ suite: string(entry.suite), case: string(entry.id) })}`;
+    links[at] = make("a", { href, onclick: (event) => { event.preventDefault(); choose({ at }); byId("case").scrollIntoView({ block: "nearest" }); } },
+      visible(string(entry.id)), make("small", {}, visible(string(entry.suite))));
+    list.append(make("li", {}, links[at]));
+  });
+}
+
+/** Return the numbers of all strings of a case that a search looks at. */
+function* textsOf(entry) {
+  yield* [entry.suite, entry.id, ...entry.causes];
+  if (entry.error !== undefined) yield entry.error;
+  for (const side of [entry.now, entry.then].filter(Boolean)) {
+    for (const numbers of [side.question, ...(side.chat || []).map((turn) => turn[1])]) {
+      for (let at = 0; at < numbers.length; at += 4) yield* [numbers[at], numbers[at + 2]];
+    }
+  }
+}
+
+function filterCases() {
+  const query = state.query.toLowerCase();
+  const hits = new Set();
+  if (query) data.strings.forEach((text, at) => text.toLowerCase().includes(query) && hits.add(at));
+  let count = 0;
+  data.cases.forEach((entry, at) => {
+    const hidden = (state.statuses.size > 0 && !state.statuses.has(entry.status))
+      || (query !== "" && !textsOf(entry).some((number) => hits.has(number)));
+    links[at].parentElement.hidden = hidden;
+    count += !hidden;
+  });
+  for (const section of byId("cases").children) {
+    section.hidden = !section.querySelector("li:not([hidden])");
+  }
+  const all = data.cases.length;
+  byId("count").textContent = `${count === all ? "" : `${count} of `}${all} ${all === 1 ? "case" : "cases"}`;
+  highlight();
+}
+
+function highlight() {
+  if (!CSS.highlights) return;
+  CSS.highlights.clear();
+  const query = state.query.toLowerCase();
+  const panel = byId("panel");
+  if (!query || !panel) return;
+  const ranges = [];
+  const walker = document.createTreeWalker(panel, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const node = walker.currentNode;
+    const text = node.data.toLowerCase();
+    if (text.length !== node.data.length) continue;
+    for (let at = text.indexOf(query); at >= 0; at = text.indexOf(query, at + query.length)) {
+      const range = new Range();
+      range.setStart(node, at);
+      range.setEnd(node, at + query.length);
+      ranges.push(range);
+      node.parentElement.closest("details")?.setAttribute("open", "");
+    }
+  }
+  CSS.highlights.set("found", new Highlight(...ranges));
+}
+
+function step(by) {
+  let at = state.at + by;
+  while (links[at]?.parentElement.hidden) at += by;
+  if (links[at]) choose({ at });
+}
+
+/* ---- the page ---- */
+
+const HINT = "Point at a text, or tab to it, to see where it comes from.";
+
+function showOrigin(event) {
+  const origin = event.target.closest?.("[data-origin]")?.dataset.origin;
+  byId("origin").replaceChildren(...(origin ? visible(origin) : [HINT]));
+}
+
+function start() {
+  const counts = Object.fromEntries(STATUSES.map((status) => [status, 0]));
+  for (const entry of data.cases) counts[entry.status] += 1;
+  const present = STATUSES.filter((status) => counts[status]);
+  const compared = data.against ? ` · compared with ${data.against}` : "";
+  byId("summary").textContent = `pipeline ${data.pipeline}${compared}`;
+  if (present.length > 1) {
+    byId("statuses").append(...present.map((status) => make("button", {
+      type: "button", "aria-pressed": "false",
+      onclick: (event) => {
+        const pressed = !state.statuses.delete(status);
+        if (pressed) state.statuses.add(status);
+        event.target.setAttribute("aria-pressed", String(pressed));
+        filterCases();
+      },
+    }, `${counts[status]} ${status}`)));
+  }
+  byId("mistakes").append(...data.mistakes.map((mistake) => make("p", {}, visible(mistake))));
+  showList();
+  filterCases();
+  showOrigin({ target: document });
+  let waiting = 0;
+  byId("search").addEventListener("input", (event) => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => { state.query = event.target.value; filterCases(); }, 80);
+  });
+  byId("case").addEventListener("mouseover", showOrigin);
+  byId("case").addEventListener("focusin", showOrigin);
+  byId("help-button").addEventListener("click", () => byId("help").showModal());
+  addEventListener("hashchange", followAddress);
+  addEventListener("keydown", onKey);
+  followAddress();
+}
+
+function onKey(event) {
+  const typing = event.target.id === "search";
+  if (event.ctrlKey || event.metaKey || event.altKey || byId("help").open) return;
+  if (event.key === "Escape" && state.query) {
+    byId("search").value = state.query = "";
+    filterCases();
+  } else if (typing) {
+    return;
+  } else if (event.key === "j") step(1);
+  else if (event.key === "k") step(-1);
+  else if (event.key === "/") byId("search").focus();
+  else if (event.key === "?") byId("help").showModal();
+  else if (event.key === "e") {
+    const folds = [...document.querySelectorAll("#panel details")];
+    const open = folds.some((fold) => !fold.open);
+    for (const fold of folds) fold.open = open;
+  } else if (/^[1-9]$/.test(event.key) && VIEWS[event.key - 1]) choose({ view: event.key - 1 });
+  else if (event.target.getAttribute?.("role") === "tab" && ["ArrowLeft", "ArrowRight"].includes(event.key)) {
+    const view = (state.view + (event.key === "ArrowRight" ? 1 : -1) + VIEWS.length) % VIEWS.length;
+    choose({ view }, `tab-${view}`);
+  } else return;
+  event.preventDefault();
+}
+
+start();

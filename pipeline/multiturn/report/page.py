@@ -1,0 +1,174 @@
+"""The report as one HTML file that asks no network and runs no text of a suite."""
+
+import base64
+import hashlib
+from collections.abc import Iterable, Iterator
+from difflib import SequenceMatcher
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from multiturn.rendering import utf8
+from multiturn.report.comparison import Comparison
+from multiturn.report.sides import Message, Piece, Pieces, Reviewed, content_of
+from multiturn.report.words import mark
+
+_HERE = Path(__file__).parent
+# What ends a script element, or begins a comment in it, cannot stand in one.
+_ESCAPES = {sign: f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
+
+_ADDED = "added for this provider"
+
+Row = tuple[Message | None, Message | None]
+
+
+def to_html(
+    comparisons: Iterable[Comparison], *, pipeline: str, against: str | None, mistakes: list[str]
+) -> bytes:
+    """Render a report.
+
+    Args:
+        comparisons: the cases, in the order of ``compare``.
+        pipeline: its name.
+        against: the revision that they are compared with; None for none.
+        mistakes: that belong to no case.
+    """
+    tables = _Tables()
+    data = {
+        "pipeline": pipeline,
+        "against": against,
+        "mistakes": mistakes,
+        "cases": [tables.case(comparison) for comparison in comparisons],
+        "strings": [utf8(text) for text in tables.strings],
+    }
+    text = msgspec.json.encode(data).decode()
+    for sign, escape in _ESCAPES.items():
+        text = text.replace(sign, escape)
+    script = _read("texts.js") + _read("page.js")
+    parts = {"STYLE": _read("page.css"), "SCRIPT": script, "DATA": text}
+    parts |= {f"{name}_HASH": _digest(parts[name]) for name in ("STYLE", "SCRIPT")}
+    # Cut first: what is filled in is not looked at again.
+    pieces = _read("page.html").split("%%")
+    return "".join(parts[piece] if at % 2 else piece for at, piece in enumerate(pieces)).encode()
+
+
+def _read(name: str) -> str:
+    return (_HERE / name).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+class _Tables:
+    """The strings of a page: each stands there once, and is a number elsewhere."""
+
+    def __init__(self) -> None:
+        self.strings: dict[str, int] = {}
+
+    def number(self, text: str) -> int:
+        """Return the number of a string."""
+        return self.strings.setdefault(text, len(self.strings))
+
+    def case(self, comparison: Comparison) -> dict[str, Any]:
+        """Return what the page knows of a case."""
+        case, now, then = comparison.case, comparison.now, comparison.then
+        entry: dict[str, Any] = {
+            "suite": self.number(case.suite),
+            "id": self.number(case.id),
+            "line": case.line,
+            "status": comparison.status,
+            "causes": [self.number(cause) for cause in comparison.causes],
+            "promoted": [self.number(path) for path in sorted(comparison.promoted)],
+        }
+        if case.error:
+            entry["error"] = self.number(case.error)
+        elif now is None:
+            entry["then"] = self.side(case)
+        elif comparison.status != "changed" or then is None or then.error:
+            entry["now"] = self.side(case)
+        else:
+            rows = list(_rows(then.chat or (), now.chat or ()))
+            question = mark(then.question, now.question)
+            for at, (name, side) in enumerate((("then", then), ("now", now))):
+                chat = None if side.chat is None else tuple(row[at] for row in rows if row[at])
+                entry[name] = self.side(replace(side, chat=chat, question=question[at]))
+            entry["rows"] = [[row[0] is not None, row[1] is not None] for row in rows]
+        return entry
+
+    def side(self, case: Reviewed) -> dict[str, Any]:
+        """Return the texts of one side of a case."""
+        chat, question = case.chat or (), self.pieces(case.question)
+        turns = [(message.role, self.pieces(message.pieces)) for message in chat]
+        known = {content_of(m.pieces): turn[1] for m, turn in zip(chat, turns, strict=True)}
+        known[content_of(case.question)] = question
+        payloads = [
+            {
+                "provider": payload.provider,
+                "notes": [self.number(note) for note in payload.notes],
+                "body": self.body(payload.body, known),
+            }
+            for payload in case.payloads
+        ]
+        return {
+            "chat": None if case.chat is None else turns,
+            "question": question,
+            "payloads": payloads,
+        }
+
+    def pieces(self, pieces: Pieces) -> list[int]:
+        """Return four numbers a piece: text, origin, path, and whether it has changed."""
+        return [
+            number
+            for piece in pieces
+            for number in (
+                self.number(piece.text),
+                self.number(piece.origin),
+                self.number(piece.path),
+                int(piece.changed),
+            )
+        ]
+
+    def body(self, value: Any, known: dict[str, list[int]]) -> Any:
+        """Return a payload's body, with each text that is made of known ones in its pieces."""
+        if isinstance(value, str):
+            pieces = self.found(value, known)
+            return value if pieces is None else {"$": pieces}
+        if isinstance(value, list):
+            return [self.body(item, known) for item in value]
+        if isinstance(value, dict):
+            return {key: self.body(item, known) for key, item in value.items()}
+        return value
+
+    def found(self, text: str, known: dict[str, list[int]]) -> list[int] | None:
+        """Return the pieces of what a provider made of known texts; None if of none of them."""
+        if text in known:
+            return known[text]
+        for content, pieces in known.items() if "\n\n" in text else ():
+            if content and text.startswith(f"{content}\n\n"):
+                rest = text[len(content) + 2 :]
+                added = self.pieces((Piece("\n\n", _ADDED),))
+                return (
+                    pieces
+                    + added
+                    + (self.found(rest, known) or self.pieces((Piece(rest, _ADDED),)))
+                )
+        return None
+
+
+def _rows(then: tuple[Message, ...], now: tuple[Message, ...]) -> Iterator[Row]:
+    """Yield the messages of two prompts side by side, what they lack marked."""
+    old, new = ([(m.role, content_of(m.pieces)) for m in chat] for chat in (then, now))
+    for tag, a, b, c, d in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        for before, after in zip_longest(then[a:b], now[c:d]):
+            if tag == "equal":
+                yield before, after
+                continue
+            first, second = mark(before.pieces if before else (), after.pieces if after else ())
+            yield (
+                before and Message(before.role, first),
+                after and Message(after.role, second),
+            )

@@ -1,0 +1,237 @@
+"""One side of a comparison: the cases of some suites, converted, with the origin of every text."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from multiturn.assembly import Pipeline, request_of
+from multiturn.batch import Batch
+from multiturn.errors import MultiturnError
+from multiturn.explanation import explain, origin_of
+from multiturn.model import Case, Conversion, Part, ProviderRequest, Turn
+from multiturn.progress import show_progress
+from multiturn.promotion import promotions_of
+from multiturn.provider import ProviderError, TargetProvider
+from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings
+from multiturn.providers.azure import AzureProvider, AzureSettings
+from multiturn.providers.codex import CodexProvider, CodexSettings
+from multiturn.providers.gemini import GeminiProvider, GeminiSettings
+from multiturn.providers.vscode import VSCodeProvider, VSCodeSettings
+from multiturn.snapshots import name_in_root, snapshot_text, suite_of
+from multiturn.suite import find_root
+
+
+class Piece(Struct, frozen=True):
+    """A stretch of text with one origin.
+
+    Attributes:
+        text: as the model sees it.
+        origin: where it comes from, in words.
+        path: the file that it belongs to, if it is a file's text or the header above it.
+        changed: whether the other side of a comparison lacks it.
+    """
+
+    text: str
+    origin: str
+    path: str = ""
+    changed: bool = False
+
+
+Pieces = tuple[Piece, ...]
+
+
+def content_of(pieces: Pieces) -> str:
+    """Return the text that pieces make."""
+    return "".join(piece.text for piece in pieces)
+
+
+class Message(Struct, frozen=True):
+    """A message of a chat prompt, in pieces that concatenate to its content."""
+
+    role: str
+    pieces: Pieces
+
+
+class Payload(Struct, frozen=True):
+    """What a provider would send.
+
+    Attributes:
+        provider: its name for people.
+        body: decoded JSON, or text; None if it is refused.
+        notes: the repairs, or why it is refused.
+    """
+
+    provider: str
+    body: Any
+    notes: tuple[str, ...] = ()
+
+
+class Reviewed(Struct, frozen=True, kw_only=True):
+    """A case as a report shows it.
+
+    Attributes:
+        suite: its path from the root.
+        id: of the case.
+        line: of the case in the suite.
+        error: why it could not be converted; the rest is then empty.
+        chat: the chat prompt; None where the pipeline gives none.
+        question: the transcript.
+        payloads: one for each provider.
+        snapshot: what ``multiturn snapshot`` writes.
+        promoted: the files that reach a system message.
+        files: the text of each attached file, by its path from the root.
+        guidelines: those of them that are guidelines.
+        patterns: that decide it.
+        keys: the texts of the suite that stand in no message, by their keys.
+        messages: each message as written, with its line.
+    """
+
+    suite: str
+    id: str
+    line: int = 0
+    error: str = ""
+    chat: tuple[Message, ...] | None = None
+    question: Pieces = ()
+    payloads: tuple[Payload, ...] = ()
+    snapshot: str = ""
+    promoted: frozenset[str] = frozenset()
+    files: Mapping[str, str] = {}
+    guidelines: frozenset[str] = frozenset()
+    patterns: tuple[str, ...] = ()
+    keys: Mapping[str, str] = {}
+    messages: tuple[tuple[str, int], ...] = ()
+
+
+class Side(Struct):
+    """The cases of some suites, by suite and id, and what is wrong beside the cases.
+
+    Attributes:
+        cases: in the order of the suites.
+        pipeline: what converted them, as YAML.
+        mistakes: that belong to no case.
+    """
+
+    cases: dict[tuple[str, str], Reviewed]
+    pipeline: str
+    mistakes: list[str]
+
+
+class Reviewing(Batch):
+    """The cases that a report is about; those that fail are in it, too."""
+
+    def collect(self, pipeline: Pipeline) -> Side:
+        """Convert all cases."""
+        self.side = Side({}, _declared(pipeline), [])
+        providers = sample_providers()
+        for conversion in show_progress(self.conversions(pipeline), "cases"):
+            self._add(review(conversion, providers))
+        return self.side
+
+    def report(self, error: MultiturnError) -> None:
+        """Have an error in the report, and on standard error."""
+        if not self.wants(error.case_id):
+            return
+        if error.case_id is None:
+            self.side.mistakes.append(str(error))
+        else:
+            folder = Path(os.path.realpath(self.path)).parent
+            suite = name_in_root(self.path, self.root or str(find_root(folder)))
+            message = str(error)
+            self._add(Reviewed(suite=suite, id=error.case_id, error=message, snapshot=message))
+        super().report(error)
+
+    def _add(self, case: Reviewed) -> None:
+        self.side.cases[case.suite, case.id] = case
+
+
+def _declared(pipeline: Pipeline) -> str:
+    try:
+        return pipeline.to_yaml()
+    except MultiturnError:  # a stage that only Python can name
+        return repr(pipeline)
+
+
+def sample_providers() -> dict[str, TargetProvider]:
+    """Return a provider of each kind, which sends nothing, by its name for people.
+
+    Their payloads name the model ``MODEL``; model, limits and keys are the targets' affair.
+    """
+    model: dict[str, Any] = {"name": "sample", "model": "MODEL", "api_key": "none"}
+    azure = AzureSettings(provider="azure", endpoint="", **model)
+    return {
+        "Azure OpenAI": AzureProvider(azure),
+        "Anthropic": AnthropicProvider(AnthropicSettings(provider="anthropic", **model)),
+        "Gemini": GeminiProvider(GeminiSettings(provider="gemini", **model)),
+        "Codex": CodexProvider(CodexSettings(name="sample", provider="codex")),
+        "VS Code": VSCodeProvider(VSCodeSettings(name="sample", provider="vscode")),
+    }
+
+
+def review(conversion: Conversion, providers: Mapping[str, TargetProvider]) -> Reviewed:
+    """Return what a report shows of a finished conversion.
+
+    Args:
+        conversion: of one case.
+        providers: by their names for people.
+
+    Raises:
+        MultiturnError: the suite is outside its root.
+    """
+    case, chat = conversion.case, conversion.chat
+    request = request_of(conversion)
+    parts = [part for turn in chat or conversion.turns for part in turn.parts]
+    return Reviewed(
+        suite=suite_of(case),
+        id=case.id,
+        line=case.line,
+        chat=None if chat is None else tuple(_message(turn, case) for turn in chat),
+        question=_question(conversion),
+        payloads=tuple(_payload(*item, request) for item in providers.items()),
+        snapshot=snapshot_text(conversion),
+        promoted=frozenset(entry.path for entry in promotions_of(conversion)),
+        files={file.resolved_path: file.text for file in conversion.input_files},
+        guidelines=frozenset(f.resolved_path for f in conversion.input_files if f.guideline),
+        patterns=case.guideline_patterns,
+        keys={part.key: part.text for part in parts if part.key is not None},
+        messages=tuple(
+            (json.dumps([message.role, message.content], ensure_ascii=False), message.line)
+            for message in case.input_messages
+        ),
+    )
+
+
+def _message(turn: Turn, case: Case) -> Message:
+    return Message(turn.role, tuple(_pieces(turn.parts, case)))
+
+
+def _question(conversion: Conversion) -> Pieces:
+    pieces = tuple(_pieces(conversion.transcript, conversion.case))
+    if content_of(pieces) == conversion.question:
+        return pieces
+    spans = explain(conversion).question  # a stage of somebody's own made it of no parts
+    return tuple(Piece(conversion.question[s.start : s.end], s.origin) for s in spans)
+
+
+def _pieces(parts: tuple[Part, ...], case: Case) -> Iterator[Piece]:
+    above = None
+    for number, part in enumerate(parts):
+        path = part.resolved_path or ""
+        if number and part.glue:
+            yield Piece(part.glue, "between two parts", path if path == above else "")
+        if part.text:
+            yield Piece(part.text, origin_of(part, case), path)
+        above = path
+
+
+def _payload(name: str, provider: TargetProvider, request: ProviderRequest) -> Payload:
+    try:
+        wire = provider.wire(request)
+    except ProviderError as error:
+        return Payload(name, None, (f"refused: {error.what}",))
+    body = wire.body.decode()
+    as_json = name in ("Azure OpenAI", "Anthropic", "Gemini")
+    return Payload(name, json.loads(body) if as_json else body, wire.repairs)

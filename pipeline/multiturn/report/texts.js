@@ -1,0 +1,151 @@
+"use strict";
+// Texts of suites become text nodes, and nothing else: no markup is ever made of them.
+
+const data = JSON.parse(document.getElementById("data").textContent);
+// What a reader would not see, or would see in another order: it can smuggle text into a prompt.
+const UNSEEN =
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e0fff}]/u;
+
+const byId = (id) => document.getElementById(id);
+const string = (number) => data.strings[number];
+
+/** Make an element; children are elements, texts, or nothing. */
+function make(name, attributes = {}, ...children) {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    else if (value !== null && value !== false) element.setAttribute(key, value);
+  }
+  element.append(...children.flat(Infinity).filter((child) => child !== null));
+  return element;
+}
+
+/* ---- texts, in pieces that know where they come from ---- */
+
+function* piecesOf(numbers) {
+  for (let at = 0; at < numbers.length; at += 4) {
+    const [text, origin, path, changed] = numbers.slice(at, at + 4);
+    yield { text: string(text), origin: string(origin), path: string(path), changed: changed === 1 };
+  }
+}
+
+const contentOf = (numbers) => [...piecesOf(numbers)].map((piece) => piece.text).join("");
+
+/** Split a text at what would not be seen, and show that by its code. */
+function visible(text) {
+  return text.split(new RegExp(`(${UNSEEN.source})`, "u")).map((part, at) => {
+    if (at % 2 === 0) return part;
+    const code = part.codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
+    return make("span", { class: "sign" }, `U+${code}`);
+  });
+}
+
+function showPiece(piece, side, content = visible(piece.text)) {
+  const name = !piece.changed ? "span" : side === "then" ? "del" : "ins";
+  if (!piece.origin) return make(name, {}, content);
+  const hidden = piece.text.trim() ? { tabindex: "0" } : {};
+  return make(name, { class: "piece", "data-origin": piece.origin, ...hidden }, content);
+}
+
+const changedPaths = (numbers) => [...piecesOf(numbers)].filter((piece) => piece.changed).map((piece) => piece.path);
+
+/** Show pieces; in a system message, those of one file are folded, unless they have changed. */
+function showPieces(numbers, side, folded, unfolded = []) {
+  const groups = [];
+  for (const piece of piecesOf(numbers)) {
+    const last = groups.at(-1);
+    if (folded && piece.path && last?.path === piece.path) last.pieces.push(piece);
+    else groups.push({ path: folded ? piece.path : "", pieces: [piece] });
+  }
+  return groups.flatMap(({ path, pieces }, at) => {
+    const shown = pieces.map((piece) => showPiece(piece, side));
+    if (path) {
+      const lines = pieces.map((piece) => piece.text).join("").split("\n").length;
+      const changed = unfolded.includes(path);
+      const size = make("small", {}, ` ${lines} ${lines === 1 ? "line" : "lines"}${changed ? ", changed" : ""}`);
+      const title = make("summary", {}, make("span", {}, visible(path)), size);
+      return make("details", { open: changed ? "" : null }, title, make("div", {}, shown));
+    }
+    // The fold makes the blank lines around it.
+    const beside = groups[at - 1]?.path || groups[at + 1]?.path;
+    return beside && pieces.every((piece) => !piece.text.trim()) ? [] : shown;
+  });
+}
+
+/* ---- the views of a case ---- */
+
+const box = (content) => make("div", { class: "text" }, content);
+
+const showTurn = ([role, pieces], side, unfolded) =>
+  make("li", { class: `turn ${role}` }, make("h3", {}, role), box(showPieces(pieces, side, role === "system", unfolded)));
+
+const absent = (what) => make("div", { class: "absent" }, what);
+
+/** Put then and now side by side, or show the one that there is. */
+function beside(entry, show) {
+  const sides = ["then", "now"].filter((side) => entry[side]);
+  if (sides.length === 1) return [show(sides[0])];
+  const heads = [`at ${data.against}`, "now"];
+  return make("div", { class: "columns" },
+    heads.map((head) => make("h3", { class: "head" }, head)),
+    sides.map((side, at) => make("div", { "data-side": heads[at] }, show(side))));
+}
+
+function showChat(entry) {
+  if (!entry.rows) {
+    const side = entry.now ? "now" : "then";
+    const chat = entry[side].chat;
+    if (!chat) return absent("The pipeline gives no chat prompt; providers get the transcript.");
+    return make("ol", { class: "turns" }, chat.map((turn) => showTurn(turn, "")));
+  }
+  const next = { then: 0, now: 0 };
+  const rows = entry.rows.map((has) => {
+    const turns = ["then", "now"].map((side, at) => (has[at] ? entry[side].chat[next[side]++] : null));
+    const [then, now] = turns;
+    const same = then && now && then[0] === now[0] && contentOf(then[1]) === contentOf(now[1]);
+    if (same) return make("ol", { class: "both" }, showTurn(now, ""));
+    const unfolded = turns.flatMap((turn) => (turn ? changedPaths(turn[1]) : []));
+    return turns.map((turn, at) => {
+      const side = ["then", "now"][at];
+      const shown = turn ? showTurn(turn, side, unfolded) : make("li", {}, absent("no such message"));
+      return make("ol", { "data-side": at ? "now" : `at ${data.against}` }, shown);
+    });
+  });
+  const heads = [`at ${data.against}`, "now"].map((head) => make("h3", { class: "head" }, head));
+  return make("div", { class: "columns" }, heads, rows);
+}
+
+function showQuestion(entry) {
+  return beside(entry, (side) => make("div", { class: "turn" }, box(showPieces(entry[side].question, side, false))));
+}
+
+/** Show JSON, indented; a line break in a text is shown as one, behind its escape. */
+function showJson(value, side, indent = "") {
+  const inner = `${indent}  `;
+  if (typeof value === "string") return visible(JSON.stringify(value));
+  if (value === null || typeof value !== "object") return [String(value)];
+  if (value.$) {
+    const shown = [...piecesOf(value.$)].map((piece) => {
+      const lines = piece.text.split("\n").map((line) => visible(JSON.stringify(line).slice(1, -1)));
+      const escape = () => make("span", { class: "escape" }, "\\n");
+      return showPiece(piece, side, lines.flatMap((line, at) => (at ? [escape(), ...line] : line)));
+    });
+    return ['"', ...shown, '"'];
+  }
+  const [open, close] = Array.isArray(value) ? ["[", "]"] : ["{", "}"];
+  const items = Object.entries(value).flatMap(([key, item], at) => [
+    `${at ? "," : ""}\n${inner}`,
+    ...(Array.isArray(value) ? [] : [`${JSON.stringify(key)}: `]),
+    ...showJson(item, side, inner),
+  ]);
+  return items.length ? [open, ...items, `\n${indent}${close}`] : [open + close];
+}
+
+function showPayload(entry, number) {
+  return beside(entry, (side) => {
+    const { body, notes } = entry[side].payloads[number];
+    const list = notes.length ? make("ul", { class: "notes" }, notes.map((note) => make("li", {}, visible(string(note))))) : null;
+    const text = body === null ? null : typeof body === "string" ? visible(body) : body.$ ? showPieces(body.$, side, false) : showJson(body, side);
+    return make("div", {}, list, text && make("div", { class: "turn" }, box(text)));
+  });
+}
