@@ -119,6 +119,22 @@ def test_a_full_disk_leaves_the_old_file(target: Path, monkeypatch: pytest.Monke
     assert os.listdir(target.parent) == ["out.jsonl"]
 
 
+def test_an_interrupt_right_after_the_file_has_its_name_is_an_interrupt(
+    target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace = os.replace
+
+    def interrupted(*paths: str) -> None:
+        replace(*paths)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write(target, b"new\n")
+    assert target.read_bytes() == b"new\n"
+    assert list(target.parent.iterdir()) == [target]
+
+
 def test_a_killed_process_leaves_the_old_file(target: Path) -> None:
     program = (
         "import sys, time\n"

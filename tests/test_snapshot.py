@@ -636,8 +636,8 @@ def test_a_run_that_is_killed_leaves_each_file_old_or_new(
     while first.read_bytes() == old["evals/many~eval.jsonl/c20.yaml"]:
         assert time.monotonic() < deadline
     process.send_signal(number)
-    process.communicate(timeout=30)
-    assert process.returncode in (-signal.SIGKILL, 130)
+    said = process.communicate(timeout=30)
+    assert process.returncode in (-signal.SIGKILL, 130), said
     left = {name: text for name, text in files(folder / "snapshots").items() if name in old}
     assert left.keys() == old.keys()
     assert all(text in (old[name], new[name]) for name, text in left.items())

@@ -4,7 +4,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -39,7 +39,8 @@ def open_output(path: str | None) -> Iterator[BinaryIO]:
         os.chmod(partial, _mode(target))
         os.replace(partial, target)
     except BaseException:
-        os.unlink(partial)
+        with suppress(FileNotFoundError):  # an interrupt right after it took its name
+            os.unlink(partial)
         raise
 
 
