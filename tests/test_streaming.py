@@ -194,6 +194,9 @@ def test_a_suite_in_json_lines_has_a_case_a_line(tmp_path: Path) -> None:
         pytest.param('{"x": 1}', "2:1", "the case has no id; add one", id="no id"),
         pytest.param('{"id": "a", "x": 1}', "2:1", "the id 'a' stands twice", id="an id twice"),
         pytest.param('{"id": "\udc80"}', "2", "this is not UTF-8", id="not UTF-8"),
+        pytest.param(
+            r'{"id": "\ud83dx"}', "2", r"\ud83d is half a character", id="half a character"
+        ),
     ],
 )
 def test_a_line_that_is_wrong_leaves_the_others_alone(

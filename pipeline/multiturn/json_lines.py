@@ -1,6 +1,7 @@
 """Suites in JSON Lines: one case a line, and a line that is wrong leaves the others alone."""
 
 import json
+import re
 from collections.abc import Collection, Iterator
 from typing import Any, BinaryIO, NamedTuple
 
@@ -66,6 +67,8 @@ def read_json_lines(
                 value = json.loads(
                     text, object_pairs_hook=_distinct, parse_constant=_refuse_constant
                 )
+                if "\\u" in text:
+                    _refuse_halves(json.dumps(value, ensure_ascii=False))
                 node = _node(value, _Mark(number - 1), MAX_DEPTH)
                 if node.values > MAX_VALUES:
                     raise ValueError(f"over {MAX_VALUES:,} values in one case")
@@ -87,6 +90,12 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"the key {twice!r} stands twice in one object")
     return values
+
+
+def _refuse_halves(text: str) -> None:
+    half = re.search("[\ud800-\udfff]", text)
+    if half:
+        raise ValueError(f"\\u{ord(half[0]):x} is half a character; write both halves, or none")
 
 
 def _refuse_constant(name: str) -> None:
