@@ -24,6 +24,7 @@ lint: $(READY)  ## check format, style and types
 
 snapshots: $(READY)  ## write the prompt snapshots anew, and say what changed
 	$(BIN)/pytest -q tests/test_scenarios.py --snapshot-update
+	$(BIN)/multiturn snapshot examples
 	git diff --stat snapshots
 
 bench: $(READY)  ## measure against floors: an event scan, an ideal server

@@ -63,9 +63,37 @@ def test_the_page_of_large_suites_works_as_it_stands(tmp_path: Path) -> None:
     assert play(page("scale.md"), tmp_path) == 2
 
 
-def test_the_page_of_review_works_as_it_stands(tmp_path: Path) -> None:
-    (tmp_path / ".git").mkdir()
-    assert play(page("review.md"), tmp_path) == 6
+def test_the_page_of_suites_works_as_it_stands(tmp_path: Path) -> None:
+    assert play(page("suites.md"), tmp_path) == 1
+
+
+def test_the_page_of_pipelines_works_as_it_stands(tmp_path: Path) -> None:
+    text = page("pipelines.md")
+    assert play(text, tmp_path) == 2
+    blocks = dict(re.findall(r"^```(mermaid|python|text)\n(.*?)^```$", text, re.M | re.DOTALL))
+    for command, output in (
+        (["-m", "multiturn", "show", "spec", "--format", "mermaid"], blocks["mermaid"]),
+        (["-W", "error", "-c", blocks["python"]], blocks["text"]),
+    ):
+        done = subprocess.run([sys.executable, *command], capture_output=True, text=True)
+        assert (done.stdout, done.stderr) == (output, "")
+
+
+def test_the_page_of_review_works_as_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (
+        "GIT_AUTHOR_NAME",
+        "GIT_AUTHOR_EMAIL",
+        "GIT_COMMITTER_NAME",
+        "GIT_COMMITTER_EMAIL",
+    ):
+        monkeypatch.setenv(name, "somebody")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    subprocess.run(["git", "init", "-q", "."], cwd=tmp_path, check=True)
+    assert play(page("review.md"), tmp_path) == 10
+    assert "Thank them." in (tmp_path / "report.html").read_text(encoding="utf-8")
+    (tmp_path / "snapshots/shop/refund.yaml").unlink()
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     for update, outcome in [([], "1 failed"), (["--snapshot-update"], "1 passed")]:
         tested = subprocess.run(

@@ -1,6 +1,7 @@
 """The schemas say of a document what the loaders say."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from test_cli import run
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
+DOCS = ROOT / "docs"
 DRAWN = {kind: schema() for kind, schema in SCHEMAS.items()}  # before tests install stages
 VALIDATORS = {kind: Draft202012Validator(schema) for kind, schema in DRAWN.items()}
 
@@ -78,13 +80,15 @@ def test_every_example_and_every_scenario_is_valid(kind: str, text: str) -> None
     assert refusals(kind, text) == []
 
 
-def test_the_mistakes_among_the_examples_are_underlined() -> None:
-    broken = (EXAMPLES / "mistakes/broken.yaml").read_text()
-    assert [path for path, _ in refusals("suite", broken)] == [
-        "$.evalcases[2].input_messages[0].content"
+def test_the_mistakes_in_the_docs_are_underlined() -> None:
+    blocks = {
+        name: re.search(rf"^# {name}\n(.*?)^```", (DOCS / page).read_text(), re.M | re.S)[1]  # type: ignore[index]
+        for page, name in (("suites.md", "broken.eval.yaml"), ("pipelines.md", "late.yaml"))
+    }
+    assert [path for path, _ in refusals("suite", blocks["broken.eval.yaml"])] == [
+        "$.evalcases[1].input_messages[0].content"
     ]
-    late = (EXAMPLES / "mistakes/late.yaml").read_text()
-    ((path, what),) = refusals("pipeline", late)
+    ((path, what),) = refusals("pipeline", blocks["late.yaml"])
     assert path == "$.stages[1].embed_files"
     assert "heder" in what
 

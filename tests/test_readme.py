@@ -5,7 +5,9 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,14 +30,15 @@ def sessions() -> list[tuple[str, str]]:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with the files that the README speaks of."""
-    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    for name in ("examples", "snapshots"):
+        shutil.copytree(ROOT / name, tmp_path / name)
     (tmp_path / ".git").mkdir()  # as in a clone, the root is here
     return tmp_path
 
 
 def test_a_command_prints_what_the_readme_shows(folder: Path) -> None:
     commands = [session for session in sessions() if session[0].startswith("multiturn")]
-    assert len(commands) > 10
+    assert len(commands) > 8
     for command, output in commands:
         done = subprocess.run(
             command, shell=True, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True
@@ -43,15 +46,8 @@ def test_a_command_prints_what_the_readme_shows(folder: Path) -> None:
         assert output.strip() in done.stdout + done.stderr
 
 
-def test_the_diagram_is_what_multiturn_show_prints(folder: Path) -> None:
-    (diagram,) = (block for language, block in BLOCKS if language == "mermaid")
-    command = [sys.executable, "-m", "multiturn", "show", "spec", "--format", "mermaid"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
-    assert done.stdout == diagram
-
-
 def test_the_programs_print_what_the_readme_shows(folder: Path) -> None:
-    programs = [block for language, block in BLOCKS if language == "python"]
+    programs = [block for language, block in BLOCKS if language == "python"][1:]
     outputs = [block for language, block in BLOCKS if language == "text"]
     assert len(programs) == len(outputs) > 0
     for program, output in zip(programs, outputs, strict=True):
@@ -62,6 +58,27 @@ def test_the_programs_print_what_the_readme_shows(folder: Path) -> None:
             text=True,
         )
         assert (done.stderr, done.stdout) == ("", output)
+
+
+def test_the_test_that_the_readme_shows_is_five_lines_that_work(tmp_path: Path) -> None:
+    test = next(block for language, block in BLOCKS if language == "python")
+    assert len([line for line in test.splitlines() if line]) == 5
+    (tmp_path / "test_prompts.py").write_text(test)
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "evals").mkdir()
+    suite = tmp_path / "evals/shop.eval.yaml"
+    suite.write_text("evalcases: [{id: hello, input_messages: [{role: user, content: Hello}]}]")
+    command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "--rootdir=."]
+    for change, option, outcome in (
+        ("Hello", "--snapshot-update", "1 passed"),
+        ("Hello", "-v", "1 passed"),
+        ("Bye", "-v", "1 failed"),
+    ):
+        suite.write_text(suite.read_text().replace("content: Hello", f"content: {change}"))
+        done = subprocess.run([*command, option], cwd=tmp_path, capture_output=True, text=True)
+        assert outcome in done.stdout
+        assert "evals/shop.eval.yaml hello" in done.stdout
+    assert (tmp_path / "snapshots/evals/shop/hello.yaml").exists()
 
 
 def test_every_other_command_is_a_target_of_the_makefile() -> None:
@@ -94,18 +111,46 @@ def test_the_demo_shows_every_example() -> None:
 
 def test_the_files_that_the_readme_shows_are_in_the_examples() -> None:
     shown = [block for language, block in BLOCKS if language == "yaml"]
-    assert len(shown) == 2
+    assert len(shown) == 1
     for block in shown:
         path = block.partition("\n")[0].removeprefix("# ")
         assert (ROOT / path).read_text(encoding="utf-8") == block
 
 
-def test_the_workflow_runs_what_is_pinned_with_the_least_rights() -> None:
-    text = (ROOT / ".github/workflows/ci.yml").read_text()
-    workflow = next(read_documents(text, "ci.yml")).value
-    assert workflow["permissions"] == {"contents": "read"}
-    (job,) = workflow["jobs"].values()
-    assert job["strategy"]["matrix"] == {"python": ["3.11", "3.12", "3.13", "3.14"]}
+def workflow(path: str) -> dict[str, Any]:
+    """Return a workflow, once it is clear that it has the least rights and pinned actions."""
+    found = next(read_documents((ROOT / path).read_text(), path)).value
+    assert found["permissions"] == {"contents": "read"}
+    job: dict[str, Any]
+    (job,) = found["jobs"].values()
     uses = [step["uses"] for step in job["steps"] if "uses" in step]
     assert all(re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", action) for action in uses)
+    return job
+
+
+def test_the_workflow_runs_ci_on_each_python() -> None:
+    job = workflow(".github/workflows/ci.yml")
+    assert job["strategy"]["matrix"] == {"python": ["3.11", "3.12", "3.13", "3.14"]}
     assert job["steps"][-1] == {"run": ".ci/run"}
+
+
+def test_the_workflow_of_the_examples_shows_what_a_pull_request_changes(folder: Path) -> None:
+    (folder / ".git").rmdir()
+    run = partial(subprocess.run, shell=True, cwd=folder, capture_output=True, text=True)
+    identity = "-c user.name=a -c user.email=a"
+    commit = f"git add . && git {identity} commit -qm"
+    run(f"git init -q && {commit} before", check=True)
+    with (folder / "examples/prompts/security.instructions.md").open("a") as file:
+        file.write("- Name the line.\n")
+    run(f"{commit} after", check=True)
+    steps = workflow("examples/.github/workflows/prompts.yml")["steps"]
+    commands = [step["run"] for step in steps if "run" in step]
+    assert commands.pop(0) == "pip install multiturn"
+    summary = folder / "summary.md"
+    environment = {**ENVIRONMENT, "EVALS": "examples", "GITHUB_STEP_SUMMARY": str(summary)}
+    codes = [run(command, env=environment).returncode for command in commands]
+    assert codes == [0, 0, 1]  # the last one is the check
+    cause = "examples/prompts/security.instructions.md line 5"
+    assert summary.read_text().startswith(f"## 2 cases changed, 1 cause: <code>{cause}</code>\n")
+    assert steps[-2]["with"]["path"] == "prompts.html"
+    assert (folder / "prompts.html").stat().st_size > 10_000

@@ -64,7 +64,8 @@ def test_prompt(tmp_path: Path, pipeline: str, name: str, snapshot: SnapshotAsse
 
 def test_no_snapshot_is_stale(pytestconfig: pytest.Config) -> None:
     wanted = {SNAPSHOTS / pipeline / f"{name}.yaml" for pipeline in PIPELINES for name in SCENARIOS}
-    stale = [path for path in SNAPSHOTS.rglob("*.*") if path not in wanted]
+    found = [path for pipeline in PIPELINES for path in (SNAPSHOTS / pipeline).rglob("*.*")]
+    stale = [path for path in found if path not in wanted]
     if pytestconfig.getoption("update_snapshots"):
         for path in stale:
             path.unlink()
