@@ -12,9 +12,9 @@ from multiturn.cli_options import load, on_terminal, pipeline_option, suite_opti
 @click.command()
 @click.argument("file", metavar="FILE", shell_complete=complete_pipeline)
 def check(file: str) -> None:
-    """Check a pipeline file: its stages, their options and their order.
+    """Check the stages of a pipeline file and their order.
 
-    All mistakes are listed, and the exit code is then 1.
+    All mistakes are listed, those of options too, and the exit code is then 1.
     """
     from multiturn.declaration import load_pipeline
     from multiturn.errors import MultiturnError

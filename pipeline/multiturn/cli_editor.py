@@ -27,7 +27,10 @@ def schema(kind: str) -> None:
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print the script that completes multiturn's commands, options and values in a shell."""
+    """Print the completion script of a shell.
+
+    It completes commands, options, and values such as the ids of cases.
+    """
     from click.shell_completion import get_completion_class
 
     root = context.find_root()
