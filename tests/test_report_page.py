@@ -1,0 +1,426 @@
+"""The report in a real browser: what a reviewer sees, clicks and types."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
+
+from browser import open_browser, open_page
+
+VIEWS = ["Chat prompt", "Transcript", "Azure OpenAI", "Anthropic", "Gemini", "Codex", "VS Code"]
+SUITE = """\
+guideline_patterns: ["**/*.instructions.md"]
+metadata: {systemPrompt: You review code.}
+evalcases:
+  - id: injection
+    input_messages:
+      - role: user
+        content:
+          - {type: file, value: /rules/tone.instructions.md}
+          - {type: file, value: /rules/sql.instructions.md}
+          - {type: file, value: /query.py}
+          - Is this safe?
+      - {role: assistant, content: "No: \\"name\\" is\\npasted."}
+      - {role: tool, content: "grep: 2 hits"}
+      - {role: user, content: And now?}
+  - id: greeting
+    input_messages:
+      - {role: user, content: Hello there}
+  - id: monologue
+    input_messages:
+      - {role: assistant, content: I speak first.}
+"""
+FILES = {
+    "rules/tone.instructions.md": "Be brief.\nBe kind.\n",
+    "rules/sql.instructions.md": "Bind every value.\nName the line.\n",
+    "query.py": 'db.run(f"select {name}")\n',
+    "evals/review.eval.yaml": SUITE,
+}
+SYSTEM = (
+    "You review code.\n\n[[ ## Guidelines ## ]]\n\n"
+    "=== /rules/tone.instructions.md ===\nBe brief.\nBe kind.\n\n"
+    "=== /rules/sql.instructions.md ===\nBind every value.\nName the line."
+)
+USER = (
+    "<Attached: /rules/tone.instructions.md>\n<Attached: /rules/sql.instructions.md>\n"
+    '=== /query.py ===\ndb.run(f"select {name}")\nIs this safe?'
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with open_browser() as browser:
+        yield browser
+
+
+def git(folder: Path, *arguments: str) -> None:
+    identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    subprocess.run(("git", *identity, *arguments), cwd=folder, check=True, capture_output=True)
+
+
+def write(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def report(folder: Path, *arguments: str, failures: bool = False) -> Path:
+    command = [sys.executable, "-m", "multiturn", "report", "evals", "--output", "r.html"]
+    done = subprocess.run([*command, *arguments], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == failures, done.stderr
+    return folder / "r.html"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository whose last commit changed nothing yet."""
+    folder = tmp_path_factory.mktemp("project")
+    write(folder, FILES)
+    git(folder, "init", "-q")
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "before")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def plain(project: Path) -> Path:
+    return report(project).rename(project / "plain.html")
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report of two guidelines' changes, a case that is new, one that is gone, one that fails."""
+    folder = tmp_path_factory.mktemp("compared")
+    write(folder, FILES)
+    git(folder, "init", "-q")
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "before")
+    write(
+        folder,
+        {
+            "rules/sql.instructions.md": "Bind every single value.\nName the line.\n",
+            "evals/review.eval.yaml": SUITE.replace("Hello there", "Good morning")
+            .replace('      - {role: tool, content: "grep: 2 hits"}\n', "")
+            .replace("id: monologue", "id: soliloquy")
+            + "  - id: broken\n    input_messages:\n"
+            + "      - {role: user, content: [{type: file, value: x}]}\n",
+        },
+    )
+    return report(folder, "--against", "HEAD", failures=True)
+
+
+def texts(page: Page, selector: str) -> list[str]:
+    return [text.strip() for text in page.locator(selector).all_text_contents()]
+
+
+def choose(page: Page, case: str) -> None:
+    page.locator("#cases a", has_text=case).click()
+
+
+def test_a_conversation_is_a_bubble_for_each_message(browser: Browser, plain: Path) -> None:
+    with open_page(browser, plain) as page:
+        assert texts(page, "#panel .turn h3") == ["system", "user", "assistant", "tool", "user"]
+        assert texts(page, "#panel .turn.assistant .text") == ['No: "name" is\npasted.']
+        assert texts(page, "#panel .turn.user .text") == [USER, "And now?"]
+        assert page.title() == "injection · Prompts"
+
+
+def test_guidelines_are_folded_by_file(browser: Browser, plain: Path) -> None:
+    with open_page(browser, plain) as page:
+        folds = page.locator("#panel details")
+        assert texts(page, "#panel summary") == [
+            "rules/tone.instructions.md 3 lines",
+            "rules/sql.instructions.md 3 lines",
+        ]
+        expect(page.get_by_text("Be brief.")).to_be_hidden()
+        folds.nth(0).locator("summary").click()
+        expect(page.get_by_text("Be brief.")).to_be_visible()
+        expect(page.get_by_text("Bind every value.")).to_be_hidden()
+        page.keyboard.press("e")
+        expect(page.get_by_text("Bind every value.")).to_be_visible()
+        page.keyboard.press("e")
+        expect(page.get_by_text("Be brief.")).to_be_hidden()
+
+
+def payload(page: Page) -> Any:
+    """Return the JSON that a reader would copy."""
+    return json.loads(page.locator("#panel .text").text_content() or "")
+
+
+def test_each_view_is_a_click_a_number_or_an_arrow_away(browser: Browser, plain: Path) -> None:
+    with open_page(browser, plain) as page:
+        tabs = page.get_by_role("tab")
+        assert tabs.all_text_contents() == VIEWS
+        for number, name in enumerate(VIEWS):
+            tabs.nth(number).click()
+            expect(page.get_by_role("tab", selected=True)).to_have_text(name)
+            page.keyboard.press("1")
+            page.keyboard.press(str(number + 1))
+            expect(page.get_by_role("tab", selected=True)).to_have_text(name)
+        page.get_by_role("tab", selected=True).focus()
+        page.keyboard.press("ArrowRight")
+        expect(page.get_by_role("tab", selected=True)).to_have_text("Chat prompt")
+        page.keyboard.press("ArrowLeft")
+        expect(page.get_by_role("tab", selected=True)).to_have_text("VS Code")
+        expect(page.get_by_role("tab", selected=True)).to_be_focused()
+
+
+def test_a_payload_is_the_json_that_goes_out(browser: Browser, plain: Path) -> None:
+    turns = [
+        {"role": "user", "content": USER},
+        {"role": "assistant", "content": 'No: "name" is\npasted.'},
+    ]
+    with open_page(browser, plain) as page:
+        page.keyboard.press("3")
+        sent = payload(page)
+        assert sent["messages"][:3] == [{"role": "system", "content": SYSTEM}, *turns]
+        page.keyboard.press("4")
+        sent = payload(page)
+        assert sent["system"] == SYSTEM
+        assert sent["messages"] == [
+            *turns,
+            {"role": "user", "content": "[Tool]: grep: 2 hits\n\nAnd now?"},
+        ]
+        assert any("A6" in note for note in texts(page, ".notes li"))
+        page.keyboard.press("5")
+        sent = payload(page)
+        assert sent["systemInstruction"]["parts"] == [{"text": SYSTEM}]
+        page.keyboard.press("6")
+        assert (page.locator("#panel .text").text_content() or "").startswith("[User]: <Attached:")
+        choose(page, "monologue")
+        page.keyboard.press("5")
+        assert texts(page, ".notes li")[0].startswith("refused: G4")
+        expect(page.locator("#panel .text")).to_have_count(0)
+
+
+def test_pointing_at_a_text_says_where_it_comes_from(browser: Browser, plain: Path) -> None:
+    with open_page(browser, plain) as page:
+        page.get_by_text("You review code.").hover()
+        origin = page.locator("#origin")
+        expect(origin).to_have_text("metadata.systemPrompt of evals/review.eval.yaml")
+        page.get_by_text("And now?").hover()
+        expect(origin).to_have_text("evals/review.eval.yaml:14")
+        page.get_by_text("db.run").hover()
+        expect(origin).to_have_text("query.py, attached at evals/review.eval.yaml:10")
+        page.keyboard.press("e")
+        page.get_by_text("Bind every value.").hover()
+        expect(origin).to_have_text(
+            "rules/sql.instructions.md, attached at evals/review.eval.yaml:9,"
+            " moved by extract_guidelines"
+        )
+        page.keyboard.press("4")
+        page.get_by_text("Is this safe?").hover()
+        expect(origin).to_have_text("evals/review.eval.yaml:11")
+
+
+def test_tab_goes_from_text_to_text(browser: Browser, plain: Path) -> None:
+    with open_page(browser, plain) as page:
+        page.locator("#panel").focus()
+        found = []
+        for _ in range(9):
+            page.keyboard.press("Tab")
+            found.append(page.locator("#origin").text_content())
+        assert found[0] == "metadata.systemPrompt of evals/review.eval.yaml"
+        assert found[1] == "added by consolidate_system"
+        assert "query.py, attached at evals/review.eval.yaml:10" in found
+        assert "evals/review.eval.yaml:11" in found
+
+
+def test_what_changed_comes_first_with_its_cause(browser: Browser, compared: Path) -> None:
+    with open_page(browser, compared) as page:
+        assert texts(page, "#cases h2") == [
+            "failed",
+            "changed: more than one cause",
+            "changed: evals/review.eval.yaml line 16: the messages of 'greeting'",
+            "added",
+            "removed",
+        ]
+        assert texts(page, "#cases li")[0].startswith("broken")
+        assert "no file 'x'" in texts(page, ".error")[0]
+        page.keyboard.press("j")
+        assert texts(page, ".causes li") == [
+            "rules/sql.instructions.md line 1",
+            "evals/review.eval.yaml line 4: the messages of 'injection'",
+        ]
+
+
+def test_changed_words_are_marked_side_by_side(browser: Browser, compared: Path) -> None:
+    with open_page(browser, compared) as page:
+        page.keyboard.press("j")
+        expect(page.locator("#panel details[open]")).to_have_count(2)
+        assert texts(page, "#panel ins") == ["single"]
+        assert texts(page, "#panel del") == ["grep: 2 hits"]
+        assert texts(page, "#panel .absent") == ["no such message"]
+        left, right = page.locator("#panel .turn.system").all()
+        boxes = left.bounding_box(), right.bounding_box()
+        assert boxes[0] is not None
+        assert boxes[1] is not None
+        assert boxes[0]["y"] == boxes[1]["y"]
+        assert boxes[0]["x"] < boxes[1]["x"]
+        page.keyboard.press("j")
+        assert texts(page, "#panel del") == ["Hello there"]
+        assert texts(page, "#panel ins") == ["Good morning"]
+        page.keyboard.press("4")
+        assert texts(page, "#panel ins") == ["Good morning"]
+        page.keyboard.press("j")
+        expect(page.locator("#case h2")).to_have_text("soliloquy")
+        page.keyboard.press("j")
+        expect(page.locator("#case h2")).to_have_text("monologue")
+        page.keyboard.press("1")
+        assert texts(page, "#panel .text") == ["You review code.", "I speak first."]
+
+
+def test_search_finds_any_text_and_shows_it(browser: Browser, plain: Path) -> None:
+    with open_page(browser, plain) as page:
+        page.keyboard.press("/")
+        page.keyboard.type("BIND every")
+        expect(page.locator("#count")).to_have_text("1 of 3 cases")
+        expect(page.get_by_text("Bind every value.")).to_be_visible()
+        assert page.evaluate("[...CSS.highlights.get('found')].map(String)") == ["Bind every"]
+        page.locator("#search").fill("nowhere at all")
+        expect(page.locator("#count")).to_have_text("0 of 3 cases")
+        page.keyboard.press("Escape")
+        expect(page.locator("#count")).to_have_text("3 cases")
+        expect(page.locator("#search")).to_have_value("")
+
+
+def test_roles_and_statuses_filter(browser: Browser, plain: Path, compared: Path) -> None:
+    with open_page(browser, plain) as page:
+        page.get_by_role("button", name="user").click()
+        expect(page.locator("#panel .turn.user").first).to_be_hidden()
+        expect(page.locator("#panel .turn.tool")).to_be_visible()
+        page.keyboard.press("j")
+        expect(page.locator("#panel .turn.user").first).to_be_hidden()
+        page.get_by_role("button", name="user").click()
+        expect(page.locator("#panel .turn.user").first).to_be_visible()
+    with open_page(browser, compared) as page:
+        page.get_by_role("button", name="1 added").click()
+        assert texts(page, "#cases li:not([hidden])") == ["soliloquyevals/review.eval.yaml"]
+        page.get_by_role("button", name="2 changed").click()
+        expect(page.locator("#count")).to_have_text("3 of 5 cases")
+
+
+def test_keys_go_through_the_cases_that_are_shown(browser: Browser, plain: Path) -> None:
+    with open_page(browser, plain) as page:
+        heading = page.locator("#case h2")
+        page.keyboard.press("k")
+        expect(heading).to_have_text("injection")
+        page.locator("#search").fill("I speak")
+        expect(page.locator("#count")).to_have_text("1 of 3 cases")
+        page.locator("#panel").focus()
+        page.keyboard.press("j")
+        expect(heading).to_have_text("monologue")
+        page.keyboard.press("?")
+        expect(page.get_by_role("dialog")).to_be_visible()
+        page.keyboard.press("Escape")
+        expect(page.get_by_role("dialog")).to_be_hidden()
+
+
+def test_an_address_leads_to_a_case_and_a_view(browser: Browser, plain: Path) -> None:
+    with open_page(browser, plain) as page:
+        choose(page, "greeting")
+        page.keyboard.press("2")
+        address = page.url.partition("#")[2]
+    with open_page(browser, plain, f"#{address}") as page:
+        expect(page.locator("#case h2")).to_have_text("greeting")
+        assert texts(page, "#panel .text") == ["Hello there"]
+
+
+HOSTILE = [
+    "</script><script>alert(1)</script>",
+    "<img src=x onerror=alert(2)><!-- <script>",
+    "%%DATA%% %%SCRIPT%% {{x}} ${alert(3)}",
+    "\\u2028\\u2029 \\u202Eneddih\\u202C \\U000E0041\\u200B",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_no_text_becomes_markup_or_script(
+    browser: Browser, tmp_path: Path, project: Path, text: str
+) -> None:
+    quoted = f'"{text}"'
+    name = text.replace("/", "_").replace("\\", "_")
+    suite = (
+        f"guideline_patterns: [{json.dumps(f'{name}*')}]\n"
+        f"metadata: {{systemPrompt: {quoted}}}\nguidelines: [{quoted}]\nevalcases:\n"
+        f"  - id: {quoted}\n    input_messages:\n"
+        f"      - {{role: user, content: [{quoted}, {{type: file, value: {json.dumps(name)}}}]}}\n"
+        f"      - {{role: assistant, content: {{a: {quoted}}}}}\n"
+        "  - id: gone\n    input_messages:\n"
+        f"      - {{role: user, content: [{{type: file, value: {json.dumps(f'x/{name}')}}}]}}\n"
+    )
+    write(tmp_path, {f"evals/{name[:40]}.eval.yaml": suite, f"evals/{name}": text})
+    page_file = report(tmp_path, failures=True)
+    meant = json.loads(quoted.replace("\\U000E0041", "\\udb40\\udc41"))
+    with open_page(browser, page_file) as page:
+        for case in page.locator("#cases a").all():
+            case.click()
+            for view in range(max(1, page.get_by_role("tab").count())):
+                page.keyboard.press(str(view + 1))
+        page.locator("#cases a").nth(1).click()
+        page.keyboard.press("2")
+        shown = page.locator("#panel .text").text_content() or ""
+        if "\\u" in text:
+            assert "U+202EneddihU+202C U+E0041U+200B" in shown
+        else:
+            assert meant in shown
+        assert page.locator("script").count() == 2
+        assert page.locator("img").count() == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1200, 360])
+def test_everybody_can_use_it(
+    browser: Browser, plain: Path, compared: Path, scheme: str, width: int
+) -> None:
+    for file in (plain, compared):
+        size = {"width": width, "height": 800}
+        with open_page(browser, file, viewport=size, color_scheme=scheme) as page:
+            for case in range(page.locator("#cases a").count()):
+                page.locator("#cases a").nth(case).click()
+                for view in range(max(1, page.get_by_role("tab").count())):
+                    page.keyboard.press(str(view + 1))
+                    if case < 2:
+                        found = Axe().run(page).response["violations"]
+                        assert [(v["id"], v["nodes"][0]["html"]) for v in found] == []
+                    wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+                    assert wide <= 0
+            page.keyboard.press("?")
+            assert Axe().run(page).response["violations"] == []
+
+
+def test_a_long_word_does_not_widen_the_page(browser: Browser, tmp_path: Path) -> None:
+    word = "x" * 3000
+    suite = f"evalcases: [{{id: {word}, input_messages: [{{role: user, content: {word}}}]}}]"
+    write(tmp_path, {f"evals/{word[:200]}.eval.yaml": suite})
+    with open_page(browser, report(tmp_path), viewport={"width": 360, "height": 640}) as page:
+        for view in range(len(VIEWS)):
+            page.keyboard.press(str(view + 1))
+            assert page.evaluate("document.documentElement.scrollWidth") == 360
+
+
+def test_two_thousand_cases_are_listed(browser: Browser, tmp_path: Path) -> None:
+    cases = "".join(
+        f"  - {{id: c{number}, input_messages: [{{role: user, content: Text {number}}}]}}\n"
+        for number in range(2000)
+    )
+    write(tmp_path, {"evals/many.eval.yaml": f"evalcases:\n{cases}"})
+    with open_page(browser, report(tmp_path)) as page:
+        expect(page.locator("#count")).to_have_text("2000 cases")
+        page.locator("#search").fill("Text 1999")
+        expect(page.locator("#count")).to_have_text("1 of 2000 cases")
+        page.locator("#cases a:visible").click()
+        assert texts(page, "#panel .text") == ["Text 1999"]
+
+
+def test_the_same_suites_give_the_same_bytes(project: Path, plain: Path) -> None:
+    text = plain.read_bytes()
+    assert report(project).read_bytes() == text
+    assert os.fsencode(project) not in text
