@@ -333,8 +333,24 @@ def test_an_address_leads_to_a_case_and_a_view(browser: Browser, plain: Path) ->
         assert texts(page, "#panel .text") == ["Hello there"]
 
 
+def test_the_browser_would_stop_whatever_asks_the_network(browser: Browser, plain: Path) -> None:
+    page = browser.new_page()
+    page.goto(plain.as_uri())
+    stopped = """what => new Promise(resolve => {
+        addEventListener('securitypolicyviolation', event => resolve(event.effectiveDirective));
+        const element = document.createElement(what);
+        element.src = 'https://example.org/x';
+        document.body.append(element);
+    })"""
+    assert page.evaluate(stopped, "img") == "img-src"
+    assert page.evaluate(stopped, "iframe") == "frame-src"
+    assert page.evaluate(stopped, "script") == "script-src-elem"
+    page.close()
+
+
 HOSTILE = [
     "</script><script>alert(1)</script>",
+    "</script ><svg onload=alert(4)>",
     "<img src=x onerror=alert(2)><!-- <script>",
     "%%DATA%% %%SCRIPT%% {{x}} ${alert(3)}",
     "\\u2028\\u2029 \\u202Eneddih\\u202C \\U000E0041\\u200B",

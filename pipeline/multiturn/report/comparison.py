@@ -102,7 +102,7 @@ def _own_causes(now: Reviewed, then: Reviewed) -> Iterator[str]:
     for path in sorted(now.files.keys() & then.files.keys()):
         if now.files[path] != then.files[path]:
             yield f"{path} {_lines(then.files[path], now.files[path])}"
-    for key in sorted(now.keys.keys() | then.keys.keys()):
+    for key in sorted(now.shown | then.shown):
         if now.keys.get(key) != then.keys.get(key):
             yield f"{key} of {now.suite}"
     if [text for text, _ in now.messages] != [text for text, _ in then.messages]:

@@ -129,9 +129,12 @@ def _collect(
         moved = checkout.then(entry)
         if moved and os.path.isdir(moved) and os.path.realpath(entry) not in _OURS:
             sys.path[at] = moved
-    chosen = load_pipeline(pipeline)
     there = tuple(suite for suite in suites if os.path.exists(suite))
-    return _Earlier(there, **which).collect(chosen)
+    try:
+        return _Earlier(there, **which).collect(load_pipeline(pipeline))
+    except Exception as error:  # a stage of the user's may raise anything, and not all pickles
+        what = str(error) if isinstance(error, MultiturnError) else repr(error)
+        raise MultiturnError(f"--against: as it was then, {what}") from None
 
 
 def _git(*arguments: str, otherwise: str = "", **environment: str) -> str:

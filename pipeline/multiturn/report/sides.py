@@ -11,7 +11,7 @@ from msgspec import Struct
 from multiturn.assembly import Pipeline, request_of
 from multiturn.batch import Batch
 from multiturn.errors import MultiturnError
-from multiturn.explanation import explain, origin_of
+from multiturn.explanation import PROMPT_KEY, explain, origin_of
 from multiturn.model import Case, Conversion, Part, ProviderRequest, Turn
 from multiturn.progress import show_progress
 from multiturn.promotion import promotions_of
@@ -87,6 +87,7 @@ class Reviewed(Struct, frozen=True, kw_only=True):
         guidelines: those of them that are guidelines.
         patterns: that decide it.
         keys: the texts of the suite that stand in no message, by their keys.
+        shown: those of the keys whose texts are in the prompt.
         messages: each message as written, with its line.
     """
 
@@ -103,6 +104,7 @@ class Reviewed(Struct, frozen=True, kw_only=True):
     guidelines: frozenset[str] = frozenset()
     patterns: tuple[str, ...] = ()
     keys: Mapping[str, str] = {}
+    shown: frozenset[str] = frozenset()
     messages: tuple[tuple[str, int], ...] = ()
 
 
@@ -184,6 +186,9 @@ def review(conversion: Conversion, providers: Mapping[str, TargetProvider]) -> R
     case, chat = conversion.case, conversion.chat
     request = request_of(conversion)
     parts = [part for turn in chat or conversion.turns for part in turn.parts]
+    keys = {f"guidelines[{number}]": text for number, text in enumerate(case.guidelines)}
+    if case.system_prompt is not None:
+        keys[PROMPT_KEY] = case.system_prompt
     return Reviewed(
         suite=suite_of(case),
         id=case.id,
@@ -196,7 +201,8 @@ def review(conversion: Conversion, providers: Mapping[str, TargetProvider]) -> R
         files={file.resolved_path: file.text for file in conversion.input_files},
         guidelines=frozenset(f.resolved_path for f in conversion.input_files if f.guideline),
         patterns=case.guideline_patterns,
-        keys={part.key: part.text for part in parts if part.key is not None},
+        keys=keys,
+        shown=frozenset(part.key for part in parts if part.key is not None),
         messages=tuple(
             (json.dumps([message.role, message.content], ensure_ascii=False), message.line)
             for message in case.input_messages

@@ -1,0 +1,508 @@
+"""What reports compare: revisions, causes, words, and the summary as Markdown."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from multiturn.report.sides import Piece, content_of
+from multiturn.report.words import changes, mark
+
+SUITE = """\
+guideline_patterns: ["**/*.rules.md"]
+metadata: {systemPrompt: You sell books.}
+evalcases:
+  - id: hours
+    input_messages:
+      - {role: user, content: [{type: file, value: tone.rules.md}, When do you open?]}
+  - id: price
+    input_messages:
+      - {role: user, content: [{type: file, value: tone.rules.md}, {type: file, value: list.txt}]}
+  - id: bye
+    input_messages:
+      - {role: system, content: Be kind.}
+      - {role: user, content: Bye}
+"""
+STAGE = """\
+from multiturn import Conversion, stage
+
+
+@stage(requires={"question"}, provides={"question"})
+def sign(conversion: Conversion) -> Conversion:
+    \"\"\"Sign it.\"\"\"
+    return conversion.replace(question=conversion.question + "\\nSigned: Ada")
+"""
+FILES = {
+    "evals/shop.eval.yaml": SUITE,
+    "evals/tone.rules.md": "One.\nTwo.\nThree.\nFour.\nFive.\n",
+    "evals/list.txt": "A book: 10\n",
+    "house/pipeline.yaml": (
+        "extends: spec\ninsert: [{stage: 'house:sign', after: render_question}]\n"
+    ),
+    "house/house.py": STAGE,
+}
+TONE = "evals/tone.rules.md"
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "repository"
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    write(folder, FILES)
+    git(folder, "init", "-q", "-b", "main")
+    commit(folder)
+    return folder
+
+
+def write(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def git(folder: Path, *arguments: str) -> str:
+    identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    command = ("git", *identity, *arguments)
+    done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+def commit(folder: Path) -> None:
+    git(folder, "add", "--all")
+    git(folder, "commit", "-q", "--allow-empty", "-m", "a commit")
+
+
+def run(folder: Path, *arguments: str, **options: Any) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "multiturn", "report", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, **options)
+
+
+def summary(folder: Path, *arguments: str) -> str:
+    done = run(folder, "evals", "--format", "markdown", "--against", "HEAD", *arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def title(folder: Path, *arguments: str) -> str:
+    return summary(folder, *arguments).partition("\n")[0]
+
+
+def replace(folder: Path, name: str, old: str, new: str) -> None:
+    text = (folder / name).read_text()
+    assert old in text
+    (folder / name).write_text(text.replace(old, new))
+
+
+# Revisions
+
+
+@pytest.mark.parametrize("revision", ["HEAD", "main", "v1", "HEAD~1", "short"])
+def test_a_commit_has_many_names(repository: Path, revision: str) -> None:
+    git(repository, "tag", "-a", "v1", "-m", "one")
+    short = git(repository, "rev-parse", "--short=10", "HEAD").strip()
+    if revision == "HEAD~1":
+        commit(repository)
+    replace(repository, TONE, "Two.", "Two!")
+    given = short if revision == "short" else revision
+    done = run(repository, "evals", "--format", "markdown", "--against", given)
+    assert done.stdout.startswith(f"## 2 cases changed, 1 cause: <code>{TONE} line 2</code>\n")
+    shown = short if revision == "short" else f"{revision.replace('~', '&#126;')} ({short})"
+    assert f"compared with <code>{shown}</code>" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("revision", "what"),
+    [
+        ("nope", "there is no commit 'nope' here"),
+        ("--output=stolen", "there is no commit '--output=stolen' here"),
+        ("HEAD:evals", "there is no commit 'HEAD:evals' here"),
+        ("", "there is no commit '' here"),
+    ],
+)
+def test_what_is_no_commit_is_said(repository: Path, revision: str, what: str) -> None:
+    done = run(repository, "evals", f"--against={revision}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert what in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not (repository / "stolen").exists()
+
+
+def test_without_git_or_a_repository_it_is_said(repository: Path, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    done = run(
+        repository, "evals", "--against=HEAD", env={**os.environ, "PATH": str(tmp_path / "bin")}
+    )
+    assert (done.returncode, done.stderr) == (2, "Error: --against needs git, and there is none\n")
+    done = run(tmp_path, "repository/evals", "--against=HEAD")
+    assert done.returncode == 2
+    assert done.stderr.startswith("Error: --against: not a git repository")
+    done = run(repository, "-", "--against=HEAD", input=SUITE)
+    assert (done.returncode, done.stderr) == (2, "Error: --against compares files, and - is none\n")
+    write(tmp_path, {"other.eval.yaml": SUITE})
+    done = run(repository, "../other.eval.yaml", "--against=HEAD")
+    assert done.returncode == 2
+    assert "is outside the repository" in done.stderr
+
+
+def state_of(folder: Path) -> list[Any]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    kept = [path for path in files if ".git" not in path.parts or path.name == "index"]
+    return [
+        [(str(path), path.read_bytes(), path.stat().st_mtime_ns) for path in kept],
+        git(folder, "for-each-ref"),
+        git(folder, "stash", "list"),
+    ]
+
+
+def test_the_work_tree_and_the_index_stay_as_they_are(repository: Path, tmp_path: Path) -> None:
+    replace(repository, TONE, "Two.", "Two!")
+    git(repository, "add", TONE)
+    replace(repository, TONE, "Three.", "Three!")
+    write(
+        repository, {"evals/new.eval.yaml": SUITE, ".git/hooks/post-checkout": "#!/bin/sh\nfalse"}
+    )
+    (repository / ".git/hooks/post-checkout").chmod(0o755)
+    before = state_of(repository)
+    assert title(repository) == f"## 2 cases changed, 1 cause: <code>{TONE} lines 2\u20133</code>"
+    assert state_of(repository) == before
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_it_does_not_matter_from_where_and_how_suites_are_named(repository: Path) -> None:
+    replace(repository, TONE, "Two.", "Two!")
+    for folder, name, root in (
+        ("evals", ".", []),
+        ("house", "../evals/shop.eval.yaml", []),
+        ("house", str(repository / "evals"), ["--root", ".."]),
+    ):
+        done = run(repository / folder, name, "--format=markdown", "--against=HEAD", *root)
+        assert done.stdout.startswith(f"## 2 cases changed, 1 cause: <code>{TONE} line 2</code>\n")
+        assert "<code>evals/shop.eval.yaml&#58;4</code>" in done.stdout
+        assert str(repository) not in done.stdout
+
+
+def test_a_linked_work_tree_is_compared_with_the_repository(repository: Path) -> None:
+    git(repository, "worktree", "add", "-q", "../linked")
+    linked = repository.parent / "linked"
+    replace(linked, TONE, "Two.", "Two!")
+    assert title(linked) == f"## 2 cases changed, 1 cause: <code>{TONE} line 2</code>"
+    assert title(repository) == "## 0 cases changed"
+
+
+def test_each_side_has_its_own_pipeline_and_stages(repository: Path) -> None:
+    pipeline = "--pipeline=house/pipeline.yaml"
+    assert title(repository, pipeline) == "## 0 cases changed"
+    replace(repository, "house/house.py", "Ada", "Bob")
+    assert title(repository, pipeline) == (
+        "## 3 cases changed, 1 cause: <code>the code of a stage</code>"
+    )
+    git(repository, "checkout", "-q", ".")
+    replace(repository, "house/pipeline.yaml", "extends: spec", "extends: design")
+    assert title(repository, pipeline) == "## 1 case changed, 1 cause: <code>the pipeline</code>"
+    write(repository, {"new.yaml": "extends: design"})
+    assert title(repository, "--pipeline=new.yaml") == "## 0 cases changed"
+
+
+def test_stages_on_the_path_are_those_of_the_revision(repository: Path, monkeypatch: Any) -> None:
+    write(
+        repository,
+        {
+            "lib/house2.py": STAGE,
+            "p.yaml": FILES["house/pipeline.yaml"].replace("house:", "house2:"),
+        },
+    )
+    commit(repository)
+    replace(repository, "lib/house2.py", "Ada", "Bob")
+    inherited = os.environ.get("PYTHONPATH", "")
+    monkeypatch.setenv("PYTHONPATH", f"{repository / 'lib'}{os.pathsep}{inherited}")
+    assert title(repository, "--pipeline=p.yaml") == (
+        "## 3 cases changed, 1 cause: <code>the code of a stage</code>"
+    )
+
+
+def test_a_pipeline_that_could_not_be_loaded_then_is_said(repository: Path) -> None:
+    write(repository, {"house/pipeline.yaml": "extends: nope"})
+    commit(repository)
+    write(repository, {"house/pipeline.yaml": "extends: spec"})
+    done = run(repository, "evals", "--against=HEAD", "--pipeline=house/pipeline.yaml")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "as it was then, house/pipeline.yaml:1:10: no pipeline 'house/nope'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("fault", "what"),
+    [
+        ("import os; os._exit(3)", "the process that converts the suites of"),
+        ("raise LookupError('x')", "as it was then, LookupError('x')"),
+    ],
+)
+def test_what_a_stage_of_then_does_is_one_line(repository: Path, fault: str, what: str) -> None:
+    replace(repository, "house/house.py", "    return", f"    {fault}\n    return")
+    commit(repository)
+    write(repository, FILES)
+    done = run(repository, "evals", "--against=HEAD", "--pipeline=house/pipeline.yaml")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert what in done.stderr
+
+
+# Causes
+
+
+CAUSES = {
+    "a line": ((TONE, "Two.", "Two!"), 2, f"{TONE} line 2"),
+    "two places": ((TONE, "Two.\nThree.\nFour.", "2.\nThree.\n4."), 2, f"{TONE} lines 2\u20134"),
+    "the first line": ((TONE, "One.", "1."), 2, f"{TONE} line 1"),
+    "lines more": ((TONE, "Five.\n", "Five.\nSix.\nSeven.\n"), 2, f"{TONE} lines 6\u20137"),
+    "a line less": ((TONE, "Three.\n", ""), 2, f"{TONE} line 3"),
+    "another file": (("evals/list.txt", "10", "12"), 1, "evals/list.txt line 1"),
+    "the system prompt": (
+        ("evals/shop.eval.yaml", "sell", "lend"),
+        2,
+        "metadata.systemPrompt of evals/shop.eval.yaml",
+    ),
+    "the messages": (
+        ("evals/shop.eval.yaml", "When do you open?", "When?"),
+        1,
+        "evals/shop.eval.yaml line 6&#58; the messages of 'hours'",
+    ),
+    "the patterns": (
+        ("evals/shop.eval.yaml", "**/*.rules.md", "**/*.guide.md"),
+        2,
+        "guideline patterns&#58; &#42;&#42;/&#42;.rules.md → &#42;&#42;/&#42;.guide.md",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "cases", "cause"), CAUSES.values(), ids=CAUSES)
+def test_a_change_has_its_cause(
+    repository: Path, change: tuple[str, str, str], cases: int, cause: str
+) -> None:
+    replace(repository, *change)
+    number = "1 case" if cases == 1 else f"{cases} cases"
+    assert title(repository) == f"## {number} changed, 1 cause: <code>{cause}</code>"
+
+
+def test_a_file_that_is_found_before_another_is_a_cause(repository: Path) -> None:
+    write(repository, {"list.txt": "Below: 1"})
+    replace(repository, "evals/shop.eval.yaml", "value: list.txt", "value: ../list.txt")
+    (repository / "evals/list.txt").rename(repository / "evals/old.txt")
+    replace(repository, "evals/shop.eval.yaml", "value: ../list.txt", "value: list.txt")
+    text = summary(repository)
+    assert text.startswith("## 1 case changed, 2 causes\n")
+    assert "<code>evals/list.txt is gone</code>" in text
+    assert "<code>list.txt is there</code>" in text
+
+
+def test_what_no_single_cause_explains_comes_first(repository: Path) -> None:
+    replace(repository, TONE, "Two.", "Two!")
+    replace(repository, "evals/list.txt", "10", "12")
+    replace(repository, "evals/shop.eval.yaml", "Be kind.", "Be quick.")
+    text = summary(repository)
+    assert text.startswith("## 3 cases changed, 3 causes\n")
+    assert re.findall("^### (.*)", text, re.MULTILINE) == [
+        "more than one cause: 1 case",
+        "<code>evals/shop.eval.yaml line 12&#58; the messages of 'bye'</code>: 1 case",
+        f"<code>{TONE} line 2</code>: 1 case",
+    ]
+
+
+def test_the_cause_of_most_cases_comes_before_others(repository: Path) -> None:
+    replace(repository, TONE, "Two.", "Two!")
+    replace(repository, "evals/shop.eval.yaml", "Be kind.", "Be quick.")
+    headings = re.findall("^### (.*)", summary(repository), re.MULTILINE)
+    assert headings[0] == f"<code>{TONE} line 2</code>: 2 cases"
+
+
+def test_one_difference_of_many_cases_is_shown_once(repository: Path) -> None:
+    replace(repository, TONE, "Two.", "Two!")
+    replace(repository, "evals/shop.eval.yaml", ", {type: file, value: list.txt}", ", When?")
+    commit(repository)
+    replace(repository, TONE, "Two!", "2")
+    text = summary(repository)
+    assert text.count("+      2\n") == 1
+    assert "<summary>The difference in <code>hours</code>, <code>price</code></summary>" in text
+
+
+def test_what_is_new_in_a_system_message_is_named_above_all(repository: Path) -> None:
+    replace(
+        repository, "evals/shop.eval.yaml", '["**/*.rules.md"]', '["**/*.rules.md", "**/*.txt"]'
+    )
+    text = summary(repository)
+    assert (
+        "> [!WARNING]\n> New in a system message: <code>evals/list.txt</code>, in 1 case\n" in text
+    )
+    assert text.index("[!WARNING]") < text.index("###")
+
+
+def test_cases_come_and_go(repository: Path) -> None:
+    replace(repository, "evals/shop.eval.yaml", "id: bye", "id: farewell")
+    write(repository, {"evals/second.eval.yaml": SUITE})
+    text = summary(repository)
+    assert text.startswith("## 0 cases changed\n")
+    assert "4 added, 1 removed, 2 same." in text
+    (repository / "evals/shop.eval.yaml").unlink()
+    assert "3 added, 3 removed." in summary(repository)
+    assert "1 removed." in run(
+        repository, "evals", "--format=markdown", "--against=HEAD", "--case=hours", "--case=bye"
+    ).stdout.replace("2 added, ", "").replace("2 removed", "1 removed")
+
+
+def test_a_case_that_fails_is_in_the_report_and_in_the_exit_code(repository: Path) -> None:
+    (repository / "evals/list.txt").unlink()
+    done = run(repository, "evals", "--format=markdown", "--against=HEAD")
+    assert done.returncode == 1
+    assert "### failed: 1 case" in done.stdout
+    assert "no file" in done.stdout
+    commit(repository)
+    write(repository, {"evals/list.txt": FILES["evals/list.txt"]})
+    assert title(repository) == (
+        "## 1 case changed, 1 cause: <code>evals/shop.eval.yaml&#58; it could not be converted"
+        " before</code>"
+    )
+
+
+# Words
+
+pieces = st.lists(
+    st.builds(Piece, st.text("ab \n,你", min_size=1), st.sampled_from(["x", "y"])), max_size=5
+).map(tuple)
+
+
+@given(pieces, pieces)
+def test_marks_change_no_text_and_leave_the_same_words(
+    before: tuple[Piece, ...], after: tuple[Piece, ...]
+) -> None:
+    old, new = mark(before, after)
+    for given_, marked in ((before, old), (after, new)):
+        assert content_of(marked) == content_of(given_)
+        assert [p.origin for p in marked for _ in p.text] == [
+            p.origin for p in given_ for _ in p.text
+        ]
+        assert all(piece.text for piece in marked)
+    kept = ["".join(p.text for p in side if not p.changed) for side in (old, new)]
+    # What is only white space between two changes counts as changed.
+    assert "".join(kept[0].split()) == "".join(kept[1].split())
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "old", "new"),
+    [
+        ("Be kind.", "Be very kind.", [], ["very "]),
+        ("Be kind.", "Be kind!", ["."], ["!"]),
+        ("one two three", "one 2 3", ["two three"], ["2 3"]),
+        ("你好世界", "你好\uff0c世界", [], ["\uff0c"]),
+        ("a\nb\nc\n", "a\nc\n", ["b\n"], []),
+        ("same", "same", [], []),
+        ("", "new", [], ["new"]),
+        ("Nothing in common here", "Wholly other words, all of them", None, None),
+    ],
+)
+def test_words_that_differ_are_found(
+    before: str, after: str, old: list[str] | None, new: list[str] | None
+) -> None:
+    found = changes(before, after)
+    shown = [
+        [text[start:end] for start, end in stretches]
+        for text, stretches in zip((before, after), found, strict=True)
+    ]
+    assert shown == [[before] if old is None else old, [after] if new is None else new]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["same\n" * 100_000, "".join(f"{n * 7919 % 50_000}\n" for n in range(50_000)), "x" * 1_000_000],
+    ids=["equal lines", "shuffled lines", "one word"],
+)
+def test_hostile_texts_are_compared_in_time(text: str) -> None:
+    other = "".join(reversed(text.splitlines(keepends=True))) + "end"
+    assert changes(text, other)[1]
+
+
+# Markdown
+
+HOSTILE = (
+    "a | b `c` **d** _e_ <b>f</b> [g](http://h.example) @team #1 www.i.example https://j.example"
+    " \\u202E </details> $k$ :smile: ~l~"
+)
+
+
+def test_hostile_names_stay_text(repository: Path) -> None:
+    quoted = f'"{HOSTILE}"'
+    suite = (
+        f"evalcases:\n  - id: {quoted}\n    input_messages: [{{role: user, content: {quoted}}}]\n"
+    )
+    write(repository, {f"evals/{HOSTILE.replace('/', ' ')[:90]}.eval.yaml": suite})
+    commit(repository)
+    write(
+        repository,
+        {
+            f"evals/{HOSTILE.replace('/', ' ')[:90]}.eval.yaml": suite.replace(
+                'content: "', 'content: "x ```\\n```` '
+            )
+        },
+    )
+    text = summary(repository)
+    html = MarkdownIt("gfm-like", {"linkify": False}).enable("table").render(text)
+    assert html.count("<tr>") == 2
+    assert html.count("<td>") == 3
+    cell = re.findall("<td>(.*?)</td>", html)[0]
+    meant = json.loads(quoted).replace("\u202e", "\\u{202e}")
+    shown = re.sub("<code>(.*)</code>", r"\1", cell)
+    for mark_, sign in (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&amp;", "&")):
+        shown = shown.replace(mark_, sign)
+    assert shown == meant
+    for tag in ("<b>", "<a ", "<em>", "<strong>", "<del>"):
+        assert tag not in html
+    assert html.count("<details") == html.count("</details>") == 2
+    assert "@team" not in text.partition("```")[0]
+
+
+def test_a_summary_keeps_within_the_limit_and_says_what_is_missing(repository: Path) -> None:
+    words = " ".join(f"word{number}" for number in range(100))
+    cases = "".join(
+        f"  - {{id: c{number}, input_messages: [{{role: user, content: {words} {number}}}]}}\n"
+        for number in range(3000)
+    )
+    write(repository, {"evals/many.eval.yaml": f"evalcases:\n{cases}"})
+    commit(repository)
+    replace(repository, "evals/many.eval.yaml", "word50", "é")
+    text = summary(repository)
+    assert text.startswith("## 3000 cases changed, 3000 causes\n")
+    assert 900_000 < len(text.encode()) < 1_000_000
+    assert text.endswith(" more parts would go over GitHub's limit; the HTML report has all.\n")
+    assert text.count("<details") == text.count("</details>")
+    assert text.count("```") % 2 == 0
+    assert summary(repository) == text
+
+
+def test_without_a_revision_all_cases_are_listed(repository: Path) -> None:
+    done = run(repository, "evals", "--format=markdown")
+    assert done.stdout.startswith("## 3 cases\n\nPipeline <code>spec</code>.\n")
+    assert "| <code>hours</code> | <code>evals/shop.eval.yaml&#58;4</code> |" in done.stdout
+
+
+# Output
+
+
+def test_a_report_is_written_whole_or_not_at_all(repository: Path) -> None:
+    done = run(repository, "evals", "--output", "no/r.html")
+    assert done.returncode == 2
+    assert done.stderr == "Error: cannot write 'no/r.html': No such file or directory\n"
+    done = run(repository, "evals", "--pipeline=nope", "--output", "r.html")
+    assert done.returncode == 2
+    assert not (repository / "r.html").exists()
+    process = f"{sys.executable} -m multiturn report evals | head -c 10"
+    closed = subprocess.run(process, shell=True, cwd=repository, capture_output=True, text=True)
+    assert (closed.stdout, closed.stderr) == ("<!doctype ", "")
