@@ -240,21 +240,27 @@ def test_a_pipeline_that_could_not_be_loaded_then_is_said(repository: Path) -> N
     assert "as it was then, house/pipeline.yaml:1:10: no pipeline 'house/nope'" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("fault", "what"),
-    [
-        ("import os; os._exit(3)", "the process that converts the suites of"),
-        ("raise LookupError('x')", "as it was then, LookupError('x')"),
-    ],
-)
-def test_what_a_stage_of_then_does_is_one_line(repository: Path, fault: str, what: str) -> None:
-    replace(repository, "house/house.py", "    return", f"    {fault}\n    return")
+def test_a_stage_that_failed_then_is_a_cause(repository: Path) -> None:
+    pipeline = "--pipeline=house/pipeline.yaml"
+    replace(repository, "house/house.py", "    return", "    raise LookupError\n    return")
+    commit(repository)
+    write(repository, FILES)
+    assert title(repository, pipeline) == (
+        "## 3 cases changed, 1 cause: <code>evals/shop.eval.yaml&#58; it could not be converted"
+        " before</code>"
+    )
+
+
+def test_a_stage_that_ended_the_process_then_is_one_line(repository: Path) -> None:
+    fault = "    import os; os._exit(3)\n    return"
+    replace(repository, "house/house.py", "    return", fault)
     commit(repository)
     write(repository, FILES)
     done = run(repository, "evals", "--against=HEAD", "--pipeline=house/pipeline.yaml")
     assert (done.returncode, done.stdout) == (2, "")
-    assert len(done.stderr.splitlines()) == 1
-    assert what in done.stderr
+    assert re.fullmatch(
+        r"Error: --against: the process that converts the suites of \w{10} died\n", done.stderr
+    )
 
 
 # Causes

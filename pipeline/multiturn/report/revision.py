@@ -132,9 +132,8 @@ def _collect(
     there = tuple(suite for suite in suites if os.path.exists(suite))
     try:
         return _Earlier(there, **which).collect(load_pipeline(pipeline))
-    except Exception as error:  # a stage of the user's may raise anything, and not all pickles
-        what = str(error) if isinstance(error, MultiturnError) else repr(error)
-        raise MultiturnError(f"--against: as it was then, {what}") from None
+    except MultiturnError as error:  # not every kind of it can be sent to the parent
+        raise MultiturnError(f"--against: as it was then, {error}") from None
 
 
 def _git(*arguments: str, otherwise: str = "", **environment: str) -> str:
