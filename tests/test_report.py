@@ -3,9 +3,13 @@
 import json
 import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -16,6 +20,7 @@ from markdown_it import MarkdownIt
 from multiturn.report.sides import Piece, content_of
 from multiturn.report.words import changes, mark
 
+ROOT = Path(__file__).parent.parent
 SUITE = """\
 guideline_patterns: ["**/*.rules.md"]
 metadata: {systemPrompt: You sell books.}
@@ -231,6 +236,51 @@ def test_stages_on_the_path_are_those_of_the_revision(repository: Path, monkeypa
     )
 
 
+def test_both_sides_are_converted_by_the_same_multiturn(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("pipeline", "stages"):
+        shutil.copytree(ROOT / name, repository / name)
+    stage = "stages/multiturn_stages/filter_empty.py"
+    text = (repository / stage).read_text()
+    write(repository, {stage: "raise SystemExit"})
+    commit(repository)
+    write(repository, {stage: text})
+    homes = [str(repository / name) for name in ("pipeline", "stages")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(homes))
+    assert title(repository) == "## 0 cases changed"
+
+
+def test_a_warning_is_given_once(repository: Path) -> None:
+    replace(repository, "evals/shop.eval.yaml", "evalcases:", "nmae: Shop\nevalcases:")
+    commit(repository)
+    done = run(repository, "evals", "--format=markdown", "--against=HEAD")
+    assert done.stderr.count("nmae") == 1
+
+
+def test_ctrl_c_ends_both_sides_and_leaves_nothing(repository: Path, tmp_path: Path) -> None:
+    fault = "    import time; time.sleep(60)\n    return"
+    replace(repository, "house/house.py", "    return", fault)
+    commit(repository)
+    write(repository, FILES)
+    command = [sys.executable, "-m", "multiturn", "report", "evals", "--against=HEAD"]
+    process = subprocess.Popen(
+        [*command, "--pipeline=house/pipeline.yaml", "--output=r.html"],
+        cwd=repository,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 20
+    while not list((tmp_path / "temporary").glob("*/tree/.git")):
+        assert time.monotonic() < deadline
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=20)
+    assert (process.returncode, said) == (130, "")
+    assert list((tmp_path / "temporary").iterdir()) == []
+    assert not (repository / "r.html").exists()
+
+
 def test_a_pipeline_that_could_not_be_loaded_then_is_said(repository: Path) -> None:
     write(repository, {"house/pipeline.yaml": "extends: nope"})
     commit(repository)
@@ -312,15 +362,33 @@ def test_a_file_that_is_found_before_another_is_a_cause(repository: Path) -> Non
 
 
 def test_what_no_single_cause_explains_comes_first(repository: Path) -> None:
-    replace(repository, TONE, "Two.", "Two!")
-    replace(repository, "evals/list.txt", "10", "12")
-    replace(repository, "evals/shop.eval.yaml", "Be kind.", "Be quick.")
+    suite = """\
+evalcases:
+  - {id: a, input_messages: [{role: user, content: [{type: file, value: a.txt}]}]}
+  - {id: b, input_messages: [{role: user, content: [{type: file, value: a.txt}]}]}
+  - id: z
+    input_messages:
+      - {role: user, content: [{type: file, value: y.txt}, {type: file, value: z.txt}]}
+"""
+    names = ("evals/a.txt", "evals/y.txt", "evals/z.txt")
+    write(repository, {"evals/other.eval.yaml": suite, **dict.fromkeys(names, "old")})
+    commit(repository)
+    write(repository, dict.fromkeys(names, "new"))
     text = summary(repository)
     assert text.startswith("## 3 cases changed, 3 causes\n")
     assert re.findall("^### (.*)", text, re.MULTILINE) == [
         "more than one cause: 1 case",
+        "<code>evals/a.txt line 1</code>: 2 cases",
+    ]
+
+
+def test_what_is_not_in_a_prompt_is_no_cause(repository: Path) -> None:
+    replace(repository, "evals/shop.eval.yaml", "sell", "lend")
+    replace(repository, "evals/shop.eval.yaml", "Be kind.", "Be quick.")
+    headings = re.findall("^### (.*)", summary(repository), re.MULTILINE)
+    assert headings == [
+        "<code>metadata.systemPrompt of evals/shop.eval.yaml</code>: 2 cases",
         "<code>evals/shop.eval.yaml line 12&#58; the messages of 'bye'</code>: 1 case",
-        f"<code>{TONE} line 2</code>: 1 case",
     ]
 
 
@@ -332,13 +400,19 @@ def test_the_cause_of_most_cases_comes_before_others(repository: Path) -> None:
 
 
 def test_one_difference_of_many_cases_is_shown_once(repository: Path) -> None:
-    replace(repository, TONE, "Two.", "Two!")
     replace(repository, "evals/shop.eval.yaml", ", {type: file, value: list.txt}", ", When?")
+    prompt = '{systemPrompt: "You\\nsell\\nbooks."}'
+    replace(repository, "evals/shop.eval.yaml", "id: price", f"id: price\n    metadata: {prompt}")
     commit(repository)
-    replace(repository, TONE, "Two!", "2")
+    replace(repository, TONE, "Three.", "3")
     text = summary(repository)
-    assert text.count("+      2\n") == 1
+    assert text.count("+      3\n") == 1
     assert "<summary>The difference in <code>hours</code>, <code>price</code></summary>" in text
+
+
+def test_an_id_of_two_lines_stays_in_its_row(repository: Path) -> None:
+    replace(repository, "evals/shop.eval.yaml", "id: bye", 'id: "bye\\n| bye"')
+    assert "| <code>bye &#124; bye</code> | <code>evals/shop" in summary(repository)
 
 
 def test_what_is_new_in_a_system_message_is_named_above_all(repository: Path) -> None:
@@ -412,7 +486,7 @@ def test_marks_change_no_text_and_leave_the_same_words(
         ("a\nb\nc\n", "a\nc\n", ["b\n"], []),
         ("same", "same", [], []),
         ("", "new", [], ["new"]),
-        ("Nothing in common here", "Wholly other words, all of them", None, None),
+        ("He likes the old house on that hill", "We sell the books of many", None, None),
     ],
 )
 def test_words_that_differ_are_found(
@@ -428,11 +502,13 @@ def test_words_that_differ_are_found(
 
 @pytest.mark.parametrize(
     "text",
-    ["same\n" * 100_000, "".join(f"{n * 7919 % 50_000}\n" for n in range(50_000)), "x" * 1_000_000],
+    ["same\n" * 100_000, "".join(f"{n % 101}\n" for n in range(50_000)), "x" * 1_000_000],
     ids=["equal lines", "shuffled lines", "one word"],
 )
 def test_hostile_texts_are_compared_in_time(text: str) -> None:
-    other = "".join(reversed(text.splitlines(keepends=True))) + "end"
+    lines = text.splitlines(keepends=True)
+    Random(0).shuffle(lines)
+    other = "".join(lines) + "end"
     assert changes(text, other)[1]
 
 

@@ -50,6 +50,9 @@ class _Commands(click.Group):
 @click.version_option(package_name="multiturn")
 def main() -> None:
     """Turn eval suites into the chat prompts that LLM APIs expect."""
+    from multiturn.logs import Settings, configure
+
+    configure(Settings())
 
 
 for command in (

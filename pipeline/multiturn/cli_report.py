@@ -38,14 +38,12 @@ def report(
     first, side by side. A case that cannot be converted is in the report, too; the exit code is
     then 1.
     """
-    from concurrent.futures import ThreadPoolExecutor
-
     from multiturn.batch import UnusableError, unwritable
     from multiturn.errors import MultiturnError
     from multiturn.output import open_output
     from multiturn.report.comparison import compare
     from multiturn.report.page import to_html
-    from multiturn.report.revision import collect_at, commit_of
+    from multiturn.report.revision import collecting_at, commit_of
     from multiturn.report.sides import Reviewing
     from multiturn.report.summary import to_markdown
 
@@ -60,10 +58,9 @@ def report(
             if "-" in suites:
                 raise MultiturnError("--against compares files, and - is none")
             commit = commit_of(against)
-            with ThreadPoolExecutor(1) as thread:  # it waits for a process
-                earlier = thread.submit(collect_at, commit, suites, pipeline, which)
+            with collecting_at(commit, suites, pipeline, which) as earlier:
                 now = batch.collect(chosen)
-                then = earlier.result()
+                then = earlier()
             if not commit.startswith(against):
                 against = f"{against} ({commit[:10]})"
     except MultiturnError as error:

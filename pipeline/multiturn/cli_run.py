@@ -83,10 +83,8 @@ def run(
     from multiturn.batch import Batch, UnusableError, unwritable
     from multiturn.delivery import deliver, open_results, printer, say_what_goes_out
     from multiturn.errors import MultiturnError
-    from multiturn.logs import Settings, configure
     from multiturn.targets import load_target
 
-    configure(Settings())
     if resume and output is None:
         raise click.UsageError("--resume goes on with the file that --output names; name it")
     chosen = load(pipeline)

@@ -1,12 +1,12 @@
 """The suites as they were at a Git revision, without touching the work tree."""
 
-import multiprocessing
 import os
+import pickle
 import subprocess
 import sys
 import tempfile
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from multiturn.errors import MultiturnError
 from multiturn.logs import Settings, configure
 from multiturn.report.sides import Reviewing, Side
 
+_CHILD = "import sys; from multiturn.report.revision import collect; collect(sys.argv[1])"
 _OURS = [str(Path(package.__path__[0]).parent) for package in (multiturn, multiturn_stages)]
 
 
@@ -67,8 +68,11 @@ def commit_of(revision: str) -> str:
     )
 
 
-def collect_at(commit: str, suites: tuple[str, ...], pipeline: str, which: dict[str, Any]) -> Side:
-    """Return the cases as they were at a commit.
+@contextmanager
+def collecting_at(
+    commit: str, suites: tuple[str, ...], pipeline: str, which: dict[str, Any]
+) -> Iterator[Callable[[], Side]]:
+    """Yield what waits for the cases as they were at a commit, which are converted meanwhile.
 
     Suites, attached files, the pipeline's file and the stages beside it are those of the commit.
     It is written into a temporary folder, and converted by a process of its own, which imports the
@@ -82,8 +86,8 @@ def collect_at(commit: str, suites: tuple[str, ...], pipeline: str, which: dict[
         which: the other arguments of Batch.
 
     Raises:
-        MultiturnError: a suite or the root is outside the repository, or the pipeline could not
-            be loaded as it was.
+        MultiturnError: a suite or the root is outside the repository. What is yielded raises it
+            if the pipeline could not be loaded as it was.
     """
     top = os.path.realpath(_git("rev-parse", "--show-toplevel"))
     with tempfile.TemporaryDirectory(prefix="multiturn-") as folder:
@@ -98,14 +102,34 @@ def collect_at(commit: str, suites: tuple[str, ...], pipeline: str, which: dict[
         names = [os.path.relpath(_inside(checkout, suite), here) for suite in suites]
         if which["root"] is not None:
             which = {**which, "root": os.path.relpath(_inside(checkout, which["root"]), here)}
-        # A process of its own, so that modules which this one has imported are read anew.
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(1, mp_context=context) as executor:
+        work = (checkout, os.getcwd(), sys.path, names, pipeline, which)
+        output = os.path.join(folder, "side")
+        with subprocess.Popen(  # noqa: S603 - this very Python
+            (sys.executable, "-P", "-c", _CHILD, output),
+            stdin=subprocess.PIPE,
+            cwd=here,
+            start_new_session=True,  # Ctrl-C is for us, and we end it
+        ) as process:
             try:
-                return executor.submit(_collect, checkout, here, names, pipeline, which).result()
-            except BrokenProcessPool:
-                what = f"--against: the process that converts the suites of {commit[:10]} died"
-                raise MultiturnError(what) from None
+                assert process.stdin is not None  # noqa: S101 - it is a pipe
+                with suppress(BrokenPipeError), process.stdin:
+                    pickle.dump(work, process.stdin)
+                yield lambda: _result(process, output, commit)
+            finally:
+                process.kill()
+
+
+def _result(process: "subprocess.Popen[bytes]", output: str, commit: str) -> Side:
+    if process.wait() != 0:
+        raise MultiturnError(
+            f"--against: the process that converts the suites of {commit[:10]} died"
+        )
+    with open(output, "rb") as file:
+        result = pickle.load(file)  # noqa: S301 - our own, in a folder of our own
+    if isinstance(result, str):
+        raise MultiturnError(f"--against: as it was then, {result}")
+    side: Side = result
+    return side
 
 
 def _inside(checkout: _Checkout, path: str) -> str:
@@ -115,25 +139,33 @@ def _inside(checkout: _Checkout, path: str) -> str:
     return then
 
 
-def _collect(
-    checkout: _Checkout, here: str, suites: list[str], pipeline: str, which: dict[str, Any]
-) -> Side:
-    """Convert the suites of a checkout, in a process that has imported no stage yet."""
+def collect(output: str) -> None:
+    """Convert the suites of a checkout, and write the side, or what is wrong, into a file.
+
+    Args:
+        output: the file. The rest comes through standard input.
+    """
+    checkout, folder, path, suites, pipeline, which = pickle.load(sys.stdin.buffer)  # noqa: S301
     configure(Settings("error"))  # what is worth a warning now is said of the other side
-    then = checkout.then(pipeline)
-    now = os.path.realpath(pipeline)
-    os.chdir(here)
+    sys.path[:] = [_then(checkout, entry) for entry in path]
+    now = os.path.join(folder, pipeline)
+    then = checkout.then(now)
     if os.path.exists(now):
         pipeline = os.path.relpath(then) if then and os.path.exists(then) else now
-    for at, entry in enumerate(sys.path):
-        moved = checkout.then(entry)
-        if moved and os.path.isdir(moved) and os.path.realpath(entry) not in _OURS:
-            sys.path[at] = moved
     there = tuple(suite for suite in suites if os.path.exists(suite))
+    result: Side | str
     try:
-        return _Earlier(there, **which).collect(load_pipeline(pipeline))
-    except MultiturnError as error:  # not every kind of it can be sent to the parent
-        raise MultiturnError(f"--against: as it was then, {error}") from None
+        result = _Earlier(there, **which).collect(load_pipeline(pipeline))
+    except MultiturnError as error:
+        result = str(error)
+    with open(output, "wb") as file:
+        pickle.dump(result, file)
+
+
+def _then(checkout: _Checkout, entry: str) -> str:
+    """Return the folder of a checkout in the place of one of the repository, but not of ours."""
+    moved = checkout.then(entry) if entry else None
+    return moved if moved and os.path.isdir(moved) and entry not in _OURS else entry
 
 
 def _git(*arguments: str, otherwise: str = "", **environment: str) -> str:
