@@ -32,6 +32,7 @@ bench: $(READY)  ## measure against floors: an event scan, an ideal server
 	$(BIN)/python tests/bench_scale.py
 	$(BIN)/python tests/bench_distributed.py
 	$(BIN)/python tests/bench_run.py
+	$(BIN)/python tests/bench_report.py
 
 fuzz: $(READY)  ## look for input that breaks something, FUZZ_SECONDS=20 for each kind
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[fuzz]'
