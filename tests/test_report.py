@@ -208,7 +208,7 @@ def test_a_linked_work_tree_is_compared_with_the_repository(repository: Path) ->
 def test_each_side_has_its_own_pipeline_and_stages(repository: Path) -> None:
     pipeline = "--pipeline=house/pipeline.yaml"
     assert title(repository, pipeline) == "## 0 cases changed"
-    replace(repository, "house/house.py", "Ada", "Bob")
+    replace(repository, "house/house.py", "Ada", "Barbara")
     assert title(repository, pipeline) == (
         "## 3 cases changed, 1 cause: <code>the code of a stage</code>"
     )
@@ -228,7 +228,7 @@ def test_stages_on_the_path_are_those_of_the_revision(repository: Path, monkeypa
         },
     )
     commit(repository)
-    replace(repository, "lib/house2.py", "Ada", "Bob")
+    replace(repository, "lib/house2.py", "Ada", "Barbara")
     inherited = os.environ.get("PYTHONPATH", "")
     monkeypatch.setenv("PYTHONPATH", f"{repository / 'lib'}{os.pathsep}{inherited}")
     assert title(repository, "--pipeline=p.yaml") == (

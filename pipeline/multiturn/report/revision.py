@@ -145,7 +145,11 @@ def collect(output: str) -> None:
     Args:
         output: the file. The rest comes through standard input.
     """
-    checkout, folder, path, suites, pipeline, which = pickle.load(sys.stdin.buffer)  # noqa: S301
+    try:
+        work = pickle.load(sys.stdin.buffer)  # noqa: S301 - of the process that started this one
+    except (EOFError, pickle.UnpicklingError):  # which was interrupted
+        return
+    checkout, folder, path, suites, pipeline, which = work
     configure(Settings("error"))  # what is worth a warning now is said of the other side
     sys.path[:] = [_then(checkout, entry) for entry in path]
     now = os.path.join(folder, pipeline)
