@@ -15,7 +15,7 @@ demo: $(READY)  ## convert the example suites, show the prompts, and send them t
 	$(BIN)/multiturn run examples --format text
 
 test: $(READY)  ## run every test
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
 lint: $(READY)  ## check format, style and types
 	$(BIN)/ruff format --check .

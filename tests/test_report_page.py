@@ -396,14 +396,14 @@ def test_no_text_becomes_markup_or_script(
 def test_everybody_can_use_it(
     browser: Browser, plain: Path, compared: Path, scheme: str, width: int
 ) -> None:
-    for file in (plain, compared):
+    for file, chosen in ((plain, 0), (compared, 1)):
         size = {"width": width, "height": 800}
         with open_page(browser, file, viewport=size, color_scheme=scheme) as page:
             for case in range(page.locator("#cases a").count()):
                 page.locator("#cases a").nth(case).click()
                 for view in range(max(1, page.get_by_role("tab").count())):
                     page.keyboard.press(str(view + 1))
-                    if case < 2:
+                    if case == chosen:
                         found = Axe().run(page).response["violations"]
                         assert [(v["id"], v["nodes"][0]["html"]) for v in found] == []
                     wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
