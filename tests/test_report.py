@@ -588,3 +588,43 @@ def test_a_report_is_written_whole_or_not_at_all(repository: Path) -> None:
     process = f"{sys.executable} -m multiturn report evals | head -c 10"
     closed = subprocess.run(process, shell=True, cwd=repository, capture_output=True, text=True)
     assert (closed.stdout, closed.stderr) == ("<!doctype ", "")
+
+
+def test_every_mistake_is_in_the_report_and_hides_no_case(repository: Path) -> None:
+    good = '{"id": "a", "input_messages": [{"role": "user", "content": "Good"}]}'
+    lines = [good, "nonsense", good, "[]", '{"id": "b", "input_messages": []}']
+    write(repository, {"evals/lines.eval.jsonl": "\n".join(lines)})
+    done = run(repository, "evals/lines.eval.jsonl", "--format=markdown")
+    assert done.returncode == 1
+    assert done.stdout.startswith("## 2 cases\n\nPipeline <code>spec</code>: 1 failed.\n")
+    said = [line for line in done.stdout.splitlines() if line.startswith("<code>evals/lines")]
+    assert len(said) == 3
+    assert "not JSON" in said[0]
+    assert "the id &#39;a&#39; stands twice".replace("&#39;", "'") in said[1]
+    assert "a case is a mapping" in said[2]
+    assert "| <code>a</code> | <code>evals/lines.eval.jsonl&#58;1</code> |" in done.stdout
+    assert "it has no messages" in done.stdout
+
+
+def test_two_suites_of_one_name_are_refused(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        write(tmp_path, {f"{name}/.git/x": "", f"{name}/a.eval.yaml": SUITE.replace("tone", "x")})
+        write(tmp_path, {f"{name}/x.rules.md": "x", f"{name}/list.txt": "x"})
+    done = run(tmp_path, "one", "two", "--format=markdown")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "Error: two suites are 'a.eval.yaml' in their roots; name a root that holds both (--root)\n"
+    )
+
+
+def test_names_that_are_not_utf_8_are_shown_all_the_same(repository: Path) -> None:
+    name = os.fsdecode(b"evals/\xff.eval.yaml")
+    write(
+        repository, {name: "evalcases: [{id: x, input_messages: [{role: user, content: Hi}]}, 1]"}
+    )
+    done = run(repository, "evals", "--output=r.html", "--against=HEAD")
+    assert done.returncode == 1
+    assert "evals/\ufffd.eval.yaml" in (repository / "r.html").read_text()
+    done = run(repository, "evals", "--output=r.md", "--format=markdown", "--against=HEAD")
+    assert done.returncode == 1
+    assert "evals/&#65533;.eval.yaml" in (repository / "r.md").read_text()

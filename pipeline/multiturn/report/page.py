@@ -38,9 +38,9 @@ def to_html(
     """
     tables = _Tables()
     data = {
-        "pipeline": pipeline,
-        "against": against,
-        "mistakes": mistakes,
+        "pipeline": utf8(pipeline),
+        "against": against and utf8(against),
+        "mistakes": [utf8(mistake) for mistake in mistakes],
         "cases": [tables.case(comparison) for comparison in comparisons],
         "strings": [utf8(text) for text in tables.strings],
     }

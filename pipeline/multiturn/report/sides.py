@@ -22,7 +22,7 @@ from multiturn.providers.codex import CodexProvider, CodexSettings
 from multiturn.providers.gemini import GeminiProvider, GeminiSettings
 from multiturn.providers.vscode import VSCodeProvider, VSCodeSettings
 from multiturn.snapshots import name_in_root, snapshot_text, suite_of
-from multiturn.suite import find_root
+from multiturn.suite import STDIN, find_root
 
 
 class Piece(Struct, frozen=True):
@@ -126,28 +126,36 @@ class Reviewing(Batch):
     """The cases that a report is about; those that fail are in it, too."""
 
     def collect(self, pipeline: Pipeline) -> Side:
-        """Convert all cases."""
+        """Convert all cases.
+
+        Raises:
+            MultiturnError: a suite is outside its root, or two suites have one name.
+        """
         self.side = Side({}, _declared(pipeline), [])
         providers = sample_providers()
+        cases = self.side.cases
         for conversion in show_progress(self.conversions(pipeline), "cases"):
-            self._add(review(conversion, providers))
+            case = review(conversion, providers)
+            if (case.suite, case.id) in cases:
+                what = f"two suites are {case.suite!r} in their roots"
+                raise MultiturnError(f"{what}; name a root that holds both (--root)")
+            cases[case.suite, case.id] = case
         return self.side
 
     def report(self, error: MultiturnError) -> None:
         """Have an error in the report, and on standard error."""
         if not self.wants(error.case_id):
             return
-        if error.case_id is None:
-            self.side.mistakes.append(str(error))
+        message = str(error)
+        folder = Path(os.path.realpath(self.path)).parent
+        path = STDIN if self.path == "-" else self.path
+        suite = name_in_root(path, self.root or str(find_root(folder)))
+        if error.case_id and (suite, error.case_id) not in self.side.cases:
+            failed = Reviewed(suite=suite, id=error.case_id, error=message, snapshot=message)
+            self.side.cases[suite, error.case_id] = failed
         else:
-            folder = Path(os.path.realpath(self.path)).parent
-            suite = name_in_root(self.path, self.root or str(find_root(folder)))
-            message = str(error)
-            self._add(Reviewed(suite=suite, id=error.case_id, error=message, snapshot=message))
+            self.side.mistakes.append(message)
         super().report(error)
-
-    def _add(self, case: Reviewed) -> None:
-        self.side.cases[case.suite, case.id] = case
 
 
 def _declared(pipeline: Pipeline) -> str:

@@ -15,7 +15,7 @@ from multiturn.report.sides import Piece, Pieces, content_of
 _SIGN = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
 _WORD = re.compile(rf"[{_SIGN}]|[^\W{_SIGN}]+|\n|[^\S\n]+|[^\w\s]", re.UNICODE)
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
-_MOST = 2_000_000  # pairs of lines, or of words, to look at; past that, all counts as changed
+_MOST = 10_000_000  # pairs of lines, or of words, to look at; past that, all counts as changed
 _ALIKE = 0.3  # less in common, and a rewritten paragraph is read as a whole
 
 Stretch = tuple[int, int]  # from and to, in characters
