@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiturn.json_lines import split_lines
+from multiturn.workers import Slice, share_out
 
 WORD = "words of a question "
 
@@ -104,13 +105,18 @@ def test_attached_files_and_stages_of_a_folder_are_found(tmp_path: Path) -> None
     assert (done.stderr, questions) == (b"", ["=== NOTE.TXT ===\nNOTED."] * 2)
 
 
-def slow_suites(folder: Path) -> list[str]:
-    """Write suites that take a while, and a pipeline that says which process works on them."""
+def slow_suites(folder: Path, *, seconds: float = 30) -> list[str]:
+    """Write suites that take a while, and a pipeline that says which process works on them.
+
+    ``seconds`` is how long the command's own process takes for a case; its workers take 30.
+    """
     (folder / "slow.py").write_text(
-        "import os, pathlib, time\nfrom multiturn import stage\n\n\n"
+        "import multiprocessing, os, pathlib, time\nfrom multiturn import stage\n\n\n"
         "@stage(requires={'question'}, provides={'question'})\n"
         "def slow(conversion):\n"
-        "    pathlib.Path(f'pid-{os.getpid()}').touch()\n    time.sleep(30)\n"
+        "    own = multiprocessing.parent_process() is None\n"
+        "    pathlib.Path(f\"{'own' if own else 'worker'}-{os.getpid()}\").touch()\n"
+        f"    time.sleep({seconds} if own else 30)\n"
         "    return conversion\n"
     )
     (folder / "p.yaml").write_text(
@@ -123,13 +129,13 @@ def slow_suites(folder: Path) -> list[str]:
     return [sys.executable, "-m", "multiturn", "convert", *options]
 
 
-def working(folder: Path) -> list[int]:
-    """Wait until two processes work, and return their numbers."""
+def working(folder: Path) -> tuple[int, int]:
+    """Wait until both processes work; return the numbers of the command's own and its worker's."""
     end = time.monotonic() + 20
-    while len(found := list(folder.glob("pid-*"))) < 2:
+    while not ((own := list(folder.glob("own-*"))) and (worker := list(folder.glob("worker-*")))):
         assert time.monotonic() < end, "they do not work"
         time.sleep(0.01)
-    return [int(path.name[4:]) for path in found]
+    return int(own[0].name.partition("-")[2]), int(worker[0].name.partition("-")[2])
 
 
 def is_there(pid: int) -> bool:
@@ -140,26 +146,87 @@ def is_there(pid: int) -> bool:
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="needs /proc")
-def test_a_worker_that_dies_ends_the_run_in_words(tmp_path: Path) -> None:
-    process = subprocess.Popen(slow_suites(tmp_path), cwd=tmp_path, stderr=subprocess.PIPE)
-    first, other = working(tmp_path)
-    os.kill(first, signal.SIGKILL)
+@pytest.mark.parametrize("seconds", [0.5, 0.0])
+def test_a_worker_that_dies_ends_the_run_in_words(tmp_path: Path, seconds: float) -> None:
+    """Before the next part of the command's own share, or when the worker's part is awaited."""
+    command = slow_suites(tmp_path, seconds=seconds)
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE)
+    own, worker = working(tmp_path)
+    assert own == process.pid
+    os.kill(worker, signal.SIGKILL)
     _, stderr = process.communicate(timeout=20)
     assert process.returncode == 2
     assert stderr == b"Error: a worker process died; try fewer --workers\n"
-    assert not is_there(other)
     assert (tmp_path / "out").read_text() == "as it was"
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="needs /proc")
-def test_an_interrupt_ends_the_workers_at_once(tmp_path: Path) -> None:
-    process = subprocess.Popen(slow_suites(tmp_path), cwd=tmp_path, stderr=subprocess.PIPE)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupt_ends_the_workers_at_once(tmp_path: Path, number: int) -> None:
+    (tmp_path / "temporary").mkdir()
+    process = subprocess.Popen(
+        slow_suites(tmp_path),
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(tmp_path / "temporary")},
+    )
     found = working(tmp_path)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     process.communicate(timeout=20)
-    assert process.returncode not in (0, 2)
+    assert process.returncode == 128 + number
     assert not any(map(is_there, found))
     assert (tmp_path / "out").read_text() == "as it was"
+    assert list((tmp_path / "temporary").iterdir()) == list(tmp_path.glob(".out.*")) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a limit for the size of a file")
+def test_a_full_disk_is_named_with_its_folder(folder: Path) -> None:
+    from resource import RLIMIT_FSIZE, setrlimit
+
+    def limit() -> None:
+        setrlimit(RLIMIT_FSIZE, (50_000, 50_000))
+
+    done = convert(folder, ".", "--workers", "2", preexec_fn=limit)
+    assert done.returncode == 2
+    *_, last = done.stderr.decode().splitlines()
+    assert last.startswith("Error: cannot write below '")
+    assert last.endswith("File too large; set TMPDIR to a folder with room")
+
+
+def test_the_first_share_is_written_while_workers_are_still_at_theirs(tmp_path: Path) -> None:
+    command = [*slow_suites(tmp_path, seconds=0)[:-2], "--format", "text"]  # to standard output
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, env=environment)
+    _, worker = working(tmp_path)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "a.eval.yaml · a\n".encode()
+    assert is_there(worker)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=20) == 130
+    process.stdout.close()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "workers", "shares"),
+    [
+        ([], 2, [[]]),
+        ([5], 3, [[5]]),
+        ([1, 1, 1, 1], 2, [[1, 1], [1, 1]]),
+        ([1, 1, 1], 2, [[1, 1], [1]]),
+        ([9, 1, 1, 1], 2, [[9], [1, 1, 1]]),
+        ([1, 1, 1, 9], 2, [[1, 1, 1], [9]]),
+        ([1, 9, 1], 3, [[1], [9], [1]]),
+        ([0, 0], 2, [[0, 0]]),
+        ([2, 2, 2, 2, 2, 2, 2], 3, [[2, 2], [2, 2, 2], [2, 2]]),
+    ],
+)
+def test_parts_are_shared_out_by_size_and_in_order(
+    sizes: list[int], workers: int, shares: list[list[int]]
+) -> None:
+    parts = [Slice(f"{number}", None, size) for number, size in enumerate(sizes)]
+    shared = share_out(parts, workers)
+    assert [part for share in shared for part in share] == parts
+    assert [[part.size for part in share] for share in shared] == shares
 
 
 @given(st.lists(st.binary(max_size=30).map(lambda b: b.replace(b"\n", b"") + b"\n")), st.data())

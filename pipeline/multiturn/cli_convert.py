@@ -99,7 +99,7 @@ def convert(
                 from multiturn.workers import Work, convert_on_workers
 
                 del which["suites"]
-                work = Work(pipeline, format_, strict, verbose, which, log)
+                work = Work(chosen, format_, strict, verbose, which, log)
                 for text in show_progress(convert_on_workers(batch, work, workers), "parts"):
                     file.write(text)
             else:

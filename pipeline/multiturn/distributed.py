@@ -44,7 +44,8 @@ class _RemotePart(Part):
         lines = partition.lines
         if path != _local(partition.url) and lines is not None:
             lines = Lines(0, None, lines.before)  # only they have been copied
-        super().__init__(path, lines, which)
+        self.mistakes: list[str] = []
+        super().__init__(path, lines, which, self.mistakes.append)
         self._name = partition.name
 
     def name_of(self, path: str) -> str:
@@ -169,7 +170,7 @@ def _local(url: str) -> str | None:
 
 
 @contextmanager
-def _opened(partition: Partition, which: dict[str, Any]) -> Iterator[Part]:
+def _opened(partition: Partition, which: dict[str, Any]) -> Iterator[_RemotePart]:
     """Give a partition's cases; of a suite that is elsewhere, its lines are copied here.
 
     Raises:
