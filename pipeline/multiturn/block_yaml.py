@@ -8,8 +8,8 @@ import json
 import re
 from typing import Any
 
-# Neither a block scalar nor a terminal can be trusted with these.
-_NEEDS_ESCAPES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+from multiturn.unseen import UNSEEN
+
 # Text that reads as text without quotes, in YAML 1.1 as in 1.2.
 _PLAIN = re.compile(r"(?!(?i:y|n|yes|no|on|off|true|false|null)$)[A-Za-z][\w .,/()-]*(?<! )", re.A)
 
@@ -38,8 +38,8 @@ def _after(value: Any, indent: str) -> str:
         return "\n" + _mapping(value, indent)
     if isinstance(value, list | tuple) and value:
         return "\n" + "".join(f"{indent}-{_item(item, indent + '  ')}" for item in value)
-    if isinstance(value, str) and "\n" in value.strip("\n") and not _NEEDS_ESCAPES.search(value):
-        return _block(value, indent)
+    if isinstance(value, str) and "\n" in value.strip("\n"):
+        return f" {_lines(value, indent)}\n" if UNSEEN.search(value) else _block(value, indent)
     return f" {_scalar(value)}\n"
 
 
@@ -72,12 +72,29 @@ def _block(text: str, indent: str) -> str:
     return f" |{hint}{ending}\n" + "\n".join(lines) + "\n"
 
 
+def _lines(text: str, indent: str) -> str:
+    """Return a text in quotes, where a block would show raw what nobody sees; a line for each."""
+    first, *rest = map(_escaped, text.split("\n"))
+    # A backslash before a line's end hides the break, one before a blank keeps the blank.
+    rest = [f"\\{line}" if line.startswith(" ") else line for line in rest]
+    return '"' + f"\\n\\\n{indent}".join([first, *rest]) + '"'
+
+
+def _escaped(text: str) -> str:
+    """Return a text as it stands between quotes."""
+    return UNSEEN.sub(_escape, json.dumps(text, ensure_ascii=False)[1:-1])
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\U{code:08x}" if code > 0xFFFF else f"\\u{code:04x}"
+
+
 def _scalar(value: Any) -> str:
     if isinstance(value, str):
         if _PLAIN.fullmatch(value):
             return value
-        quoted = json.dumps(value, ensure_ascii=False)
-        return _NEEDS_ESCAPES.sub(lambda match: f"\\u{ord(match[0]):04x}", quoted)
+        return f'"{_escaped(value)}"'
     # JSON is YAML, but for the names of these three.
     return {"NaN": ".nan", "Infinity": ".inf", "-Infinity": "-.inf"}.get(
         text := json.dumps(value), text

@@ -15,6 +15,7 @@ from multiturn.rendering import utf8
 from multiturn.report.comparison import Comparison
 from multiturn.report.sides import Message, Piece, Pieces, Reviewed, content_of
 from multiturn.report.words import mark
+from multiturn.unseen import UNSEEN
 
 _HERE = Path(__file__).parent
 # What ends a script element, or begins a comment in it, cannot stand in one.
@@ -38,6 +39,7 @@ def to_html(
     """
     tables = _Tables()
     data = {
+        "unseen": UNSEEN.pattern,
         "pipeline": utf8(pipeline),
         "against": against and utf8(against),
         "mistakes": [utf8(mistake) for mistake in mistakes],

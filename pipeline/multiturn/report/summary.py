@@ -8,17 +8,13 @@ from itertools import groupby
 from multiturn.rendering import utf8
 from multiturn.report.comparison import STATUSES, Comparison
 from multiturn.report.sides import Reviewed
+from multiturn.unseen import UNSEEN
 
 MAX_SIZE = 1_000_000  # bytes; R1: GitHub takes 1,024 KiB a step
 _RESERVE = 500  # for the line that says what was left out
 _LONGEST_DIFF = 60_000
 _OPEN_ROWS = 20
 _SPECIAL = re.compile(r"[^A-Za-z0-9 ,./()'–→-]|(?<=(?i:www))\.")  # noqa: RUF001 - as they are
-# What a reader would not see, or would see in another order.
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
-    "\ufff9-\ufffb\U000e0000-\U000e0fff]"
-)
 
 
 def to_markdown(
@@ -152,7 +148,7 @@ def _folded(title: str, body: str, *, is_open: bool = False) -> str:
 
 
 def _shown(text: str) -> str:
-    return _UNSEEN.sub(lambda match: f"\\u{{{ord(match[0]):x}}}", utf8(text))
+    return UNSEEN.sub(lambda match: f"\\u{{{ord(match[0]):x}}}", utf8(text))
 
 
 def _code(text: str) -> str:

@@ -3,8 +3,7 @@
 
 const data = JSON.parse(document.getElementById("data").textContent);
 // What a reader would not see, or would see in another order: it can smuggle text into a prompt.
-const UNSEEN =
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e0fff}]/u;
+const UNSEEN = new RegExp(`(${data.unseen})`, "u");
 
 const byId = (id) => document.getElementById(id);
 const string = (number) => data.strings[number];
@@ -33,7 +32,7 @@ const contentOf = (numbers) => [...piecesOf(numbers)].map((piece) => piece.text)
 
 /** Split a text at what would not be seen, and show that by its code. */
 function visible(text) {
-  return text.split(new RegExp(`(${UNSEEN.source})`, "u")).map((part, at) => {
+  return text.split(UNSEEN).map((part, at) => {
     if (at % 2 === 0) return part;
     const code = part.codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
     return make("span", { class: "sign" }, `U+${code}`);

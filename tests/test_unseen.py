@@ -1,0 +1,91 @@
+"""Whatever a reader would not see is shown by its code, in a snapshot and on a page."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from browser import open_browser, open_page
+from multiturn.block_yaml import dump
+from multiturn.unseen import UNSEEN
+
+HIDDEN = {
+    "zero-width space": "\u200b",
+    "joiner between Latin letters": "\u200d",
+    "non-joiner between Latin letters": "\u200c",
+    "soft hyphen": "\u00ad",
+    "grapheme joiner": "\u034f",
+    "right-to-left override": "\u202e",
+    "isolate": "\u2066",
+    "invisible plus": "\u2064",
+    "byte-order mark": "\ufeff",
+    "variation selector": "\ufe00",
+    "emoji selector on a letter": "\ufe0f",
+    "variation selector of the supplement": "\U000e0101",
+    "tag": "\U000e0069",
+    "Hangul filler": "\u3164",
+    "half-width Hangul filler": "\uffa0",
+    "Hangul initial filler": "\u115f",
+    "Mongolian selector": "\u180b",
+    "Khmer vowel that is not shown": "\u17b4",
+    "blank Braille": "\u2800",
+    "musical control": "\U0001d173",
+    "shorthand control": "\U0001bca0",
+    "private use": "\ue000",
+    "object": "\ufffc",
+    "line separator": "\u2028",
+    "escape": "\x1b",
+    "C1 control": "\x9b",
+}
+SHOWN = {
+    "letters": "naïve Ünï 日本語 → العربية",
+    "emoji of several": "👩🏽‍💻 👨‍👩‍👧 ❤️ ☎️ ©️",
+    "keycap": "1️⃣ #️⃣",
+    "Persian with a non-joiner": "می‌خواهم",
+    "Hindi with a joiner": "क्‍ष",
+    "spaces": "a\u00a0b\u3000c",
+    "tab and line": "a\tb\nc",
+}
+
+
+@pytest.mark.parametrize("sign", HIDDEN.values(), ids=HIDDEN)
+def test_a_sign_that_nobody_sees_is_an_escape_in_a_snapshot(sign: str) -> None:
+    code = ord(sign)
+    escape = f"\\U{code:08x}" if code > 0xFFFF else f"\\u{code:04x}"
+    assert dump({"content": f"a{sign}b"}) == f'---\ncontent: "a{escape}b"\n'
+
+
+@pytest.mark.parametrize("text", SHOWN.values(), ids=SHOWN)
+def test_what_makes_a_word_or_an_emoji_stays(text: str) -> None:
+    assert UNSEEN.search(text) is None
+
+
+def test_a_text_of_several_lines_keeps_them_in_quotes() -> None:
+    text = 'Pay:\n  the\u200b "bill" \n\n\tnow \\\n'
+    assert dump({"content": text}) == (
+        '---\ncontent: "Pay:\\n\\\n'
+        '  \\  the\\u200b \\"bill\\" \\n\\\n'
+        "  \\n\\\n"
+        "  \\tnow \\\\\\n\\\n"
+        '  "\n'
+    )
+
+
+@given(st.text(st.sampled_from('a \n\t"\\\u200b\r\U000e0069#:-|'), min_size=1))
+def test_a_text_in_quotes_reads_as_it_was(text: str) -> None:
+    assert yaml.safe_load(dump({"a": [{"b": text}]})) == {"a": [{"b": text}]}
+
+
+def test_a_page_shows_the_same(tmp_path: Path) -> None:
+    content = "|".join([*(f"a{sign}b" for sign in HIDDEN.values()), *SHOWN.values()])
+    messages = [{"role": "user", "content": content}]
+    (tmp_path / "s.eval.yaml").write_text(dump({"input_messages": messages}), encoding="utf-8")
+    command = [sys.executable, "-m", "multiturn", "report", "s.eval.yaml", "--output", "r.html"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    shown = "|".join([*(f"aU+{ord(sign):04X}b" for sign in HIDDEN.values()), *SHOWN.values()])
+    with open_browser() as browser, open_page(browser, tmp_path / "r.html") as page:
+        assert page.locator(".turn .text").text_content() == shown
