@@ -1,12 +1,11 @@
 """Pipelines and conversions as something to look at: tables, diagrams, explanations, diffs."""
 
-import difflib
-
 import click
 
 from multiturn.assembly import Pipeline, request_of
 from multiturn.contract import FACTS, contract_of
 from multiturn.explanation import Span, explain
+from multiturn.line_diff import unified_diff
 from multiturn.model import Conversion
 from multiturn.rendering import record_of, role_heading, to_yaml
 from multiturn.terminal import visible
@@ -79,7 +78,7 @@ def as_diff(before: Conversion, after: Conversion, old: str, new: str) -> str:
 
 def as_text_diff(before: str, after: str, old: str, new: str) -> str:
     """Draw the difference of two texts, with their names, as a unified diff; empty if none."""
-    lines = difflib.unified_diff(_lines(before), _lines(after), old, new, lineterm="")
+    lines = unified_diff(_lines(before), _lines(after), old, new)
     colors = {"+": "green", "-": "red", "@": "cyan"}
     return "".join(click.style(visible(line), fg=colors.get(line[0])) + "\n" for line in lines)
 

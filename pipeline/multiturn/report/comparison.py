@@ -5,8 +5,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from multiturn.line_diff import shared_ends
 from multiturn.report.sides import Reviewed, Side
-from multiturn.report.words import common
 
 Status = Literal["failed", "changed", "added", "removed", "same"]
 STATUSES: tuple[Status, ...] = ("failed", "changed", "added", "removed", "same")
@@ -119,8 +119,7 @@ def _own_causes(now: Reviewed, then: Reviewed) -> Iterator[str]:
 def _lines(then: str, now: str) -> str:
     """Say which lines of a file have changed, in one range; a deletion is where it was."""
     old, new = then.split("\n"), now.split("\n")
-    head = common(old, new)
-    tail = common(old[head:][::-1], new[head:][::-1])
+    head, tail = shared_ends(old, new)
     first, last = head + 1, max(len(new) - tail, head + 1)
     return f"line {first}" if first == last else f"lines {first}–{last}"  # noqa: RUF001 - a range
 

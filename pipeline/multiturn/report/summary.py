@@ -1,10 +1,10 @@
 """The report as Markdown, for the summary of a step on GitHub: what changed, and why."""
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
+from multiturn.line_diff import unified_diff
 from multiturn.rendering import utf8
 from multiturn.report.comparison import STATUSES, Comparison
 from multiturn.report.sides import Reviewed
@@ -138,7 +138,7 @@ def _diff(comparison: Comparison) -> str:
     """Return what is different in a case, without the places where."""
     now, then = comparison.now, comparison.then
     old, new = (side.snapshot.split("\n") if side else [] for side in (then, now))
-    lines = list(difflib.unified_diff(old, new, lineterm=""))[2:]
+    lines = list(unified_diff(old, new, "", ""))[2:]
     shown = ("@@" if line.startswith("@@") else line for line in lines)
     return _shown("\n".join(shown))
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from msgspec.structs import replace
 
+from multiturn.line_diff import shared_ends
 from multiturn.report.sides import Piece, Pieces, content_of
 
 # Scripts that are written without spaces are compared sign by sign.
@@ -58,8 +59,7 @@ def _different(
 ) -> Iterator[tuple[Stretch, Stretch]]:
     """Yield the stretches that differ, in units of a kind of token."""
     old, new = token.findall(before), token.findall(after)
-    head = common(old, new)
-    tail = common(old[head:][::-1], new[head:][::-1])
+    head, tail = shared_ends(old, new)
     middle = old[head : len(old) - tail], new[head : len(new) - tail]
     blocks = [(0, 0, 0), (len(middle[0]), len(middle[1]), 0)]
     if 0 < len(middle[0]) * len(middle[1]) <= _MOST:
@@ -73,12 +73,6 @@ def _different(
                 (at[1][head + j], at[1][head + b]),
             )
         i, j = a + size, b + size
-
-
-def common(old: Sequence[str], new: Sequence[str]) -> int:
-    """Return how many tokens, or lines, are the same from the start on."""
-    pairs = enumerate(zip(old, new, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(old), len(new)))
 
 
 def _starts(tokens: Sequence[str], start: int) -> list[int]:
