@@ -53,6 +53,7 @@ class Batch:
         guidelines: patterns that replace those of the suites, if there are any.
         case_ids: the cases wanted; all, if there are none.
         debug: show tracebacks.
+        may_be_gone: as for ``find_suites``.
 
     Raises:
         UnusableError: there is no such suite, or a pattern is not one.
@@ -65,9 +66,11 @@ class Batch:
         guidelines: tuple[str, ...],
         case_ids: tuple[str, ...],
         debug: bool,
+        *,
+        may_be_gone: bool = False,
     ) -> None:
         try:
-            self.paths = list(find_suites(suites))
+            self.paths = list(find_suites(suites, may_be_gone=may_be_gone))
             guideline_matcher(guidelines)
         except MultiturnError as error:
             raise UnusableError(str(error)) from error
@@ -78,6 +81,15 @@ class Batch:
         self.ids: set[str] = set()
         self.failures = 0
         self.path = ""  # of the suite that is being read
+
+    def refuse_output(self, output: str | None) -> None:
+        """Make sure that an output replaces no suite.
+
+        Raises:
+            UnusableError: it would.
+        """
+        if output is not None and os.path.realpath(output) in map(os.path.realpath, self.paths):
+            raise UnusableError(f"--output {output!r} is a suite; name another file")
 
     def lines(self) -> "Lines | None":
         """Return which lines of a JSON Lines suite are read; None for all."""

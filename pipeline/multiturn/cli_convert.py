@@ -93,6 +93,7 @@ def convert(
         _convert_on_cluster(scheduler, which, chosen, output, strict)
         return
     batch = Batch(**which)
+    batch.refuse_output(output)
     try:
         with open_output(output) as file:
             if workers > 1 and "-" not in batch.paths:

@@ -38,7 +38,8 @@ def report(
     first, side by side. A case that cannot be converted is in the report, too; the exit code is
     then 1.
     """
-    from multiturn.batch import UnusableError, unwritable
+    from multiturn.batch import Batch, UnusableError, unwritable
+    from multiturn.discovery import find_suites
     from multiturn.errors import MultiturnError
     from multiturn.output import open_output
     from multiturn.report.comparison import compare
@@ -49,7 +50,8 @@ def report(
 
     chosen = load(pipeline)
     suites = which.pop("suites")
-    batch = Reviewing(suites, **which)
+    batch = Reviewing(suites, compared=against is not None, **which)
+    batch.refuse_output(output)
     then = None
     try:
         if against is None:
@@ -61,13 +63,20 @@ def report(
             with collecting_at(commit, suites, pipeline, which) as earlier:
                 now = batch.collect(chosen)
                 then = earlier()
+            batch.ids.update(case_id for _, case_id in then.cases)
+            Batch.check_ids(batch)
+            if not now.cases and not then.cases:
+                list(find_suites(suites))  # says what there is not
             if not commit.startswith(against):
                 against = f"{against} ({commit[:10]})"
     except MultiturnError as error:
         raise UnusableError(str(error)) from error
+    mistakes = list(now.mistakes)
+    if then is not None:
+        mistakes += (f"at {against}: {each}" for each in then.mistakes if each not in mistakes)
     comparisons = compare(now, then)
     render = to_html if format_ == "html" else to_markdown
-    text = render(comparisons, pipeline=pipeline, against=against, mistakes=now.mistakes)
+    text = render(comparisons, pipeline=pipeline, against=against, mistakes=mistakes)
     try:
         with open_output(output) as file:
             file.write(text)

@@ -128,9 +128,14 @@ def kept_location(suite: str, error: MultiturnError) -> str | None:
         suite: relative to its root, with ``/``.
         error: what is wrong with the case.
     """
-    if error.case_id is None or _NO_ID.fullmatch(error.case_id):
+    if error.case_id is None or not is_known(error.case_id):
         return None
     return location_of(suite, error.case_id)
+
+
+def is_known(case_id: str | None) -> bool:
+    """Tell whether an error's case has an id, and is not just the one at a place."""
+    return case_id is not None and not _NO_ID.fullmatch(case_id)
 
 
 def folder_of(suite: str) -> str:

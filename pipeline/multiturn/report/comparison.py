@@ -7,9 +7,11 @@ from msgspec import Struct
 
 from multiturn.line_diff import shared_ends
 from multiturn.report.sides import Reviewed, Side
+from multiturn.snapshots import is_known
 
 Status = Literal["failed", "changed", "added", "removed", "same"]
 STATUSES: tuple[Status, ...] = ("failed", "changed", "added", "removed", "same")
+_UNKNOWN = "it is not among the cases that can be read; the suite has a mistake"
 
 
 class Comparison(Struct, frozen=True):
@@ -56,17 +58,26 @@ def compare(now: Side, then: Side | None) -> list[Comparison]:
     found = []
     for key, case in now.cases.items():
         before = then.cases.get(key) if then else None
+        if then and before is None and case.suite in then.broken:
+            before = Reviewed(suite=case.suite, id=case.id, error=_UNKNOWN)
         found.append(_compared(case, before, now, then))
     if then is not None:
-        gone = [case for key, case in then.cases.items() if key not in now.cases]
-        found += [Comparison("removed", None, case) for case in gone]
+        for key, case in then.cases.items():
+            if key in now.cases or not is_known(case.id):
+                continue
+            if case.suite in now.broken:
+                lost = Reviewed(suite=case.suite, id=case.id, line=case.line, error=_UNKNOWN)
+                found.append(Comparison("failed", lost, case))
+            else:
+                found.append(Comparison("removed", None, case))
     sizes: dict[tuple[str, ...], int] = {}
     for comparison in found:
         sizes[comparison.causes] = sizes.get(comparison.causes, 0) + 1
+    first = {causes: at for at, causes in enumerate(sizes)}
 
-    def order(comparison: Comparison) -> tuple[int, bool, int, tuple[str, ...]]:
+    def order(comparison: Comparison) -> tuple[int, bool, int, int]:
         causes = comparison.causes
-        return STATUSES.index(comparison.status), len(causes) < 2, -sizes[causes], causes
+        return STATUSES.index(comparison.status), len(causes) < 2, -sizes[causes], first[causes]
 
     return sorted(found, key=order)  # stable: the order of the suites within each cause
 

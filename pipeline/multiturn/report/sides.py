@@ -21,7 +21,7 @@ from multiturn.providers.azure import AzureProvider, AzureSettings
 from multiturn.providers.codex import CodexProvider, CodexSettings
 from multiturn.providers.gemini import GeminiProvider, GeminiSettings
 from multiturn.providers.vscode import VSCodeProvider, VSCodeSettings
-from multiturn.snapshots import name_in_root, snapshot_text, suite_of
+from multiturn.snapshots import is_known, name_in_root, snapshot_text, suite_of
 from multiturn.suite import STDIN, find_root
 
 
@@ -115,15 +115,32 @@ class Side(Struct):
         cases: in the order of the suites.
         pipeline: what converted them, as YAML.
         mistakes: that belong to no case.
+        broken: the suites of which some case is not known.
     """
 
     cases: dict[tuple[str, str], Reviewed]
     pipeline: str
     mistakes: list[str]
+    broken: set[str]
 
 
 class Reviewing(Batch):
-    """The cases that a report is about; those that fail are in it, too."""
+    """The cases that a report is about; those that fail are in it, too.
+
+    Args:
+        suites: as for Batch.
+        compared: what is missing may be on the other side.
+        which: the other arguments of Batch.
+    """
+
+    def __init__(self, suites: tuple[str, ...], *, compared: bool = True, **which: Any) -> None:
+        super().__init__(suites, **which, may_be_gone=compared)
+        self.compared = compared
+
+    def check_ids(self) -> None:
+        """Leave it to who sees both sides."""
+        if not self.compared:
+            super().check_ids()
 
     def collect(self, pipeline: Pipeline) -> Side:
         """Convert all cases.
@@ -131,7 +148,7 @@ class Reviewing(Batch):
         Raises:
             MultiturnError: a suite is outside its root, or two suites have one name.
         """
-        self.side = Side({}, _declared(pipeline), [])
+        self.side = Side({}, _declared(pipeline), [], set())
         providers = sample_providers()
         cases = self.side.cases
         for conversion in show_progress(self.conversions(pipeline), "cases"):
@@ -150,6 +167,8 @@ class Reviewing(Batch):
         folder = Path(os.path.realpath(self.path)).parent
         path = STDIN if self.path == "-" else self.path
         suite = name_in_root(path, self.root or str(find_root(folder)))
+        if not is_known(error.case_id):
+            self.side.broken.add(suite)
         if error.case_id and (suite, error.case_id) not in self.side.cases:
             failed = Reviewed(suite=suite, id=error.case_id, error=message, snapshot=message)
             self.side.cases[suite, error.case_id] = failed

@@ -13,6 +13,7 @@ from multiturn.unseen import UNSEEN
 MAX_SIZE = 1_000_000  # bytes; R1: GitHub takes 1,024 KiB a step
 _RESERVE = 500  # for the line that says what was left out
 _LONGEST_DIFF = 60_000
+_LONGEST_LINE = 500
 _OPEN_ROWS = 20
 _SPECIAL = re.compile(r"[^A-Za-z0-9 ,./()'–→-]|(?<=(?i:www))\.")  # noqa: RUF001 - as they are
 
@@ -154,4 +155,6 @@ def _shown(text: str) -> str:
 def _code(text: str) -> str:
     """Return a text that GitHub shows as it is, in one line: no markup, link or mention."""
     line = " ".join(_shown(text).split("\n"))
+    if len(line) > _LONGEST_LINE:
+        line = f"{line[:_LONGEST_LINE]}…"
     return f"<code>{_SPECIAL.sub(lambda match: f'&#{ord(match[0])};', line)}</code>"

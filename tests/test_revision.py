@@ -1,0 +1,221 @@
+"""Comparing with a revision: repositories of every kind are read as they were, and left alone."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from test_report import SUITE, TONE, commit, git, replace, repository, run, summary, title, write
+
+__all__ = ["repository"]
+
+CASE = "evalcases: [{{id: {0}, input_messages: [{{role: user, content: {0}}}]}}]\n"
+
+
+def test_the_first_suite_of_a_folder_is_added(repository: Path) -> None:
+    write(repository, {"new/notes.md": "None yet."})
+    commit(repository)
+    write(repository, {"new/a.eval.yaml": CASE.format("a")})
+    done = run(repository, "new", "--format=markdown", "--against=HEAD")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ": 1 added.\n" in done.stdout
+
+
+@pytest.mark.parametrize("named", ["evals", "evals/shop.eval.yaml", "."])
+def test_the_last_suite_that_is_deleted_is_removed(repository: Path, named: str) -> None:
+    (repository / "evals/shop.eval.yaml").unlink()
+    done = run(repository, named, "--format=markdown", "--against=HEAD")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ": 3 removed.\n" in done.stdout
+
+
+def test_what_is_on_neither_side_is_said(repository: Path) -> None:
+    done = run(repository, "evls", "--against=HEAD")
+    assert (done.returncode, done.stderr) == (2, "Error: there is no suite 'evls'\n")
+
+
+def test_a_case_that_is_gone_can_be_asked_for(repository: Path) -> None:
+    replace(repository, "evals/shop.eval.yaml", "id: bye", "id: farewell")
+    assert ": 1 removed.\n" in summary(repository, "--case=bye")
+    done = run(repository, "evals", "--against=HEAD", "--case=hi")
+    assert done.returncode == 2
+    assert "no case 'hi'" in done.stderr
+
+
+def test_a_suite_that_cannot_be_read_now_is_not_removed(repository: Path) -> None:
+    replace(repository, "evals/shop.eval.yaml", "guideline_patterns", "a: [}\nguideline_patterns")
+    done = run(repository, "evals", "--format=markdown", "--against=HEAD")
+    assert done.returncode == 1
+    assert ": 3 failed.\n" in done.stdout
+    assert done.stdout.count("it is not among the cases that can be read") == 3
+    assert "removed" not in done.stdout
+
+
+def test_a_suite_that_could_not_be_read_then_is_not_added(repository: Path) -> None:
+    replace(repository, "evals/shop.eval.yaml", "guideline_patterns", "a: [}\nguideline_patterns")
+    commit(repository)
+    replace(repository, "evals/shop.eval.yaml", "a: [}\n", "")
+    text = summary(repository)
+    assert text.startswith(
+        "## 3 cases changed, 1 cause: <code>evals/shop.eval.yaml&#58; it could not be converted"
+        " before</code>\n"
+    )
+    assert "<code>at HEAD (" in text
+    assert "evals/shop.eval.yaml&#58;1&#58;5&#58; not YAML" in text
+
+
+def test_a_case_that_had_no_id_then_is_not_removed(repository: Path) -> None:
+    replace(repository, "evals/shop.eval.yaml", "- id: bye", "- idd: bye")
+    commit(repository)
+    replace(repository, "evals/shop.eval.yaml", "- idd: bye", "- id: bye")
+    text = summary(repository)
+    assert ": 1 changed, 2 same.\n" in text
+
+
+def test_a_link_leads_where_it_led_then(repository: Path) -> None:
+    write(repository, {"a/one.eval.yaml": CASE.format("x"), "b/two.eval.yaml": CASE.format("x")})
+    replace(repository, "b/two.eval.yaml", "content: x", "content: evil")
+    (repository / "run.eval.yaml").symlink_to("a/one.eval.yaml")
+    commit(repository)
+    (repository / "run.eval.yaml").unlink()
+    (repository / "run.eval.yaml").symlink_to("b/two.eval.yaml")
+    done = run(repository, "run.eval.yaml", "--format=markdown", "--against=HEAD")
+    assert ": 1 added, 1 removed.\n" in done.stdout
+
+
+def test_an_absolute_link_inside_the_repository_stays_inside(repository: Path) -> None:
+    (repository / "evals/list.txt").unlink()
+    write(repository, {"evals/real.txt": "A book: 10"})
+    (repository / "evals/list.txt").symlink_to(repository / "evals/real.txt")
+    commit(repository)
+    assert title(repository) == "## 0 cases changed"
+    write(repository, {"evals/real.txt": "A book: 12"})
+    assert title(repository) == "## 1 case changed, 1 cause: <code>evals/real.txt line 1</code>"
+
+
+def test_a_submodule_is_compared_with_its_own_commit(repository: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    write(other, {"shop.eval.yaml": SUITE, "tone.rules.md": "Softly.", "list.txt": "None."})
+    git(other, "init", "-q")
+    commit(other)
+    allow = ("-c", "protocol.file.allow=always")
+    git(repository, *allow, "submodule", "--quiet", "add", str(other), "shared")
+    commit(repository)
+    done = run(repository, ".", "--format=markdown", "--against=HEAD")
+    assert "two suites" not in done.stderr
+    assert ": 6 same.\n" in done.stdout
+    write(repository, {"shared/tone.rules.md": "Loudly."})
+    done = run(repository, "shared", "--format=markdown", "--against=HEAD")
+    assert done.stdout.startswith("## 2 cases changed, 1 cause: <code>tone.rules.md line 1</code>")
+
+
+def test_a_filter_of_git_gives_the_same_files_then_and_now(repository: Path) -> None:
+    git(repository, "config", "filter.shout.clean", "tr A-Z a-z")
+    git(repository, "config", "filter.shout.smudge", "tr a-z A-Z")
+    write(repository, {".gitattributes": "*.txt filter=shout\n", "evals/list.txt": "A BOOK: 10\n"})
+    commit(repository)
+    assert title(repository) == "## 0 cases changed"
+
+
+def test_no_hook_runs(repository: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    names = ("post-index-change", "post-checkout", "fsmonitor")
+    for name in names:
+        write(repository, {f".git/hooks/{name}": f"#!/bin/sh\necho {name} >>'{log}'\n"})
+        (repository / ".git/hooks" / name).chmod(0o755)
+    git(repository, "config", "core.fsmonitor", str(repository / ".git/hooks/fsmonitor"))
+    assert title(repository) == "## 0 cases changed"
+    assert not log.exists()
+
+
+@pytest.mark.parametrize("folder", [".", "evals"])
+def test_the_environment_of_a_hook_does_not_matter(repository: Path, folder: str) -> None:
+    replace(repository, TONE, "Two.", "Two!")
+    top = os.path.relpath(repository, repository / folder)
+    environment = {
+        **os.environ,
+        "GIT_DIR": f"{top}/.git",
+        "GIT_WORK_TREE": top,
+        "GIT_INDEX_FILE": ".git/index",
+    }
+    arguments = (f"{top}/evals", "--format=markdown", "--against=HEAD")
+    done = run(repository / folder, *arguments, env=environment)
+    assert done.stderr == ""
+    assert done.stdout.startswith(f"## 2 cases changed, 1 cause: <code>{TONE} line 2</code>\n")
+
+
+def test_a_relative_path_of_python_finds_this_multiturn(repository: Path) -> None:
+    write(repository, {"lib/multiturn/__init__.py": "raise SystemExit('an old one')"})
+    commit(repository)
+    (repository / "lib/multiturn/__init__.py").unlink()
+    (repository / "lib/multiturn").rmdir()
+    inherited = os.environ.get("PYTHONPATH", "")
+    environment = {**os.environ, "PYTHONPATH": f"lib{os.pathsep}{inherited}"}
+    done = run(repository, "evals", "--format=markdown", "--against=HEAD", env=environment)
+    assert (done.stderr, done.stdout.partition("\n")[0]) == ("", "## 0 cases changed")
+
+
+def test_what_a_stage_prints_then_is_not_in_the_report(repository: Path) -> None:
+    replace(repository, "house/house.py", "    return", "    print('A WORD')\n    return")
+    commit(repository)
+    replace(repository, "house/house.py", "    print('A WORD')\n", "")
+    done = run(
+        *(repository, "evals", "--format=markdown", "--against=HEAD"),
+        "--pipeline=house/pipeline.yaml",
+    )
+    assert done.stdout.startswith("## 0 cases changed\n")
+    assert done.stderr.count("A WORD") == 3
+
+
+def test_an_error_of_then_names_no_temporary_folder(repository: Path, tmp_path: Path) -> None:
+    (repository / "evals/list.txt").unlink()
+    (repository / "evals/list.txt").symlink_to("../../outside.txt")
+    write(repository, {"../outside.txt": "Out."})
+    commit(repository)
+    (repository / "evals/list.txt").unlink()
+    write(repository, {"evals/list.txt": "A book: 10"})
+    report = run(repository, "evals", "--against=HEAD")
+    assert report.returncode == 0
+    assert str(tmp_path / "temporary") not in report.stdout
+    assert "it could not be converted before" in report.stdout
+
+
+def test_only_a_shallow_clone_is_said_to_be_one(repository: Path, tmp_path: Path) -> None:
+    commit(repository)
+    done = run(repository, "evals", "--against=HEAD~9")
+    assert done.stderr == "Error: --against: there is no commit 'HEAD~9' here\n"
+    git(tmp_path, "clone", "-q", "--depth=1", repository.as_uri(), "shallow")
+    done = run(tmp_path / "shallow", "evals", "--against=HEAD~1")
+    assert done.stderr.endswith(" here; a shallow clone has the latest ones only\n")
+
+
+@pytest.mark.parametrize("command", ["report", "convert"])
+def test_no_suite_is_written_over(repository: Path, command: str) -> None:
+    arguments = [command, "evals", "--output", "house/../evals/shop.eval.yaml"]
+    done = subprocess.run(
+        [sys.executable, "-m", "multiturn", *arguments], cwd=repository, capture_output=True
+    )
+    assert done.returncode == 2
+    assert done.stderr.endswith(b"evals/shop.eval.yaml' is a suite; name another file\n")
+    assert (repository / "evals/shop.eval.yaml").read_text() == SUITE
+
+
+def test_a_summary_is_within_the_limit_whatever_its_causes(repository: Path) -> None:
+    patterns = ", ".join(f"'{'+$%&' * 50}{number}'" for number in range(5_000))
+    replace(repository, "evals/shop.eval.yaml", '"**/*.rules.md"', f'"**/*.rules.md", {patterns}')
+    commit(repository)
+    write(repository, {"evals/shop.eval.yaml": SUITE.replace('"**/*.rules.md"', '"**/*.txt"')})
+    assert len(summary(repository).encode()) < 20_000
+
+
+def test_causes_of_as_many_cases_are_in_the_order_of_the_suite(repository: Path) -> None:
+    messages = "input_messages: [{role: user, content: [{type: file, value: %s.txt}]}]"
+    cases = "".join(f"  - {{id: c{n}, {messages % f'n{n}'}}}\n" for n in (9, 10, 11))
+    files = {f"evals/n{n}.txt": "old" for n in (9, 10, 11)}
+    write(repository, {"evals/other.eval.yaml": f"evalcases:\n{cases}", **files})
+    commit(repository)
+    write(repository, dict.fromkeys(files, "new"))
+    headings = [line for line in summary(repository).splitlines() if line.startswith("### ")]
+    assert headings == [f"### <code>evals/n{n}.txt line 1</code>: 1 case" for n in (9, 10, 11)]
