@@ -39,7 +39,7 @@ guideline_patterns: ["*.rules.md"]
 input_messages:
   - {role: user, content: [{type: file, value: a.rules.md}, Hi]}
 """
-TODO = "a change of privilege; review it, run multiturn snapshot, and commit"
+TODO = "a change of privilege; review it, run it without --check, and commit"
 
 
 def sha(text: str) -> str:
@@ -227,7 +227,7 @@ def test_a_changed_text_fails_the_check(folder: Path) -> None:
 def test_a_changed_pattern_fails_the_check(folder: Path) -> None:
     change(folder, "*.rules.md", "a.*")
     assert check(folder) == said(
-        "evals/a.rules.md, in a system message, is there by the pattern 'a.*'"
+        "evals/a.rules.md, in a system message, comes by the pattern 'a.*'"
     )
 
 
@@ -235,9 +235,7 @@ def test_a_file_in_a_system_message_fails_the_check(folder: Path) -> None:
     change(
         folder, "{type: file, value: c.md}", "{type: file, value: c.md}, {type: file, value: b.md}"
     )
-    assert check(folder) == said(
-        "evals/b.md is new in a system message, attached to a system message"
-    )
+    assert check(folder) == said("evals/b.md is new in a system message, as its attachment")
 
 
 def test_a_count_that_changes_fails_the_check(folder: Path) -> None:
@@ -276,7 +274,7 @@ def test_one_case_compares_its_files_without_counts(folder: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     (line,) = check(folder, "evals", "--case", "three")
     assert "evals/c.md, in a system message, has another text: a change of privilege" in line
-    assert "run multiturn snapshot without --case" in line
+    assert "run it without --case" in line
 
 
 def test_one_case_does_not_write_the_lock(folder: Path) -> None:
@@ -284,7 +282,7 @@ def test_one_case_does_not_write_the_lock(folder: Path) -> None:
     change(folder, "*.rules.md", "*.md")
     out = write(folder, "evals", "--case", "two")
     assert lock(folder) == before
-    assert out.count("run multiturn snapshot without --case, and commit\n") == 2
+    assert out.count("run it without --case, and commit\n") == 2
     assert out.endswith("1 snapshot: 0 new, 1 changed, 0 removed, 0 same\n")
 
 
@@ -350,3 +348,12 @@ def test_a_lock_reads_back() -> None:
     assert read_lock(lock_text(lock), "x") == lock
     with pytest.raises(MultiturnError, match="x:9:12: cases must be a number"):
         read_lock(lock_text(lock).replace("cases: 1", "cases: many"), "x")
+
+
+def test_a_merge_conflict_is_called_one(folder: Path) -> None:
+    run("snapshot", "evals", folder=folder)
+    lock = folder / "snapshots/promoted.lock"
+    lock.write_text(f"<<<<<<< ours\n{lock.read_text()}=======\n>>>>>>> theirs\n")
+    done = run("snapshot", "evals", folder=folder)
+    assert done.returncode == 2
+    assert "promoted.lock: it has a merge conflict; restore it, or remove it and" in done.stderr

@@ -219,3 +219,22 @@ def test_causes_of_as_many_cases_are_in_the_order_of_the_suite(repository: Path)
     write(repository, dict.fromkeys(files, "new"))
     headings = [line for line in summary(repository).splitlines() if line.startswith("### ")]
     assert headings == [f"### <code>evals/n{n}.txt line 1</code>: 1 case" for n in (9, 10, 11)]
+
+
+def test_a_prompt_without_chat_has_the_cause_that_it_has(repository: Path) -> None:
+    suite = """\
+metadata: {systemPrompt: You sell books.}
+guidelines: [Be kind.]
+input_messages: [{role: user, content: Hi}]
+"""
+    write(repository, {"evals/shop.eval.yaml": suite})
+    commit(repository)
+    replace(repository, "evals/shop.eval.yaml", "books", "tea")
+    assert title(repository, "--pipeline=shipped") == (
+        "## 1 case changed, 1 cause: <code>metadata.systemPrompt of evals/shop.eval.yaml</code>"
+    )
+    git(repository, "checkout", "-q", ".")
+    replace(repository, "evals/shop.eval.yaml", "kind", "quick")
+    assert title(repository, "--pipeline=shipped") == (
+        "## 1 case changed, 1 cause: <code>guidelines&#91;0&#93; of evals/shop.eval.yaml</code>"
+    )

@@ -6,6 +6,8 @@ import os
 import re
 import shutil
 import signal
+import subprocess
+import sys
 import time
 import unicodedata
 from pathlib import Path
@@ -16,7 +18,8 @@ from hypothesis import strategies as st
 
 from multiturn import Case, Conversion, MultiturnError, TestMessage, load_pipeline
 from multiturn.recording import Recording
-from multiturn.snapshots import SnapshotFolder, folder_of, location_of, snapshot_of
+from multiturn.snapshot_folder import SnapshotFolder
+from multiturn.snapshots import folder_of, location_of, snapshot_of
 from multiturn.yaml_events import read_documents
 from test_cli import run, start
 
@@ -36,7 +39,7 @@ evalcases:
 """
 ORDER = hashlib.sha256(b"No. 7\nlate").hexdigest()
 TONE = hashlib.sha256("Be brief. é".encode()).hexdigest()
-SAME = "if that is meant, run multiturn snapshot and commit"
+SAME = "if that is meant, run it without --check, and commit"
 
 
 @pytest.fixture
@@ -166,7 +169,10 @@ def test_one_line_says_what_was_done(folder: Path) -> None:
     (folder / "evals/shop.eval.yaml").write_text(suite)
     (folder / "evals/b.eval.yaml").write_text(bare("Hi"))
     write(folder, "evals/b.eval.yaml")
-    assert write(folder) == "4 snapshots: 1 new, 1 changed, 1 removed, 1 same\n"
+    assert write(folder) == (
+        "removed: snapshots/evals/shop/refund.yaml\n"
+        "4 snapshots: 1 new, 1 changed, 1 removed, 1 same\n"
+    )
     assert sorted(files(folder / "snapshots")) == [
         "evals/b/one.yaml",
         "evals/shop/hours.yaml",
@@ -243,7 +249,9 @@ def test_a_suite_that_is_gone_leaves_stale_files_to_a_folder_only(folder: Path) 
     (folder / "evals/b.eval.yaml").unlink()
     assert check(folder, "evals/shop.eval.yaml", code=0).startswith("2 snapshots:")
     assert "stale: snapshots/evals/b/one.yaml\n" in check(folder, code=1)
-    assert write(folder) == "3 snapshots: 0 new, 0 changed, 1 removed, 2 same\n"
+    assert write(folder) == (
+        "removed: snapshots/evals/b/one.yaml\n3 snapshots: 0 new, 0 changed, 1 removed, 2 same\n"
+    )
     assert not (folder / "snapshots/evals/b").exists()
 
 
@@ -263,15 +271,180 @@ def test_other_suites_are_neither_stale_nor_touched(folder: Path) -> None:
 def test_files_of_others_stay(folder: Path) -> None:
     write(folder)
     kept = folder / "snapshots/evals/shop"
-    copy = (kept / "hours.yaml").read_text()
-    (kept / "copy-of-hours.yaml").write_text(copy)
     (kept / "notes.yaml").write_text("suite: mine\n")
     (kept / "notes.md").write_text("Mine.\n")
-    (kept / "broken.yaml").write_bytes(b"---\nsuite: [\xff\nchat_prompt:\n")
+    (folder / "snapshots/evals/mine.yaml").write_text("---\nsuite: x\nid: y\nchat_prompt:\n")
     before = files(folder)
     assert check(folder, code=0).startswith("2 snapshots:")
     write(folder)
     assert files(folder) == before
+
+
+def test_what_is_left_of_a_snapshot_is_named_and_stays(folder: Path) -> None:
+    write(folder)
+    kept = folder / "snapshots/evals/shop"
+    copy = (kept / "hours.yaml").read_text()
+    for name, text in {
+        "copy-of-hours.yaml": copy,
+        "days.yaml": "",
+        "night.yaml": f"<<<<<<< ours\n{copy}=======\n{copy}>>>>>>> theirs\n",
+    }.items():
+        (kept / name).write_text(text)
+        before = files(folder)
+        said = f"no snapshot; remove it, or move it away: snapshots/evals/shop/{name}\n"
+        assert check(folder, code=1).startswith(said)
+        assert write(folder).startswith(said)
+        assert files(folder) == before
+        (kept / name).unlink()
+
+
+@pytest.mark.parametrize("arguments", [(), ("--dir", "evals")])
+def test_no_file_of_somebody_is_written_over(folder: Path, arguments: tuple[str, ...]) -> None:
+    place = folder / (arguments[-1] if arguments else "snapshots") / "evals/shop/hours.yaml"
+    place.parent.mkdir(parents=True)
+    place.write_text("my: own notes\n")
+    done = run("snapshot", "evals", *arguments, folder=folder)
+    assert done.returncode == 1
+    assert done.stderr.endswith("evals/shop/hours.yaml: this is no snapshot; move it away\n")
+    assert place.read_text() == "my: own notes\n"
+    place.write_text("")
+    assert run("snapshot", "evals", *arguments, folder=folder).returncode == 0
+
+
+def test_a_snapshot_with_a_conflict_is_written_anew(folder: Path) -> None:
+    write(folder)
+    place = folder / "snapshots/evals/shop/hours.yaml"
+    text = place.read_text()
+    place.write_text(f"<<<<<<< ours\n{text}=======\n{text}>>>>>>> theirs\n")
+    assert write(folder).startswith("2 snapshots: 0 new, 1 changed")
+    assert place.read_text() == text
+
+
+def test_the_last_suite_takes_its_snapshots_with_it(folder: Path) -> None:
+    write(folder)
+    (folder / "evals/shop.eval.yaml").unlink()
+    out = check(folder, code=1)
+    assert "stale: snapshots/evals/shop/hours.yaml\nstale: snapshots/evals/shop/refund" in out
+    out = write(folder)
+    assert out.endswith("2 snapshots: 0 new, 0 changed, 2 removed, 0 same; promoted.lock changed\n")
+    assert files(folder / "snapshots").keys() == {"promoted.lock"}
+    done = run("snapshot", "evals", folder=folder)
+    assert done.returncode == 2
+    assert "there is no *.eval.yaml" in done.stderr
+
+
+def test_a_suite_that_became_a_folder_is_gone(folder: Path) -> None:
+    write(folder)
+    (folder / "evals/shop.eval.yaml").rename(folder / "evals/other.eval.yaml")
+    (folder / "evals/shop.eval.yaml").mkdir()
+    assert "stale: snapshots/evals/shop/hours.yaml" in check(folder, code=1)
+
+
+def test_the_folder_is_beside_git_wherever_the_command_runs(folder: Path) -> None:
+    (folder / ".git").mkdir(exist_ok=True)
+    write(folder)
+    before = files(folder)
+    done = run("snapshot", ".", "--check", folder=folder / "evals")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert run("snapshot", ".", folder=folder / "evals").returncode == 0
+    assert files(folder) == before
+
+
+def test_suites_of_two_repositories_need_a_folder_that_is_named(folder: Path) -> None:
+    (folder / ".git").mkdir(exist_ok=True)
+    (folder / "third/.git").mkdir(parents=True)
+    (folder / "third/a.eval.yaml").write_text(bare("Hi"))
+    done = run("snapshot", "evals", "third", folder=folder)
+    assert done.returncode == 2
+    assert "the suites are in several roots, as " in done.stderr
+    assert done.stderr.endswith("; name the folder of their snapshots (--dir)\n")
+    write(folder, "third")
+    assert (folder / "third/snapshots/a/one.yaml").exists()
+    assert not (folder / "snapshots").exists()
+    write(folder, "evals", "third", "--dir", "both")
+
+
+def test_a_suite_of_no_repository_beside_one_needs_a_folder_that_is_named(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.eval.yaml").write_text(bare("Hi"))
+    (tmp_path / "a/.git").mkdir()
+    done = run("snapshot", "a", "b", folder=tmp_path)
+    assert (done.returncode, "in several roots" in done.stderr) == (2, True)
+
+
+def test_with_a_root_the_folder_is_here(folder: Path) -> None:
+    (folder / "work").mkdir()
+    assert run("snapshot", "../evals", "--root", "..", folder=folder / "work").returncode == 0
+    assert (folder / "work/snapshots/evals/shop/hours.yaml").exists()
+
+
+def test_a_suite_that_is_named_and_not_there_is_an_error(folder: Path) -> None:
+    done = run("snapshot", "evals", "evals/shpo.eval.yaml", folder=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "Error: there is no suite 'evals/shpo.eval.yaml'\n"
+    assert not (folder / "snapshots").exists()
+
+
+def test_a_broken_case_is_counted_and_its_suite_keeps_its_promotions(folder: Path) -> None:
+    write(folder)
+    lock = (folder / "snapshots/promoted.lock").read_text()
+    suite = folder / "evals/shop.eval.yaml"
+    suite.write_text(suite.read_text() + "  - {id: bad, input_messages: [{role: x, content: y}]}\n")
+    done = run("snapshot", "evals", folder=folder)
+    assert done.returncode == 1
+    assert done.stdout == (
+        "snapshots/promoted.lock: evals/shop.eval.yaml keeps what the list has of it until all its"
+        " cases can be converted\n"
+        "2 snapshots: 0 new, 0 changed, 0 removed, 2 same; 1 failed\n"
+    )
+    assert (folder / "snapshots/promoted.lock").read_text() == lock
+
+
+def test_two_suites_whose_names_are_written_the_same_are_refused(folder: Path) -> None:
+    for name in (b"evals/\xfe.eval.yaml", b"evals/\xff.eval.yaml"):
+        (folder / os.fsdecode(name)).write_text(SUITE)
+    done = run("snapshot", "evals", folder=folder)
+    assert done.returncode == 2
+    assert "two suites are " in done.stderr
+
+
+def test_a_prompt_without_chat_is_recorded_with_what_providers_add(folder: Path) -> None:
+    text = 'guidelines: ["Be kind."]\nmetadata: {systemPrompt: You sell books.}\n' + bare("Hi")
+    (folder / "evals/shop.eval.yaml").write_text(text)
+    write(folder, "evals", "--pipeline", "shipped")
+    for old, new in (("Be kind", "Leak everything"), ("You sell books", "You are evil")):
+        (folder / "evals/shop.eval.yaml").write_text(text.replace(old, new))
+        out = check(folder, "evals", "--pipeline", "shipped", code=1)
+        assert f"-{' ' * 2 * (old == 'Be kind')}" in out
+        assert old in out
+        assert new in out
+
+
+def test_a_terminal_of_another_encoding_gets_escapes(folder: Path) -> None:
+    write(folder)
+    path = folder / "evals/shop.eval.yaml"
+    path.write_text(path.read_text().replace("Hello", "Zdravo č"))
+    command = [sys.executable, "-m", "multiturn", "snapshot", "evals", "--check"]
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True)
+    assert (done.returncode, done.stderr) == (1, b"")
+    assert b'+    content: "Zdravo \\u010d"\n' in done.stdout
+
+
+def test_a_prompt_gives_no_command_to_a_workflow(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "evals/a.eval.yaml").write_text(bare('"Hi\\n::add-mask::e\\nline"'))
+    write(folder)
+    (folder / "evals/a.eval.yaml").write_text(bare('"Hi\\n::add-mask::e\\nlime"'))
+    assert "stop-commands" not in check(folder, code=1)
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    first, *lines, last = check(folder, code=1).splitlines()
+    command, token = first.rsplit("::", 1)
+    assert (command, last) == ("::stop-commands", f"::{token}::")
+    assert len(token) >= 32
+    assert any(line.strip() == "::add-mask::e" for line in lines)
 
 
 # One case
@@ -280,7 +453,7 @@ def test_files_of_others_stay(folder: Path) -> None:
 def test_one_case_says_nothing_of_the_others(folder: Path) -> None:
     write(folder)
     (folder / "snapshots/evals/shop/refund.yaml").unlink()
-    (folder / "snapshots/evals/shop/hours.yaml").write_text("---\nid: hours\n")
+    (folder / "snapshots/evals/shop/hours.yaml").write_text("---\nsuite: evals\n")
     stale = location_of("evals/shop.eval.yaml", "old")
     (folder / "snapshots" / stale).write_text(
         "---\nsuite: evals/shop.eval.yaml\nid: old\nchat_prompt: null\n"
@@ -658,8 +831,7 @@ def test_the_hook_is_the_command_that_checks_all_suites(folder: Path) -> None:
     assert run(*command, *hook["args"], folder=folder).returncode == 0
     (folder / "evals/tone.rules.md").write_text("Obey.")
     assert run(*command, *hook["args"], folder=folder).returncode == 1
-    for path in ("evals/shop.eval.yaml", "a.jsonl", "x.rules.md", "snapshots/promoted.lock"):
-        assert re.search(hook["files"], path)
+    assert hook["always_run"] is True  # also where a commit only deletes
 
 
 # In Python

@@ -1162,8 +1162,9 @@ def test_a_folder_is_all_suites_below_it_sorted(write: Write) -> None:
     for name in ("a.yaml", "eval.yaml", "a.eval.json", "b/a.eval.yaml.bak", "b/A.EVAL.YAML.txt"):
         write(f"evals/{name}", HI)
     Path("evals/folder.eval.yaml").mkdir()
+    write("evals/node_modules/m/d.eval.yaml", HI)
     found = [str(Path(path)) for path in find_suites(["evals"])]
-    assert [path for path in found if "/.x/" not in path] == [
+    assert found == [
         "evals/a.eval.yml",
         "evals/b/a/y.eval.yml",
         "evals/b/z.eval.yaml",
@@ -1175,6 +1176,24 @@ def test_a_file_may_have_any_name(write: Write) -> None:
     write("suite.txt", HI)
     write("b.yaml", HI)
     assert list(find_suites(["suite.txt", "b.yaml", "-"])) == ["suite.txt", "b.yaml", "-"]
+
+
+def test_a_hidden_folder_is_looked_into_where_it_is_named(write: Write) -> None:
+    write(".agentv/evals/x.eval.yaml", HI)
+    assert list(find_suites([".agentv"])) == [str(Path(".agentv/evals/x.eval.yaml"))]
+
+
+def test_a_link_out_of_the_root_is_followed_only_where_it_is_named(write: Write) -> None:
+    write("repo/evals/x.eval.yaml", HI)
+    Path("repo/.git").mkdir()
+    write("repo/shared/y.eval.yaml", HI)
+    Path("repo/evals/y.eval.yaml").symlink_to("../shared/y.eval.yaml")
+    assert len(list(find_suites(["repo/evals"]))) == 2
+    write("outside/z.eval.yaml", HI)
+    Path("repo/evals/z.eval.yaml").symlink_to("../../outside/z.eval.yaml")
+    with pytest.raises(MultiturnError, match=r"^repo/evals/z.eval.yaml: it leads outside '.*repo'"):
+        list(find_suites(["repo/evals"]))
+    assert list(find_suites(["repo/evals/z.eval.yaml"])) == ["repo/evals/z.eval.yaml"]
 
 
 def test_paths_keep_their_order(write: Write) -> None:

@@ -223,3 +223,32 @@ def test_a_root_is_where_globs_and_names_begin(project: Path) -> None:
     assert [param.id for param in params] == [
         *("shop.eval.yaml one", "shop.eval.yaml Two / é", "deep/b.eval.yaml b")
     ]
+
+
+def test_two_prompts_of_one_case_cannot_share_a_snapshot(project: Path) -> None:
+    second = TEST.replace("def test_prompt", "def test_other").replace(
+        "convert(case)", 'convert(case, "shipped")'
+    )
+    (project / "tests/test_prompts.py").write_text(TEST + second.partition("\n\n")[2])
+    code, out = call_pytest(project, "--snapshot-update")
+    assert code == 1
+    assert "two prompts would share the snapshot of the case 'b'" in out
+    assert "give one of them a snapshot_dirname of its own" in out
+
+
+def test_a_test_of_two_cases_is_refused(project: Path) -> None:
+    (project / "tests/test_prompts.py").write_text(
+        TEST.replace(
+            "@pytest", '@pytest.mark.parametrize("other", cases("evals/**/*.eval.yaml"))\n@pytest'
+        ).replace("(case, ", "(case, other, ")
+    )
+    code, out = call_pytest(project, "--snapshot-update")
+    assert code == 1
+    assert "a PromptSnapshot needs a test of one case; this one has several" in out
+
+
+def test_no_glob_and_a_folder_are_told_what_would_be_right(project: Path) -> None:
+    with pytest.raises(TypeError, match=r'needs a glob, such as "evals/\*\*/\*\.eval\.yaml"'):
+        cases()
+    with pytest.raises(MultiturnError, match=r"or the files, as evals/\*\*/\*\.eval\.yaml$"):
+        cases("evals/", root=project)

@@ -4,6 +4,7 @@ import gc
 import os
 import signal
 import sys
+from io import TextIOWrapper
 from typing import TextIO, cast
 
 
@@ -30,10 +31,12 @@ def _end(number: int, _: object) -> None:
 
 
 def _reopen() -> None:
-    """Have a standard stream that is closed fail when it is used, as it does in other tools."""
+    """Have a standard stream that is closed fail when it is used, and any text be written."""
     sys.stdin = sys.stdin or _stand_in(os.O_WRONLY, "r")
     sys.stdout = sys.stdout or _stand_in(os.O_RDONLY, "w")
     sys.stderr = sys.stderr or _stand_in(os.O_WRONLY, "w")
+    if isinstance(sys.stdout, TextIOWrapper):  # standard error does so by itself
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _stand_in(flags: int, mode: str) -> TextIO:

@@ -1,10 +1,13 @@
 """The command that records what suites become, and tells when that changes."""
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
-from multiturn.cli_options import load, on_terminal, pipeline_option, suite_options
+from multiturn.cli_options import PATH, load, on_terminal, pipeline_option, suite_options
 
 
 @click.command()
@@ -14,16 +17,15 @@ from multiturn.cli_options import load, on_terminal, pipeline_option, suite_opti
     "--dir",
     "folder",
     metavar="DIR",
-    default="snapshots",
-    show_default=True,
-    help="The folder of the snapshots and of promoted.lock.",
+    type=PATH,
+    help="The folder of the snapshots and of promoted.lock.  [default: snapshots, beside .git]",
 )
 @click.option(
     "--check",
     is_flag=True,
     help="Write nothing; show what differs from the snapshots, and exit with 1 if anything does.",
 )
-def snapshot(pipeline: str, folder: str, check: bool, **which: Any) -> None:
+def snapshot(pipeline: str, folder: str | None, check: bool, **which: Any) -> None:
     """Record the prompt of each case in a file, for review.
 
     A SUITE that is a folder stands for all suites below it, also for those that are gone: their
@@ -40,8 +42,25 @@ def snapshot(pipeline: str, folder: str, check: bool, **which: Any) -> None:
         raise UnusableError("a snapshot is named after its suite's file, and - has none")
     try:
         recording = Recording(folder, check, **which)
-        for text in recording.run(chosen):
-            click.echo(text if on_terminal() else click.unstyle(text))
+        with _no_commands():
+            for text in recording.run(chosen):
+                click.echo(text if on_terminal() else click.unstyle(text))
     except MultiturnError as error:
         raise UnusableError(str(error)) from error
     recording.finish()
+
+
+@contextmanager
+def _no_commands() -> Iterator[None]:
+    """Have GitHub Actions obey no line of a prompt that poses as a command of the workflow's."""
+    if os.environ.get("GITHUB_ACTIONS") != "true":
+        yield
+        return
+    import secrets
+
+    token = secrets.token_hex()
+    click.echo(f"::stop-commands::{token}")
+    try:
+        yield
+    finally:
+        click.echo(f"::{token}::")

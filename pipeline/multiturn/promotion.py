@@ -4,6 +4,7 @@ A file in a system message speaks with the operator's voice. That is a privilege
 has it is on a list that somebody can own, and a new or changed entry is said in so many words.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -19,6 +20,7 @@ from multiturn.validation import read_as
 from multiturn.yaml_events import Node, read_documents
 
 LOCK = "promoted.lock"
+_CONFLICT = re.compile("^(?:<<<<<<<|>>>>>>>) ", re.MULTILINE)
 _COMMENT = "# The files in system messages: a change of this list is a change of privilege.\n"
 
 
@@ -91,6 +93,8 @@ def read_lock(text: str, name: str) -> Lock:
         MultiturnError: it is not a lock, or a torn one; with its place.
     """
     try:
+        if _CONFLICT.search(text):
+            raise MultiturnError("it has a merge conflict", where=name)
         documents = list(read_documents(text, name))
         if len(documents) != 1 or not isinstance(documents[0].value, dict):
             raise MultiturnError("it is no list of promoted files", where=name)
@@ -126,11 +130,11 @@ def changes_of_privilege(
             continue
         changes = ["has another text"] if any(e.sha256 not in texts for e in now) else []
         if added:
-            changes.append(f"is there {added}")
+            changes.append(f"comes {added}")
         if counts and _cases(was) != _cases(now):
             changes.append(f"is in {_cases(now)} instead of {_cases(was)}")
         elif counts and not changes and was != now:
-            changes.append("is there by the same patterns in other cases")
+            changes.append("comes by the same patterns in other cases")
         if changes:
             yield f"{path}, in a system message, {', '.join(changes)}"
 
@@ -149,5 +153,5 @@ def _cases(entries: Iterable[Promotion]) -> str:
 
 def _by(entry: Promotion) -> str:
     if entry.pattern is None:
-        return "attached to a system message"
+        return "as its attachment"
     return f"by the pattern {entry.pattern!r}"

@@ -9,6 +9,7 @@ from typing import Any
 
 from multiturn.assembly import Pipeline
 from multiturn.batch import Batch
+from multiturn.discovery import find_suites
 from multiturn.drawing import as_text_diff
 from multiturn.errors import MultiturnError
 from multiturn.ids import Ids
@@ -25,8 +26,8 @@ from multiturn.promotion import (
     read_lock,
 )
 from multiturn.rendering import utf8
+from multiturn.snapshot_folder import SnapshotFolder
 from multiturn.snapshots import (
-    SnapshotFolder,
     folder_of,
     kept_location,
     legal_path,
@@ -38,26 +39,37 @@ from multiturn.snapshots import (
 from multiturn.suite import find_root
 from multiturn.terminal import visible
 
+_FOLDER = "snapshots"
+_ADVICE = "run it without --check, and commit"
+
 
 class Recording(Batch):
     """The cases of a command, and the folder of their snapshots.
 
     Args:
-        folder: of the snapshots.
+        folder: of the snapshots; None for ``snapshots`` in the repository of the suites, or here.
         check: nothing is written.
         suites: as for Batch, without ``-``.
         root: as for Batch.
         which: the other arguments of Batch.
 
     Raises:
-        MultiturnError: a suite is outside its root, or two suites have one name.
+        MultiturnError: there is no such suite, one is outside its root, two have one name, or are
+            of several repositories.
     """
 
     def __init__(
-        self, folder: str, check: bool, *, suites: tuple[str, ...], root: str | None, **which: Any
+        self,
+        folder: str | None,
+        check: bool,
+        *,
+        suites: tuple[str, ...],
+        root: str | None,
+        **which: Any,
     ) -> None:
-        super().__init__(suites, root, **which)
-        self.folder = SnapshotFolder(folder)
+        list(find_suites(path for path in suites if not os.path.isdir(path)))
+        super().__init__(suites, root, **which, may_be_gone=True)
+        self.folder = SnapshotFolder(folder or self._default_folder(suites))
         self.check = check
         self.counts: Counter[str] = Counter()
         self.differs = False
@@ -68,8 +80,8 @@ class Recording(Batch):
         self.promotions: dict[str, Counter[Promotion]] = {}
         self.names: dict[str, str] = {}  # of the suites in their roots, by path
         for path in self.paths:
-            name = name_in_root(path, self._root(os.path.dirname(os.path.realpath(path))))
-            if name in self.promotions:
+            name = name_in_root(path, self._root_of(path))
+            if utf8(name) in map(utf8, self.promotions):
                 what = (
                     f"two suites are {name!r} in their roots; name a root that holds both (--root)"
                 )
@@ -77,6 +89,8 @@ class Recording(Batch):
             self.names[path] = name
             self.promotions[name] = Counter()
         self.scopes = list(self._scopes(suites))
+        if not self.paths and not any(map(self.folder.suite_of, self._candidates())):
+            list(find_suites(suites))  # says what there is not
 
     def run(self, pipeline: Pipeline) -> Iterator[str]:
         """Convert, compare and write; yield what there is to say.
@@ -118,6 +132,9 @@ class Recording(Batch):
             what = f"its snapshot would replace another case's, {self.folder.shown(name)}"
             self.fail(f"{case.where()}: {what}; give it another id")
             return
+        if not self.check and self.folder.is_foreign(name):
+            self.fail(f"{self.folder.shown(name)}: this is no snapshot; move it away")
+            return
         old, new = self.folder.read(name), snapshot_text(conversion)
         state = "same" if old == new else "missing" if old is None else "changed"
         if state == "missing" and not self.check:
@@ -142,10 +159,14 @@ class Recording(Batch):
             old = lock.get(suite, ())
             if name not in partial:
                 new[suite] = entries
-            if name in partial or self.check:
+            if name in self.incomplete and not self.check:
+                what = f"{suite} keeps what the list has of it until all its cases can be converted"
+                said.append(what)
+            elif name in partial or self.check:
                 changes = changes_of_privilege(old, entries, counts=name not in partial)
-                said += [f"{suite}: {change}" for change in changes]
-        command = "multiturn snapshot without --case" if self.case_ids else "multiturn snapshot"
+                advice = "run it without --case, and commit" if self.case_ids else _ADVICE
+                what = f"a change of privilege; review it, {advice}"
+                said += [f"{suite}: {change}: {what}" for change in changes]
         text = lock_text(new)
         if self.case_ids:
             pass
@@ -162,16 +183,20 @@ class Recording(Batch):
             yield self._diff(LOCK, recorded, text)
         for what in said:
             self.differs = True
-            where = f"{self.folder.shown(LOCK)}: {what}: a change of privilege"
-            yield visible(f"{where}; review it, run {command}, and commit").replace("\n", " ")
+            yield visible(f"{self.folder.shown(LOCK)}: {what}").replace("\n", " ")
 
     def _clear(self) -> Iterator[str]:
         """Remove, or name, the snapshots of cases and suites that are gone."""
+        folders = set(map(folder_of, self.promotions))
         for name in self._candidates():
             if self.seen.add(name, 0) is not None:
                 continue
             suite = self.folder.suite_of(name)
-            if suite is None or suite in self.nameless:
+            if suite is None:
+                if os.path.dirname(name) in folders and not self.folder.is_foreign(name):
+                    yield self._line("no snapshot; remove it, or move it away", name)
+                continue
+            if suite in self.nameless:
                 continue
             if suite in self.promotions or self._is_gone(suite):
                 self.counts["stale" if self.check else "removed"] += 1
@@ -179,6 +204,7 @@ class Recording(Batch):
                     yield self._line("stale", name)
                 else:
                     self.folder.remove(name)
+                    yield visible(f"removed: {self.folder.shown(name)}")
 
     def _candidates(self) -> Iterator[str]:
         for suite in self.promotions:
@@ -189,7 +215,7 @@ class Recording(Batch):
     def _is_gone(self, suite: str) -> bool:
         """Whether a suite was below a folder that the command names, and is there no more."""
         return any(
-            suite.startswith(prefix) and not os.path.exists(os.path.join(root, suite))
+            suite.startswith(prefix) and not os.path.isfile(os.path.join(root, suite))
             for root, prefix in self.scopes
         )
 
@@ -208,6 +234,20 @@ class Recording(Batch):
     def _root(self, folder: str) -> str:
         return self.root or str(find_root(Path(os.path.realpath(folder))))
 
+    def _root_of(self, path: str) -> str:
+        return self._root(path if os.path.isdir(path) else os.path.dirname(os.path.realpath(path)))
+
+    def _default_folder(self, suites: tuple[str, ...]) -> str:
+        """Return the folder beside ``.git``, wherever below it the command is run."""
+        roots = {os.path.realpath(self._root_of(path)) for path in (*suites, *self.paths)}
+        tops = sorted(root for root in roots if os.path.exists(os.path.join(root, ".git")))
+        if self.root is not None or not tops:
+            return _FOLDER
+        if len(roots) > 1:
+            what = f"the suites are in several roots, as {' and '.join(sorted(roots)[:2])}"
+            raise MultiturnError(f"{what}; name the folder of their snapshots (--dir)")
+        return os.path.relpath(os.path.join(*tops, _FOLDER))
+
     def _line(self, what: str, name: str) -> str:
         self.differs = True
         return visible(f"{what}: {self.folder.shown(name)}")
@@ -224,6 +264,8 @@ class Recording(Batch):
         number = self.counts.total()
         counts = ", ".join(f"{self.counts[state]} {state}" for state in states)
         summary = f"{number} snapshot{'s' if number != 1 else ''}: {counts}"
+        if self.failures:
+            summary += f"; {self.failures} failed"
         if not self.check:
             return summary + f"; {LOCK} changed" * self.locked
-        return summary + "; if that is meant, run multiturn snapshot and commit" * self.differs
+        return summary + f"; if that is meant, {_ADVICE}" * self.differs

@@ -1,17 +1,14 @@
-"""Snapshots of suites: what is recorded of a case, and the file that holds it."""
+"""Snapshots of suites: what is recorded of a case, and what the file is called that holds it."""
 
 import hashlib
 import os
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from multiturn.block_yaml import dump
 from multiturn.errors import MultiturnError
 from multiturn.model import Case, Conversion
-from multiturn.output import open_output
 from multiturn.rendering import utf8
-from multiturn.yaml_events import read_documents
 
 _LONGEST = 100  # characters of a name, before its digest
 _UNSAFE = re.compile(r"[^A-Za-z0-9_. -]|\A[. -]|[. ]\Z")
@@ -35,12 +32,19 @@ def snapshot_of(conversion: Conversion) -> dict[str, Any]:
         MultiturnError: the suite is outside its root.
     """
     case, chat = conversion.case, conversion.chat
+    prompt: dict[str, Any]
+    if chat is None:  # providers make one of these
+        prompt = {
+            "chat_prompt": None,
+            "system_prompt": case.system_prompt,
+            "guidelines": [part.text for part in conversion.guidelines],
+        }
+    else:
+        prompt = {"chat_prompt": [{"role": turn.role, "content": turn.content} for turn in chat]}
     return {
         "suite": suite_of(case),
         "id": case.id,
-        "chat_prompt": None
-        if chat is None
-        else [{"role": turn.role, "content": turn.content} for turn in chat],
+        **prompt,
         "question": conversion.question,
         "input_files": [
             {
@@ -171,123 +175,3 @@ def _legal(name: str) -> str:
 
 def _encoded(match: re.Match[str]) -> str:
     return "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8", "surrogatepass"))
-
-
-class SnapshotFolder:
-    """The folder that holds the snapshots of any number of suites.
-
-    Files are named by their path in it, with ``/``. A link in it is never followed: it could
-    lead a write, or what a diff shows, out of the folder.
-
-    Args:
-        path: of the folder; need not be there.
-    """
-
-    def __init__(self, path: str) -> None:
-        self._shown = utf8(path.rstrip("/") or path or ".")
-        self._real = os.path.realpath(path)
-
-    def shown(self, name: str) -> str:
-        """Return what messages call a file."""
-        return f"{self._shown}/{name}"
-
-    def path_of(self, name: str) -> str:
-        """Return the absolute path of a file, which need not be there.
-
-        Raises:
-            MultiturnError: a link, or what is no regular file, has its place.
-        """
-        path = os.path.join(self._real, *name.split("/"))
-        if not _is_without_links(path):
-            raise self._refusal(name, "a symbolic link leads there; remove the link")
-        if os.path.exists(path) and not os.path.isfile(path):
-            raise self._refusal(name, "this is no regular file; move it away")
-        return path
-
-    def read(self, name: str) -> str | None:
-        """Return the text of a file, with LF line ends as git may not leave them; None if none.
-
-        Raises:
-            MultiturnError: it cannot be read, or a link leads to it.
-        """
-        try:
-            with open(self.path_of(name), "rb") as file:
-                data = file.read()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except OSError as error:
-            raise self._refusal(name, f"cannot be read: {error.strerror}") from error
-        return data.decode("utf-8", "replace").replace("\r\n", "\n")
-
-    def write(self, name: str, text: str) -> None:
-        """Write a file whole or not at all.
-
-        Raises:
-            MultiturnError: it cannot be written, or a link leads to it.
-        """
-        path = self.path_of(name)
-        try:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open_output(path) as file:
-                file.write(text.encode())
-        except OSError as error:
-            raise self._refusal(name, f"cannot be written: {error.strerror}") from error
-
-    def remove(self, name: str) -> None:
-        """Remove a file, and the folders that are empty then.
-
-        Raises:
-            MultiturnError: it cannot be removed.
-        """
-        path = self.path_of(name)
-        try:
-            os.remove(path)
-        except OSError as error:
-            raise self._refusal(name, f"cannot be removed: {error.strerror}") from error
-        while (path := os.path.dirname(path)) != self._real:
-            try:
-                os.rmdir(path)
-            except OSError:  # something else is in it
-                return
-
-    def snapshots(self, folder: str, *, below: bool = False) -> Iterator[str]:
-        """Yield the names of what may be snapshots in a folder, in order.
-
-        Args:
-            folder: a path in this one; empty for all of it.
-            below: also in the folders below.
-        """
-        top = os.path.join(self._real, *filter(None, folder.split("/")))
-        if not _is_without_links(top):
-            return
-        for where, folders, names in os.walk(top):
-            folders.sort()
-            if not below:
-                folders.clear()
-            for name in sorted(names):
-                path = os.path.join(where, name)
-                if name.endswith(".yaml") and os.path.isfile(path) and not os.path.islink(path):
-                    yield path[len(self._real) + 1 :].replace(os.sep, "/")
-
-    def suite_of(self, name: str) -> str | None:
-        """Return the suite whose snapshot a file is; None if multiturn did not write it there.
-
-        Raises:
-            MultiturnError: it cannot be read.
-        """
-        head, found, _ = (self.read(name) or "").partition("\nchat_prompt:")
-        try:
-            documents = [node.value for node in read_documents(f"{head}\n", name)] if found else []
-        except MultiturnError:
-            return None
-        match documents:
-            case [{"suite": str(suite), "id": str(case_id), **rest}] if not rest:
-                return suite if location_of(suite, case_id) == name else None
-        return None
-
-    def _refusal(self, name: str, what: str) -> MultiturnError:
-        return MultiturnError(what, where=self.shown(name))
-
-
-def _is_without_links(path: str) -> bool:
-    return os.path.normcase(os.path.realpath(path)) == os.path.normcase(path)

@@ -19,8 +19,8 @@ from multiturn.errors import MultiturnError
 from multiturn.files import Texts
 from multiturn.model import Case, Conversion
 from multiturn.output import open_output
+from multiturn.snapshot_folder import SnapshotFolder
 from multiturn.snapshots import (
-    SnapshotFolder,
     folder_of,
     kept_location,
     location_of,
@@ -33,6 +33,7 @@ from multiturn.terminal import visible
 
 # The snapshots that there should be, by suite; among them None, where an id is not known.
 _wanted: dict[str, set[str | None]] = {}
+_texts: dict[tuple[str, str, str], str] = {}  # compared so far, by folder, suite and id
 
 
 class BrokenCase:
@@ -66,7 +67,10 @@ def cases(
 
     Raises:
         MultiturnError: a glob matches no file, or a suite is outside its root.
+        TypeError: there is no glob.
     """
+    if not globs:
+        raise TypeError('cases() needs a glob, such as "evals/**/*.eval.yaml"')
     found: dict[str, None] = {}
     for pattern in globs:
         folder = os.path.abspath(root or ".")
@@ -111,7 +115,11 @@ class PromptSnapshot(SingleFileSnapshotExtension):
         """Return the text of the snapshot file."""
         if not isinstance(data, Conversion):
             raise TypeError("a PromptSnapshot is compared with what convert(case) returns")
-        return snapshot_text(data)
+        case, text = data.case, snapshot_text(data)
+        if _texts.setdefault((self.snapshot_dirname, suite_of(case), case.id), text) != text:
+            what = f"two prompts would share the snapshot of the case {case.id!r}"
+            raise MultiturnError(f"{what}; give one of them a snapshot_dirname of its own")
+        return text
 
     @classmethod
     def get_location(cls, *, test_location: PyTestLocation, index: Any = 0) -> str:
@@ -166,14 +174,20 @@ class PromptSnapshot(SingleFileSnapshotExtension):
 def _case(test_location: PyTestLocation) -> Case | None:
     """Return the case that a test is about, if it is about one."""
     params = getattr(getattr(test_location.item, "callspec", None), "params", {})
-    return next((value for value in params.values() if isinstance(value, Case)), None)
+    cases = [value for value in params.values() if isinstance(value, Case)]
+    if len(cases) > 1:
+        raise MultiturnError("a PromptSnapshot needs a test of one case; this one has several")
+    return next(iter(cases), None)
 
 
 def _matches(pattern: str, folder: str) -> list[str]:
     paths = sorted(glob.glob(pattern, root_dir=folder, recursive=True))
     files = [path for path in paths if os.path.isfile(os.path.join(folder, path))]
     if not files:
-        raise MultiturnError(f"no suite matches {pattern!r} in {folder}; name another root")
+        what = f"no suite matches {pattern!r} in {folder}; name another root"
+        if os.path.isdir(os.path.join(folder, pattern)):
+            what += f", or the files, as {pattern.rstrip('/')}/**/*.eval.yaml"
+        raise MultiturnError(what)
     return files
 
 

@@ -229,7 +229,9 @@ def review(conversion: Conversion, providers: Mapping[str, TargetProvider]) -> R
         guidelines=frozenset(f.resolved_path for f in conversion.input_files if f.guideline),
         patterns=case.guideline_patterns,
         keys=keys,
-        shown=frozenset(part.key for part in parts if part.key is not None),
+        shown=frozenset(part.key for part in parts if part.key is not None)
+        if chat is not None
+        else frozenset(keys),
         messages=tuple(
             (json.dumps([message.role, message.content], ensure_ascii=False), message.line)
             for message in case.input_messages
