@@ -190,6 +190,21 @@ def test_a_circle_is_an_error(write: Write, files: dict[str, str], circle: str) 
         pytest.param("extends: spec\ninsert: {}", '"insert" must be a list', id="a mapping"),
         pytest.param("extends: spec\ninsert: [x]", "must be a mapping", id="no mapping in it"),
         pytest.param("extends: spec\ninsert: [{after: x}]", 'has no "stage"', id="no stage"),
+        pytest.param(
+            "extends: spec\ninsert: [{stage: guard_markers, after: 1}]",
+            'mine.yaml:2:10: "after" is the name of a stage, as text',
+            id="after a number",
+        ),
+        pytest.param(
+            "extends: spec\ninsert: [{stage: guard_markers, before: [a]}]",
+            'mine.yaml:2:10: "before" is the name of a stage, as text',
+            id="before a list",
+        ),
+        pytest.param(
+            "extends: spec\nremove: [[embed_files]]",
+            "mine.yaml:2:10: what is removed is the name of a stage, as text",
+            id="a list removed",
+        ),
         pytest.param("extends: spec\nconfigure: {embed_files: 1}", "must be a mapping", id="one"),
     ],
 )

@@ -222,6 +222,11 @@ class _Declaration:
             raise MultiturnError(f"{what} must be a mapping")
         return node.children
 
+    def name_in(self, node: Node, what: str) -> str:
+        if not isinstance(node.value, str):
+            raise MultiturnError(f"{what} is the name of a stage, as text")
+        return node.value
+
     def replace(self, entries: list[_Entry], node: Node) -> None:
         for name, child in self.fields(node, '"replace"').items():
             with self.collect(child):
@@ -247,13 +252,17 @@ class _Declaration:
                 if "stage" not in keys:
                     raise MultiturnError('what is inserted has no "stage"')
                 steps = [entry.step for entry in entries]
-                at = insertion(steps, item.value.get("after"), item.value.get("before"))
+                after, before = (
+                    None if item.value.get(key) is None else self.name_in(keys[key], f'"{key}"')
+                    for key in ("after", "before")
+                )
+                at = insertion(steps, after, before)
                 entries.insert(at, self.entry(keys["stage"]))
 
     def remove(self, entries: list[_Entry], node: Node) -> None:
         for item in self.items(node, "remove"):
             with self.collect(item):
-                del entries[_at(entries, str(item.value))]
+                del entries[_at(entries, self.name_in(item, "what is removed"))]
 
 
 def _at(entries: list[_Entry], name: str) -> int:
