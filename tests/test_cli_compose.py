@@ -52,6 +52,24 @@ def test_check_refuses(folder: Path) -> None:
     )
 
 
+def test_check_refuses_a_pipeline_that_gives_nothing(folder: Path) -> None:
+    (folder / "idle.yaml").write_text("stages: [resolve_segments]")
+    done = run("check", "idle.yaml", folder=folder)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "idle.yaml: the pipeline gives neither a chat prompt nor a question, so every case comes"
+        " out empty; add consolidate_system or render_question\n"
+    )
+
+
+@pytest.mark.parametrize("left_out", ["consolidate_system", "render_question"])
+def test_check_accepts_a_chat_prompt_or_a_question_alone(folder: Path, left_out: str) -> None:
+    (folder / "half.yaml").write_text(f"extends: spec\nremove: [{left_out}]")
+    done = run("check", "half.yaml", folder=folder)
+    assert (done.returncode, done.stdout) == (0, "half.yaml: 5 stages, in a legal order\n")
+    assert run("convert", ".", "--strict", "--pipeline", "half.yaml", folder=folder).stderr == ""
+
+
 def test_stages_lists_each_with_summary_options_and_contract(folder: Path) -> None:
     done = run("stages", folder=folder)
     assert done.returncode == 0
@@ -163,6 +181,19 @@ def test_strict_fails_on_a_loss_that_no_rule_explains(folder: Path) -> None:
         " took it away",
     ]
     assert run("convert", ".", "--strict", folder=folder).returncode == 0
+
+
+def test_strict_fails_where_no_stage_gives_anything(folder: Path) -> None:
+    (folder / "idle.yaml").write_text("stages: [resolve_segments]")
+    lax = run("convert", ".", "--pipeline", "idle.yaml", folder=folder)
+    assert (lax.returncode, lax.stderr) == (0, "")
+    done = run("convert", ".", "--pipeline", "idle.yaml", "--strict", folder=folder)
+    assert (done.returncode, done.stdout) == (1, "")
+    why = "lost: the pipeline gives neither a chat prompt nor a question"
+    assert done.stderr.splitlines() == [
+        f"a.eval.yaml:4: case 'one': input_messages[0].content: {why}",
+        f"a.eval.yaml:7: case 'two': input_messages[0].content: {why}",
+    ]
 
 
 def test_verbose_warns_of_forged_markers(folder: Path) -> None:

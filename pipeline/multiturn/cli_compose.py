@@ -18,9 +18,14 @@ def check(file: str) -> None:
     """
     from multiturn.declaration import load_pipeline
     from multiturn.errors import MultiturnError
+    from multiturn.ordering import facts_after
 
     try:
         pipeline = load_pipeline(file)
+        if facts_after([step.stage for step in pipeline.steps]).isdisjoint({"chat", "question"}):
+            what = "the pipeline gives neither a chat prompt nor a question, so every case comes"
+            what += " out empty; add consolidate_system or render_question"
+            raise MultiturnError(what, where=file)
     except MultiturnError as error:
         click.echo(str(error), err=True)
         sys.exit(1)

@@ -125,7 +125,9 @@ def _fates(conversion: Conversion) -> Iterator[Fate]:
 
 def _turns(conversion: Conversion) -> tuple[Turn, ...]:
     """Return the turns that a model gets to see, in the chat or else in the transcript."""
-    return conversion.turns if conversion.chat is None else conversion.chat
+    if conversion.chat is not None:
+        return conversion.chat
+    return conversion.turns if conversion.question else ()
 
 
 def _fate(conversion: Conversion, where: str, segment: tuple[int, int], written: object) -> Fate:
@@ -159,6 +161,8 @@ def _fate(conversion: Conversion, where: str, segment: tuple[int, int], written:
     match written:
         case str(text) | {"type": "text", "value": str(text)} if is_blank(text):
             return Fate(where, "dropped", "blank text is no content (rule 2)")
+    if conversion.chat is None and not conversion.question:
+        return Fate(where, "lost", "the pipeline gives neither a chat prompt nor a question")
     return Fate(where, "lost", "no rule explains it; a stage took it away")
 
 

@@ -28,6 +28,15 @@ def order_mistakes(stages: Sequence[Stage]) -> Iterator[Mistake]:
         facts |= contract.provides
 
 
+def facts_after(stages: Sequence[Stage]) -> set[str]:
+    """Return the facts that are true once an order of stages has run."""
+    facts: set[str] = set()
+    for stage in stages:
+        contract = contract_of(stage)
+        facts = set(FACTS) if contract is None else facts - contract.consumes | contract.provides
+    return facts
+
+
 def legal_order(stages: Sequence[Stage]) -> list[Stage] | None:
     """Return the stages in an order that keeps their contracts, near to theirs; or None.
 
