@@ -266,8 +266,9 @@ def test_a_default_is_the_one_that_counts() -> None:
         pytest.param(
             "suite",
             "metadata: {any: [{thing: 1}], systemPrompt: Hi, system_prompt: ~}\n"
-            "execution: {temperature: 0, max_output_tokens: ~, other: [1]}\nevalcases: []",
-            id="free metadata and execution",
+            "execution: {temperature: 0, max_output_tokens: ~, target: [1], evaluators: 1}\n"
+            "evalcases: []",
+            id="free metadata, and all of execution",
         ),
         pytest.param("suite", "execution: [x]\nevalcases: []", id="execution as a list"),
         pytest.param("suite", CONTENT.replace("id: a", "id: 010") + "Hi", id="a number as id"),
@@ -409,6 +410,20 @@ def test_what_a_loader_takes_is_valid(
             "$.execution.max_output_tokens",
             "integer",
             id="half a token",
+        ),
+        pytest.param(
+            "suite",
+            "evalcases: []\nexecution: {temprature: 0}",
+            "$.execution",
+            "temprature",
+            id="a typo in execution",
+        ),
+        pytest.param(
+            "suite",
+            CONTENT.replace("id: a", "id: a\n  execution: {temprature: 0}") + "Hi",
+            "$.evalcases[0].execution",
+            "temprature",
+            id="a typo in a case's execution",
         ),
         pytest.param("suite", "evalcases: [x]", "$.evalcases[0]", "object", id="a case of text"),
         pytest.param(

@@ -57,7 +57,7 @@ def suite_schema() -> Schema:
     }
     for keys in (suite["properties"], case["properties"]):
         keys["metadata"] |= {"properties": metadata["properties"], **one_prompt}
-        keys["execution"]["properties"] = execution["properties"]
+        keys["execution"] |= {"properties": execution["properties"], "additionalProperties": False}
     messages = case["properties"]["input_messages"]
     messages |= {"minItems": 1, "items": {"$ref": "#/$defs/message"}}
     case_id = case["properties"]["id"]

@@ -96,15 +96,19 @@ class SegmentKeys(Struct):
 
 
 class ExecutionKeys(Struct):
-    """The keys of ``execution`` that matter here.
+    """The keys of ``execution``.
 
     Attributes:
         temperature: of the answer.
         max_output_tokens: how long the answer may get.
+        target: who is asked elsewhere; not used here.
+        evaluators: who grades the answer elsewhere; not used here.
     """
 
     temperature: float | None = None
     max_output_tokens: int | None = None
+    target: Any = None
+    evaluators: Any = None
 
 
 class ConfigKeys(Struct):

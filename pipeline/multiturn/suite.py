@@ -3,30 +3,19 @@
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
-
-from msgspec import Struct
 
 from multiturn.errors import MultiturnError, did_you_mean
 from multiturn.files import Files, Texts
 from multiturn.ids import Ids
 from multiturn.json_lines import Lines
-from multiturn.logs import logger
 from multiturn.model import ROLES, Case, TestMessage
 from multiturn.patterns import guideline_matcher
-from multiturn.schema import (
-    CaseKeys,
-    ConfigKeys,
-    ExecutionKeys,
-    MessageKeys,
-    Metadata,
-    MetadataKeys,
-    SuiteKeys,
-)
+from multiturn.schema import CaseKeys, ConfigKeys, MessageKeys, Metadata, SuiteKeys
 from multiturn.source import check_path
 from multiturn.suite_documents import Document, open_suite
+from multiturn.suite_settings import SuiteSettings
 from multiturn.validation import read_as
 from multiturn.yaml_events import Node, read_documents
 
@@ -103,7 +92,7 @@ class _Suite:
         self.given_patterns = None if patterns is None else tuple(patterns)
         self.ids = Ids()
         self.is_lines = source.endswith(".jsonl")
-        self.warned: set[str] = set()
+        self.settings = SuiteSettings(self.name)
 
     def cases(self, document: Document, fail: Callable[[MultiturnError], None]) -> Iterator[Case]:
         """Yield the cases of a document; what is wrong with a case goes to ``fail``."""
@@ -116,23 +105,23 @@ class _Suite:
                 f'a suite has "evalcases:", a bare case has "input_messages:"; {found}',
                 where=head.place(self.name),
             )
-        settings = self.execution(head)
+        execution = self.settings.execution(head)
         shared = Case(
             id="",
             input_messages=(),
             suite=self.name,
-            system_prompt=self.system_prompt(head),
+            system_prompt=self.settings.system_prompt(head),
             guidelines=tuple(suite.guidelines or ()),
             guideline_patterns=self.patterns(head, suite),
             metadata=_without_prompt(suite.metadata),
-            temperature=settings.temperature,
-            max_output_tokens=settings.max_output_tokens,
+            temperature=execution.temperature,
+            max_output_tokens=execution.max_output_tokens,
             files=self.files,
         )
         if is_case:
-            self.warn_unknown(head, CaseKeys, SuiteKeys)
+            self.settings.warn_unknown(head, CaseKeys, SuiteKeys)
         else:
-            self.warn_unknown(head, SuiteKeys)
+            self.settings.warn_unknown(head, SuiteKeys)
         nodes: Iterable[Node | MultiturnError] = [head]
         if not is_case:
             nodes = document.cases or head.children["evalcases"].children
@@ -180,9 +169,9 @@ class _Suite:
             what = f"it is larger than {MAX_CASE_SIZE:,} characters, its aliases written out"
             raise MultiturnError(what, where=node.place(self.name, label))
         if not is_bare:
-            self.warn_unknown(node, CaseKeys)
-        own_prompt = None if is_bare else self.system_prompt(node, label)
-        own = self.execution(node, label)
+            self.settings.warn_unknown(node, CaseKeys)
+        own_prompt = None if is_bare else self.settings.system_prompt(node, label)
+        own = self.settings.execution(node, label)
         nodes = node.children["input_messages"].children
         return Case(
             id=case_id,
@@ -207,7 +196,7 @@ class _Suite:
 
     def message(self, node: Node, message: MessageKeys, index: int, label: str) -> TestMessage:
         """Read one message, and the line of each of its segments."""
-        self.warn_unknown(node, MessageKeys)
+        self.settings.warn_unknown(node, MessageKeys)
         role = message.role
         if role not in ROLES:
             what = f"there is no role {role!r}; {did_you_mean(role, ROLES)}"
@@ -217,27 +206,6 @@ class _Suite:
         segments = content.children if isinstance(content.children, list) else [content]
         lines = tuple([segment.line for segment in segments])
         return TestMessage(role, message.content, node.line, lines)
-
-    def system_prompt(self, node: Node, label: str = "") -> str | None:
-        """Return the system prompt in the metadata of a suite or a case."""
-        metadata = node.children.get("metadata")
-        if metadata is None or metadata.value is None:
-            return None
-        keys = read_as(
-            metadata, MetadataKeys, where=self.name, label=f"{label}: metadata".removeprefix(": ")
-        )
-        if keys.system_prompt is not None and keys.systemPrompt is not None:
-            what = "systemPrompt and system_prompt are one thing; keep one of them"
-            raise MultiturnError(what, where=metadata.place(self.name, label))
-        return keys.systemPrompt if keys.system_prompt is None else keys.system_prompt
-
-    def execution(self, node: Node, label: str = "") -> ExecutionKeys:
-        """Return what the ``execution`` of a suite or a case says of the answer wanted."""
-        execution = node.children.get("execution")
-        if execution is None or not isinstance(execution.value, dict):
-            return ExecutionKeys()
-        label = f"{label}: execution".removeprefix(": ")
-        return read_as(execution, ExecutionKeys, where=self.name, label=label)
 
     def patterns(self, node: Node, suite: SuiteKeys) -> tuple[str, ...]:
         """Return the caller's guideline patterns, else the suite's, else the nearest config's."""
@@ -255,22 +223,6 @@ class _Suite:
                     return _checked(patterns or [], config, name)
                 break
         return ()
-
-    def warn_unknown(self, node: Node, *known: type[Struct]) -> None:
-        """Warn of keys that mean nothing here, once a suite for each."""
-        names = _names(known)
-        if node.value.keys() <= names:
-            return
-        for key in [key for key in node.value if key not in names | self.warned]:
-            self.warned.add(key)
-            place = node.children[key].key_place(self.name)
-            hint = did_you_mean(key, sorted(names))
-            logger().warning("suite.unknown_key", key=key, where=place, hint=hint)
-
-
-@cache
-def _names(structs: tuple[type[Struct], ...]) -> frozenset[str]:
-    return frozenset(name for struct in structs for name in struct.__struct_encode_fields__)
 
 
 def _as_written(node: Node | None) -> Any:
