@@ -1066,6 +1066,67 @@ def test_a_mistake_says_where_and_what(write: Write, text: str, meant: str) -> N
     assert re.fullmatch(rf"x\.eval\.yaml:{meant}", said)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param(
+            "evalcase: []",
+            '1:1: a suite has "evalcases:", a bare case has "input_messages:"; this has neither,'
+            ' but "evalcase"; did you mean "evalcases"?',
+            id="evalcase",
+        ),
+        pytest.param(
+            "id: a\nexpected_messages: []\ninputmessages: []",
+            '3:1: a suite has "evalcases:", a bare case has "input_messages:"; this has neither,'
+            ' but "inputmessages"; did you mean "input_messages"?',
+            id="inputmessages of a bare case",
+        ),
+        pytest.param(
+            "evalcases:\n- id: a\n  inputmessages: []",
+            "3:3: case 'a': there is no 'input_messages', but \"inputmessages\";"
+            ' did you mean "input_messages"?',
+            id="inputmessages",
+        ),
+        pytest.param(
+            bare("input_messages:\n- role: user\n  content: hi\n- content: hi\n  rol: user"),
+            "6:3: case 'a': input_messages[1] has no 'role', but \"rol\"; did you mean \"role\"?",
+            id="rol",
+        ),
+        pytest.param(
+            bare("input_messages: [{role: user, contnet: hi}]"),
+            "2:31: case 'a': input_messages[0] has no 'content', but \"contnet\";"
+            ' did you mean "content"?',
+            id="contnet",
+        ),
+        pytest.param(
+            "evalcases:\n- id: a\n  expected_messages: []",
+            "2:3: case 'a': there is no 'input_messages'; add it",
+            id="a known key is not taken for a typo",
+        ),
+        pytest.param(
+            bare("input_messages:\n- role: user\n  content: [{type: file, path: x}]"),
+            "4: case 'a': input_messages[0].content[0]: a file segment has no 'value'; add it",
+            id="path for value",
+        ),
+        pytest.param(
+            bare("input_messages:\n- role: user\n  content: [{type: text, vlaue: x}]"),
+            "4: case 'a': input_messages[0].content[0]: a text segment has no 'value', but"
+            ' "vlaue"; did you mean "value"?',
+            id="vlaue",
+        ),
+        pytest.param(
+            bare("input_messages:\n- role: user\n  content: [{type: text, value: 5}]"),
+            "4: case 'a': input_messages[0].content[0]: a text segment needs a value that is"
+            " text; quote it",
+            id="a value that is no text",
+        ),
+    ],
+)
+def test_a_missing_key_names_the_one_that_looks_like_it(write: Write, text: str, said: str) -> None:
+    write("x.eval.yaml", text)
+    assert mistakes() == [f"x.eval.yaml:{said}"]
+
+
 def test_without_a_handler_the_first_mistake_is_raised(write: Write) -> None:
     write("x.eval.yaml", f"evalcases:\n- id: a\n  {HI}- id: b\n- id: c\n  {HI}")
     loaded = load_suite("x.eval.yaml")

@@ -252,6 +252,12 @@ def test_an_unknown_key_is_a_warning_and_no_error(folder: Path) -> None:
             id="a setting is missing",
         ),
         pytest.param(
+            "[{name: az, provider: azure, endpoint: e, api_key: abcdef, modle: m}]",
+            "1:60",
+            ["'az'", "no 'model'", 'but "modle"; did you mean "model"?'],
+            id="a setting is misspelled",
+        ),
+        pytest.param(
             "[{name: az, provider: echo, model: [gpt]}]",
             "1:36",
             ["model", "text", "list"],

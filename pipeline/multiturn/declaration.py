@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from msgspec import Struct
 from multiturn.assembly import Pipeline, Step, insertion, position
 from multiturn.catalog import find_stage
 from multiturn.contract import Stage
-from multiturn.errors import Mistake, MultiturnError, PipelineError, did_you_mean
+from multiturn.errors import Mistake, MultiturnError, PipelineError, did_you_mean, nearest
 from multiturn.model import Conversion
 from multiturn.source import check_path, open_rewindable
 from multiturn.yaml_events import Node, read_documents
@@ -74,8 +73,8 @@ def _load(source: str | Path, trail: tuple[Path, ...]) -> Pipeline:
     check_path(str(source))
     path = Path(source)
     if not path.exists():
-        near = get_close_matches(str(source), names, n=1)
-        hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(names)}, and files"
+        near = nearest(str(source), names)
+        hint = f'did you mean "{near}"?' if near else f"there are {', '.join(names)}, and files"
         raise MultiturnError(f"no pipeline {str(source)!r}; {hint}")
     with open_rewindable(str(path), str(source)) as file:
         data = file.read(_MAX_FILE + 1)

@@ -100,11 +100,7 @@ class _Suite:
         suite = read_as(head, SuiteKeys, where=self.name)
         is_case = "input_messages" in head.value
         if is_case == (suite.evalcases is not None):
-            found = "this has both" if is_case else "this has neither"
-            raise MultiturnError(
-                f'a suite has "evalcases:", a bare case has "input_messages:"; {found}',
-                where=head.place(self.name),
-            )
+            raise self.settings.no_cases(head, is_case)
         execution = self.settings.execution(head)
         shared = Case(
             id="",

@@ -5,9 +5,9 @@ from functools import cache, lru_cache
 
 from msgspec import Struct
 
-from multiturn.errors import MultiturnError, did_you_mean
+from multiturn.errors import MultiturnError, add_or_mend, did_you_mean, nearest
 from multiturn.logs import logger
-from multiturn.schema import ExecutionKeys, MetadataKeys
+from multiturn.schema import CaseKeys, ExecutionKeys, MetadataKeys, SuiteKeys
 from multiturn.validation import read_as
 from multiturn.yaml_events import Node
 
@@ -24,6 +24,19 @@ class SuiteSettings:
     def __init__(self, name: str) -> None:
         self.name = name
         self.warned: set[tuple[frozenset[str], str]] = set()
+
+    def no_cases(self, head: Node, is_case: bool) -> MultiturnError:
+        """Return the error for a document that is a suite and a case, or nothing of it."""
+        what = 'a suite has "evalcases:", a bare case has "input_messages:"; this has '
+        if is_case:
+            return MultiturnError(f"{what}both", where=head.place(self.name))
+        unknown = [key for key in head.value if key not in _names((SuiteKeys, CaseKeys))]
+        for key in ("evalcases", "input_messages"):
+            near = nearest(key, unknown)
+            if near is not None:
+                what += f"neither{add_or_mend(key, unknown)}"
+                return MultiturnError(what, where=head.children[near].key_place(self.name))
+        return MultiturnError(f"{what}neither", where=head.place(self.name))
 
     def system_prompt(self, node: Node, label: str = "") -> str | None:
         """Return the system prompt in the metadata of a suite or a case."""

@@ -2,11 +2,11 @@
 
 import re
 import typing
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
-from multiturn.errors import MultiturnError, did_you_mean
+from multiturn.errors import MultiturnError, add_or_mend, did_you_mean, nearest
 from multiturn.yaml_events import Node
 
 _T = TypeVar("_T", bound=msgspec.Struct)
@@ -43,14 +43,36 @@ def read_as(node: Node, type_: type[_T], *, where: str, label: str = "", strict:
     path = path.rstrip("`").partition("[...]")[0]
     for match in _STEP.finditer(path):
         node = node.children[match[1] if match[1] else int(match[2])]
+    if what.startswith("Object missing"):
+        raise _missing(what, path.lstrip("."), node, _keys_at(type_, path), where, label)
     message = _reword(what, path.lstrip("."), node, type_)
     raise MultiturnError(message, where=node.place(where, label))
 
 
+def _missing(
+    what: str, key: str, node: Node, known: tuple[str, ...], where: str, label: str
+) -> MultiturnError:
+    """Return the error for a key that is missing, placed at one that looks like it."""
+    (missing,) = re.findall("`(.*?)`", what)
+    unknown = [name for name in node.value if name not in known]
+    near = nearest(missing, unknown)
+    place = node.place(where) if near is None else node.children[near].key_place(where)
+    message = f"{key} has no {missing!r}" if key else f"there is no {missing!r}"
+    return MultiturnError(
+        message + add_or_mend(missing, unknown), where=f"{place}: {label}" if label else place
+    )
+
+
+def _keys_at(type_: Any, path: str) -> tuple[str, ...]:
+    """Return the keys of the struct at a path in another, through lists of them."""
+    for key, _ in _STEP.findall(path):
+        type_ = typing.get_type_hints(type_)[key] if key else typing.get_args(type_)[0]
+    names: tuple[str, ...] = type_.__struct_encode_fields__
+    return names
+
+
 def _reword(what: str, key: str, node: Node, type_: type[msgspec.Struct]) -> str:
     names = re.findall("`(.*?)`", what)
-    if what.startswith("Object missing"):
-        return f"{key or 'this'} has no {names[0]!r}; add it".replace("this has", "there is")
     if what.startswith("Object contains unknown"):
         return f'unknown key "{names[0]}"; {did_you_mean(names[0], type_.__struct_fields__)}'
     if what.startswith("Invalid enum value"):

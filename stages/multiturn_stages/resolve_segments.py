@@ -7,7 +7,7 @@ import json
 from typing import Any, Literal
 
 from multiturn import Conversion, Part, Turn, stage
-from multiturn.errors import AttachmentError, MultiturnError, SegmentTypeError
+from multiturn.errors import AttachmentError, MultiturnError, SegmentTypeError, add_or_mend
 from multiturn.model import Case, InputFile, Notice, is_blank
 
 
@@ -81,6 +81,9 @@ def _read(
             text = case.files.read(resolved, max_file_bytes)
             return Part("file", text, "\n", message, content, line, path, resolved)
         case {"type": "text" | "file" as kind}:
+            if "value" not in segment:
+                hint = add_or_mend("value", map(str, segment.keys() - {"type"}))
+                raise MultiturnError(f"a {kind} segment has no 'value'{hint}")
             raise MultiturnError(f"a {kind} segment needs a value that is text; quote it")
         case {"type": kind}:
             raise SegmentTypeError(
