@@ -314,6 +314,13 @@ def test_a_default_is_the_one_that_counts() -> None:
         pytest.param("targets", AZURE + "  version: 2024\n  system_role: developer", id="version"),
         pytest.param("targets", AZURE + "  system_role: ${{ ROLE }}", id="a word by variable"),
         pytest.param("targets", AZURE + "  temperature: '0.5'\n  max_retries: 3", id="numbers"),
+        pytest.param(
+            "targets",
+            AZURE + "  timeout_seconds: '0.5'\n  max_retries: '0'\n  max_output_tokens: '1e3'",
+            id="numbers within bounds",
+        ),
+        pytest.param("targets", AZURE + "  timeout_seconds: inf", id="for ever"),
+        pytest.param("targets", AZURE + "  temperature: '-1.5'", id="a number without bounds"),
         pytest.param("targets", AZURE + "  temperature: ~", id="null"),
         pytest.param("targets", AZURE + "  max_retries: ${{ FIVE }}", id="a number by variable"),
         pytest.param("targets", AZURE + "  max_retries: 1${{ FIVE }}", id="partly by variable"),
@@ -424,6 +431,13 @@ def test_what_a_loader_takes_is_valid(
             "$.evalcases[0].execution",
             "temprature",
             id="a typo in a case's execution",
+        ),
+        pytest.param(
+            "suite",
+            "evalcases: []\nexecution: {max_output_tokens: 0}",
+            "$.execution.max_output_tokens",
+            "minimum",
+            id="no token",
         ),
         pytest.param("suite", "evalcases: [x]", "$.evalcases[0]", "object", id="a case of text"),
         pytest.param(
@@ -657,6 +671,29 @@ def test_what_a_loader_takes_is_valid(
         pytest.param("targets", AZURE.replace(": m\n", ": ~\n"), "$[0].model", "", id="a null"),
         pytest.param(
             "targets", AZURE + "  max_retries: often", "$[0].max_retries", "often", id="often"
+        ),
+        *(
+            pytest.param(
+                "targets", f"{AZURE}  {key}: {value}", f"$[0].{key}", word, id=f"{key} {value}"
+            )
+            for key, value, word in (
+                ("max_output_tokens", "0", "minimum"),
+                ("max_output_tokens", "'0'", "'0'"),
+                ("max_output_tokens", "'0.5'", "'0.5'"),
+                ("max_retries", "-1", "minimum"),
+                ("max_retries", "'-1'", "'-1'"),
+                ("max_retries", "'nan'", "'nan'"),
+                ("timeout_seconds", "0", "minimum"),
+                ("timeout_seconds", "'0.0'", "'0.0'"),
+                ("timeout_seconds", "'-inf'", "'-inf'"),
+                ("timeout_seconds", "'NaN'", "'NaN'"),
+            )
+        ),
+        pytest.param(
+            "targets", AZURE.replace("abcdef", "''"), "$[0].api_key", "''", id="an empty key"
+        ),
+        pytest.param(
+            "targets", AZURE.replace("abcdef", "' '"), "$[0].api_key", "' '", id="a blank key"
         ),
         pytest.param(
             "targets", AZURE + "  system_role: user", "$[0].system_role", "user", id="a wrong word"

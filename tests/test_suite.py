@@ -1034,6 +1034,21 @@ def bare(rest: str) -> str:
             id="a suite's system prompt that is a boolean",
         ),
         pytest.param(
+            f"execution: {{max_output_tokens: 1.5}}\nevalcases:\n- id: a\n  {HI}",
+            r"1:32: execution: max_output_tokens must be a whole number, not 1\.5",
+            id="half a token",
+        ),
+        pytest.param(
+            f"execution: {{max_output_tokens: 0}}\nevalcases:\n- id: a\n  {HI}",
+            r"1:32: execution: max_output_tokens must be 1 or more",
+            id="no token",
+        ),
+        pytest.param(
+            f"evalcases:\n- id: a\n  execution: {{max_output_tokens: -3}}\n  {HI}",
+            r"3:34: case 'a': execution: max_output_tokens must be 1 or more",
+            id="fewer than no tokens",
+        ),
+        pytest.param(
             f"guidelines: [x, 1]\nevalcases:\n- id: a\n  {HI}",
             r"1:17: guidelines\[1\].*quote.*",
             id="a guideline that is a number",

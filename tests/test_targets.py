@@ -270,6 +270,24 @@ def test_an_unknown_key_is_a_warning_and_no_error(folder: Path) -> None:
             id="a word is no number",
         ),
         pytest.param(
+            "[{name: az, provider: echo, max_output_tokens: 0}]",
+            "1:48: target 'az': max_output_tokens must be 1 or more",
+            [],
+            id="no token",
+        ),
+        pytest.param(
+            "[{name: az, provider: echo, max_retries: -1}]",
+            "1:42: target 'az': max_retries must be 0 or more",
+            [],
+            id="fewer than no retries",
+        ),
+        pytest.param(
+            "[{name: az, provider: codex, timeout_seconds: 0}]",
+            "1:47: target 'az': timeout_seconds must be more than 0",
+            [],
+            id="no time",
+        ),
+        pytest.param(
             "[{name: az, provider: codex, args: --fast}]",
             "1:36",
             ["args", "list"],

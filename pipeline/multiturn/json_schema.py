@@ -13,24 +13,14 @@ from multiturn.contract import Stage, options_of, summary_of
 from multiturn.declaration import EDITS, INSERT_KEYS, KEYS, pipeline_names
 from multiturn.model import ROLES
 from multiturn.provider import Settings
-from multiturn.targets import ALIASES, DEFAULT, KINDS, VARIABLE
+from multiturn.targets import ALIASES, DEFAULT, KINDS
+from multiturn.text_schema import in_text
 
 Schema = dict[str, Any]
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _DEFINITION = "#/$defs/{name}"
 _IMPORT_PATH = r"^[^\s:]+:[^\s:]+$"
-
-# In a target every value is text, into which variables are filled. The `u` flag of JavaScript,
-# by which editors read patterns, refuses needless backslashes, and so do these.
-_VARIABLE = VARIABLE.pattern
-_OTHER = r"(?:(?!\$\{\{)[\s\S])*"
-_TEXT = rf"{_OTHER}(?:{_VARIABLE}{_OTHER})*"
-_FILLED = rf"{_OTHER}(?:{_VARIABLE}{_OTHER})+"
-_NUMBER = r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|[Ii]nf(?:inity)?|[Nn]a[Nn])"
-_BOOLEAN = "[Tt][Rr][Uu][Ee]|[Ff][Aa][Ll][Ss][Ee]|[01]"
-_NULL = "[Nn][Uu][Ll][Ll]"
-_WRITTEN = {"number": _NUMBER, "integer": _NUMBER, "boolean": _BOOLEAN, "null": _NULL}
 
 
 def suite_schema() -> Schema:
@@ -161,7 +151,7 @@ def targets_schema() -> Schema:
         keys = _keys(kind.settings)
         for key, default in kind.defaults.items():
             keys["properties"][key]["default"] = default
-        keys["properties"] = {key: _in_text(value) for key, value in keys["properties"].items()}
+        keys["properties"] = {key: in_text(value) for key, value in keys["properties"].items()}
         definitions[name] = keys
         names = [name, *(alias for alias, meant in ALIASES.items() if meant == name)]
         choices.append(
@@ -174,8 +164,8 @@ def targets_schema() -> Schema:
     target = {
         "type": "object",
         "properties": {
-            "name": {**_in_text(common["name"]), "not": {"const": DEFAULT}},
-            "provider": _in_text(
+            "name": {**in_text(common["name"]), "not": {"const": DEFAULT}},
+            "provider": in_text(
                 {"description": common["provider"]["description"], "enum": [*KINDS, *ALIASES]}
             ),
         },
@@ -268,30 +258,4 @@ def _merged(schema: Any) -> Any:
         for kind in schema.pop("anyOf"):
             schema = {"type": types, **schema, **kind}
         schema["type"] = types
-    return schema
-
-
-def _in_text(schema: Schema) -> Schema:
-    """Return the schema of a target's value, which is text, read as what is wanted."""
-    schema = dict(schema)
-    if "enum" in schema:
-        filled = {"type": "string", "pattern": f"^{_FILLED}$"}
-        return {"anyOf": [{"enum": schema.pop("enum")}, filled], **schema}
-    for key in ("items", "additionalProperties"):
-        if key in schema:
-            schema[key] = _in_text(schema[key])
-    types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-    if types[0] in _WRITTEN:
-        written = "|".join(_WRITTEN[type_] for type_ in types)
-        wanted = f"must be of type {types[0]}, or a variable: ${{{{ NAME }}}}"
-        schema |= {"pattern": f"^(?:{written}|{_FILLED})$", "patternErrorMessage": wanted}
-        schema["type"] = [*types, "string"]
-        if "boolean" in types:
-            schema |= {"type": [*types, "string", "integer"], "minimum": 0, "maximum": 1}
-    if "string" in types:
-        schema |= {
-            "type": [*types, "number", "boolean"],
-            "pattern": f"^{_TEXT}$",
-            "patternErrorMessage": "a variable is written as ${{ NAME }}",
-        }
     return schema

@@ -3,9 +3,9 @@
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol, Self
+from typing import Annotated, Any, Protocol, Self
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from multiturn.errors import MultiturnError
 from multiturn.model import ProviderRequest
@@ -13,6 +13,7 @@ from multiturn.model import ProviderRequest
 SECRET_NAME = re.compile(
     r"(?:^|_)[A-Z0-9]*(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL)S?[0-9]*(?:_|$)", re.IGNORECASE
 )
+Seconds = Annotated[float, Meta(gt=0)]
 _SHORTEST_SECRET = 4  # anything shorter is a word that texts are full of
 
 
@@ -126,18 +127,11 @@ class Settings(Struct, frozen=True, kw_only=True):
         name: the target's name.
         provider: the kind of provider.
         timeout_seconds: how long one attempt may take.
-
-    Raises:
-        ValueError: a number that cannot be meant.
     """
 
     name: str
     provider: str
-    timeout_seconds: float = 600
-
-    def __post_init__(self) -> None:
-        if not self.timeout_seconds > 0:
-            raise ValueError("timeout_seconds must be more than 0")
+    timeout_seconds: Seconds = 600
 
     def __repr__(self) -> str:  # the values may be keys
         return f"{type(self).__name__}({self.name!r})"

@@ -3,9 +3,9 @@
 What the docstrings say of a key, editors show: the JSON Schema is made of them.
 """
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 Metadata = dict[str, Any]
 
@@ -106,7 +106,7 @@ class ExecutionKeys(Struct):
     """
 
     temperature: float | None = None
-    max_output_tokens: int | None = None
+    max_output_tokens: Annotated[int, Meta(ge=1)] | None = None
     target: Any = None
     evaluators: Any = None
 

@@ -78,9 +78,16 @@ def _reword(what: str, key: str, node: Node, type_: type[msgspec.Struct]) -> str
     if what.startswith("Invalid enum value"):
         choices = typing.get_args(typing.get_type_hints(type_)[key])
         return f"there is no {key} {what.split()[-1]}; {did_you_mean('', choices)}"
+    bound = re.fullmatch(r"Expected `\w+` (>=?) (\S+?)(?:\.0)?", what)
+    if bound:
+        return f"{key} must be " + (
+            f"{bound[2]} or more" if "=" in bound[1] else f"more than {bound[2]}"
+        )
     if len(names) != 2:
         return f"{key}: {what}" if key else what
     expected, got = names
+    if got == "float" and "int" in expected:
+        return f"{key} must be a whole number, not {node.source or node.value}"
     words = [_WORDS[name] for name in expected.split(" | ") if name != "null"]
     wanted = f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
     message = f"{key or 'this'} must be {wanted}, not {_WORDS[got]}"

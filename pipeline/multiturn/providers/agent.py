@@ -16,6 +16,7 @@ from multiturn.provider import (
     SECRET_NAME,
     ProviderError,
     ProviderResponse,
+    Seconds,
     Settings,
     TargetProvider,
     Wire,
@@ -42,7 +43,7 @@ class AgentSettings(Settings, frozen=True, kw_only=True):
     args: tuple[str, ...] = ()
     cwd: str | None = None
     env: Mapping[str, str] = {}
-    timeout_seconds: float = 1800
+    timeout_seconds: Seconds = 1800
 
     def secrets(self) -> Iterator[str]:
         """Yield the keys among what the environment is given."""

@@ -1,5 +1,9 @@
 """What the providers of LLM APIs share: the chat prompt (scenario "AxProvider Baseline")."""
 
+from typing import Annotated
+
+from msgspec import Meta
+
 from multiturn.model import ChatMessage, ProviderRequest, is_blank
 from multiturn.provider import Settings, TargetProvider
 
@@ -19,15 +23,8 @@ class ChatSettings(Settings, frozen=True, kw_only=True):
 
     model: str = ""
     temperature: float | None = None
-    max_output_tokens: int | None = None
-    max_retries: int = 2
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.max_output_tokens is not None and self.max_output_tokens < 1:
-            raise ValueError("max_output_tokens must be 1 or more")
-        if self.max_retries < 0:
-            raise ValueError("max_retries must be 0 or more")
+    max_output_tokens: Annotated[int, Meta(ge=1)] | None = None
+    max_retries: Annotated[int, Meta(ge=0)] = 2
 
 
 class AxProvider(TargetProvider):

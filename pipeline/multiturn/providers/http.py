@@ -4,9 +4,10 @@ import asyncio
 import importlib.util
 from collections.abc import Iterable
 from contextvars import ContextVar
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
+from msgspec import Meta
 
 from multiturn.errors import MultiturnError
 from multiturn.model import is_blank
@@ -26,7 +27,7 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
     """
 
     model: str
-    api_key: str
+    api_key: Annotated[str, Meta(extra_json_schema={"pattern": r"\S"})]
 
     def secrets(self) -> tuple[str, ...]:
         """Return the key."""
