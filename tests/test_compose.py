@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multiturn import Case, Conversion, Pipeline, PipelineError, Step, TestMessage, load_pipeline
+from multiturn import (
+    Case,
+    Conversion,
+    MultiturnError,
+    Pipeline,
+    PipelineError,
+    Step,
+    TestMessage,
+    load_pipeline,
+)
 from multiturn.catalog import find_stage
 from multiturn.declaration import parse_pipeline
 from multiturn_stages.embed_files import embed_files
@@ -224,6 +233,50 @@ def test_a_module_that_fails_is_one_line(write: Write, crash: str) -> None:
     write(crash, "crash_of_tests.py")
     (line,) = refused(write("stages: [crash_of_tests:x]"))
     assert line.startswith("mine.yaml:1:10: cannot import 'crash_of_tests:x': ")
+
+
+def test_a_decorator_without_parentheses_is_said_at_the_line_of_yaml(write: Write) -> None:
+    write("from multiturn import stage\n@stage\ndef x(c): return c\n", "bare_of_tests.py")
+    assert refused(write("stages:\n- bare_of_tests:x")) == [
+        "mine.yaml:2:3: cannot import 'bare_of_tests:x': TypeError: write @stage(), with"
+        " parentheses"
+    ]
+
+
+@pytest.mark.parametrize("name", ["absent_of_tests", "absent_of_tests.inner"])
+def test_a_module_that_is_missing_is_said_with_where_it_was_looked_for(
+    write: Write, name: str
+) -> None:
+    place, what = "lib/mine.yaml:1:10", "ModuleNotFoundError: No module named 'absent_of_tests'"
+    assert refused(write(f"stages: ['{name}:x']", "lib/mine.yaml")) == [
+        f"{place}: cannot import '{name}:x': {what}; looked in lib/ and where Python looks"
+    ]
+    assert "; looked in ./ and" in refused(write(f"stages: ['{name}:x']"))[0]
+
+
+def test_a_module_that_another_one_wants_is_not_said_to_be_looked_for(write: Write) -> None:
+    write("import missing_of_tests", "wanting_of_tests.py")
+    (line,) = refused(write("stages: [wanting_of_tests:x]"))
+    assert line.endswith("ModuleNotFoundError: No module named 'missing_of_tests'")
+
+
+def test_a_stage_that_raises_is_named_with_its_file_and_line(write: Write) -> None:
+    write(
+        "import json\n"
+        "from multiturn import stage\n"
+        "def parse(text):\n"
+        "    return json.loads(text)\n"
+        "@stage()\n"
+        "def boom(conversion):\n"
+        "    parse('{')\n",
+        "lib/boom_of_tests.py",
+    )
+    pipeline = load_pipeline(write("stages: [boom_of_tests:boom]", "lib/mine.yaml"))
+    with pytest.raises(MultiturnError) as caught:
+        pipeline.request(Case(id="a", input_messages=(), suite="x.yaml", line=3))
+    assert str(caught.value).startswith(
+        "x.yaml:3: case 'a': the stage boom failed at lib/boom_of_tests.py:4: JSONDecodeError: "
+    )
 
 
 def test_nothing_is_imported_for_text_or_for_a_suite(write: Write) -> None:

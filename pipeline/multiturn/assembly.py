@@ -1,8 +1,10 @@
 """Pipelines: stages in an order that their contracts allow, composed into one function."""
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from time import perf_counter
+from traceback import walk_tb
 from typing import Any
 
 from msgspec import Struct
@@ -11,7 +13,7 @@ from toolz import compose_left
 from multiturn.block_yaml import dump
 from multiturn.catalog import name_of, pickled_stage, unpickled_stage
 from multiturn.contract import Stage, read_options
-from multiturn.errors import Mistake, MultiturnError, PipelineError, did_you_mean
+from multiturn.errors import Mistake, MultiturnError, PipelineError, did_you_mean, from_here
 from multiturn.logs import logger
 from multiturn.model import Case, ChatMessage, Conversion, ProviderRequest
 from multiturn.ordering import legal_order, order_mistakes
@@ -45,7 +47,8 @@ class Step(Struct, frozen=True):
         except MultiturnError:
             raise
         except Exception as error:
-            what = f"the stage {self.name} failed: {type(error).__name__}: {error}"
+            what = f"the stage {self.name} failed{_at(error, self.stage)}"
+            what += f": {type(error).__name__}: {error}"
             raise MultiturnError(what, where=case.where(), case_id=case.id) from error
         if not isinstance(result, Conversion):
             raise MultiturnError(
@@ -55,6 +58,16 @@ class Step(Struct, frozen=True):
                 case_id=case.id,
             )
         return result
+
+
+def _at(error: Exception, stage: Stage) -> str:
+    """Return the innermost line of a stage's own file that an error came through."""
+    code = getattr(inspect.unwrap(stage), "__code__", None)
+    place = ""
+    for frame, line in walk_tb(error.__traceback__):
+        if code is not None and frame.f_code.co_filename == code.co_filename:
+            place = f" at {from_here(code.co_filename)}:{line}"
+    return place
 
 
 def _logged(step: Step, conversion: Conversion) -> Conversion:

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import multiturn_stages
 from multiturn.contract import Stage, contract_of
-from multiturn.errors import Mistake, MultiturnError, PipelineError, did_you_mean
+from multiturn.errors import Mistake, MultiturnError, PipelineError, did_you_mean, from_here
 
 ENTRY_POINTS = "multiturn.stages"
 
@@ -63,14 +63,17 @@ def _import(path: str, folder: Path) -> Stage:
         raise MultiturnError(f"{path!r} is no import path; write module:function")
     if str(folder) not in sys.path:
         sys.path.append(str(folder))  # last, so that nothing of Python's is hidden by it
-    return _checked(path, lambda: getattr(import_module(module), function, None))
+    return _checked(path, lambda: getattr(import_module(module), function, None), folder)
 
 
-def _checked(name: str, load: Callable[[], Any]) -> Stage:
+def _checked(name: str, load: Callable[[], Any], folder: Path | None = None) -> Stage:
     try:
         found = load()
     except (Exception, SystemExit) as error:  # whatever a module does when it is imported
         what = f"cannot import {name!r}: {type(error).__name__}: {error}"
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if folder and missing and f"{name.partition(':')[0]}.".startswith(f"{missing}."):
+            what += f"; looked in {from_here(str(folder))}/ and where Python looks"
         raise MultiturnError(what) from error
     if not isinstance(found, FunctionType) or contract_of(found) is None:
         raise MultiturnError(f"{name!r} is not a stage; a stage is a function that bears @stage")

@@ -79,6 +79,8 @@ class Contract(msgspec.Struct, frozen=True):
 
 
 def stage(
+    function: None = None,
+    /,
     *,
     requires: Iterable[str] = (),
     provides: Iterable[str] = (),
@@ -89,11 +91,13 @@ def stage(
     A stage takes a Conversion and keyword-only options, and returns a new Conversion.
 
     Args:
+        function: nothing; it is given where the parentheses were forgotten.
         requires: facts that must be true before it runs.
         provides: facts that are true once it has run.
         consumes: facts that are true before it runs, and no longer after it.
 
     Raises:
+        TypeError: the parentheses were forgotten.
         ValueError: a fact that FACTS does not know.
 
     >>> @stage(requires={"turns"}, provides={"chat"})
@@ -102,6 +106,8 @@ def stage(
     >>> sorted(contract_of(lay_out).requires)
     ['turns']
     """
+    if function is not None:
+        raise TypeError("write @stage(), with parentheses")
     contract = Contract(frozenset(requires), frozenset(provides), frozenset(consumes))
     for fact in sorted(contract.requires | contract.provides | contract.consumes):
         if fact not in FACTS:

@@ -1,7 +1,9 @@
 """The errors a user can meet: each says where, what is wrong, and what would be right."""
 
 import difflib
+import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -98,3 +100,15 @@ def add_or_mend(missing: str, unknown: Iterable[str]) -> str:
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """Return the known word that is nearest to another, if one is near."""
     return next(iter(difflib.get_close_matches(word, list(known), n=1)), None)
+
+
+def from_here(path: str) -> str:
+    """Return a path as it is seen from the current folder, if it is below that.
+
+    >>> from_here("/")
+    '/'
+    >>> from_here(os.path.abspath("mine.py"))
+    'mine.py'
+    """
+    absolute, here = Path(os.path.abspath(path)), Path.cwd()
+    return str(absolute.relative_to(here)) if absolute.is_relative_to(here) else path
