@@ -62,6 +62,17 @@ def test_check_refuses_a_pipeline_that_gives_nothing(folder: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "text", [SUITE, "metadata: {a: b}\ninput_messages: []\n", "evalcases: []\n---\nevalcases: []\n"]
+)
+def test_check_says_of_a_suite_that_convert_takes_it(folder: Path, text: str) -> None:
+    (folder / "b.eval.yaml").write_text(text)
+    done = run("check", "b.eval.yaml", folder=folder)
+    assert (done.returncode, done.stdout, done.stderr) == (
+        *(1, "", "b.eval.yaml:1:1: this is a suite, and no pipeline; multiturn convert takes it\n"),
+    )
+
+
 @pytest.mark.parametrize("left_out", ["consolidate_system", "render_question"])
 def test_check_accepts_a_chat_prompt_or_a_question_alone(folder: Path, left_out: str) -> None:
     (folder / "half.yaml").write_text(f"extends: spec\nremove: [{left_out}]")

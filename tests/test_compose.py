@@ -195,6 +195,7 @@ def test_a_circle_is_an_error(write: Write, files: dict[str, str], circle: str) 
         pytest.param("extends: 7", "a pipeline's name", id="a number"),
         pytest.param('extends: "a\\0"', "a pipeline's name", id="a NUL"),
         pytest.param("extends: spce", 'did you mean "spec"?', id="no such pipeline"),
+        pytest.param("evalcases: []", "this is a suite, and no pipeline; multi", id="a suite"),
         pytest.param("extends: spec\nreplace: []", '"replace" must be a mapping', id="a list"),
         pytest.param("extends: spec\ninsert: {}", '"insert" must be a list', id="a mapping"),
         pytest.param("extends: spec\ninsert: [x]", "must be a mapping", id="no mapping in it"),
@@ -233,6 +234,12 @@ def test_a_module_that_fails_is_one_line(write: Write, crash: str) -> None:
     write(crash, "crash_of_tests.py")
     (line,) = refused(write("stages: [crash_of_tests:x]"))
     assert line.startswith("mine.yaml:1:10: cannot import 'crash_of_tests:x': ")
+
+
+def test_a_pipeline_is_meant_by_its_name_from_a_file_in_a_folder(write: Write) -> None:
+    assert refused(write("extends: sepc", "pipelines/mine.yaml")) == [
+        "pipelines/mine.yaml:1:10: no pipeline 'pipelines/sepc'; did you mean \"spec\"?"
+    ]
 
 
 def test_a_decorator_without_parentheses_is_said_at_the_line_of_yaml(write: Write) -> None:

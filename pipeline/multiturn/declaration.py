@@ -18,6 +18,7 @@ from multiturn.yaml_events import Node, read_documents
 DEFAULT_PIPELINE = "spec"
 _SHIPPED = Path(__file__).parent / "pipelines"
 _MAX_FILE = 1_000_000
+_SUITE_KEYS = {"evalcases", "input_messages"}
 # The keys, and what editors say of each. The edits are in the order in which they are made.
 EDITS = {
     "replace": "stages that take the place of others, behind the names of those",
@@ -73,7 +74,7 @@ def _load(source: str | Path, trail: tuple[Path, ...]) -> Pipeline:
     check_path(str(source))
     path = Path(source)
     if not path.exists():
-        near = nearest(str(source), names)
+        near = nearest(path.name, names)
         hint = f'did you mean "{near}"?' if near else f"there are {', '.join(names)}, and files"
         raise MultiturnError(f"no pipeline {str(source)!r}; {hint}")
     with open_rewindable(str(path), str(source)) as file:
@@ -133,6 +134,14 @@ class _Declaration:
 
     def read(self, source: str | bytes) -> Pipeline:
         documents = list(read_documents(source, self.name))
+        first: Any = documents[0].value if documents else None
+        if (
+            isinstance(first, dict)
+            and not KEYS.keys() & first.keys()
+            and _SUITE_KEYS & first.keys()
+        ):
+            what = "this is a suite, and no pipeline; multiturn convert takes it"
+            raise PipelineError([Mistake(f"{documents[0].place(self.name)}: {what}")])
         if len(documents) != 1 or not isinstance(documents[0].children, dict):
             what = f'{self.name}: a pipeline is one mapping, with "stages" or "extends"'
             raise PipelineError([Mistake(what)])
