@@ -557,6 +557,32 @@ def test_moving_what_an_error_says_mends_any_order() -> None:
             Step(embed_files, {"header": None}), r'option "header" of embed_files', id="null"
         ),
         pytest.param(
+            Step(embed_files, {"header": "--- {path} {pth}"}),
+            r'^option "header" of embed_files: there is no placeholder "{pth}";'
+            r' did you mean "{path}"\?$',
+            id="a typo in a header",
+        ),
+        pytest.param(
+            Step(embed_files, {"system_header": "{Path}"}),
+            r'option "system_header" of embed_files: .*"{Path}"; did you mean "{path}"',
+            id="a capital in a header of system messages",
+        ),
+        pytest.param(
+            Step(extract_guidelines, {"marker": "<{file}>"}),
+            r'option "marker" of extract_guidelines: .*"{file}"; known are: {path}$',
+            id="another name for the path",
+        ),
+        pytest.param(
+            Step(consolidate_system, {"guideline_header": "{role}"}),
+            r'option "guideline_header" of consolidate_system: .*"{role}"; known are: {path}$',
+            id="a placeholder of another stage",
+        ),
+        pytest.param(
+            Step(render_question, {"marker": "{rol}> "}),
+            r'option "marker" of render_question: .*"{rol}"; did you mean "{role}"',
+            id="a typo in a marker",
+        ),
+        pytest.param(
             Step(resolve_segments, {"max_file_bytes": "1000"}),
             r'option "max_file_bytes" of resolve_segments',
             id="text for a number",
@@ -592,6 +618,14 @@ def test_an_option_that_cannot_be_names_itself_and_its_stage(step: Step, message
     with pytest.raises(PipelineError, match=message) as caught:
         Pipeline([identity, step])
     assert [mistake.step for mistake in caught.value.mistakes] == [1]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "---", "{path}", "{{path}}", "{}", "{ pth }", "{0}", "{pth", '{"a": 1}', "{\n}\n"]
+)
+def test_text_without_an_unknown_placeholder_is_a_header(text: str) -> None:
+    pipeline = Pipeline([identity, Step(embed_files, {"header": text, "system_header": None})])
+    assert pipeline.steps[1].options == {"header": text, "system_header": None}
 
 
 @pytest.mark.parametrize(

@@ -590,6 +590,13 @@ def test_what_a_loader_takes_is_valid(
         ),
         pytest.param(
             "pipeline",
+            "extends: spec\nconfigure: {render_question: {marker: '{rol}> '}}",
+            "$.configure.render_question.marker",
+            "{rol}",
+            id="a placeholder that is none",
+        ),
+        pytest.param(
+            "pipeline",
             "stages: [{filter_empty: {references_only: dorp}}]",
             "$.stages[0].filter_empty.references_only",
             "dorp",

@@ -1,8 +1,9 @@
 """What a stage declares: its options, and the facts it requires, provides and consumes."""
 
 import inspect
+import re
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, Literal, TypeVar
 
@@ -13,6 +14,7 @@ from multiturn.model import Conversion
 
 Stage = Callable[..., Conversion]
 _S = TypeVar("_S", bound=Stage)
+_NAME = "[A-Za-z_][A-Za-z0-9_]*"
 
 
 class Fact(msgspec.Struct, frozen=True):
@@ -138,6 +140,21 @@ class Option(msgspec.Struct, frozen=True):
         return repr(self.default) + (f" (or {', '.join(others)})" if others else "")
 
 
+def placeholders(*names: str) -> msgspec.Meta:
+    """Return what to annotate an option's type with, so that no other name stands in braces.
+
+    >>> def embed(conversion, *, header: typing.Annotated[str, placeholders("path")] = ""): ...
+    >>> read_options(embed, {"header": "--- {pth}"})[1]["header"]
+    'option "header" of embed: there is no placeholder "{pth}"; did you mean "{path}"?'
+    """
+    known = [f"{{{name}}}" for name in names]
+    return msgspec.Meta(
+        pattern=rf"^(?:(?!\{{(?!(?:{'|'.join(names)})\}}){_NAME}\}})[\s\S])*$",
+        extra={"placeholders": known},
+        extra_json_schema={"patternErrorMessage": f"the placeholders are: {', '.join(known)}"},
+    )
+
+
 def summary_of(function: Stage) -> str:
     """Return the first sentence of a stage's docstring."""
     return (function.__doc__ or "").strip().partition("\n")[0]
@@ -147,7 +164,7 @@ def summary_of(function: Stage) -> str:
 def options_of(function: Stage) -> dict[str, Option]:
     """Return a stage's options by name, in the order of its signature."""
     try:
-        types = typing.get_type_hints(function)
+        types = typing.get_type_hints(function, include_extras=True)
     except NameError:  # an annotation that only a type checker can read
         types = {}
     return {
@@ -181,11 +198,30 @@ def read_options(
         try:
             values[option] = msgspec.convert(value, known[option].type)
         except msgspec.ValidationError as error:
-            text = str(error).replace("`", "")
+            text = _unknown_placeholder(known[option].type, value) or str(error).replace("`", "")
             choices = _choices(known[option].type)
             hint = f"; there are {', '.join(choices)}" if choices else ""
             mistakes[option] = f'option "{option}" of {name}: {text[0].lower()}{text[1:]}{hint}'
     return values, mistakes
+
+
+def _unknown_placeholder(type_: Any, value: Any) -> str:
+    """Return what is wrong with a text that has another placeholder than a type allows."""
+    known = [name for meta in _metas(type_) for name in (meta.extra or {}).get("placeholders", ())]
+    if not known or not isinstance(value, str):
+        return ""
+    for written in re.findall(rf"\{{{_NAME}\}}", value):
+        if written not in known:
+            return f'there is no placeholder "{written}"; {did_you_mean(written, known)}'
+    return ""
+
+
+def _metas(type_: Any) -> Iterator[msgspec.Meta]:
+    for argument in typing.get_args(type_):
+        if isinstance(argument, msgspec.Meta):
+            yield argument
+        else:
+            yield from _metas(argument)
 
 
 def _choices(type_: Any) -> list[str]:

@@ -1,10 +1,11 @@
 """Lay out the chat: one system message in front, then the other turns."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from msgspec.structs import replace
 
 from multiturn import Conversion, Part, Turn, stage
+from multiturn.contract import placeholders
 from multiturn.model import glue_first, is_blank
 
 Section = Literal["messages_else_prompt", "messages", "prompt", "guidelines"]
@@ -18,7 +19,7 @@ def consolidate_system(
     later_system: Literal["merge", "assistant", "keep"] = "merge",
     references: Literal["keep", "omit"] = "keep",
     guidelines_heading: str = "[[ ## Guidelines ## ]]",
-    guideline_header: str = "=== {path} ===",
+    guideline_header: Annotated[str, placeholders("path")] = "=== {path} ===",
 ) -> Conversion:
     """Make the chat turns: system messages, system prompt and guidelines become one (rule 7).
 

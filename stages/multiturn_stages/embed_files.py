@@ -1,16 +1,21 @@
 """Embed attached files where they stood."""
 
+from typing import Annotated
+
 from msgspec.structs import replace
 
 from multiturn import Conversion, Part, Turn, stage
+from multiturn.contract import placeholders
+
+Header = Annotated[str, placeholders("path")]
 
 
 @stage(requires={"files"}, consumes={"files"}, provides={"text"})
 def embed_files(
     conversion: Conversion,
     *,
-    header: str = "=== {path} ===",
-    system_header: str | None = None,
+    header: Header = "=== {path} ===",
+    system_header: Header | None = None,
 ) -> Conversion:
     """Turn every file part into text: a header line, then the file's text (rule 3).
 

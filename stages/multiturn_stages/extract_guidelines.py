@@ -1,14 +1,19 @@
 """Move attached guideline files out of the conversation, for the system message."""
 
+from typing import Annotated
+
 from msgspec.structs import replace
 
 from multiturn import Conversion, Part, stage
+from multiturn.contract import placeholders
 from multiturn.model import is_blank
 from multiturn.patterns import guideline_matcher
 
 
 @stage(requires={"files"}, provides={"guidelines"})
-def extract_guidelines(conversion: Conversion, *, marker: str = "<Attached: {path}>") -> Conversion:
+def extract_guidelines(
+    conversion: Conversion, *, marker: Annotated[str, placeholders("path")] = "<Attached: {path}>"
+) -> Conversion:
     """Turn each file part that matches a guideline pattern into a reference (rules 4 and 5).
 
     Put it before ``embed_files``: a file that is already text can no longer be extracted. The

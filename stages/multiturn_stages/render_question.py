@@ -1,11 +1,16 @@
 """Render the transcript: for logs, and for agents that read a conversation as text."""
 
+from typing import Annotated
+
 from multiturn import Conversion, Part, stage
+from multiturn.contract import placeholders
 from multiturn.model import glue_first, glued
 
 
 @stage(requires={"draft", "text"}, consumes={"draft"}, provides={"question"})
-def render_question(conversion: Conversion, *, marker: str = "[{role}]: ") -> Conversion:
+def render_question(
+    conversion: Conversion, *, marker: Annotated[str, placeholders("role")] = "[{role}]: "
+) -> Conversion:
     """Render the turns, each behind its role, in the order of the conversation (rule 9).
 
     Put it after ``embed_files`` and ``filter_empty``, whose work it shows. A single user turn
