@@ -168,6 +168,17 @@ def test_diff_of_the_same_is_empty_and_exits_with_0(folder: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "2 cases: 2 same, 0 differ\n")
 
 
+def test_one_is_no_plural(folder: Path) -> None:
+    (folder / "b.eval.yaml").write_text("input_messages: [{role: user, content: Hi}]")
+    done = run("diff", "b.eval.yaml", "--to", "design", folder=folder)
+    assert done.stdout == "1 case: 1 same, 0 differ\n"
+    (folder / "house_of_cli.py").write_text(
+        "from multiturn import stage\n@stage(provides={'question'})\ndef ask(c): return c\n"
+    )
+    (folder / "one.yaml").write_text("stages: [house_of_cli:ask]")
+    assert run("check", "one.yaml", folder=folder).stdout == "one.yaml: 1 stage, in a legal order\n"
+
+
 def test_diff_is_colored_on_a_terminal(folder: Path) -> None:
     environment = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
     shown = read_terminal(

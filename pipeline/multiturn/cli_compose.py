@@ -19,6 +19,7 @@ def check(file: str) -> None:
     from multiturn.declaration import load_pipeline
     from multiturn.errors import MultiturnError
     from multiturn.ordering import facts_after
+    from multiturn.terminal import number_of
 
     try:
         pipeline = load_pipeline(file)
@@ -29,7 +30,7 @@ def check(file: str) -> None:
     except MultiturnError as error:
         click.echo(str(error), err=True)
         sys.exit(1)
-    click.echo(f"{file}: {len(pipeline.steps)} stages, in a legal order")
+    click.echo(f"{file}: {number_of(len(pipeline.steps), 'stage')}, in a legal order")
 
 
 @click.command()
@@ -105,6 +106,7 @@ def diff(old: str, new: str, **which: Any) -> None:
     """
     from multiturn.batch import Batch
     from multiturn.drawing import as_diff
+    from multiturn.terminal import number_of
 
     batch = Batch(**which)
     before, after = load(old), load(new)
@@ -119,6 +121,6 @@ def diff(old: str, new: str, **which: Any) -> None:
         same += not changes
         if changes:
             click.echo(changes if on_terminal() else click.unstyle(changes), nl=False)
-    click.echo(f"{cases} cases: {same} same, {cases - same} differ")
+    click.echo(f"{number_of(cases, 'case')}: {same} same, {cases - same} differ")
     batch.finish()
     sys.exit(same < cases)

@@ -18,6 +18,7 @@ from multiturn.orchestrator import is_stored, prepare, run
 from multiturn.progress import RunProgress
 from multiturn.rendering import to_json, to_result_text
 from multiturn.results import Result, ResultsFile, read_stored
+from multiturn.terminal import number_of
 
 Write = Callable[[Result], None]
 
@@ -131,7 +132,7 @@ def deliver(
         except (KeyboardInterrupt, asyncio.CancelledError):
             kept = f"; {results.path} has what is done, --resume goes on" if results else ""
             stack.close()
-            click.echo(f"interrupted after {progress.done:,} cases{kept}", err=True)
+            click.echo(f"interrupted after {number_of(progress.done, 'case')}{kept}", err=True)
             sys.exit(128 + ended_by)
     if results is not None:
         click.echo(

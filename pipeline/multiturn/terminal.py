@@ -13,3 +13,12 @@ def visible(text: str) -> str:
 def indented(text: str) -> str:
     """Indent all lines but the first, so that none of them can pose as a line of ours."""
     return visible(text).replace("\n", "\n    ")
+
+
+def number_of(count: int, thing: str) -> str:
+    """Return how many of a thing there are, in words.
+
+    >>> number_of(1, "case"), number_of(1200, "case")
+    ('1 case', '1,200 cases')
+    """
+    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
