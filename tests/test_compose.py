@@ -201,6 +201,7 @@ def test_a_circle_is_an_error(write: Write, files: dict[str, str], circle: str) 
         pytest.param("evalcases: []", "this is a suite, and no pipeline; multi", id="a suite"),
         pytest.param("extends: spec\nreplace: []", '"replace" must be a mapping', id="a list"),
         pytest.param("extends: spec\ninsert: {}", '"insert" must be a list', id="a mapping"),
+        pytest.param("extends: spec\ninsert: 5", '"insert" must be a list', id="a number of them"),
         pytest.param("extends: spec\ninsert: [x]", "must be a mapping", id="no mapping in it"),
         pytest.param("extends: spec\ninsert: [{after: x}]", 'has no "stage"', id="no stage"),
         pytest.param(
@@ -243,6 +244,27 @@ def test_a_pipeline_is_meant_by_its_name_from_a_file_in_a_folder(write: Write) -
     assert refused(write("extends: sepc", "pipelines/mine.yaml")) == [
         "pipelines/mine.yaml:1:10: no pipeline 'pipelines/sepc'; did you mean \"spec\"?"
     ]
+
+
+@pytest.mark.parametrize("stage", ["house_of_tests:redact", "{house_of_tests:redact: {x: 1}}"])
+def test_an_inserted_stage_takes_its_options_where_it_is_inserted(write: Write, stage: str) -> None:
+    lines = refused(
+        write(
+            "extends: spec\n"
+            'configure: {redact: {mark: "*"}}\n'
+            f"insert: [{{stage: {stage}, after: resolve_segments}}]\n"
+        )
+    )
+    assert lines[0] == (
+        'mine.yaml:2:21: "redact" is inserted; write its options there: stage:'
+        ' {house_of_tests:redact: {"mark": "*"}}'
+    )
+
+
+def test_a_stage_that_is_there_and_inserted_once_more_is_configured(write: Write) -> None:
+    more = "insert: [{stage: embed_files, before: embed_files}]"
+    lines = refused(write(f"extends: spec\nconfigure: {{embed_files: {{header: x}}}}\n{more}"))
+    assert not any("is inserted; write" in line for line in lines)
 
 
 def test_a_decorator_without_parentheses_is_said_at_the_line_of_yaml(write: Write) -> None:

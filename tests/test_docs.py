@@ -14,7 +14,6 @@ from multiturn.wire import RULES, Rule
 from multiturn.yaml_events import read_documents
 
 ROOT = Path(__file__).parent.parent
-QUESTION = "input_messages: [{role: user, content: Who is ada@example.org?}]"
 
 
 def page(name: str) -> str:
@@ -42,7 +41,6 @@ def play(text: str, folder: Path) -> int:
 
 
 def test_the_page_of_stages_works_as_it_stands(tmp_path: Path) -> None:
-    (tmp_path / "question.eval.yaml").write_text(QUESTION)
     assert play(page("stages.md"), tmp_path) == 5
     tested = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_house_stages.py"],
@@ -119,3 +117,11 @@ def test_the_page_of_editors_works_as_it_stands(tmp_path: Path) -> None:
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 def test_the_page_of_providers_has_every_wire_rule(rule: Rule) -> None:
     assert f"| {rule.id} | {rule.vendor} | {rule.rule} |" in page("providers.md")
+
+
+def test_the_page_of_pipelines_has_every_rule_that_is_named() -> None:
+    listed = re.findall(r"^(\d)\. ", page("pipelines.md"), re.MULTILINE)
+    assert "".join(listed) == "123456789"
+    sources = [*ROOT.glob("stages/**/*.py"), ROOT / "pipeline/multiturn/explanation.py"]
+    named = re.findall(r"rules? (\d)", " ".join(path.read_text("utf-8") for path in sources))
+    assert set(named) <= set(listed)

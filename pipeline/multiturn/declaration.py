@@ -1,5 +1,6 @@
 """Pipelines as YAML: a list of stages, or another pipeline and what is different."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -163,6 +164,7 @@ class _Declaration:
                 entries = [self.entry(node) for node in self.items(keys["stages"], "stages")]
         elif "extends" in keys:
             entries = self.extended(keys["extends"])
+        self.inserted = _inserted(keys["insert"].value if "insert" in keys else None)
         if "extends" in keys and entries:
             for key in EDITS:
                 if key in keys:
@@ -243,6 +245,9 @@ class _Declaration:
     def configure(self, entries: list[_Entry], node: Node) -> None:
         for name, child in self.fields(node, '"configure"').items():
             with self.collect(child):
+                if name in self.inserted and name not in [entry.step.name for entry in entries]:
+                    stage = f"stage: {{{self.inserted[name]}: {json.dumps(child.value)}}}"
+                    raise MultiturnError(f'"{name}" is inserted; write its options there: {stage}')
                 entry = entries[_at(entries, name)]
                 options = self.fields(child, f'the options of "{name}"')
                 values = {**entry.step.options, **child.value}
@@ -275,6 +280,14 @@ class _Declaration:
 
 def _at(entries: list[_Entry], name: str) -> int:
     return position([entry.step for entry in entries], name)
+
+
+def _inserted(items: Any) -> dict[str, str]:
+    """Return the stages that are inserted as they are written, by their names."""
+    listed = items if isinstance(items, list) else ()
+    stages = [item.get("stage") for item in listed if isinstance(item, dict)]
+    written = [next(iter(stage), None) if isinstance(stage, dict) else stage for stage in stages]
+    return {stage.rpartition(":")[2]: stage for stage in written if isinstance(stage, str)}
 
 
 def _stand_in(name: str) -> Stage:
