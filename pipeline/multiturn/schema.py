@@ -48,8 +48,8 @@ class MessageKeys(Struct):
 
     Attributes:
         role: who speaks.
-        content: a text, a list of texts and of text or file segments, or a mapping, which becomes
-            JSON.
+        content: a text, a text or file segment, a mapping without ``type``, which becomes JSON, or
+            a list of these.
     """
 
     role: str
