@@ -78,14 +78,19 @@ def report(folder: Path, *arguments: str, failures: bool = False) -> Path:
     return folder / "r.html"
 
 
+def commit(folder: Path, files: dict[str, str]) -> None:
+    """Make a repository with one commit."""
+    write(folder, files)
+    git(folder, "init", "-q")
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "before")
+
+
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository whose last commit changed nothing yet."""
     folder = tmp_path_factory.mktemp("project")
-    write(folder, FILES)
-    git(folder, "init", "-q")
-    git(folder, "add", ".")
-    git(folder, "commit", "-qm", "before")
+    commit(folder, FILES)
     return folder
 
 
@@ -98,10 +103,7 @@ def plain(project: Path) -> Path:
 def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report of two guidelines' changes, a case that is new, one that is gone, one that fails."""
     folder = tmp_path_factory.mktemp("compared")
-    write(folder, FILES)
-    git(folder, "init", "-q")
-    git(folder, "add", ".")
-    git(folder, "commit", "-qm", "before")
+    commit(folder, FILES)
     write(
         folder,
         {
@@ -281,6 +283,24 @@ def test_changed_words_are_marked_side_by_side(browser: Browser, compared: Path)
         expect(page.locator("#case h2")).to_have_text("monologue")
         page.keyboard.press("1")
         assert texts(page, "#panel .text") == ["You review code.", "I speak first."]
+
+
+def greeting(words: str) -> dict[str, str]:
+    case = f"{{id: greeting, input_messages: [{{role: user, content: {words}}}]}}"
+    return {"evals/greeting.eval.yaml": f"evalcases: [{case}]"}
+
+
+def test_a_pipeline_without_a_chat_prompt_says_so(browser: Browser, tmp_path: Path) -> None:
+    nothing = "The pipeline gives no chat prompt; providers get the transcript."
+    commit(tmp_path, greeting("Hello") | {"p.yaml": "extends: shipped\n"})
+    write(tmp_path, greeting("Good morning"))
+    for against in ((), ("--against", "HEAD")):
+        with open_page(browser, report(tmp_path, "--pipeline", "shipped", *against)) as page:
+            assert texts(page, "#panel") == [nothing]
+    write(tmp_path, {"p.yaml": "extends: spec\n"})
+    with open_page(browser, report(tmp_path, "--pipeline", "p.yaml", "--against", "HEAD")) as page:
+        assert texts(page, "#panel .absent") == [nothing]
+        assert texts(page, "#panel ins") == ["Good morning"]
 
 
 def test_search_finds_any_text_and_shows_it(browser: Browser, plain: Path) -> None:

@@ -78,6 +78,7 @@ const box = (content) => make("div", { class: "text" }, content);
 const showTurn = ([role, pieces], side, unfolded) =>
   make("li", { class: `turn ${role}` }, make("h3", {}, role), box(showPieces(pieces, side, role === "system", unfolded)));
 
+const NO_CHAT = "The pipeline gives no chat prompt; providers get the transcript.";
 const absent = (what) => make("div", { class: "absent" }, what);
 
 /** Put then and now side by side, or show the one that there is. */
@@ -91,12 +92,9 @@ function beside(entry, show) {
 }
 
 function showChat(entry) {
-  if (!entry.rows) {
-    const side = entry.now ? "now" : "then";
-    const chat = entry[side].chat;
-    if (!chat) return absent("The pipeline gives no chat prompt; providers get the transcript.");
-    return make("ol", { class: "turns" }, chat.map((turn) => showTurn(turn, "")));
-  }
+  const chats = [entry.now, entry.then].filter((side) => side?.chat).map((side) => side.chat);
+  if (!chats.length) return absent(NO_CHAT);
+  if (!entry.rows) return make("ol", { class: "turns" }, chats[0].map((turn) => showTurn(turn, "")));
   const next = { then: 0, now: 0 };
   const rows = entry.rows.map((has) => {
     const turns = ["then", "now"].map((side, at) => (has[at] ? entry[side].chat[next[side]++] : null));
@@ -106,7 +104,8 @@ function showChat(entry) {
     const unfolded = turns.flatMap((turn) => (turn ? changedPaths(turn[1]) : []));
     return turns.map((turn, at) => {
       const side = ["then", "now"][at];
-      const shown = turn ? showTurn(turn, side, unfolded) : make("li", {}, absent("no such message"));
+      const missing = entry[side].chat ? "no such message" : NO_CHAT;
+      const shown = turn ? showTurn(turn, side, unfolded) : make("li", {}, absent(missing));
       return make("ol", { "data-side": at ? "now" : `at ${data.against}` }, shown);
     });
   });
