@@ -285,6 +285,57 @@ def test_changed_words_are_marked_side_by_side(browser: Browser, compared: Path)
         assert texts(page, "#panel .text") == ["You review code.", "I speak first."]
 
 
+POLITE = {
+    "evals/polite.eval.yaml": """\
+guideline_patterns: ["*.md"]
+guidelines: [Be nice.]
+evalcases:
+  - {id: hello, input_messages: [{role: user, content: Hello}]}
+  - id: thanks
+    input_messages: [{role: user, content: [Thanks]}]
+"""
+}
+POLITER = {
+    "evals/polite.md": "Be polite.\nSay please.\n",
+    "evals/polite.eval.yaml": POLITE["evals/polite.eval.yaml"].replace(
+        "[Thanks]", "[{type: file, value: polite.md}, Thanks]"
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def politer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report in which a file is new in a system message."""
+    folder = tmp_path_factory.mktemp("politer")
+    commit(folder, POLITE)
+    write(folder, POLITER)
+    return report(folder, "--against", "HEAD")
+
+
+def test_what_is_new_in_a_system_message_is_named_above_all(
+    browser: Browser, politer: Path
+) -> None:
+    with open_page(browser, politer, "#suite=evals%2Fpolite.eval.yaml&case=hello") as page:
+        expect(page.locator("#case h2")).to_have_text("hello")
+        assert texts(page, "#promoted:has(~ #case) p") == [
+            "New in a system message: evals/polite.md, in 1 case"
+        ]
+        assert texts(page, "#cases li") == [
+            "thanksevals/polite.eval.yamlNew in a system message",
+            "helloevals/polite.eval.yaml",
+        ]
+        page.locator("#promoted").get_by_role("link", name="evals/polite.md").click()
+        expect(page.locator("#case h2")).to_have_text("thanks")
+        assert texts(page, ".causes .promoted") == ["New in a system message: evals/polite.md"]
+
+
+def test_nothing_is_new_where_nothing_is_compared(browser: Browser, plain: Path) -> None:
+    with open_page(browser, plain) as page:
+        expect(page.locator("#case h2")).to_have_text("injection")
+        expect(page.get_by_text("New in a system message")).to_have_count(0)
+        expect(page.locator("#promoted")).to_be_hidden()
+
+
 def greeting(words: str) -> dict[str, str]:
     case = f"{{id: greeting, input_messages: [{{role: user, content: {words}}}]}}"
     return {"evals/greeting.eval.yaml": f"evalcases: [{case}]"}
@@ -422,9 +473,9 @@ def test_no_text_becomes_markup_or_script(
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1200, 360])
 def test_everybody_can_use_it(
-    browser: Browser, plain: Path, compared: Path, scheme: str, width: int
+    browser: Browser, plain: Path, compared: Path, politer: Path, scheme: str, width: int
 ) -> None:
-    for file, chosen in ((plain, 0), (compared, 1)):
+    for file, chosen in ((plain, 0), (compared, 1), (politer, 0)):
         size = {"width": width, "height": 800}
         with open_page(browser, file, viewport=size, color_scheme=scheme) as page:
             for case in range(page.locator("#cases a").count()):

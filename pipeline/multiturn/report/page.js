@@ -5,9 +5,11 @@ const ROLES = ["system", "user", "assistant", "tool"];
 const STATUSES = ["failed", "changed", "added", "removed", "same"];
 const first = data.cases.find((entry) => entry.now || entry.then);
 const providers = first ? (first.now || first.then).payloads.map((payload) => payload.provider) : [];
+const PROMOTED = "New in a system message";
 const VIEWS = ["Chat prompt", "Transcript", ...providers];
 const state = { at: -1, view: 0, shown: new Set(ROLES), statuses: new Set(), query: "" };
 const links = [];
+const numbered = (cases) => `${cases} ${cases === 1 ? "case" : "cases"}`;
 
 function showCase() {
   const entry = data.cases[state.at];
@@ -19,7 +21,7 @@ function showCase() {
     make("p", { class: "about" }, visible(place), data.against ? ` · ${entry.status}` : ""),
     make("ul", { class: "causes" },
       entry.causes.map((cause) => make("li", {}, visible(string(cause)))),
-      entry.promoted.map((path) => make("li", { class: "promoted" }, "New in a system message: ", visible(string(path))))));
+      entry.promoted.map((path) => make("li", { class: "promoted" }, `${PROMOTED}: `, visible(string(path))))));
   if (entry.error !== undefined) {
     article.append(make("p", { class: "error" }, visible(string(entry.error))));
     return;
@@ -91,11 +93,34 @@ function showList() {
       list = make("ul");
       byId("cases").append(make("section", {}, data.against || title === "failed" ? make("h2", {}, visible(title)) : null, list));
     }
-    const href = `#${new URLSearchParams({ suite: string(entry.suite), case: string(entry.id) })}`;
-    links[at] = make("a", { href, onclick: (event) => { event.preventDefault(); choose({ at }); byId("case").scrollIntoView({ block: "nearest" }); } },
-      visible(string(entry.id)), make("small", {}, visible(string(entry.suite))));
+    links[at] = makeLink(at, visible(string(entry.id)), make("small", {}, visible(string(entry.suite))),
+      entry.promoted.length ? make("small", { class: "promoted" }, PROMOTED) : null);
     list.append(make("li", {}, links[at]));
   });
+}
+
+function makeLink(at, ...content) {
+  const { suite, id } = data.cases[at];
+  const href = `#${new URLSearchParams({ suite: string(suite), case: string(id) })}`;
+  const onclick = (event) => {
+    event.preventDefault();
+    choose({ at });
+    byId("case").scrollIntoView({ block: "nearest" });
+  };
+  return make("a", { href, onclick }, content);
+}
+
+/** Name above all what speaks with the operator's voice now, and did not; with the first case. */
+function showPromoted() {
+  const found = new Map();
+  data.cases.forEach((entry, at) => {
+    for (const path of entry.promoted) {
+      if (!found.has(path)) found.set(path, []);
+      found.get(path).push(at);
+    }
+  });
+  byId("promoted").append(...[...found].map(([path, cases]) =>
+    make("p", {}, `${PROMOTED}: `, makeLink(cases[0], visible(string(path))), `, in ${numbered(cases.length)}`)));
 }
 
 /** Return the numbers of all strings of a case that a search looks at. */
@@ -124,7 +149,7 @@ function filterCases() {
     section.hidden = !section.querySelector("li:not([hidden])");
   }
   const all = data.cases.length;
-  byId("count").textContent = `${count === all ? "" : `${count} of `}${all} ${all === 1 ? "case" : "cases"}`;
+  byId("count").textContent = `${count === all ? "" : `${count} of `}${numbered(all)}`;
   highlight();
 }
 
@@ -185,6 +210,7 @@ function start() {
   }
   byId("mistakes").append(...data.mistakes.map((mistake) => make("p", {}, visible(mistake))));
   showList();
+  showPromoted();
   filterCases();
   showOrigin({ target: document });
   let waiting = 0;

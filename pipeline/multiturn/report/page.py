@@ -37,7 +37,7 @@ def to_html(
         against: the revision that they are compared with; None for none.
         mistakes: that belong to no case.
     """
-    tables = _Tables()
+    tables = _Tables(compared=against is not None)
     data = {
         "unseen": UNSEEN.pattern,
         "pipeline": utf8(pipeline),
@@ -66,9 +66,14 @@ def _digest(text: str) -> str:
 
 
 class _Tables:
-    """The strings of a page: each stands there once, and is a number elsewhere."""
+    """The strings of a page: each stands there once, and is a number elsewhere.
 
-    def __init__(self) -> None:
+    Args:
+        compared: whether the cases are compared with others; else nothing is new.
+    """
+
+    def __init__(self, *, compared: bool) -> None:
+        self.compared = compared
         self.strings: dict[str, int] = {}
 
     def number(self, text: str) -> int:
@@ -78,13 +83,14 @@ class _Tables:
     def case(self, comparison: Comparison) -> dict[str, Any]:
         """Return what the page knows of a case."""
         case, now, then = comparison.case, comparison.now, comparison.then
+        promoted = sorted(comparison.promoted) if self.compared else ()
         entry: dict[str, Any] = {
             "suite": self.number(case.suite),
             "id": self.number(case.id),
             "line": case.line,
             "status": comparison.status,
             "causes": [self.number(cause) for cause in comparison.causes],
-            "promoted": [self.number(path) for path in sorted(comparison.promoted)],
+            "promoted": [self.number(path) for path in promoted],
         }
         if case.error:
             entry["error"] = self.number(case.error)
