@@ -144,8 +144,8 @@ def test_guidelines_are_folded_by_file(browser: Browser, plain: Path) -> None:
     with open_page(browser, plain) as page:
         folds = page.locator("#panel details")
         assert texts(page, "#panel summary") == [
-            "rules/tone.instructions.md 3 lines",
-            "rules/sql.instructions.md 3 lines",
+            "rules/tone.instructions.md 2 lines",
+            "rules/sql.instructions.md 2 lines",
         ]
         expect(page.get_by_text("Be brief.")).to_be_hidden()
         folds.nth(0).locator("summary").click()
@@ -310,6 +310,56 @@ def politer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     commit(folder, POLITE)
     write(folder, POLITER)
     return report(folder, "--against", "HEAD")
+
+
+def joined(page: Page, selector: str) -> str:
+    """Return what a selector finds, as one text in which a line end is a space."""
+    text = " ".join(page.locator(selector).all_text_contents())
+    return " ".join(text.replace("\\n", " ").split())
+
+
+def test_only_the_words_of_a_new_guideline_are_marked(browser: Browser, politer: Path) -> None:
+    reference = "<Attached: polite.md>"
+    guideline = "=== polite.md === Be polite. Say please."
+    folder = "Read these guidelines first, and follow them: - .multiturn-request/files/1/polite.md"
+    with open_page(browser, politer) as page:
+        assert joined(page, "#panel ins") == f"{guideline} {reference}"
+        assert texts(page, "#panel summary") == ["evals/polite.md 2 lines, new"]
+        for view, marked in (
+            ("Transcript", reference),
+            ("Azure OpenAI", f"{guideline} {reference}"),
+            ("Anthropic", f"{reference} {guideline}"),
+            ("Gemini", f"{reference} {guideline}"),
+            ("Codex", f"{reference} {folder}"),
+            ("VS Code", f"{reference} {folder}"),
+        ):
+            page.get_by_role("tab", name=view).click()
+            assert joined(page, "#panel ins") == marked, view
+            assert texts(page, "#panel del") == []
+
+
+def test_a_file_is_named_new_changed_or_removed(browser: Browser, tmp_path: Path) -> None:
+    suite = (
+        'guideline_patterns: ["*.md"]\nevalcases:\n  - id: a\n    input_messages:\n'
+        "      - {role: user, content: [%s, Hi]}\n"
+    )
+    files = {name: f"{{type: file, value: {name}.md}}" for name in ("old", "same", "kept", "new")}
+    then = [files["old"], files["same"], files["kept"]]
+    now = [files["same"], files["kept"], files["new"]]
+    contents = {f"evals/{name}.md": f"Say {name}.\n" for name in files}
+    commit(tmp_path, contents | {"evals/a.eval.yaml": suite % ", ".join(then)})
+    write(tmp_path, {"evals/a.eval.yaml": suite % ", ".join(now), "evals/kept.md": "Say what."})
+    with open_page(browser, report(tmp_path, "--against", "HEAD")) as page:
+        assert texts(page, "#panel [data-side^=at] summary") == [
+            "evals/old.md 1 line, removed",
+            "evals/same.md 1 line",
+            "evals/kept.md 1 line, changed",
+        ]
+        assert texts(page, "#panel [data-side=now] summary") == [
+            "evals/same.md 1 line",
+            "evals/kept.md 1 line, changed",
+            "evals/new.md 1 line, new",
+        ]
 
 
 def test_what_is_new_in_a_system_message_is_named_above_all(

@@ -101,29 +101,33 @@ class _Tables:
         else:
             rows = list(_rows(then.chat or (), now.chat or ()))
             question = mark(then.question, now.question)
+            texts = zip(_texts(then), _texts(now), strict=True)
+            payloads = [list(_rows(before, after)) for before, after in texts]
             for at, (name, side) in enumerate((("then", then), ("now", now))):
-                chat = None if side.chat is None else tuple(row[at] for row in rows if row[at])
-                entry[name] = self.side(replace(side, chat=chat, question=question[at]))
+                chat = None if side.chat is None else _column(rows, at)
+                marked = replace(side, chat=chat, question=question[at])
+                entry[name] = self.side(marked, [_column(payload, at) for payload in payloads])
             entry["rows"] = [[row[0] is not None, row[1] is not None] for row in rows]
         return entry
 
-    def side(self, case: Reviewed) -> dict[str, Any]:
-        """Return the texts of one side of a case."""
-        chat, question = case.chat or (), self.pieces(case.question)
-        turns = [(message.role, self.pieces(message.pieces)) for message in chat]
-        known = {content_of(m.pieces): turn[1] for m, turn in zip(chat, turns, strict=True)}
-        known[content_of(case.question)] = question
+    def side(self, case: Reviewed, texts: Iterable[tuple[Message, ...]] = ()) -> dict[str, Any]:
+        """Return the texts of one side of a case.
+
+        Args:
+            case: as it is on that side.
+            texts: of each payload, if some of their words are marked.
+        """
         payloads = [
             {
                 "provider": payload.provider,
                 "notes": [self.number(note) for note in payload.notes],
-                "body": self.body(payload.body, known),
+                "body": self.body(payload.body, (p for m in messages for p in m.pieces)),
             }
-            for payload in case.payloads
+            for payload, messages in zip(case.payloads, texts or _texts(case), strict=True)
         ]
         return {
-            "chat": None if case.chat is None else turns,
-            "question": question,
+            "chat": case.chat and [(turn.role, self.pieces(turn.pieces)) for turn in case.chat],
+            "question": self.pieces(case.question),
             "payloads": payloads,
         }
 
@@ -140,31 +144,73 @@ class _Tables:
             )
         ]
 
-    def body(self, value: Any, known: dict[str, list[int]]) -> Any:
-        """Return a payload's body, with each text that is made of known ones in its pieces."""
+    def body(self, value: Any, pieces: Iterator[Piece]) -> Any:
+        """Return a payload's body, with each text in its pieces."""
         if isinstance(value, str):
-            pieces = self.found(value, known)
-            return value if pieces is None else {"$": pieces}
+            own = tuple(_first(pieces, len(value)))
+            plain = all(not piece.origin and not piece.changed for piece in own)
+            return value if plain else {"$": self.pieces(own)}
         if isinstance(value, list):
-            return [self.body(item, known) for item in value]
+            return [self.body(item, pieces) for item in value]
         if isinstance(value, dict):
-            return {key: self.body(item, known) for key, item in value.items()}
+            return {
+                key: item if key == "role" else self.body(item, pieces)
+                for key, item in value.items()
+            }
         return value
 
-    def found(self, text: str, known: dict[str, list[int]]) -> list[int] | None:
-        """Return the pieces of what a provider made of known texts; None if of none of them."""
-        if text in known:
-            return known[text]
-        for content, pieces in known.items() if "\n\n" in text else ():
-            if content and text.startswith(f"{content}\n\n"):
-                rest = text[len(content) + 2 :]
-                added = self.pieces((Piece("\n\n", _ADDED),))
-                return (
-                    pieces
-                    + added
-                    + (self.found(rest, known) or self.pieces((Piece(rest, _ADDED),)))
-                )
-        return None
+
+def _first(pieces: Iterator[Piece], length: int) -> Iterator[Piece]:
+    """Take the pieces that a text of some length is made of."""
+    while length > 0:
+        piece = next(pieces)
+        length -= len(piece.text)
+        yield piece
+
+
+def _texts(case: Reviewed) -> Iterator[tuple[Message, ...]]:
+    """Yield the texts of each payload: what is known in them, and what stands between."""
+    known = {content_of(message.pieces): message.pieces for message in case.chat or ()}
+    known[content_of(case.question)] = case.question
+    for payload in case.payloads:
+        yield tuple(
+            Message(role, pieces)
+            for role, text in _spoken(payload.body)
+            for pieces in _parts(text, known)
+        )
+
+
+def _spoken(value: Any, role: str = "") -> Iterator[tuple[str, str]]:
+    """Yield each text of a payload's body, in its order, with the role of its message."""
+    if isinstance(value, str):
+        yield role, value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _spoken(item, role)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if key != "role":
+                yield from _spoken(item, value.get("role", role))
+
+
+def _parts(text: str, known: dict[str, Pieces], origin: str = "") -> Iterator[Pieces]:
+    """Yield the known texts that a provider has joined, what is between, and any rest."""
+    if text in known:
+        yield known[text]
+        return
+    for content, pieces in known.items() if "\n\n" in text else ():
+        if content and text.startswith(f"{content}\n\n"):
+            yield pieces
+            yield (Piece("\n\n", _ADDED),)
+            yield from _parts(text[len(content) + 2 :], known, _ADDED)
+            return
+    if text:
+        yield (Piece(text, origin),)
+
+
+def _column(rows: list[Row], at: int) -> tuple[Message, ...]:
+    """Return the messages of one side."""
+    return tuple(message for row in rows if (message := row[at]))
 
 
 def _rows(then: tuple[Message, ...], now: tuple[Message, ...]) -> Iterator[Row]:

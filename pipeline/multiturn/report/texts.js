@@ -46,10 +46,23 @@ function showPiece(piece, side, content = visible(piece.text)) {
   return make(name, { class: "piece", "data-origin": piece.origin, ...hidden }, content);
 }
 
-const changedPaths = (numbers) => [...piecesOf(numbers)].filter((piece) => piece.changed).map((piece) => piece.path);
+/** Return what has happened to each file that has changed in one of two messages. */
+function changedFiles(turns) {
+  const pieces = turns.map((turn) => (turn ? [...piecesOf(turn[1])] : []));
+  const [then, now] = pieces.map((side) => new Set(side.map((piece) => piece.path)));
+  const changed = pieces.flat().filter((piece) => piece.changed).map(({ path }) => path);
+  return new Map(changed.map((path) => [path, !then.has(path) ? "new" : !now.has(path) ? "removed" : "changed"]));
+}
+
+/** Say how many lines of a file there are, without what a stage puts above it. */
+function linesOf(path, pieces) {
+  const text = pieces.filter((piece) => piece.origin.startsWith(path)).map((piece) => piece.text).join("");
+  const lines = text ? text.split("\n").length : 0;
+  return `${lines} ${lines === 1 ? "line" : "lines"}`;
+}
 
 /** Show pieces; in a system message, those of one file are folded, unless they have changed. */
-function showPieces(numbers, side, folded, unfolded = []) {
+function showPieces(numbers, side, folded, changes = new Map()) {
   const groups = [];
   for (const piece of piecesOf(numbers)) {
     const last = groups.at(-1);
@@ -59,11 +72,10 @@ function showPieces(numbers, side, folded, unfolded = []) {
   return groups.flatMap(({ path, pieces }, at) => {
     const shown = pieces.map((piece) => showPiece(piece, side));
     if (path) {
-      const lines = pieces.map((piece) => piece.text).join("").split("\n").length;
-      const changed = unfolded.includes(path);
-      const size = make("small", {}, ` ${lines} ${lines === 1 ? "line" : "lines"}${changed ? ", changed" : ""}`);
+      const change = changes.get(path);
+      const size = make("small", {}, ` ${linesOf(path, pieces)}${change ? `, ${change}` : ""}`);
       const title = make("summary", {}, make("span", {}, visible(path)), size);
-      return make("details", { open: changed ? "" : null }, title, make("div", {}, shown));
+      return make("details", { open: change ? "" : null }, title, make("div", {}, shown));
     }
     // The fold makes the blank lines around it.
     const beside = groups[at - 1]?.path || groups[at + 1]?.path;
@@ -75,8 +87,8 @@ function showPieces(numbers, side, folded, unfolded = []) {
 
 const box = (content) => make("div", { class: "text" }, content);
 
-const showTurn = ([role, pieces], side, unfolded) =>
-  make("li", { class: `turn ${role}` }, make("h3", {}, role), box(showPieces(pieces, side, role === "system", unfolded)));
+const showTurn = ([role, pieces], side, changes) =>
+  make("li", { class: `turn ${role}` }, make("h3", {}, role), box(showPieces(pieces, side, role === "system", changes)));
 
 const NO_CHAT = "The pipeline gives no chat prompt; providers get the transcript.";
 const absent = (what) => make("div", { class: "absent" }, what);
@@ -101,11 +113,11 @@ function showChat(entry) {
     const [then, now] = turns;
     const same = then && now && then[0] === now[0] && contentOf(then[1]) === contentOf(now[1]);
     if (same) return make("ol", { class: "both" }, showTurn(now, ""));
-    const unfolded = turns.flatMap((turn) => (turn ? changedPaths(turn[1]) : []));
+    const changes = changedFiles(turns);
     return turns.map((turn, at) => {
       const side = ["then", "now"][at];
       const missing = entry[side].chat ? "no such message" : NO_CHAT;
-      const shown = turn ? showTurn(turn, side, unfolded) : make("li", {}, absent(missing));
+      const shown = turn ? showTurn(turn, side, changes) : make("li", {}, absent(missing));
       return make("ol", { "data-side": at ? "now" : `at ${data.against}` }, shown);
     });
   });

@@ -22,6 +22,7 @@ _ALIKE = 0.3  # less in common, and a rewritten paragraph is read as a whole
 Stretch = tuple[int, int]  # from and to, in characters
 
 
+@lru_cache(100)  # the payloads of a case repeat its messages
 def mark(before: Pieces, after: Pieces) -> tuple[Pieces, Pieces]:
     """Return two texts with what the other one lacks marked as changed.
 
@@ -35,8 +36,10 @@ def mark(before: Pieces, after: Pieces) -> tuple[Pieces, Pieces]:
 
 @lru_cache(100)  # a change of a guideline is the same one in many cases
 def changes(before: str, after: str) -> tuple[list[Stretch], list[Stretch]]:
-    """Return the stretches of each text that the other one lacks.
+    r"""Return the stretches of each text that the other one lacks.
 
+    >>> changes("Be nice.", "Be nice.\nBe brief.")
+    ([], [(8, 18)])
     >>> changes("Answer in one sentence.", "Answer in two short sentences.")
     ([(10, 22)], [(10, 29)])
     """
@@ -44,7 +47,10 @@ def changes(before: str, after: str) -> tuple[list[Stretch], list[Stretch]]:
     new: list[Stretch] = []
     if before == after:
         return old, new
-    for a, b in _different(before, after, _LINE, (0, 0)):
+    # Each line ends, so that the last one is the same where another follows it.
+    for a, b in _different(f"{before}\n", f"{after}\n", _LINE, (0, 0)):
+        if a[1] > len(before):
+            a, b = _last(a, b)
         pairs = list(_different(before[slice(*a)], after[slice(*b)], _WORD, (a[0], b[0])))
         changed = sum(end - start for stretches in pairs for start, end in stretches)
         if changed > (1 - _ALIKE) * (a[1] - a[0] + b[1] - b[0]):
@@ -52,6 +58,16 @@ def changes(before: str, after: str) -> tuple[list[Stretch], list[Stretch]]:
         old += (stretch for stretch, _ in pairs)
         new += (stretch for _, stretch in pairs)
     return _joined(before, old), _joined(after, new)
+
+
+def _last(before: Stretch, after: Stretch) -> tuple[Stretch, Stretch]:
+    """Return the stretches at the end without the line ends that the texts do not have.
+
+    Where only one text goes on, the line end before that is new.
+    """
+    (a, b), (c, d) = before, after
+    more = a == b or c == d
+    return (a - more, b - 1), (c - more, d - 1)
 
 
 def _different(
