@@ -420,6 +420,18 @@ def test_search_finds_any_text_and_shows_it(browser: Browser, plain: Path) -> No
         expect(page.locator("#search")).to_have_value("")
 
 
+def test_search_finds_a_phrase_across_a_changed_word(browser: Browser, compared: Path) -> None:
+    with open_page(browser, compared) as page:
+        page.keyboard.press("j")
+        assert texts(page, "#panel ins") == ["single"]
+        for phrase in ("every single value", "every s", "e value."):
+            page.locator("#search").fill(phrase)
+            expect_found(page, phrase)
+            expect(page.locator("#count")).to_have_text("1 of 5 cases")
+        page.locator("#search").fill("single every")
+        expect(page.locator("#count")).to_have_text("0 of 5 cases")
+
+
 def test_roles_and_statuses_filter(browser: Browser, plain: Path, compared: Path) -> None:
     with open_page(browser, plain) as page:
         page.get_by_role("button", name="user").click()

@@ -38,7 +38,7 @@ function showCase() {
       state.view ? null : make("div", { role: "group", "aria-label": "Roles to show" }, ROLES.map(showRole))),
     make("div", { id: "panel", role: "tabpanel", "aria-labelledby": `tab-${state.view}`, tabindex: "0" }, view(entry)));
   filterRoles();
-  highlight();
+  highlight(state.query);
 }
 
 function showRole(role) {
@@ -123,25 +123,36 @@ function showPromoted() {
     make("p", {}, `${PROMOTED}: `, makeLink(cases[0], visible(string(path))), `, in ${numbered(cases.length)}`)));
 }
 
-/** Return the numbers of all strings of a case that a search looks at. */
-function* textsOf(entry) {
-  yield* [entry.suite, entry.id, ...entry.causes];
-  if (entry.error !== undefined) yield entry.error;
-  for (const side of [entry.now, entry.then].filter(Boolean)) {
-    for (const numbers of [side.question, ...(side.chat || []).map((turn) => turn[1])]) {
-      for (let at = 0; at < numbers.length; at += 4) yield* [numbers[at], numbers[at + 2]];
-    }
+const lower = [];  // each string in small letters, from the first search on
+
+/** Return whether a query stands in pieces, or begins in one and ends in another. */
+function stands(query, numbers, hits) {
+  const most = query.length - 1;
+  let before = "";
+  for (let at = 0; at < numbers.length; at += 4) {
+    if (hits.has(numbers[at]) || hits.has(numbers[at + 2])) return true;
+    const text = lower[numbers[at]];
+    if (before && (before + text.slice(0, most)).includes(query)) return true;
+    before = most ? (text.length < most ? before + text : text).slice(-most) : "";
   }
+  return false;
+}
+
+function matches(entry, query, hits) {
+  if ([entry.suite, entry.id, entry.error, ...entry.causes].some((number) => hits.has(number))) return true;
+  return [entry.now, entry.then].some((side) => side
+    && [side.question, ...(side.chat || []).map((turn) => turn[1])].some((numbers) => stands(query, numbers, hits)));
 }
 
 function filterCases() {
   const query = state.query.toLowerCase();
   const hits = new Set();
-  if (query) data.strings.forEach((text, at) => text.toLowerCase().includes(query) && hits.add(at));
+  if (query && !lower.length) lower.push(...data.strings.map((text) => text.toLowerCase()));
+  lower.forEach((text, at) => text.includes(query) && hits.add(at));
   let count = 0;
   data.cases.forEach((entry, at) => {
     const hidden = (state.statuses.size > 0 && !state.statuses.has(entry.status))
-      || (query !== "" && !textsOf(entry).some((number) => hits.has(number)));
+      || (query !== "" && !matches(entry, query, hits));
     links[at].parentElement.hidden = hidden;
     count += !hidden;
   });
@@ -150,30 +161,7 @@ function filterCases() {
   }
   const all = data.cases.length;
   byId("count").textContent = `${count === all ? "" : `${count} of `}${numbered(all)}`;
-  highlight();
-}
-
-function highlight() {
-  if (!CSS.highlights) return;
-  CSS.highlights.clear();
-  const query = state.query.toLowerCase();
-  const panel = byId("panel");
-  if (!query || !panel) return;
-  const ranges = [];
-  const walker = document.createTreeWalker(panel, NodeFilter.SHOW_TEXT);
-  while (walker.nextNode()) {
-    const node = walker.currentNode;
-    const text = node.data.toLowerCase();
-    if (text.length !== node.data.length) continue;
-    for (let at = text.indexOf(query); at >= 0; at = text.indexOf(query, at + query.length)) {
-      const range = new Range();
-      range.setStart(node, at);
-      range.setEnd(node, at + query.length);
-      ranges.push(range);
-      node.parentElement.closest("details")?.setAttribute("open", "");
-    }
-  }
-  CSS.highlights.set("found", new Highlight(...ranges));
+  highlight(state.query);
 }
 
 function step(by) {

@@ -159,3 +159,53 @@ function showPayload(entry, number) {
     return make("div", {}, list, text && make("div", { class: "turn" }, box(text)));
   });
 }
+
+/* ---- what a search has found ---- */
+
+/** Mark it in the panel, also where it begins in one piece of a text and ends in another. */
+function highlight(query) {
+  if (!CSS.highlights) return;
+  CSS.highlights.clear();
+  const panel = byId("panel");
+  if (!query || !panel) return;
+  const found = new Highlight();
+  const walker = document.createTreeWalker(panel, NodeFilter.SHOW_TEXT);
+  let nodes = [];
+  let text = null;
+  const finish = () => {
+    for (const range of rangesOf(nodes, query.toLowerCase())) {
+      range.startContainer.parentElement.closest("details")?.setAttribute("open", "");
+      found.add(range);
+    }
+  };
+  while (walker.nextNode()) {
+    const parent = walker.currentNode.parentElement;
+    const next = parent.closest("summary, details > div, .text") || parent;
+    if (next !== text) {
+      finish();
+      nodes = [];
+      text = next;
+    }
+    nodes.push(walker.currentNode);
+  }
+  finish();
+  CSS.highlights.set("found", found);
+}
+
+/** Return where a query stands in the joined text of some nodes. */
+function* rangesOf(nodes, query) {
+  // Where a small letter is longer than its capital, the places would be other ones.
+  const texts = nodes.map(({ data: text }) => (text.toLowerCase().length === text.length ? text.toLowerCase() : text));
+  const joined = texts.join("");
+  let node = 0;
+  let start = 0;
+  for (let at = joined.indexOf(query); at >= 0; at = joined.indexOf(query, at + query.length)) {
+    const range = new Range();
+    const end = at + query.length;
+    while (start + texts[node].length <= at) start += texts[node++].length;
+    range.setStart(nodes[node], at - start);
+    while (start + texts[node].length < end) start += texts[node++].length;
+    range.setEnd(nodes[node], end - start);
+    yield range;
+  }
+}
