@@ -464,6 +464,63 @@ def test_keys_go_through_the_cases_that_are_shown(browser: Browser, plain: Path)
         expect(page.get_by_role("dialog")).to_be_hidden()
 
 
+def test_the_focus_stays_in_the_case(browser: Browser, plain: Path) -> None:
+    with open_page(browser, plain) as page:
+        page.get_by_role("tab", selected=True).focus()
+        page.keyboard.press("4")
+        expect(page.get_by_role("tab", name="Anthropic")).to_be_focused()
+        page.keyboard.press("End")
+        expect(page.get_by_role("tab", name="VS Code")).to_be_focused()
+        page.keyboard.press("Home")
+        expect(page.get_by_role("tab", name="Chat prompt")).to_be_focused()
+        page.locator("#panel .piece:visible").first.focus()
+        page.keyboard.press("2")
+        expect(page.locator("#panel")).to_be_focused()
+        page.locator("#panel .piece").first.focus()
+        page.keyboard.press("j")
+        heading = page.get_by_role("heading", name="greeting")
+        expect(heading).to_be_focused()
+        page.keyboard.press("3")
+        expect(heading).to_be_focused()
+        page.locator("#cases a", has_text="monologue").focus()
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", name="monologue")).to_be_focused()
+
+
+def test_from_the_search_a_link_skips_to_the_case(browser: Browser, plain: Path) -> None:
+    with open_page(browser, plain) as page:
+        address = page.url
+        page.keyboard.press("/")
+        page.keyboard.press("Tab")
+        expect(page.get_by_role("link", name="Skip to the case")).to_be_focused()
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", name="injection")).to_be_focused()
+        assert page.url == address
+
+
+def test_keys_of_one_sign_act_alone_and_can_be_switched_off(browser: Browser, plain: Path) -> None:
+    with open_page(browser, plain) as page:
+        heading = page.locator("#case h2")
+        for held in ("Control", "Alt", "Meta"):
+            page.keyboard.press(f"{held}+j")
+            page.keyboard.press(f"{held}+2")
+        expect(heading).to_have_text("injection")
+        expect(page.get_by_role("tab", selected=True)).to_have_text("Chat prompt")
+        page.get_by_role("button", name="Keys").click()
+        page.get_by_role("checkbox", name="Use these letters, digits and signs").uncheck()
+        page.keyboard.press("Escape")
+        for key in "j2e/?":
+            page.keyboard.press(key)
+        expect(heading).to_have_text("injection")
+        expect(page.get_by_role("tab", selected=True)).to_have_text("Chat prompt")
+        expect(page.locator("#panel details[open]")).to_have_count(0)
+        expect(page.locator("#search")).not_to_be_focused()
+        expect(page.get_by_role("dialog")).to_be_hidden()
+        page.get_by_role("tab", selected=True).focus()
+        page.keyboard.press("ArrowRight")
+        expect(page.get_by_role("tab", name="Transcript")).to_be_focused()
+
+
 def test_an_address_leads_to_a_case_and_a_view(browser: Browser, plain: Path) -> None:
     with open_page(browser, plain) as page:
         choose(page, "greeting")

@@ -17,7 +17,7 @@ function showCase() {
   document.title = `${string(entry.id)} · Prompts`;
   const place = `${string(entry.suite)}${entry.line ? `:${entry.line}` : ""}`;
   article.replaceChildren(
-    make("h2", {}, visible(string(entry.id))),
+    make("h2", { id: "title", tabindex: "-1" }, visible(string(entry.id))),
     make("p", { class: "about" }, visible(place), data.against ? ` · ${entry.status}` : ""),
     make("ul", { class: "causes" },
       entry.causes.map((cause) => make("li", {}, visible(string(cause)))),
@@ -29,7 +29,7 @@ function showCase() {
   const tabs = VIEWS.map((name, at) => make("button", {
     type: "button", role: "tab", id: `tab-${at}`, "aria-controls": "panel",
     "aria-selected": String(at === state.view), tabindex: at === state.view ? "0" : "-1",
-    onclick: () => choose({ view: at }, `tab-${at}`),
+    onclick: () => choose({ view: at }),
   }, name));
   const view = [showChat, showQuestion][state.view] || ((item) => showPayload(item, state.view - 2));
   article.append(
@@ -55,7 +55,7 @@ function filterRoles() {
   for (const role of ROLES) byId("panel")?.classList.toggle(`no-${role}`, !state.shown.has(role));
 }
 
-/** Go to a case or a view; the address follows, so that it can be shared. */
+/** Go to a case or a view; the address follows, so that it can be shared, and so does the focus. */
 function choose({ at = state.at, view = state.view }, focus) {
   const entry = data.cases[at];
   if (!entry) return;
@@ -64,13 +64,16 @@ function choose({ at = state.at, view = state.view }, focus) {
   links[state.at]?.removeAttribute("aria-current");
   links[at].setAttribute("aria-current", "true");
   const moved = at !== state.at;
+  const { activeElement } = document;
+  const inside = byId("case").contains(activeElement);
   Object.assign(state, { at, view });
   showCase();
   if (moved) {
     links[at].scrollIntoView({ block: "nearest" });
     document.querySelector("main").scrollTop = 0;
   }
-  byId(focus)?.focus();
+  const name = focus || (activeElement.getAttribute("role") === "tab" ? `tab-${view}` : activeElement.id);
+  if (focus || inside) (byId(name) || byId("panel") || byId("title")).focus();
 }
 
 function followAddress() {
@@ -104,7 +107,7 @@ function makeLink(at, ...content) {
   const href = `#${new URLSearchParams({ suite: string(suite), case: string(id) })}`;
   const onclick = (event) => {
     event.preventDefault();
-    choose({ at });
+    choose({ at }, "title");
     byId("case").scrollIntoView({ block: "nearest" });
   };
   return make("a", { href, onclick }, content);
@@ -167,7 +170,7 @@ function filterCases() {
 function step(by) {
   let at = state.at + by;
   while (links[at]?.parentElement.hidden) at += by;
-  if (links[at]) choose({ at });
+  if (links[at]) choose({ at }, "title");
 }
 
 /* ---- the page ---- */
@@ -208,11 +211,14 @@ function start() {
   });
   byId("case").addEventListener("mouseover", showOrigin);
   byId("case").addEventListener("focusin", showOrigin);
+  byId("skip").addEventListener("click", (event) => { event.preventDefault(); byId("title")?.focus(); });
   byId("help-button").addEventListener("click", () => byId("help").showModal());
   addEventListener("hashchange", followAddress);
   addEventListener("keydown", onKey);
   followAddress();
 }
+
+const TAB_KEYS = { ArrowLeft: (view) => view - 1, ArrowRight: (view) => view + 1, Home: () => 0, End: () => -1 };
 
 function onKey(event) {
   const typing = event.target.id === "search";
@@ -220,7 +226,7 @@ function onKey(event) {
   if (event.key === "Escape" && state.query) {
     byId("search").value = state.query = "";
     filterCases();
-  } else if (typing) {
+  } else if (typing || (event.key.length === 1 && !byId("keys").checked)) {
     return;
   } else if (event.key === "j") step(1);
   else if (event.key === "k") step(-1);
@@ -231,9 +237,8 @@ function onKey(event) {
     const open = folds.some((fold) => !fold.open);
     for (const fold of folds) fold.open = open;
   } else if (/^[1-9]$/.test(event.key) && VIEWS[event.key - 1]) choose({ view: event.key - 1 });
-  else if (event.target.getAttribute?.("role") === "tab" && ["ArrowLeft", "ArrowRight"].includes(event.key)) {
-    const view = (state.view + (event.key === "ArrowRight" ? 1 : -1) + VIEWS.length) % VIEWS.length;
-    choose({ view }, `tab-${view}`);
+  else if (event.target.getAttribute?.("role") === "tab" && TAB_KEYS[event.key]) {
+    choose({ view: (TAB_KEYS[event.key](state.view) + VIEWS.length) % VIEWS.length });
   } else return;
   event.preventDefault();
 }
