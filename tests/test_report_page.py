@@ -620,6 +620,39 @@ def test_a_long_word_does_not_widen_the_page(browser: Browser, tmp_path: Path) -
             assert page.evaluate("document.documentElement.scrollWidth") == 360
 
 
+def pages(page: Page) -> int:
+    """Print a page, and return the number of sheets."""
+    return page.pdf(format="A4").count(b"/Type /Page\n")
+
+
+def test_the_whole_case_is_printed(browser: Browser, tmp_path: Path, plain: Path) -> None:
+    lines = "\\n".join(f"Line {number}." for number in range(300))
+    commit(tmp_path, greeting(f'"{lines}"'))
+    write(tmp_path, greeting(f'"{lines} More."'))
+    for against in ((), ("--against", "HEAD")):
+        with open_page(browser, report(tmp_path, *against)) as page:
+            assert 5 <= pages(page) <= 8  # 300 lines, 40 to 60 on each
+            page.keyboard.press("3")
+            assert 5 <= pages(page) <= 8
+    with open_page(browser, plain) as page:
+        assert pages(page) == 1
+        page.emulate_media(media="print")
+        for hidden in ("nav", "header", "footer", ".bar"):
+            expect(page.locator(hidden)).to_be_hidden()
+
+
+def test_folded_guidelines_are_printed_too(browser: Browser, plain: Path) -> None:
+    with open_page(browser, plain) as page:
+        shown = "folds => folds.map(fold => fold.open)"
+        page.evaluate(
+            "addEventListener('beforeprint', () => { printed = [...document.querySelectorAll"
+            "('#panel details')].map(fold => fold.open) })"
+        )
+        page.pdf()
+        assert page.evaluate("printed") == [True, True]
+        assert page.locator("#panel details").evaluate_all(shown) == [False, False]
+
+
 def test_two_thousand_cases_are_listed(browser: Browser, tmp_path: Path) -> None:
     cases = "".join(
         f"  - {{id: c{number}, input_messages: [{{role: user, content: Text {number}}}]}}\n"
