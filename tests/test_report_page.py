@@ -531,6 +531,37 @@ def test_an_address_leads_to_a_case_and_a_view(browser: Browser, plain: Path) ->
         assert texts(page, "#panel .text") == ["Hello there"]
 
 
+def test_an_address_of_no_case_says_so_and_stays(browser: Browser, plain: Path) -> None:
+    address = "#suite=evals%2Freview.eval.yaml&case=%3Cb%3Egone"
+    with open_page(browser, plain, address) as page:
+        heading = page.locator("#case h2")
+        expect(heading).to_have_text("No such case in this report")
+        assert texts(page, ".about") == ["evals/review.eval.yaml · <b>gone"]
+        assert page.url.endswith(address)
+        expect(page.locator("[aria-current]")).to_have_count(0)
+        page.keyboard.press("2")
+        expect(heading).to_have_text("No such case in this report")
+        page.keyboard.press("j")
+        expect(heading).to_have_text("injection")
+        page.evaluate(f"location.hash = '{address}'")
+        expect(heading).to_have_text("No such case in this report")
+        expect(page.locator("[aria-current]")).to_have_count(0)
+
+
+def test_an_address_that_says_nothing_changes_nothing(browser: Browser, plain: Path) -> None:
+    with open_page(browser, plain, "#panel") as page:
+        expect(page.locator("#case h2")).to_have_text("injection")
+        assert page.url.endswith("#panel")
+        choose(page, "greeting")
+        page.keyboard.press("2")
+        page.evaluate(
+            "new Promise(done => { onhashchange = () => done(); location.hash = '#case' })"
+        )
+        expect(page.locator("#case h2")).to_have_text("greeting")
+        expect(page.get_by_role("tab", selected=True)).to_have_text("Transcript")
+        assert page.url.endswith("#case")
+
+
 def test_the_browser_would_stop_whatever_asks_the_network(browser: Browser, plain: Path) -> None:
     page = browser.new_page()
     page.goto(plain.as_uri())

@@ -56,11 +56,11 @@ function filterRoles() {
 }
 
 /** Go to a case or a view; the address follows, so that it can be shared, and so does the focus. */
-function choose({ at = state.at, view = state.view }, focus) {
+function choose({ at = state.at, view = state.view }, focus, stay = false) {
   const entry = data.cases[at];
   if (!entry) return;
   const route = { suite: string(entry.suite), case: string(entry.id), view: VIEWS[view] };
-  history.replaceState(null, "", `#${new URLSearchParams(route)}`);
+  if (!stay) history.replaceState(null, "", `#${new URLSearchParams(route)}`);
   links[state.at]?.removeAttribute("aria-current");
   links[at].setAttribute("aria-current", "true");
   const moved = at !== state.at;
@@ -78,9 +78,26 @@ function choose({ at = state.at, view = state.view }, focus) {
 
 function followAddress() {
   const wanted = new URLSearchParams(location.hash.slice(1));
+  if (!wanted.has("suite") || !wanted.has("case")) {
+    if (!byId("title")) choose({ at: 0 }, "", location.hash !== "");
+    return;
+  }
   const at = data.cases.findIndex((entry) =>
     string(entry.suite) === wanted.get("suite") && string(entry.id) === wanted.get("case"));
-  choose({ at: Math.max(at, 0), view: Math.max(VIEWS.indexOf(wanted.get("view")), 0) });
+  if (at >= 0) {
+    choose({ at, view: Math.max(VIEWS.indexOf(wanted.get("view")), 0) });
+    return;
+  }
+  links[state.at]?.removeAttribute("aria-current");
+  state.at = -1;
+  showMessage("No such case in this report", `${wanted.get("suite")} · ${wanted.get("case")}`);
+}
+
+function showMessage(title, about) {
+  document.title = `${title} · Prompts`;
+  byId("case").replaceChildren(
+    make("h2", { id: "title", tabindex: "-1" }, title),
+    make("p", { class: "about" }, visible(about)));
 }
 
 /* ---- the list of cases ---- */
