@@ -448,6 +448,43 @@ def test_roles_and_statuses_filter(browser: Browser, plain: Path, compared: Path
         expect(page.locator("#count")).to_have_text("3 of 5 cases")
 
 
+def test_the_panel_follows_the_search(browser: Browser, plain: Path) -> None:
+    with open_page(browser, plain) as page:
+        heading, search = page.locator("#case h2"), page.locator("#search")
+        search.fill("nowhere at all")
+        expect(heading).to_have_text("No case matches")
+        expect(page.locator("#panel")).to_have_count(0)
+        search.fill("I speak first")
+        expect(heading).to_have_text("monologue")
+        expect_found(page, "I speak first")
+        expect(search).to_be_focused()
+        search.fill("nowhere at all")
+        expect(heading).to_have_text("No case matches")
+        page.locator("#cases").focus()
+        page.keyboard.press("2")
+        expect(heading).to_have_text("No case matches")
+        page.keyboard.press("Escape")
+        expect(heading).to_have_text("monologue")
+        search.fill("hello")
+        expect(heading).to_have_text("greeting")
+
+
+def test_a_filter_that_hides_the_case_says_so(browser: Browser, compared: Path) -> None:
+    with open_page(browser, compared) as page:
+        heading = page.locator("#case h2")
+        expect(heading).to_have_text("broken")
+        page.get_by_role("button", name="2 changed").click()
+        expect(heading).to_have_text("The case that was shown does not match")
+        expect(page.locator("#case")).to_contain_text("2 cases in the list")
+        page.keyboard.press("j")
+        expect(heading).to_have_text("injection")
+    with open_page(browser, compared, "#suite=x&case=y") as page:
+        page.locator("#search").fill("nowhere at all")
+        expect(page.locator("#case h2")).to_have_text("No case matches")
+        page.keyboard.press("Escape")
+        expect(page.locator("#case h2")).to_have_text("No such case in this report")
+
+
 def test_keys_go_through_the_cases_that_are_shown(browser: Browser, plain: Path) -> None:
     with open_page(browser, plain) as page:
         heading = page.locator("#case h2")

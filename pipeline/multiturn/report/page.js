@@ -7,7 +7,7 @@ const first = data.cases.find((entry) => entry.now || entry.then);
 const providers = first ? (first.now || first.then).payloads.map((payload) => payload.provider) : [];
 const PROMOTED = "New in a system message";
 const VIEWS = ["Chat prompt", "Transcript", ...providers];
-const state = { at: -1, view: 0, shown: new Set(ROLES), statuses: new Set(), query: "" };
+const state = { at: -1, view: 0, shown: new Set(ROLES), statuses: new Set(), query: "", away: false };
 const links = [];
 const numbered = (cases) => `${cases} ${cases === 1 ? "case" : "cases"}`;
 
@@ -66,7 +66,7 @@ function choose({ at = state.at, view = state.view }, focus, stay = false) {
   const moved = at !== state.at;
   const { activeElement } = document;
   const inside = byId("case").contains(activeElement);
-  Object.assign(state, { at, view });
+  Object.assign(state, { at, view, away: false });
   showCase();
   if (moved) {
     links[at].scrollIntoView({ block: "nearest" });
@@ -169,19 +169,37 @@ function filterCases() {
   const hits = new Set();
   if (query && !lower.length) lower.push(...data.strings.map((text) => text.toLowerCase()));
   lower.forEach((text, at) => text.includes(query) && hits.add(at));
-  let count = 0;
+  const left = [];
   data.cases.forEach((entry, at) => {
     const hidden = (state.statuses.size > 0 && !state.statuses.has(entry.status))
       || (query !== "" && !matches(entry, query, hits));
     links[at].parentElement.hidden = hidden;
-    count += !hidden;
+    if (!hidden) left.push(at);
   });
   for (const section of byId("cases").children) {
     section.hidden = !section.querySelector("li:not([hidden])");
   }
   const all = data.cases.length;
-  byId("count").textContent = `${count === all ? "" : `${count} of `}${numbered(all)}`;
+  byId("count").textContent = `${left.length === all ? "" : `${left.length} of `}${numbered(all)}`;
+  followFilter(left);
   highlight(state.query);
+}
+
+/** Show the only case that is left; where a filter hides the shown one, say that instead of it. */
+function followFilter(left) {
+  const filtered = state.query || state.statuses.size;
+  const hidden = filtered && (!left.length || links[state.at]?.parentElement.hidden);
+  if (filtered && left.length === 1) {
+    if (state.away || left[0] !== state.at) choose({ at: left[0] });
+  } else if (hidden) {
+    state.away = true;
+    if (!left.length) showMessage("No case matches", "Esc clears the search.");
+    else showMessage("The case that was shown does not match", `${numbered(left.length)} in the list.`);
+  } else if (state.away) {
+    state.away = false;
+    if (state.at < 0) followAddress();
+    else showCase();
+  }
 }
 
 function step(by) {
@@ -259,7 +277,7 @@ function onKey(event) {
     const folds = [...document.querySelectorAll("#panel details")];
     const open = folds.some((fold) => !fold.open);
     for (const fold of folds) fold.open = open;
-  } else if (/^[1-9]$/.test(event.key) && VIEWS[event.key - 1]) choose({ view: event.key - 1 });
+  } else if (/^[1-9]$/.test(event.key) && VIEWS[event.key - 1] && !state.away) choose({ view: event.key - 1 });
   else if (event.target.getAttribute?.("role") === "tab" && TAB_KEYS[event.key]) {
     choose({ view: (TAB_KEYS[event.key](state.view) + VIEWS.length) % VIEWS.length });
   } else return;
