@@ -33,11 +33,22 @@ def open_browser() -> Iterator[Browser]:
 
 
 @contextmanager
-def open_page(browser: Browser, file: Path, address: str = "", **context: Any) -> Iterator[Page]:
-    """Open a file; whatever a page must not do while it is open fails at the end."""
+def open_page(
+    browser: Browser, file: Path, address: str = "", script: str = "", **context: Any
+) -> Iterator[Page]:
+    """Open a file; whatever a page must not do while it is open fails at the end.
+
+    Args:
+        browser: to open it in.
+        file: the page.
+        address: what follows the file's name.
+        script: to run before the page's own.
+        context: of the page, as Playwright calls it.
+    """
     errors: list[str] = []
     options: dict[str, Any] = {"viewport": {"width": 1200, "height": 800}}
     page = browser.new_page(**options | context)
+    page.add_init_script(script)
     page.on("console", lambda message: errors.append(f"console: {message.text}"))
     page.on("pageerror", lambda error: errors.append(f"error: {error}"))
     page.on("dialog", lambda dialog: errors.append(f"dialog: {dialog.message}"))

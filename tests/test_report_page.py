@@ -469,6 +469,25 @@ def test_the_panel_follows_the_search(browser: Browser, plain: Path) -> None:
         expect(heading).to_have_text("greeting")
 
 
+def test_a_browser_of_two_years_ago_is_enough(browser: Browser, compared: Path) -> None:
+    older = """
+        Object.defineProperty(CSS, "highlights", { value: undefined });
+        for (const name of Object.getOwnPropertyNames(Iterator.prototype)) {
+            if (name !== "constructor") delete Iterator.prototype[name];
+        }
+        delete window.Highlight;
+        delete window.Iterator;
+    """
+    with open_page(browser, compared, script=older) as page:
+        for case in page.locator("#cases a").all():
+            case.click()
+            for view in range(page.get_by_role("tab").count()):
+                page.keyboard.press(str(view + 1))
+        page.locator("#search").fill("every single value")
+        expect(page.locator("#case h2")).to_have_text("injection")
+        expect(page.locator("#count")).to_have_text("1 of 5 cases")
+
+
 def test_a_filter_that_hides_the_case_says_so(browser: Browser, compared: Path) -> None:
     with open_page(browser, compared) as page:
         heading = page.locator("#case h2")
