@@ -189,11 +189,12 @@ def test_one_provider_answers_many_at_once(kind: str, tmp_path: Path) -> None:
 
 
 def test_one_failure_of_many_does_not_disturb_the_others(kind: str, tmp_path: Path) -> None:
-    good = agent(kind, tmp_path)
+    good, other = agent(kind, tmp_path), agent(kind, tmp_path)
     bad = agent(kind, tmp_path, executable="/no/such/agent")
 
     async def ask_all() -> list[Any]:
-        work = (standins.invoked(provider, REQUEST) for provider in (good, bad, good))
+        # Each is closed after its request, which ends all that it has started.
+        work = (standins.invoked(provider, REQUEST) for provider in (good, bad, other))
         return await asyncio.gather(*work, return_exceptions=True)
 
     first, second, third = asyncio.run(ask_all())
