@@ -40,7 +40,7 @@ fuzz: $(READY)  ## look for input that breaks something, FUZZ_SECONDS=20 for eac
 		$(BIN)/python tests/fuzz.py $$kind -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 || exit 1; done
 
 clean:  ## remove everything that was made
-	rm -rf $(VENV) dist .fuzz .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) report.html results.jsonl dist .fuzz .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml constraints.txt
