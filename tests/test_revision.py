@@ -238,3 +238,27 @@ input_messages: [{role: user, content: Hi}]
     assert title(repository, "--pipeline=shipped") == (
         "## 1 case changed, 1 cause: <code>guidelines&#91;0&#93; of evals/shop.eval.yaml</code>"
     )
+
+
+def test_a_submodule_that_cannot_be_read_is_left_out(repository: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    write(other, {"a.eval.yaml": SUITE})
+    git(other, "init", "-q")
+    commit(other)
+    allow = ("-c", "protocol.file.allow=always")
+    git(repository, *allow, "submodule", "--quiet", "add", str(other), "shared")
+    commit(repository)
+    (repository / "shared/.git").write_text("gitdir: /nowhere\n")
+    assert title(repository) == "## 0 cases changed"
+
+
+def test_a_link_out_of_the_root_that_is_gone_now_is_no_obstacle(repository: Path) -> None:
+    write(repository, {"../out/z.eval.yaml": SUITE})
+    (repository / "evals/z.eval.yaml").symlink_to(repository / "../out/z.eval.yaml")
+    commit(repository)
+    (repository / "evals/z.eval.yaml").unlink()
+    done = run(repository, "evals", "--format=markdown", "--against=HEAD")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ": 3 same.\n" in done.stdout
+    assert "evals/z.eval.yaml&#58; it leads outside" in done.stdout
+    assert "temporary" not in done.stdout

@@ -354,6 +354,9 @@ def test_suites_of_two_repositories_need_a_folder_that_is_named(folder: Path) ->
     (folder / ".git").mkdir(exist_ok=True)
     (folder / "third/.git").mkdir(parents=True)
     (folder / "third/a.eval.yaml").write_text(bare("Hi"))
+    write(folder, ".")  # one folder, of one repository
+    assert (folder / "snapshots/a/one.yaml").exists()
+    shutil.rmtree(folder / "snapshots")
     done = run("snapshot", "evals", "third", folder=folder)
     assert done.returncode == 2
     assert "the suites are in several roots, as " in done.stderr
@@ -371,6 +374,14 @@ def test_a_suite_of_no_repository_beside_one_needs_a_folder_that_is_named(tmp_pa
     (tmp_path / "a/.git").mkdir()
     done = run("snapshot", "a", "b", folder=tmp_path)
     assert (done.returncode, "in several roots" in done.stderr) == (2, True)
+
+
+def test_a_root_below_takes_nothing_of_what_is_beside_it(folder: Path) -> None:
+    (folder / "other").mkdir()
+    (folder / "other/c.eval.yaml").write_text(bare("Hi"))
+    write(folder, ".")
+    write(folder, "evals", "--root", "evals")
+    assert (folder / "snapshots/other/c/one.yaml").exists()
 
 
 def test_with_a_root_the_folder_is_here(folder: Path) -> None:

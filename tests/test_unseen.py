@@ -59,6 +59,11 @@ def test_a_sign_that_nobody_sees_is_an_escape_in_a_snapshot(sign: str) -> None:
     assert dump({"content": f"a{sign}b"}) == f'---\ncontent: "a{escape}b"\n'
 
 
+def test_only_an_emoji_keeps_what_stands_behind_it() -> None:
+    assert UNSEEN.findall("a\ufe0f\u200d©") == ["\ufe0f", "\u200d"]
+    assert UNSEEN.findall("\u2800\ufe0f") == ["\u2800", "\ufe0f"]
+
+
 @pytest.mark.parametrize("text", SHOWN.values(), ids=SHOWN)
 def test_what_makes_a_word_or_an_emoji_stays(text: str) -> None:
     assert UNSEEN.search(text) is None

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiturn.json_lines import split_lines
-from multiturn.workers import Slice, share_out
+from multiturn.parts import Slice, share_out
 
 WORD = "words of a question "
 
@@ -103,6 +103,107 @@ def test_attached_files_and_stages_of_a_folder_are_found(tmp_path: Path) -> None
     done = convert(tmp_path, "evals", "--workers", "2", "--pipeline", "p.yaml")
     questions = [json.loads(line)["question"] for line in done.stdout.splitlines()]
     assert (done.stderr, questions) == (b"", ["=== NOTE.TXT ===\nNOTED."] * 2)
+
+
+def case(name: str, content: str = WORD * 100) -> str:
+    messages = [{"role": "user", "content": content}]
+    return json.dumps({"id": name, "input_messages": messages}) + "\n"
+
+
+def broken(name: str) -> str:
+    content = [{"type": "file", "value": "nope.md"}]
+    return json.dumps({"id": name, "input_messages": [{"role": "user", "content": content}]}) + "\n"
+
+
+FILL = json_lines(*(f"fill {number}" for number in range(1_200)))
+TWICE = {
+    "the first fails": (broken("dup") + FILL, case("dup")),
+    "the second fails": (case("dup") + FILL, broken("dup")),
+    "both fail": (broken("dup") + FILL, broken("dup")),
+    "three": (case("dup") + FILL, case("dup") + case("dup") + case("other")),
+    "a wrong line behind": (case("dup") + FILL, case("dup") + "not JSON\n" + case("other")),
+    "a broken case behind": (case("dup") + FILL, broken("dup") + broken("other") + case("last")),
+}
+
+
+@pytest.mark.parametrize("options", [(), ("--case", "dup"), ("--debug",)])
+@pytest.mark.parametrize(("head", "tail"), TWICE.values(), ids=TWICE)
+def test_an_id_that_stands_twice_is_found_over_parts(
+    tmp_path: Path, head: str, tail: str, options: tuple[str, ...]
+) -> None:
+    (tmp_path / "a.eval.jsonl").write_text(head + tail)
+    (tmp_path / "b.eval.yaml").write_text("input_messages: [{role: user, content: Hello}]")
+    alone = convert(tmp_path, ".", *options)
+    done = convert(tmp_path, ".", "--workers", "2", *options)
+    assert (done.returncode, done.stdout) == (alone.returncode, alone.stdout)
+    if options != ("--debug",):  # whose lines of code are others
+        assert done.stderr == alone.stderr
+
+
+def test_what_is_wrong_with_a_suite_is_said_once(tmp_path: Path) -> None:
+    (tmp_path / ".agentv").mkdir()
+    (tmp_path / ".agentv/config.yaml").write_text("guideline_patterns: 3")
+    (tmp_path / "a.eval.jsonl").write_text(FILL)
+    alone = convert(tmp_path, ".")
+    done = convert(tmp_path, ".", "--workers", "3")
+    assert (done.returncode, done.stderr) == (alone.returncode, alone.stderr)
+    assert len(alone.stderr.splitlines()) == 1
+
+
+def test_a_link_to_nothing_is_a_mistake_like_others(tmp_path: Path) -> None:
+    for name in "abcd":
+        (tmp_path / f"{name}.eval.yaml").write_text(
+            "input_messages: [{role: user, content: Hello}]"
+        )
+    (tmp_path / "bb.eval.yaml").symlink_to("nowhere")
+    (tmp_path / "cc.eval.yaml").symlink_to("nowhere")
+    alone = convert(tmp_path, ".")
+    done = convert(tmp_path, ".", "--workers", "2")
+    assert alone.stdout.count(b"\n") == 4
+    assert done.stdout == alone.stdout
+    assert (done.returncode, done.stderr) == (alone.returncode, alone.stderr)
+
+
+def test_a_link_out_of_the_root_is_a_mistake_like_others(tmp_path: Path) -> None:
+    for name in ("in/a.eval.yaml", "in/c.eval.yaml", "out/b.eval.yaml"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("input_messages: [{role: user, content: Hello}]")
+    (tmp_path / "in/b.eval.yaml").symlink_to("../out/b.eval.yaml")
+    for workers in ("1", "3"):
+        done = convert(tmp_path, "in", "--workers", workers)
+        assert (done.returncode, done.stdout.count(b"\n")) == (1, 2)
+        assert done.stderr.startswith(b"in/b.eval.yaml: it leads outside '")
+        done = convert(tmp_path, "in", "--workers", workers, "--root", ".")
+        assert (done.returncode, done.stdout.count(b"\n"), done.stderr) == (0, 3, b"")
+        done = convert(tmp_path, "in/a.eval.yaml", "in/b.eval.yaml", "--workers", workers)
+        assert (done.returncode, done.stdout.count(b"\n"), done.stderr) == (0, 2, b"")
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (
+            "    import concurrent.futures as c\n    c.ProcessPoolExecutor(1).submit(int).result()",
+            0,
+        ),
+        ("    import multiprocessing as m, os\n    m.parent_process() and os._exit(0)", 2),
+    ],
+    ids=["a stage starts a process", "a stage ends the process"],
+)
+def test_a_stage_does_what_it_does_in_one_process(tmp_path: Path, body: str, code: int) -> None:
+    (tmp_path / "odd.py").write_text(
+        "from multiturn import stage\n\n\n@stage(requires={'question'}, provides={'question'})\n"
+        f"def odd(conversion):\n{body}\n    return conversion\n"
+    )
+    (tmp_path / "p.yaml").write_text(
+        "extends: spec\ninsert: [{stage: 'odd:odd', after: render_question}]\n"
+    )
+    for name in "ab":
+        (tmp_path / f"{name}.eval.yaml").write_text("input_messages: [{role: user, content: Hi}]")
+    done = convert(tmp_path, ".", "--workers", "2", "--pipeline", "p.yaml")
+    assert done.returncode == code
+    said = b"Error: a worker process died; try fewer --workers\n" if code else b""
+    assert done.stderr == said
 
 
 def slow_suites(folder: Path, *, seconds: float = 30) -> list[str]:

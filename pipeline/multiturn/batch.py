@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from multiturn.assembly import Pipeline
-from multiturn.discovery import find_suites
+from multiturn.discovery import find_suites, stay_inside
 from multiturn.errors import MultiturnError, did_you_mean
 from multiturn.explanation import explain
 from multiturn.files import Texts
@@ -21,6 +21,7 @@ from multiturn.suite import load_suite
 from multiturn.terminal import indented, visible
 
 if TYPE_CHECKING:
+    from multiturn.ids import Ids
     from multiturn.json_lines import Lines
 
 _A_CASE = re.compile(rb"""input_messages["']?\s*:""")
@@ -74,6 +75,7 @@ class Batch:
             guideline_matcher(guidelines)
         except MultiturnError as error:
             raise UnusableError(str(error)) from error
+        self.named = frozenset(suites)  # else they were found in a folder
         self.root = root
         self.guidelines = guidelines or None
         self.case_ids = frozenset(case_ids)
@@ -95,6 +97,10 @@ class Batch:
         """Return which lines of a JSON Lines suite are read; None for all."""
         return None
 
+    def known_ids(self) -> "Ids | None":
+        """Return the ids that stand in other lines of the suite; None for none."""
+        return None
+
     def name_of(self, path: str) -> str | None:
         """Return what errors and results call a suite; None for its path."""
         return None
@@ -108,6 +114,12 @@ class Batch:
         texts = Texts()
         for path in self.paths:
             self.path = path
+            try:
+                if path not in self.named:
+                    stay_inside(path, self.root)
+            except MultiturnError as error:
+                self.report(error)
+                continue
             for case in load_suite(
                 path,
                 root=self.root,
@@ -115,6 +127,7 @@ class Batch:
                 texts=texts,
                 on_error=self.report,
                 lines=self.lines(),
+                ids=self.known_ids(),
                 name=self.name_of(path),
             ):
                 if self.wants(case.id):

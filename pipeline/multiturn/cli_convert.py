@@ -100,8 +100,8 @@ def convert(
             if workers > 1 and "-" not in batch.paths:
                 from multiturn.workers import Work, convert_on_workers
 
-                del which["suites"]
-                work = Work(chosen, format_, strict, verbose, which, log)
+                named = frozenset(which.pop("suites"))
+                work = Work(chosen, format_, strict, verbose, named, which, log)
                 for text in show_progress(convert_on_workers(batch, work, workers), "parts"):
                     file.write(text)
             else:

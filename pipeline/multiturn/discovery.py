@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from multiturn.errors import MultiturnError
+from multiturn.errors import MultiturnError, OutsideRootError
 from multiturn.suite import find_root
 
 
@@ -17,8 +17,7 @@ def find_suites(paths: Iterable[str], *, may_be_gone: bool = False) -> Iterator[
         may_be_gone: what is not there, or empty, is no mistake.
 
     Raises:
-        MultiturnError: there is nothing at a path, or no suite below a folder, or a link below
-            one leads out of its root.
+        MultiturnError: there is nothing at a path, or no suite below a folder.
     """
 
     def refuse(error: OSError) -> None:
@@ -41,8 +40,6 @@ def find_suites(paths: Iterable[str], *, may_be_gone: bool = False) -> Iterator[
                 for name in names
                 if name.endswith((".eval.yaml", ".eval.yml", ".eval.jsonl"))
             ]
-        for suite in filter(os.path.islink, found):
-            _stay_inside(suite, path)
         if not found and not may_be_gone:
             raise MultiturnError(
                 f"there is no *.eval.yaml, *.eval.yml or *.eval.jsonl below {path!r}"
@@ -50,12 +47,22 @@ def find_suites(paths: Iterable[str], *, may_be_gone: bool = False) -> Iterator[
         yield from _unseen(sorted(found), seen)
 
 
-def _stay_inside(suite: str, folder: str) -> None:
-    """Make sure that a link leads to no suite whose attached files are elsewhere, too."""
-    root = find_root(Path(os.path.realpath(folder)))
-    if not Path(os.path.realpath(suite)).is_relative_to(root):
-        what = f"it leads outside {str(root)!r}; name the file itself, if that is meant"
-        raise MultiturnError(what, where=suite)
+def stay_inside(suite: str, root: str | None) -> None:
+    """Make sure that a link that was found leads to no suite whose attached files are elsewhere.
+
+    Args:
+        suite: its path.
+        root: where it may lead; None for the root of the folder that it stands in.
+
+    Raises:
+        OutsideRootError: it leads elsewhere.
+    """
+    if not os.path.islink(suite):
+        return
+    top = Path(os.path.realpath(root or find_root(Path(os.path.realpath(os.path.dirname(suite))))))
+    if not Path(os.path.realpath(suite)).is_relative_to(top):
+        what = f"it leads outside {str(top)!r}; name the file itself, if that is meant"
+        raise OutsideRootError(what, where=suite)
 
 
 def _unseen(paths: list[str], seen: set[str]) -> Iterator[str]:

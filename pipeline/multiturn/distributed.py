@@ -16,8 +16,8 @@ from multiturn.discovery import find_suites
 from multiturn.errors import MultiturnError
 from multiturn.json_lines import Lines, split_lines
 from multiturn.output import open_output
+from multiturn.parts import Part
 from multiturn.rendering import record_of, to_json
-from multiturn.workers import Part
 
 PARTITION_SIZE = 16 * 2**20  # bytes of a JSON Lines suite that are one partition
 _TIMEOUT = "5s"

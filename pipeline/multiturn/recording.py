@@ -214,6 +214,8 @@ class Recording(Batch):
 
     def _is_gone(self, suite: str) -> bool:
         """Whether a suite was below a folder that the command names, and is there no more."""
+        if os.path.isfile(os.path.join(self.folder.beside, suite)):  # of another root
+            return False
         return any(
             suite.startswith(prefix) and not os.path.isfile(os.path.join(root, suite))
             for root, prefix in self.scopes
@@ -239,7 +241,7 @@ class Recording(Batch):
 
     def _default_folder(self, suites: tuple[str, ...]) -> str:
         """Return the folder beside ``.git``, wherever below it the command is run."""
-        roots = {os.path.realpath(self._root_of(path)) for path in (*suites, *self.paths)}
+        roots = {os.path.realpath(self._root_of(path)) for path in suites}
         tops = sorted(root for root in roots if os.path.exists(os.path.join(root, ".git")))
         if self.root is not None or not tops:
             return _FOLDER

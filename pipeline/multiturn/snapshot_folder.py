@@ -24,6 +24,7 @@ class SnapshotFolder:
     def __init__(self, path: str) -> None:
         self._shown = utf8(path.rstrip("/") or path or ".")
         self._real = os.path.realpath(path)
+        self.beside = os.path.dirname(self._real)
 
     def shown(self, name: str) -> str:
         """Return what messages call a file."""

@@ -32,6 +32,7 @@ def load_suite(
     texts: Texts | None = None,
     on_error: Callable[[MultiturnError], None] | None = None,
     lines: Lines | None = None,
+    ids: Ids | None = None,
     name: str | None = None,
 ) -> Iterator[Case]:
     """Yield the cases of a suite, in their order.
@@ -46,6 +47,7 @@ def load_suite(
         on_error: called with each mistake, and the suite goes on with the next case; without it
             the first mistake is raised.
         lines: the lines to read of a ``.jsonl`` file; None for all.
+        ids: those that stand in other lines of it; the ones that are read are added.
         name: what errors and results call the suite; by default, its path.
 
     Raises:
@@ -59,7 +61,7 @@ def load_suite(
 
     try:
         check_path(f"{source}{root or ''}")
-        suite = _Suite(str(source), root, guideline_patterns, texts, name)
+        suite = _Suite(str(source), root, guideline_patterns, texts, ids, name)
         document = None
         with open_suite(suite.source, suite.name, lines) as documents:
             for document in documents:
@@ -74,6 +76,12 @@ def load_suite(
         fail(error)
 
 
+def twice_error(case_id: str, first: int, where: str) -> MultiturnError:
+    """Return the error for an id that a suite has already, on the line ``first``."""
+    what = f"the id {case_id!r} stands twice, first on line {first}; ids are unique in a file"
+    return MultiturnError(what, where=where, case_id="")
+
+
 class _Suite:
     """One suite on its way from text to cases."""
 
@@ -83,6 +91,7 @@ class _Suite:
         root: str | Path | None,
         patterns: Iterable[str] | None,
         texts: Texts | None,
+        ids: Ids | None,
         name: str | None,
     ) -> None:
         self.source = source
@@ -90,7 +99,7 @@ class _Suite:
         folder = Path.cwd() if source == "-" else Path(os.path.realpath(source)).parent
         self.files = Files(folder, Path(root) if root is not None else find_root(folder), texts)
         self.given_patterns = None if patterns is None else tuple(patterns)
-        self.ids = Ids()
+        self.ids = Ids() if ids is None else ids
         self.is_lines = source.endswith(".jsonl")
         self.settings = SuiteSettings(self.name)
 
@@ -149,10 +158,7 @@ class _Suite:
             raise MultiturnError("the case has no id; add one", where=node.place(self.name, label))
         first = self.ids.add(case_id, node.line)
         if first is not None:
-            what = (
-                f"the id {case_id!r} stands twice, first on line {first}; ids are unique in a file"
-            )
-            raise MultiturnError(what, where=node.place(self.name, label))
+            raise twice_error(case_id, first, node.place(self.name, label))
         return case_id
 
     def case(self, node: Node, case_id: str, shared: Case, is_bare: bool) -> Case:

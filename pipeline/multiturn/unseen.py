@@ -2,12 +2,13 @@
 
 import re
 
-_EMOJI = "©®‼⁉™ℹ←-⯿〰〽㊗㊙\U0001f000-\U0001faff"  # noqa: RUF001 - as they are
+_EMOJI = "©®‼⁉™ℹ←-\u27ff\u2900-⯿〰〽㊗㊙\U0001f000-\U0001faff"  # noqa: RUF001 - as they are
 _JOINED = "\u0600-\u0dff"  # letters of scripts that are joined, or kept apart, by a sign
 _SEEN = (
     f"[{_EMOJI}]\ufe0f",
     "[0-9#*]\ufe0f(?=\u20e3)",
-    f"[{_EMOJI}\ufe0f]\u200d(?=[{_EMOJI}])",
+    f"[{_EMOJI}]\u200d(?=[{_EMOJI}])",
+    f"[{_EMOJI}]\ufe0f\u200d(?=[{_EMOJI}])",
     f"[{_JOINED}][\u200c\u200d](?=[{_JOINED}])",
 )
 

@@ -7,23 +7,21 @@ import pickle
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, BinaryIO, Self
 
 from msgspec import Struct
 
 from multiturn.assembly import Pipeline, request_of
 from multiturn.batch import Batch, UnusableError
-from multiturn.ids import Ids
-from multiturn.json_lines import Lines, split_lines
 from multiturn.logs import Settings, configure
-from multiturn.model import Case
+from multiturn.parts import Done, Event, Part, RecordedIds, Slice, Whole, share_out, slices_of
 from multiturn.rendering import RENDERERS, record_of
 
-SLICE_SIZE = 2**20  # bytes of a JSON Lines suite that one process takes
-_CHUNK = 2**18  # bytes that are copied at a time
+_DIED = "a worker process died; try fewer --workers"
 
 
 class Work(Struct, frozen=True):
@@ -34,6 +32,7 @@ class Work(Struct, frozen=True):
         format: a key of RENDERERS.
         strict: as for ``Batch.conversions``.
         verbose: as for ``Batch.conversions``.
+        named: as in Batch.
         which: the arguments of Batch, but for the suites.
         log: how each process logs.
     """
@@ -42,70 +41,13 @@ class Work(Struct, frozen=True):
     format: str
     strict: bool
     verbose: bool
+    named: frozenset[str]
     which: dict[str, Any]
     log: Settings
 
 
-class Slice(NamedTuple):
-    """A suite, or some of the lines of one.
-
-    Attributes:
-        path: of the suite.
-        lines: which lines; None for the whole suite.
-        size: in bytes.
-    """
-
-    path: str
-    lines: Lines | None
-    size: int
-
-
-class _Done(Struct, frozen=True):
-    """What a process has made of its share.
-
-    Attributes:
-        events: in their order: a mistake; how many bytes of the output come next; or path, id, line
-            and bytes of one case, of a suite whose other parts may have its id, too.
-        ids: those that were looked for and found.
-        error: why it could not go on.
-    """
-
-    events: list[str | int | tuple[str, str, int, int]]
-    ids: set[str]
-    error: str = ""
-
-
-class Part(Batch):
-    """The cases of one suite, or of some of its lines; the whole hears what is wrong with them.
-
-    Args:
-        path: of the suite.
-        lines: which lines; None for all.
-        which: the arguments of Batch, but for the suites.
-        fail: gets each mistake.
-    """
-
-    def __init__(
-        self, path: str, lines: Lines | None, which: dict[str, Any], fail: Callable[[str], None]
-    ) -> None:
-        super().__init__((path,), **which)
-        self._lines = lines
-        self._fail = fail
-
-    def lines(self) -> Lines | None:
-        """Return which lines are read."""
-        return self._lines
-
-    def fail(self, message: str) -> None:
-        """Pass a mistake on."""
-        self._fail(message)
-
-    def check_ids(self) -> None:
-        """Leave it to the whole, which sees all parts."""
-
-
 def convert_on_workers(batch: Batch, work: Work, workers: int) -> Iterator[bytes]:
-    """Yield what is written of each case, in the order of the suites and of the cases in them.
+    """Yield what is written of the cases, in the order of the suites and of the cases in them.
 
     The suites are shared out by their sizes. This process takes the first share, and yields at
     once what it converts; the others keep their output in files until it is their turn.
@@ -119,16 +61,8 @@ def convert_on_workers(batch: Batch, work: Work, workers: int) -> Iterator[bytes
         UnusableError: a process died, its output cannot be kept, or no suite has a case that was
             asked for.
     """
-    ids: dict[str, Ids] = {}
-
-    def is_new(path: str, case_id: str, line: int) -> bool:
-        first = ids.setdefault(path, Ids()).add(case_id, line)
-        if first is not None:
-            what = f"the id {case_id!r} stands twice, first on line {first};"
-            batch.fail(f"{path}:{line}:1: {what} ids are unique in a file")
-        return first is None
-
-    own, *others = share_out(list(_slices(batch.paths)), workers)
+    own, *others = share_out(list(slices_of(batch.paths)), workers)
+    whole = Whole(batch)
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         children = [
             stack.enter_context(_Child(share, work, f"{folder}/{number}"))
@@ -137,29 +71,20 @@ def convert_on_workers(batch: Batch, work: Work, workers: int) -> Iterator[bytes
         for piece in own:
             for child in children:
                 child.check()
-            here = Part(piece.path, piece.lines, work.which, batch.fail)
-            for case, text in _texts(here, work):
-                if piece.lines is None or is_new(piece.path, case.id, case.line):
-                    yield text
-            batch.ids |= here.ids
+            if piece.lines is None:
+                part = Part(piece.path, None, work.which, batch.fail, work.named)
+            else:
+                fail, ids = partial(whole.fail, piece.path), whole.ids_of(piece.path)
+                part = Part(piece.path, piece.lines, work.which, fail, work.named, ids)
+            yield from _texts(part, work)
+            batch.ids |= part.ids
         for child in children:
             done = child.done()
             if done.error:
                 what = f"cannot write below {folder!r}: {done.error}"
                 raise UnusableError(f"{what}; set TMPDIR to a folder with room")
-            batch.ids |= done.ids
             with open(child.output, "rb", 0) as file:
-                for event in done.events:
-                    if isinstance(event, str):
-                        batch.fail(event)
-                    elif isinstance(event, int):
-                        while event and (text := file.read(min(event, _CHUNK))):
-                            event -= len(text)
-                            yield text
-                    else:
-                        text = file.read(event[-1])
-                        if is_new(*event[:-1]):
-                            yield text
+                yield from whole.texts(done, file)
             os.unlink(child.output)
         batch.check_ids()
 
@@ -177,61 +102,44 @@ class _Child:
         self.output = output
         # Forking is quickest, and safe: there are no threads yet.
         context = multiprocessing.get_context("fork" if sys.platform == "linux" else None)
-        self._process = context.Process(target=_convert, args=(share, work, output), daemon=True)
-        gc.freeze()  # else its collector would copy all memory that it shares with this process
-        self._process.start()
+        self._process = context.Process(target=_convert, args=(share, work, output))
 
     def __enter__(self) -> Self:
+        gc.freeze()  # else its collector would copy all memory that it shares with this process
+        try:
+            self._process.start()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.terminate()  # all is done, or nobody wants what it is still at
-        self._process.join()
+        if self._process.pid is not None:
+            self._process.terminate()  # all is done, or nobody wants what it is still at
+            self._process.join()
 
     def check(self) -> None:
         """Raise UnusableError if it died."""
         if self._process.exitcode:
-            raise UnusableError("a worker process died; try fewer --workers")
+            raise UnusableError(_DIED)
 
-    def done(self) -> _Done:
+    def done(self) -> Done:
         """Wait for what it has made; raise UnusableError if it died."""
         self._process.join()
         self.check()
-        done: _Done = pickle.loads(Path(f"{self.output}.done").read_bytes())  # noqa: S301 - ours
+        try:
+            data = Path(f"{self.output}.done").read_bytes()
+        except FileNotFoundError:
+            raise UnusableError(_DIED) from None
+        done: Done = pickle.loads(data)  # noqa: S301 - ours
         return done
 
 
-def _slices(paths: list[str]) -> Iterator[Slice]:
-    for path in paths:
-        size = 0
-        ranges: list[Lines] = []
-        try:
-            size = os.path.getsize(path)
-            if path.endswith(".jsonl") and os.path.isfile(path):
-                with open(path, "rb") as file:
-                    ranges = list(split_lines(file, SLICE_SIZE))
-        except OSError:  # whoever converts it says so
-            pass
-        yield from [Slice(path, lines, SLICE_SIZE) for lines in ranges] or [Slice(path, None, size)]
-
-
-def share_out(slices: list[Slice], workers: int) -> list[list[Slice]]:
-    """Return the slices in as many runs, or fewer, that are about the same size."""
-    total = sum(piece.size for piece in slices) or 1
-    shares: list[list[Slice]] = [[] for _ in range(workers)]
-    before = 0
-    for piece in slices:
-        shares[workers * (2 * before + piece.size) // (2 * total + 1)].append(piece)
-        before += piece.size
-    return [share for share in shares if share] or [[]]
-
-
-def _texts(batch: Batch, work: Work) -> Iterator[tuple[Case, bytes]]:
-    """Yield each case with what is written of it."""
+def _texts(batch: Batch, work: Work) -> Iterator[bytes]:
+    """Yield what is written of each case."""
     render = RENDERERS[work.format]
     for conversion in batch.conversions(work.pipeline, strict=work.strict, verbose=work.verbose):
-        case = conversion.case
-        yield case, render(record_of(case.suite, request_of(conversion)))
+        yield render(record_of(conversion.case.suite, request_of(conversion)))
 
 
 def _convert(share: list[Slice], work: Work, output: str) -> None:
@@ -239,23 +147,39 @@ def _convert(share: list[Slice], work: Work, output: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it, and ends us
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     configure(work.log)
-    events: list[Any] = []
+    events: list[Event] = []
     ids: set[str] = set()
     error = ""
     try:
         with open(output, "wb") as file:
             for piece in share:
-                batch = Part(piece.path, piece.lines, work.which, events.append)
-                for case, text in _texts(batch, work):
-                    file.write(text)
+                for size in _written(piece, work, events, ids, file):
+                    last = events[-1] if events else None
                     if piece.lines is not None:
-                        events.append((piece.path, case.id, case.line, len(text)))
-                    elif events and isinstance(events[-1], int):
-                        events[-1] += len(text)
+                        events.append((size,))
+                    elif isinstance(last, int):
+                        events[-1] = last + size
                     else:
-                        events.append(len(text))
-                ids |= batch.ids
+                        events.append(size)
     except OSError as full:
-        os.truncate(output, 0)
         events, error = [], full.strerror or type(full).__name__
-    Path(f"{output}.done").write_bytes(pickle.dumps(_Done(events, ids, error)))
+        with suppress(OSError):
+            os.truncate(output, 0)
+    with suppress(OSError):  # without it, the process counts as dead
+        Path(f"{output}.done").write_bytes(pickle.dumps(Done(events, ids, error)))
+
+
+def _written(
+    piece: Slice, work: Work, events: list[Event], ids: set[str], file: BinaryIO
+) -> Iterator[int]:
+    """Write each case of a slice, and yield its size in bytes."""
+
+    def fail(message: str) -> None:
+        events.append(message if piece.lines is None else (piece.path, message))
+
+    known = None if piece.lines is None else RecordedIds(piece.path, events)
+    part = Part(piece.path, piece.lines, work.which, fail, work.named, known)
+    for text in _texts(part, work):
+        file.write(text)
+        yield len(text)
+    ids |= part.ids

@@ -135,10 +135,11 @@ def _write_tree(git_dir: str, commit: str, checkout: _Checkout, index: str) -> N
     for entry in filter(None, listed.split("\0")):
         (mode, name, _), path = entry.partition("\t")[0].split(" "), entry.partition("\t")[2]
         here, then = os.path.join(top, path), os.path.join(tree, path)
-        if mode == _SUBMODULE and os.path.exists(os.path.join(here, ".git")):
+        if mode == _SUBMODULE and not os.path.islink(here):
             environment = {"GIT_DIR": os.path.join(here, ".git"), "GIT_WORK_TREE": here}
-            inner = _git("rev-parse", "--absolute-git-dir", **environment)
-            _write_tree(inner, name, _Checkout(here, then), f"{index}-{name}")
+            with suppress(MultiturnError):  # what is not fetched is not there
+                inner = _git("rev-parse", "--absolute-git-dir", **environment)
+                _write_tree(inner, name, _Checkout(here, then), f"{index}-{name}")
         elif mode == _LINK and os.path.islink(then):
             target = os.readlink(then)
             if target.startswith(top + os.sep):
@@ -147,7 +148,7 @@ def _write_tree(git_dir: str, commit: str, checkout: _Checkout, index: str) -> N
 
 
 def _result(process: "subprocess.Popen[bytes]", output: str, commit: str) -> Side:
-    if process.wait() != 0:
+    if process.wait() != 0 or not os.path.exists(output):
         raise MultiturnError(
             f"--against: the process that converts the suites of {commit[:10]} died"
         )
