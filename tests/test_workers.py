@@ -217,6 +217,7 @@ def slow_suites(folder: Path, *, seconds: float = 30) -> list[str]:
         "def slow(conversion):\n"
         "    own = multiprocessing.parent_process() is None\n"
         "    pathlib.Path(f\"{'own' if own else 'worker'}-{os.getpid()}\").touch()\n"
+        "    pathlib.Path(f'case-{conversion.case.id}').touch()\n"
         f"    time.sleep({seconds} if own else 30)\n"
         "    return conversion\n"
     )
@@ -258,6 +259,8 @@ def test_a_worker_that_dies_ends_the_run_in_words(tmp_path: Path, seconds: float
     _, stderr = process.communicate(timeout=20)
     assert process.returncode == 2
     assert stderr == b"Error: a worker process died; try fewer --workers\n"
+    if seconds:
+        assert not (tmp_path / "case-b").exists()
     assert (tmp_path / "out").read_text() == "as it was"
 
 
