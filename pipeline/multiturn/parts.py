@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -12,7 +12,6 @@ from multiturn.json_lines import Lines, split_lines
 from multiturn.suite import twice_error
 
 SLICE_SIZE = 2**20  # bytes of a JSON Lines suite that one process takes
-_CHUNK = 2**18  # bytes that are copied at a time
 
 
 class Slice(NamedTuple):
@@ -141,16 +140,15 @@ class Whole:
             self.said.add((path, message))
             self.batch.fail(message)
 
-    def texts(self, done: Done, output: BinaryIO) -> Iterator[bytes]:
+    def texts(self, done: Done, output: memoryview) -> Iterator[memoryview]:
         """Yield what another process has written, but for cases whose id an earlier part has."""
         twice = ""
         for event in done.events:
             match event:
                 case int(size) | (int(size),):
-                    while size and (text := output.read(min(size, _CHUNK))):
-                        size -= len(text)
-                        if isinstance(event, int) or not twice:
-                            yield text
+                    if isinstance(event, int) or not twice:
+                        yield output[:size]
+                    output = output[size:]
                 case str(message):
                     self.batch.fail(message)
                 case path, message:

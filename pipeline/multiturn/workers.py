@@ -1,6 +1,7 @@
 """Conversion on several processes, with the output of one."""
 
 import gc
+import mmap
 import multiprocessing
 import os
 import pickle
@@ -46,7 +47,7 @@ class Work(Struct, frozen=True):
     log: Settings
 
 
-def convert_on_workers(batch: Batch, work: Work, workers: int) -> Iterator[bytes]:
+def convert_on_workers(batch: Batch, work: Work, workers: int) -> Iterator[bytes | memoryview]:
     """Yield what is written of the cases, in the order of the suites and of the cases in them.
 
     The suites are shared out by their sizes. This process takes the first share, and yields at
@@ -63,7 +64,8 @@ def convert_on_workers(batch: Batch, work: Work, workers: int) -> Iterator[bytes
     """
     own, *others = share_out(list(slices_of(batch.paths)), workers)
     whole = Whole(batch)
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+    # Windows keeps a file while it is mapped.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, ExitStack() as stack:
         children = [
             stack.enter_context(_Child(share, work, f"{folder}/{number}"))
             for number, share in enumerate(others)
@@ -83,9 +85,7 @@ def convert_on_workers(batch: Batch, work: Work, workers: int) -> Iterator[bytes
             if done.error:
                 what = f"cannot write below {folder!r}: {done.error}"
                 raise UnusableError(f"{what}; set TMPDIR to a folder with room")
-            with open(child.output, "rb", 0) as file:
-                yield from whole.texts(done, file)
-            os.unlink(child.output)
+            yield from whole.texts(done, _mapped(child.output))
         batch.check_ids()
 
 
@@ -133,6 +133,14 @@ class _Child:
             raise UnusableError(_DIED) from None
         done: Done = pickle.loads(data)  # noqa: S301 - ours
         return done
+
+
+def _mapped(path: str) -> memoryview:
+    """Return what is in a file, without reading it."""
+    with open(path, "rb") as file:
+        if os.fstat(file.fileno()).st_size == 0:  # which cannot be mapped
+            return memoryview(b"")
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def _texts(batch: Batch, work: Work) -> Iterator[bytes]:
