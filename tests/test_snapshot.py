@@ -37,8 +37,9 @@ evalcases:
     input_messages:
       - {role: user, content: Hello}
 """
+# One begins with a digit, one with a letter; both stand in quotes.
 ORDER = hashlib.sha256(b"No. 7\nlate").hexdigest()
-TONE = hashlib.sha256("Be brief. é".encode()).hexdigest()
+TONE = hashlib.sha256("Be quick. é".encode()).hexdigest()
 SAME = "if that is meant, run it without --check, and commit"
 
 
@@ -47,7 +48,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / ".git").mkdir()
     (tmp_path / "evals").mkdir()
     (tmp_path / "evals/shop.eval.yaml").write_text(SUITE)
-    (tmp_path / "evals/tone.rules.md").write_text("Be brief. é\n", encoding="utf-8")
+    (tmp_path / "evals/tone.rules.md").write_text("Be quick. é\n", encoding="utf-8")
     (tmp_path / "evals/order.txt").write_text("No. 7\nlate\n")
     return tmp_path
 
@@ -98,7 +99,7 @@ chat_prompt:
     content: |-
       [[ ## Guidelines ## ]]
 
-      Be brief. é
+      Be quick. é
   - role: user
     content: |-
       <Attached: tone.rules.md>
@@ -116,17 +117,13 @@ input_files:
   - path: tone.rules.md
     resolved_path: evals/tone.rules.md
     guideline: true
-    sha256: {quoted(TONE)}
+    sha256: "{TONE}"
   - path: order.txt
     resolved_path: evals/order.txt
     guideline: false
-    sha256: {quoted(ORDER)}
+    sha256: "{ORDER}"
 """
     )
-
-
-def quoted(digest: str) -> str:
-    return digest if digest[0].isalpha() else f'"{digest}"'
 
 
 def test_a_chat_prompt_that_is_left_out_is_null(folder: Path) -> None:
