@@ -206,6 +206,53 @@ def test_a_stage_does_what_it_does_in_one_process(tmp_path: Path, body: str, cod
     assert done.stderr == said
 
 
+def together(folder: Path, condition: str, workers: int) -> "subprocess.CompletedProcess[bytes]":
+    """Convert seven suites with a stage that waits until a condition comes true.
+
+    The condition is in Python, of: own, whether it is the command's own process; cases, how many
+    cases are begun; processes, how many have begun one.
+    """
+    (folder / "waiting.py").write_text(
+        "import multiprocessing, os, pathlib, time\nfrom multiturn import stage\n\n\n"
+        "@stage(requires={'question'}, provides={'question'})\n"
+        "def waiting(conversion):\n"
+        "    folder = pathlib.Path('begun')\n"
+        "    own = multiprocessing.parent_process() is None\n"
+        "    (folder / f'{os.getpid()} {conversion.case.id}').touch()\n"
+        "    end = time.monotonic() + 10\n"
+        "    while True:\n"
+        "        names = [path.name.split() for path in folder.iterdir()]\n"
+        "        cases, processes = len(names), len({name[0] for name in names})\n"
+        f"        if {condition}:\n"
+        "            return conversion\n"
+        "        assert time.monotonic() < end, f'{cases} cases in {processes} processes'\n"
+        "        time.sleep(0.01)\n"
+    )
+    (folder / "p.yaml").write_text(
+        "extends: spec\ninsert: [{stage: 'waiting:waiting', after: render_question}]\n"
+    )
+    (folder / "begun").mkdir()
+    for name in "abcdefg":
+        (folder / f"{name}.eval.yaml").write_text("input_messages: [{role: user, content: Hi}]")
+    return convert(folder, ".", "--workers", str(workers), "--pipeline", "p.yaml")
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_a_process_that_is_free_takes_what_another_has_not_begun(
+    tmp_path: Path, workers: int
+) -> None:
+    done = together(tmp_path, "not own or cases == 7", workers)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == list("abcdefg")
+
+
+@pytest.mark.parametrize("workers", [2, 3, 4])
+def test_all_processes_work_at_the_same_time(tmp_path: Path, workers: int) -> None:
+    done = together(tmp_path, f"processes == {workers}", workers)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert len(done.stdout.splitlines()) == 7
+
+
 def slow_suites(folder: Path, *, seconds: float = 30) -> list[str]:
     """Write suites that take a while, and a pipeline that says which process works on them.
 

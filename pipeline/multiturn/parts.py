@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from multiturn.batch import Batch
+from multiturn.batch import Batch, UnusableError
 from multiturn.ids import Ids
 from multiturn.json_lines import Lines, split_lines
 from multiturn.suite import twice_error
@@ -71,7 +71,7 @@ class Done(Struct, frozen=True):
 
     events: list[Event]
     ids: set[str]
-    error: str = ""
+    error: UnusableError | None = None
 
 
 class Part(Batch):

@@ -8,7 +8,7 @@ import pickle
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from multiturn.logs import Settings, configure
 from multiturn.parts import Done, Event, Part, RecordedIds, Slice, Whole, share_out, slices_of
 from multiturn.rendering import RENDERERS, record_of
 
+_SHARES = 16  # for each process, so that all end at about the same time
 _DIED = "a worker process died; try fewer --workers"
 
 
@@ -50,8 +51,9 @@ class Work(Struct, frozen=True):
 def convert_on_workers(batch: Batch, work: Work, workers: int) -> Iterator[bytes | memoryview]:
     """Yield what is written of the cases, in the order of the suites and of the cases in them.
 
-    The suites are shared out by their sizes. This process takes the first share, and yields at
-    once what it converts; the others keep their output in files until it is their turn.
+    The suites are shared out by their sizes, into more shares than processes: this one takes them
+    from the first on, and yields at once what it converts; the others take them from the last on,
+    and keep their output in files until all meet.
 
     Args:
         batch: the suites; their mistakes are reported to it, in the same order.
@@ -62,47 +64,47 @@ def convert_on_workers(batch: Batch, work: Work, workers: int) -> Iterator[bytes
         UnusableError: a process died, its output cannot be kept, or no suite has a case that was
             asked for.
     """
-    own, *others = share_out(list(slices_of(batch.paths)), workers)
+    shares = share_out(list(slices_of(batch.paths)), workers * _SHARES)
     whole = Whole(batch)
     # Windows keeps a file while it is mapped.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, ExitStack() as stack:
         children = [
-            stack.enter_context(_Child(share, work, f"{folder}/{number}"))
-            for number, share in enumerate(others)
+            stack.enter_context(_Child(shares, work, folder))
+            for _ in range(min(workers, len(shares)) - 1)
         ]
-        for piece in own:
+        own = 0
+        for number in _taken(folder, range(len(shares))):
             for child in children:
                 child.check()
-            if piece.lines is None:
-                part = Part(piece.path, None, work.which, batch.fail, work.named)
-            else:
-                fail, ids = partial(whole.fail, piece.path), whole.ids_of(piece.path)
-                part = Part(piece.path, piece.lines, work.which, fail, work.named, ids)
-            yield from _texts(part, work)
-            batch.ids |= part.ids
+            for piece in shares[number]:
+                if piece.lines is None:
+                    part = Part(piece.path, None, work.which, batch.fail, work.named)
+                else:
+                    fail, ids = partial(whole.fail, piece.path), whole.ids_of(piece.path)
+                    part = Part(piece.path, piece.lines, work.which, fail, work.named, ids)
+                yield from _texts(part, work)
+                batch.ids |= part.ids
+            own = number + 1
         for child in children:
-            done = child.done()
-            if done.error:
-                what = f"cannot write below {folder!r}: {done.error}"
-                raise UnusableError(f"{what}; set TMPDIR to a folder with room")
-            yield from whole.texts(done, _mapped(child.output))
+            child.join()
+        for number in range(own, len(shares)):
+            yield from _kept(whole, f"{folder}/{number}")
         batch.check_ids()
 
 
 class _Child:
-    """Another process, from its start to its end.
+    """Another process that takes shares, from its start to its end.
 
     Args:
-        share: what it converts.
+        shares: what there is to convert.
         work: how.
-        output: the file that it writes.
+        folder: where it keeps what it makes.
     """
 
-    def __init__(self, share: list[Slice], work: Work, output: str) -> None:
-        self.output = output
+    def __init__(self, shares: list[list[Slice]], work: Work, folder: str) -> None:
         # Forking is quickest, and safe: there are no threads yet.
         context = multiprocessing.get_context("fork" if sys.platform == "linux" else None)
-        self._process = context.Process(target=_convert, args=(share, work, output))
+        self._process = context.Process(target=_work, args=(shares, work, folder))
 
     def __enter__(self) -> Self:
         gc.freeze()  # else its collector would copy all memory that it shares with this process
@@ -123,24 +125,37 @@ class _Child:
         if self._process.exitcode:
             raise UnusableError(_DIED)
 
-    def done(self) -> Done:
-        """Wait for what it has made; raise UnusableError if it died."""
+    def join(self) -> None:
+        """Wait until there is nothing left for it; raise UnusableError if it died."""
         self._process.join()
         self.check()
+
+
+def _taken(folder: str, numbers: Iterable[int]) -> Iterator[int]:
+    """Yield those shares that no other process has; whoever makes the file of one, takes it."""
+    for number in numbers:
         try:
-            data = Path(f"{self.output}.done").read_bytes()
-        except FileNotFoundError:
-            raise UnusableError(_DIED) from None
-        done: Done = pickle.loads(data)  # noqa: S301 - ours
-        return done
+            open(f"{folder}/{number}", "xb").close()
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise _unwritable(folder, error) from error
+        yield number
 
 
-def _mapped(path: str) -> memoryview:
-    """Return what is in a file, without reading it."""
-    with open(path, "rb") as file:
-        if os.fstat(file.fileno()).st_size == 0:  # which cannot be mapped
-            return memoryview(b"")
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+def _kept(whole: Whole, output: str) -> Iterator[memoryview]:
+    """Yield what a process has made of a share; raise UnusableError if it could not."""
+    try:
+        data = Path(f"{output}.done").read_bytes()
+    except FileNotFoundError:
+        raise UnusableError(_DIED) from None
+    done: Done = pickle.loads(data)  # noqa: S301 - ours
+    if done.error:
+        raise done.error
+    with open(output, "rb") as file:
+        empty = os.fstat(file.fileno()).st_size == 0  # which cannot be mapped
+        kept = b"" if empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    yield from whole.texts(done, memoryview(kept))
 
 
 def _texts(batch: Batch, work: Work) -> Iterator[bytes]:
@@ -150,16 +165,31 @@ def _texts(batch: Batch, work: Work) -> Iterator[bytes]:
         yield render(record_of(conversion.case.suite, request_of(conversion)))
 
 
-def _convert(share: list[Slice], work: Work, output: str) -> None:
-    """Convert a share into a file, and write beside it what was done."""
+def _unwritable(folder: str, error: OSError) -> UnusableError:
+    reason = error.strerror or type(error).__name__
+    return UnusableError(
+        f"cannot write below {folder!r}: {reason}; set TMPDIR to a folder with room"
+    )
+
+
+def _work(shares: list[list[Slice]], work: Work, folder: str) -> None:
+    """Convert shares, but for the first, until none is left."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it, and ends us
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     configure(work.log)
+    with suppress(OSError, UnusableError):  # the parent misses what is not there
+        for number in _taken(folder, range(len(shares) - 1, 0, -1)):
+            _convert(shares[number], work, folder, number)
+
+
+def _convert(share: list[Slice], work: Work, folder: str, number: int) -> None:
+    """Convert a share into its file, and write beside it what was done."""
+    output = f"{folder}/{number}"
     events: list[Event] = []
     ids: set[str] = set()
-    error = ""
+    error = None
     try:
-        with open(output, "wb") as file:
+        with open(output, "r+b", 2**16) as file:
             for piece in share:
                 for size in _written(piece, work, events, ids, file):
                     last = events[-1] if events else None
@@ -170,11 +200,10 @@ def _convert(share: list[Slice], work: Work, output: str) -> None:
                     else:
                         events.append(size)
     except OSError as full:
-        events, error = [], full.strerror or type(full).__name__
+        events, error = [], _unwritable(folder, full)
         with suppress(OSError):
             os.truncate(output, 0)
-    with suppress(OSError):  # without it, the process counts as dead
-        Path(f"{output}.done").write_bytes(pickle.dumps(Done(events, ids, error)))
+    Path(f"{output}.done").write_bytes(pickle.dumps(Done(events, ids, error)))
 
 
 def _written(
