@@ -183,17 +183,28 @@ def test_a_link_out_of_the_root_is_a_mistake_like_others(tmp_path: Path) -> None
     ("body", "code"),
     [
         (
-            "    import concurrent.futures as c\n    c.ProcessPoolExecutor(1).submit(int).result()",
+            "    global pool\n"
+            "    pool = concurrent.futures.ProcessPoolExecutor(1)  # which nobody shuts down\n"
+            "    pool.submit(int).result()\n",
             0,
         ),
-        ("    import multiprocessing as m, os\n    m.parent_process() and os._exit(0)", 2),
+        ("    if worker:\n        os._exit(0)\n", 2),
     ],
-    ids=["a stage starts a process", "a stage ends the process"],
+    ids=["a stage starts processes", "a stage ends the process"],
 )
 def test_a_stage_does_what_it_does_in_one_process(tmp_path: Path, body: str, code: int) -> None:
     (tmp_path / "odd.py").write_text(
-        "from multiturn import stage\n\n\n@stage(requires={'question'}, provides={'question'})\n"
-        f"def odd(conversion):\n{body}\n    return conversion\n"
+        "import concurrent.futures, multiprocessing, os, pathlib, time\n"
+        "from multiturn import stage\n\n\n"
+        "@stage(requires={'question'}, provides={'question'})\n"
+        "def odd(conversion):\n"
+        "    worker = multiprocessing.parent_process() is not None\n"
+        "    if worker:\n"
+        "        pathlib.Path('begun').touch()\n"
+        "    while not pathlib.Path('begun').exists():\n"
+        "        time.sleep(0.01)\n"
+        f"{body}"
+        "    return conversion\n"
     )
     (tmp_path / "p.yaml").write_text(
         "extends: spec\ninsert: [{stage: 'odd:odd', after: render_question}]\n"

@@ -10,7 +10,6 @@ from typing import Any
 from msgspec import Struct
 from toolz import compose_left
 
-from multiturn.block_yaml import dump
 from multiturn.catalog import name_of, pickled_stage, unpickled_stage
 from multiturn.contract import Stage, read_options
 from multiturn.errors import Mistake, MultiturnError, PipelineError, did_you_mean, from_here
@@ -197,6 +196,8 @@ provides it later; move it after resolve_segments
         Raises:
             PipelineError: a stage cannot be named: it is local to a function, or lacks ``@stage``.
         """
+        from multiturn.block_yaml import dump
+
         names = [(name_of(step.stage), step.options) for step in self.steps]
         return dump({"stages": [{name: opts} if opts else name for name, opts in names]})
 

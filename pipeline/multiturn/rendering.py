@@ -2,15 +2,16 @@
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from multiturn.block_yaml import dump
 from multiturn.model import ChatMessage, ProviderRequest
-from multiturn.results import Result
 from multiturn.terminal import indented, visible
+
+if TYPE_CHECKING:
+    from multiturn.results import Result
 
 _COLORS = {"system": "magenta", "user": "cyan", "assistant": "green", "tool": "yellow"}
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -68,6 +69,8 @@ def to_json(record: Any) -> bytes:
 
 def to_yaml(record: Record) -> bytes:
     """Render a record as a YAML document that reads, and compares, line by line."""
+    from multiturn.block_yaml import dump
+
     return dump(msgspec.to_builtins(record)).encode()
 
 
@@ -89,7 +92,7 @@ def to_colored_text(record: Record) -> bytes:
     return ("\n".join(lines) + "\n\n").encode()
 
 
-def to_result_text(result: Result, *, color: bool) -> bytes:
+def to_result_text(result: "Result", *, color: bool) -> bytes:
     """Render a result for reading: where it is from, and the answer or the error below."""
     title = f"{result.suite} · {result.id} · {result.target}".replace("\n", "\\n")
     lines = [click.style(visible(title), bold=True)]

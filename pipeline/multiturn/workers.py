@@ -8,6 +8,7 @@ import pickle
 import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -180,6 +181,9 @@ def _work(shares: list[list[Slice]], work: Work, folder: str) -> None:
     with suppress(OSError, UnusableError):  # the parent misses what is not there
         for number in _taken(folder, range(len(shares) - 1, 0, -1)):
             _convert(shares[number], work, folder, number)
+    # Ends the executors of stages, as at the end of any process; multiprocessing does it after it
+    # has waited for their processes, which would not end.
+    threading._shutdown()  # type: ignore[attr-defined]
 
 
 def _convert(share: list[Slice], work: Work, folder: str, number: int) -> None:
