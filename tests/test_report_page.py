@@ -398,6 +398,8 @@ def test_a_pipeline_without_a_chat_prompt_says_so(browser: Browser, tmp_path: Pa
     for against in ((), ("--against", "HEAD")):
         with open_page(browser, report(tmp_path, "--pipeline", "shipped", *against)) as page:
             assert texts(page, "#panel") == [nothing]
+            page.keyboard.press("6")
+            assert texts(page, "#panel .text")[-1] == "Good morning"
     write(tmp_path, {"p.yaml": "extends: spec\n"})
     with open_page(browser, report(tmp_path, "--pipeline", "p.yaml", "--against", "HEAD")) as page:
         assert texts(page, "#panel .absent") == [nothing]

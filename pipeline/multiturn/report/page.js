@@ -146,7 +146,8 @@ function showPromoted() {
 const lower = [];  // each string in small letters, from the first search on
 
 /** Return whether a query stands in pieces, or begins in one and ends in another. */
-function stands(query, numbers, hits) {
+function stands(query, number, hits) {
+  const numbers = data.texts[number];
   const most = query.length - 1;
   let before = "";
   for (let at = 0; at < numbers.length; at += 4) {
@@ -161,7 +162,7 @@ function stands(query, numbers, hits) {
 function matches(entry, query, hits) {
   if ([entry.suite, entry.id, entry.error, ...entry.causes].some((number) => hits.has(number))) return true;
   return [entry.now, entry.then].some((side) => side
-    && [side.question, ...(side.chat || []).map((turn) => turn[1])].some((numbers) => stands(query, numbers, hits)));
+    && [side.question, ...(side.chat || []).map((turn) => turn[1])].some((number) => stands(query, number, hits)));
 }
 
 function filterCases() {

@@ -25,7 +25,7 @@ from multiturn.snapshots import is_known, name_in_root, snapshot_text, suite_of
 from multiturn.suite import STDIN, find_root
 
 
-class Piece(Struct, frozen=True):
+class Piece(Struct, frozen=True, gc=False):
     """A stretch of text with one origin.
 
     Attributes:
@@ -49,7 +49,7 @@ def content_of(pieces: Pieces) -> str:
     return "".join(piece.text for piece in pieces)
 
 
-class Message(Struct, frozen=True):
+class Message(Struct, frozen=True, gc=False):
     """A message of a chat prompt, in pieces that concatenate to its content."""
 
     role: str

@@ -21,14 +21,15 @@ function make(name, attributes = {}, ...children) {
 
 /* ---- texts, in pieces that know where they come from ---- */
 
-function* piecesOf(numbers) {
+function* piecesOf(number) {
+  const numbers = data.texts[number];
   for (let at = 0; at < numbers.length; at += 4) {
     const [text, origin, path, changed] = numbers.slice(at, at + 4);
     yield { text: string(text), origin: string(origin), path: string(path), changed: changed === 1 };
   }
 }
 
-const contentOf = (numbers) => [...piecesOf(numbers)].map((piece) => piece.text).join("");
+const contentOf = (number) => [...piecesOf(number)].map((piece) => piece.text).join("");
 
 /** Split a text at what would not be seen, and show that by its code. */
 function visible(text) {
@@ -62,9 +63,9 @@ function linesOf(path, pieces) {
 }
 
 /** Show pieces; in a system message, those of one file are folded, unless they have changed. */
-function showPieces(numbers, side, folded, changes = new Map()) {
+function showPieces(number, side, folded, changes = new Map()) {
   const groups = [];
-  for (const piece of piecesOf(numbers)) {
+  for (const piece of piecesOf(number)) {
     const last = groups.at(-1);
     if (folded && piece.path && last?.path === piece.path) last.pieces.push(piece);
     else groups.push({ path: folded ? piece.path : "", pieces: [piece] });
@@ -134,7 +135,7 @@ function showJson(value, side, indent = "") {
   const inner = `${indent}  `;
   if (typeof value === "string") return visible(JSON.stringify(value));
   if (value === null || typeof value !== "object") return [String(value)];
-  if (value.$) {
+  if (value.$ !== undefined) {
     const shown = [...piecesOf(value.$)].map((piece) => {
       const lines = piece.text.split("\n").map((line) => visible(JSON.stringify(line).slice(1, -1)));
       const escape = () => make("span", { class: "escape" }, "\\n");
@@ -155,7 +156,7 @@ function showPayload(entry, number) {
   return beside(entry, (side) => {
     const { body, notes } = entry[side].payloads[number];
     const list = notes.length ? make("ul", { class: "notes" }, notes.map((note) => make("li", {}, visible(string(note))))) : null;
-    const text = body === null ? null : typeof body === "string" ? visible(body) : body.$ ? showPieces(body.$, side, false) : showJson(body, side);
+    const text = body === null ? null : typeof body === "string" ? visible(body) : body.$ !== undefined ? showPieces(body.$, side, false) : showJson(body, side);
     return make("div", {}, list, text && make("div", { class: "turn" }, box(text)));
   });
 }

@@ -2,10 +2,10 @@
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from difflib import SequenceMatcher
 from functools import lru_cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from msgspec.structs import replace
 
@@ -48,16 +48,23 @@ def changes(before: str, after: str) -> tuple[list[Stretch], list[Stretch]]:
     if before == after:
         return old, new
     # Each line ends, so that the last one is the same where another follows it.
-    for a, b in _different(f"{before}\n", f"{after}\n", _LINE, (0, 0)):
+    for a, b in _different(f"{before}\n", f"{after}\n", _LINE):
         if a[1] > len(before):
             a, b = _last(a, b)
-        pairs = list(_different(before[slice(*a)], after[slice(*b)], _WORD, (a[0], b[0])))
-        changed = sum(end - start for stretches in pairs for start, end in stretches)
-        if changed > (1 - _ALIKE) * (a[1] - a[0] + b[1] - b[0]):
-            pairs = [(a, b)]
-        old += (stretch for stretch, _ in pairs)
-        new += (stretch for _, stretch in pairs)
+        for (c, d), (e, f) in _words(before[slice(*a)], after[slice(*b)]):
+            old.append((a[0] + c, a[0] + d))
+            new.append((b[0] + e, b[0] + f))
     return _joined(before, old), _joined(after, new)
+
+
+@lru_cache(100)  # the question of a case repeats its messages
+def _words(before: str, after: str) -> list[tuple[Stretch, Stretch]]:
+    """Return the stretches of two texts in which their words differ."""
+    pairs = list(_different(before, after, _WORD))
+    changed = sum(end - start for stretches in pairs for start, end in stretches)
+    if changed > (1 - _ALIKE) * (len(before) + len(after)):
+        return [((0, len(before)), (0, len(after)))]
+    return pairs
 
 
 def _last(before: Stretch, after: Stretch) -> tuple[Stretch, Stretch]:
@@ -71,7 +78,7 @@ def _last(before: Stretch, after: Stretch) -> tuple[Stretch, Stretch]:
 
 
 def _different(
-    before: str, after: str, token: re.Pattern[str], offset: Stretch
+    before: str, after: str, token: re.Pattern[str]
 ) -> Iterator[tuple[Stretch, Stretch]]:
     """Yield the stretches that differ, in units of a kind of token."""
     old, new = token.findall(before), token.findall(after)
@@ -80,7 +87,7 @@ def _different(
     blocks = [(0, 0, 0), (len(middle[0]), len(middle[1]), 0)]
     if 0 < len(middle[0]) * len(middle[1]) <= _MOST:
         blocks[1:] = SequenceMatcher(None, *middle).get_matching_blocks()
-    at = [_starts(tokens, shift) for tokens, shift in zip((old, new), offset, strict=True)]
+    at = [list(accumulate(map(len, tokens), initial=0)) for tokens in (old, new)]
     i = j = 0
     for a, b, size in blocks:
         if a > i or b > j:
@@ -89,13 +96,6 @@ def _different(
                 (at[1][head + j], at[1][head + b]),
             )
         i, j = a + size, b + size
-
-
-def _starts(tokens: Sequence[str], start: int) -> list[int]:
-    starts = [start]
-    for token in tokens:
-        starts.append(starts[-1] + len(token))
-    return starts
 
 
 def _joined(text: str, stretches: list[Stretch]) -> list[Stretch]:
