@@ -189,8 +189,16 @@ def test_a_link_out_of_the_root_is_a_mistake_like_others(tmp_path: Path) -> None
             0,
         ),
         ("    if worker:\n        os._exit(0)\n", 2),
+        (
+            "    if worker:\n"
+            "        global pool\n"
+            "        pool = concurrent.futures.ProcessPoolExecutor(1)\n"
+            "        pool.submit(int).result()\n"
+            "        raise SystemExit(3)\n",
+            2,
+        ),
     ],
-    ids=["a stage starts processes", "a stage ends the process"],
+    ids=["a stage starts processes", "a stage ends the process", "a stage with processes exits"],
 )
 def test_a_stage_does_what_it_does_in_one_process(tmp_path: Path, body: str, code: int) -> None:
     (tmp_path / "odd.py").write_text(
@@ -270,10 +278,13 @@ def slow_suites(folder: Path, *, seconds: float = 30) -> list[str]:
     ``seconds`` is how long the command's own process takes for a case; its workers take 30.
     """
     (folder / "slow.py").write_text(
-        "import multiprocessing, os, pathlib, time\nfrom multiturn import stage\n\n\n"
+        "import multiprocessing, os, pathlib, subprocess, time\nfrom multiturn import stage\n\n\n"
         "@stage(requires={'question'}, provides={'question'})\n"
         "def slow(conversion):\n"
         "    own = multiprocessing.parent_process() is None\n"
+        "    if not own:\n"
+        "        started = subprocess.Popen(['sleep', '30'])\n"
+        "        pathlib.Path(f'started-{started.pid}').touch()\n"
         "    pathlib.Path(f\"{'own' if own else 'worker'}-{os.getpid()}\").touch()\n"
         "    pathlib.Path(f'case-{conversion.case.id}').touch()\n"
         f"    time.sleep({seconds} if own else 30)\n"
@@ -333,26 +344,50 @@ def test_an_interrupt_ends_the_workers_at_once(tmp_path: Path, number: int) -> N
         env={**os.environ, "TMPDIR": str(tmp_path / "temporary")},
     )
     found = working(tmp_path)
+    (started,) = tmp_path.glob("started-*")
     process.send_signal(number)
     process.communicate(timeout=20)
     assert process.returncode == 128 + number
-    assert not any(map(is_there, found))
+    assert not any(map(is_there, (*found, int(started.name.partition("-")[2]))))
     assert (tmp_path / "out").read_text() == "as it was"
     assert list((tmp_path / "temporary").iterdir()) == list(tmp_path.glob(".out.*")) == []
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a limit for the size of a file")
-def test_a_full_disk_is_named_with_its_folder(folder: Path) -> None:
+@pytest.mark.parametrize("size", [50_000, 100])
+def test_a_full_disk_is_named_with_its_folder(folder: Path, size: int) -> None:
     from resource import RLIMIT_FSIZE, setrlimit
 
     def limit() -> None:
-        setrlimit(RLIMIT_FSIZE, (50_000, 50_000))
+        setrlimit(RLIMIT_FSIZE, (size, size))
 
     done = convert(folder, ".", "--workers", "2", preexec_fn=limit)
     assert done.returncode == 2
     *_, last = done.stderr.decode().splitlines()
     assert last.startswith("Error: cannot write below '")
     assert last.endswith("File too large; set TMPDIR to a folder with room")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs signals that are kept back")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_workers_start_ends_the_run(tmp_path: Path, number: int) -> None:
+    (tmp_path / "signals.py").write_text(
+        "import os\nfrom multiturn import stage\n\n"
+        "os.register_at_fork(after_in_parent=lambda: os.kill(os.getpid(), "
+        f"{int(number)}), after_in_child=lambda: os.kill(os.getpid(), {int(number)}))\n\n\n"
+        "@stage(requires={'question'}, provides={'question'})\n"
+        "def signals(conversion):\n    return conversion\n"
+    )
+    command = slow_suites(tmp_path)
+    (tmp_path / "p.yaml").write_text(
+        "extends: spec\ninsert:\n  - {stage: 'slow:slow', after: render_question}\n"
+        "  - {stage: 'signals:signals', after: render_question}\n"
+    )
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=20)
+    assert done.returncode == 128 + number
+    assert b"Traceback" not in done.stderr
+    assert b"Exception ignored" not in done.stderr
+    assert not list(tmp_path.glob("own-*"))
 
 
 def test_the_first_share_is_written_while_workers_are_still_at_theirs(tmp_path: Path) -> None:

@@ -97,16 +97,16 @@ def convert(
     batch.refuse_output(output)
     try:
         with open_output(output) as file:
+            colored = format_ == "text" and output is None and on_terminal()
+            render = to_colored_text if colored else RENDERERS[format_]
             if workers > 1 and "-" not in batch.paths:
                 from multiturn.workers import Work, convert_on_workers
 
                 named = frozenset(which.pop("suites"))
-                work = Work(chosen, format_, strict, verbose, named, which, log)
+                work = Work(chosen, render, strict, verbose, named, which, log)
                 for text in show_progress(convert_on_workers(batch, work, workers), "parts"):
                     file.write(text)
             else:
-                colored = format_ == "text" and output is None and on_terminal()
-                render = to_colored_text if colored else RENDERERS[format_]
                 conversions = batch.conversions(chosen, strict=strict, verbose=verbose)
                 for conversion in show_progress(conversions, "cases"):
                     file.write(render(record_of(conversion.case.suite, request_of(conversion))))

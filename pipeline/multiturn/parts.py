@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from multiturn.batch import Batch, UnusableError
+from multiturn.batch import Batch
 from multiturn.ids import Ids
 from multiturn.json_lines import Lines, split_lines
 from multiturn.suite import twice_error
@@ -66,12 +66,10 @@ class Done(Struct, frozen=True):
     Attributes:
         events: in their order.
         ids: those that were looked for and found.
-        error: why it could not go on.
     """
 
     events: list[Event]
     ids: set[str]
-    error: UnusableError | None = None
 
 
 class Part(Batch):

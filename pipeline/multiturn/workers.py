@@ -1,5 +1,6 @@
 """Conversion on several processes, with the output of one."""
 
+import errno
 import gc
 import mmap
 import multiprocessing
@@ -9,8 +10,8 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Self
@@ -21,9 +22,11 @@ from multiturn.assembly import Pipeline, request_of
 from multiturn.batch import Batch, UnusableError
 from multiturn.logs import Settings, configure
 from multiturn.parts import Done, Event, Part, RecordedIds, Slice, Whole, share_out, slices_of
-from multiturn.rendering import RENDERERS, record_of
+from multiturn.rendering import Record, record_of
 
 _SHARES = 16  # for each process, so that all end at about the same time
+_UNWRITABLE = 100  # and the number of the reason, is the exit code of a worker that cannot write
+_SIGNALS = {signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}
 _DIED = "a worker process died; try fewer --workers"
 
 
@@ -32,7 +35,7 @@ class Work(Struct, frozen=True):
 
     Attributes:
         pipeline: what converts them.
-        format: a key of RENDERERS.
+        render: makes what is written of a case; a function of a module.
         strict: as for ``Batch.conversions``.
         verbose: as for ``Batch.conversions``.
         named: as in Batch.
@@ -41,7 +44,7 @@ class Work(Struct, frozen=True):
     """
 
     pipeline: Pipeline
-    format: str
+    render: Callable[[Record], bytes]
     strict: bool
     verbose: bool
     named: frozenset[str]
@@ -69,10 +72,11 @@ def convert_on_workers(batch: Batch, work: Work, workers: int) -> Iterator[bytes
     whole = Whole(batch)
     # Windows keeps a file while it is mapped.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, ExitStack() as stack:
-        children = [
-            stack.enter_context(_Child(shares, work, folder))
-            for _ in range(min(workers, len(shares)) - 1)
-        ]
+        with _signals_kept():
+            children = [
+                stack.enter_context(_Child(shares, work, folder))
+                for _ in range(min(workers, len(shares)) - 1)
+            ]
         own = 0
         for number in _taken(folder, range(len(shares))):
             for child in children:
@@ -86,8 +90,8 @@ def convert_on_workers(batch: Batch, work: Work, workers: int) -> Iterator[bytes
                 yield from _texts(part, work)
                 batch.ids |= part.ids
             own = number + 1
-        for child in children:
-            child.join()
+        while children:
+            children = [child for child in children if child.is_busy()]
         for number in range(own, len(shares)):
             yield from _kept(whole, f"{folder}/{number}")
         batch.check_ids()
@@ -103,6 +107,7 @@ class _Child:
     """
 
     def __init__(self, shares: list[list[Slice]], work: Work, folder: str) -> None:
+        self._folder = folder
         # Forking is quickest, and safe: there are no threads yet.
         context = multiprocessing.get_context("fork" if sys.platform == "linux" else None)
         self._process = context.Process(target=_work, args=(shares, work, folder))
@@ -111,25 +116,50 @@ class _Child:
         gc.freeze()  # else its collector would copy all memory that it shares with this process
         try:
             self._process.start()
-        except BaseException:
-            self.__exit__()
-            raise
+        except OSError as error:
+            what = f"cannot start a process: {_reason(error)}; try fewer --workers"
+            raise UnusableError(what) from error
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._process.pid is not None:
-            self._process.terminate()  # all is done, or nobody wants what it is still at
-            self._process.join()
+        """End it, with what its stages have started, unless it has ended well."""
+        pid = self._process.pid
+        if pid is None or self._process.exitcode == 0:
+            return
+        for name, end in (("SIGTERM", self._process.terminate), ("SIGKILL", self._process.kill)):
+            with suppress(AttributeError, OSError):  # Windows has no groups; or it is none yet
+                os.killpg(pid, getattr(signal, name))
+            end()
+            self._process.join(5)
+            if self._process.exitcode is not None:
+                break
+
+    def is_busy(self) -> bool:
+        """Wait a moment for its end; raise UnusableError if it died or could not write."""
+        self._process.join(0.05)
+        self.check()
+        return self._process.exitcode is None
 
     def check(self) -> None:
-        """Raise UnusableError if it died."""
-        if self._process.exitcode:
+        """Raise UnusableError if it died or could not write."""
+        code = self._process.exitcode or 0
+        if code > _UNWRITABLE:
+            raise _unwritable(self._folder, os.strerror(code - _UNWRITABLE))
+        if code:
             raise UnusableError(_DIED)
 
-    def join(self) -> None:
-        """Wait until there is nothing left for it; raise UnusableError if it died."""
-        self._process.join()
-        self.check()
+
+@contextmanager
+def _signals_kept() -> Iterator[None]:
+    """Let signals wait: one that came while a process starts would be lost, or the process."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _taken(folder: str, numbers: Iterable[int]) -> Iterator[int]:
@@ -140,7 +170,7 @@ def _taken(folder: str, numbers: Iterable[int]) -> Iterator[int]:
         except FileExistsError:
             continue
         except OSError as error:
-            raise _unwritable(folder, error) from error
+            raise _unwritable(folder, _reason(error)) from error
         yield number
 
 
@@ -151,8 +181,6 @@ def _kept(whole: Whole, output: str) -> Iterator[memoryview]:
     except FileNotFoundError:
         raise UnusableError(_DIED) from None
     done: Done = pickle.loads(data)  # noqa: S301 - ours
-    if done.error:
-        raise done.error
     with open(output, "rb") as file:
         empty = os.fstat(file.fileno()).st_size == 0  # which cannot be mapped
         kept = b"" if empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -161,53 +189,54 @@ def _kept(whole: Whole, output: str) -> Iterator[memoryview]:
 
 def _texts(batch: Batch, work: Work) -> Iterator[bytes]:
     """Yield what is written of each case."""
-    render = RENDERERS[work.format]
     for conversion in batch.conversions(work.pipeline, strict=work.strict, verbose=work.verbose):
-        yield render(record_of(conversion.case.suite, request_of(conversion)))
+        yield work.render(record_of(conversion.case.suite, request_of(conversion)))
 
 
-def _unwritable(folder: str, error: OSError) -> UnusableError:
-    reason = error.strerror or type(error).__name__
-    return UnusableError(
-        f"cannot write below {folder!r}: {reason}; set TMPDIR to a folder with room"
-    )
+def _reason(error: OSError) -> str:
+    return error.strerror or type(error).__name__
+
+
+def _unwritable(folder: str, reason: str) -> UnusableError:
+    what = f"cannot write below {folder!r}: {reason}"
+    return UnusableError(f"{what}; set TMPDIR to a folder with room")
 
 
 def _work(shares: list[list[Slice]], work: Work, folder: str) -> None:
     """Convert shares, but for the first, until none is left."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it, and ends us
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if hasattr(os, "setpgid"):
+        os.setpgid(0, 0)  # a group, so that the parent ends what stages start, too
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     configure(work.log)
-    with suppress(OSError, UnusableError):  # the parent misses what is not there
-        for number in _taken(folder, range(len(shares) - 1, 0, -1)):
-            _convert(shares[number], work, folder, number)
-    # Ends the executors of stages, as at the end of any process; multiprocessing does it after it
-    # has waited for their processes, which would not end.
-    threading._shutdown()  # type: ignore[attr-defined]
+    try:
+        with suppress(UnusableError):  # who cannot take a share leaves it to the others
+            for number in _taken(folder, range(len(shares) - 1, 0, -1)):
+                _convert(shares[number], work, f"{folder}/{number}")
+    except OSError as error:
+        sys.exit(_UNWRITABLE + (error.errno or errno.EIO))
+    finally:
+        # Ends the executors of stages, as at the end of any process; multiprocessing does it after
+        # it has waited for their processes, which would not end.
+        threading._shutdown()  # type: ignore[attr-defined]
 
 
-def _convert(share: list[Slice], work: Work, folder: str, number: int) -> None:
+def _convert(share: list[Slice], work: Work, output: str) -> None:
     """Convert a share into its file, and write beside it what was done."""
-    output = f"{folder}/{number}"
     events: list[Event] = []
     ids: set[str] = set()
-    error = None
-    try:
-        with open(output, "r+b", 2**16) as file:
-            for piece in share:
-                for size in _written(piece, work, events, ids, file):
-                    last = events[-1] if events else None
-                    if piece.lines is not None:
-                        events.append((size,))
-                    elif isinstance(last, int):
-                        events[-1] = last + size
-                    else:
-                        events.append(size)
-    except OSError as full:
-        events, error = [], _unwritable(folder, full)
-        with suppress(OSError):
-            os.truncate(output, 0)
-    Path(f"{output}.done").write_bytes(pickle.dumps(Done(events, ids, error)))
+    with open(output, "r+b", 2**16) as file:
+        for piece in share:
+            for size in _written(piece, work, events, ids, file):
+                last = events[-1] if events else None
+                if piece.lines is not None:
+                    events.append((size,))
+                elif isinstance(last, int):
+                    events[-1] = last + size
+                else:
+                    events.append(size)
+    Path(f"{output}.done").write_bytes(pickle.dumps(Done(events, ids)))
 
 
 def _written(

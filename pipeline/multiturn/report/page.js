@@ -168,7 +168,7 @@ function matches(entry, query, hits) {
 function filterCases() {
   const query = state.query.toLowerCase();
   const hits = new Set();
-  if (query && !lower.length) lower.push(...data.strings.map((text) => text.toLowerCase()));
+  if (query && !lower.length) for (const text of data.strings) lower.push(text.toLowerCase());
   lower.forEach((text, at) => text.includes(query) && hits.add(at));
   const left = [];
   data.cases.forEach((entry, at) => {
