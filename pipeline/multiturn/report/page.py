@@ -44,7 +44,7 @@ def to_html(
         "against": against and utf8(against),
         "mistakes": [utf8(mistake) for mistake in mistakes],
         "cases": [tables.case(comparison) for comparison in comparisons],
-        "texts": tables.texts,
+        "texts": [tables.row(pieces) for pieces in tables.texts],
         "strings": [utf8(text) for text in tables.strings],
     }
     text = msgspec.json.encode(data).decode()
@@ -75,11 +75,8 @@ class _Tables:
 
     def __init__(self, *, compared: bool) -> None:
         self.compared = compared
-        self.strings: dict[str, int] = {}
-        self.texts: list[
-            tuple[int, ...]
-        ] = []  # four numbers a piece: text, origin, path, is it changed
-        self.known: dict[Pieces, int] = {}
+        self.strings = {"": 0}  # the most frequent, and so the shortest number
+        self.texts: dict[Pieces, int] = {}
 
     def number(self, text: str) -> int:
         """Return the number of a string."""
@@ -138,21 +135,20 @@ class _Tables:
 
     def pieces(self, pieces: Pieces) -> int:
         """Return the number of a text in pieces."""
-        at = self.known.setdefault(pieces, len(self.texts))
-        if at == len(self.texts):
-            self.texts.append(
-                tuple(
-                    number
-                    for piece in pieces
-                    for number in (
-                        self.number(piece.text),
-                        self.number(piece.origin),
-                        self.number(piece.path),
-                        int(piece.changed),
-                    )
-                )
+        return self.texts.setdefault(pieces, len(self.texts))
+
+    def row(self, pieces: Pieces) -> list[int]:
+        """Return four numbers a piece: text, origin, path, and whether it has changed."""
+        return [
+            number
+            for piece in pieces
+            for number in (
+                self.number(piece.text),
+                self.number(piece.origin),
+                self.number(piece.path),
+                int(piece.changed),
             )
-        return at
+        ]
 
     def body(self, value: Any, pieces: Iterator[Piece]) -> Any:
         """Return a payload's body, with each text in its pieces."""
