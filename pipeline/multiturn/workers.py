@@ -25,6 +25,7 @@ from multiturn.parts import Done, Event, Part, RecordedIds, Slice, Whole, share_
 from multiturn.rendering import Record, record_of
 
 _SHARES = 16  # for each process, so that all end at about the same time
+_MOMENT = 0.05  # seconds for which one worker is waited for before others are looked at
 _UNWRITABLE = 100  # and the number of the reason, is the exit code of a worker that cannot write
 _SIGNALS = {signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}
 _DIED = "a worker process died; try fewer --workers"
@@ -91,7 +92,8 @@ def convert_on_workers(batch: Batch, work: Work, workers: int) -> Iterator[bytes
                 batch.ids |= part.ids
             own = number + 1
         while children:
-            children = [child for child in children if child.is_busy()]
+            seconds = _MOMENT if len(children) > 1 else None
+            children = [child for child in children if child.is_busy(seconds)]
         for number in range(own, len(shares)):
             yield from _kept(whole, f"{folder}/{number}")
         batch.check_ids()
@@ -134,9 +136,9 @@ class _Child:
             if self._process.exitcode is not None:
                 break
 
-    def is_busy(self) -> bool:
-        """Wait a moment for its end; raise UnusableError if it died or could not write."""
-        self._process.join(0.05)
+    def is_busy(self, seconds: float | None) -> bool:
+        """Wait some time for its end; raise UnusableError if it died or could not write."""
+        self._process.join(seconds)
         self.check()
         return self._process.exitcode is None
 
