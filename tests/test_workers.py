@@ -179,6 +179,15 @@ def test_a_link_out_of_the_root_is_a_mistake_like_others(tmp_path: Path) -> None
         assert (done.returncode, done.stdout.count(b"\n"), done.stderr) == (0, 2, b"")
 
 
+def with_stage(folder: Path, stage: str, suites: str) -> None:
+    """Write p.yaml, a pipeline with a stage of a module of the same name, and suites of a case."""
+    (folder / "p.yaml").write_text(
+        f"extends: spec\ninsert: [{{stage: '{stage}:{stage}', after: render_question}}]\n"
+    )
+    for name in suites:
+        (folder / f"{name}.eval.yaml").write_text("input_messages: [{role: user, content: Hi}]")
+
+
 @pytest.mark.parametrize(
     ("body", "code"),
     [
@@ -214,11 +223,7 @@ def test_a_stage_does_what_it_does_in_one_process(tmp_path: Path, body: str, cod
         f"{body}"
         "    return conversion\n"
     )
-    (tmp_path / "p.yaml").write_text(
-        "extends: spec\ninsert: [{stage: 'odd:odd', after: render_question}]\n"
-    )
-    for name in "ab":
-        (tmp_path / f"{name}.eval.yaml").write_text("input_messages: [{role: user, content: Hi}]")
+    with_stage(tmp_path, "odd", "ab")
     done = convert(tmp_path, ".", "--workers", "2", "--pipeline", "p.yaml")
     assert done.returncode == code
     said = b"Error: a worker process died; try fewer --workers\n" if code else b""
@@ -247,12 +252,8 @@ def together(folder: Path, condition: str, workers: int) -> "subprocess.Complete
         "        assert time.monotonic() < end, f'{cases} cases in {processes} processes'\n"
         "        time.sleep(0.01)\n"
     )
-    (folder / "p.yaml").write_text(
-        "extends: spec\ninsert: [{stage: 'waiting:waiting', after: render_question}]\n"
-    )
     (folder / "begun").mkdir()
-    for name in "abcdefg":
-        (folder / f"{name}.eval.yaml").write_text("input_messages: [{role: user, content: Hi}]")
+    with_stage(folder, "waiting", "abcdefg")
     return convert(folder, ".", "--workers", str(workers), "--pipeline", "p.yaml")
 
 
@@ -290,11 +291,7 @@ def slow_suites(folder: Path, *, seconds: float = 30) -> list[str]:
         f"    time.sleep({seconds} if own else 30)\n"
         "    return conversion\n"
     )
-    (folder / "p.yaml").write_text(
-        "extends: spec\ninsert: [{stage: 'slow:slow', after: render_question}]\n"
-    )
-    for name in "abcd":
-        (folder / f"{name}.eval.yaml").write_text("input_messages: [{role: user, content: Hi}]")
+    with_stage(folder, "slow", "abcd")
     (folder / "out").write_text("as it was")
     options = (".", "--workers", "2", "--pipeline", "p.yaml", "--output", "out")
     return [sys.executable, "-m", "multiturn", "convert", *options]

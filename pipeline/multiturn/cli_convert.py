@@ -102,8 +102,8 @@ def convert(
             if workers > 1 and "-" not in batch.paths:
                 from multiturn.workers import Work, convert_on_workers
 
-                named = frozenset(which.pop("suites"))
-                work = Work(chosen, render, strict, verbose, named, which, log)
+                del which["suites"]
+                work = Work(chosen, render, strict, verbose, batch.named, which, log)
                 for text in show_progress(convert_on_workers(batch, work, workers), "parts"):
                     file.write(text)
             else:

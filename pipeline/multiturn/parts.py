@@ -43,13 +43,13 @@ def slices_of(paths: list[str]) -> Iterator[Slice]:
         yield from [Slice(path, lines, SLICE_SIZE) for lines in ranges] or [Slice(path, None, size)]
 
 
-def share_out(slices: list[Slice], workers: int) -> list[list[Slice]]:
-    """Return the slices in as many runs, or fewer, that are about the same size."""
+def share_out(slices: list[Slice], number: int) -> list[list[Slice]]:
+    """Return the slices in a number of runs, or fewer, that are about the same size."""
     total = sum(piece.size for piece in slices) or 1
-    shares: list[list[Slice]] = [[] for _ in range(workers)]
+    shares: list[list[Slice]] = [[] for _ in range(number)]
     before = 0
     for piece in slices:
-        shares[workers * (2 * before + piece.size) // (2 * total + 1)].append(piece)
+        shares[number * (2 * before + piece.size) // (2 * total + 1)].append(piece)
         before += piece.size
     return [share for share in shares if share] or [[]]
 
