@@ -46,14 +46,14 @@ def test_check_refuses(folder: Path) -> None:
     done = run("check", "bad.yaml", folder=folder)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "bad.yaml:1:10: embed_files (1) needs files, but resolve_segments (2) provides it later;"
+        "bad.yaml:1:10: embed_files (1) requires files, but resolve_segments (2) provides it later;"
         " move it after resolve_segments\n"
         "a legal order: resolve_segments, embed_files\n"
     )
 
 
 def test_check_refuses_a_pipeline_that_gives_nothing(folder: Path) -> None:
-    (folder / "idle.yaml").write_text("stages: [resolve_segments]")
+    (folder / "idle.yaml").write_text("stages: [resolve_segments, embed_files]")
     done = run("check", "idle.yaml", folder=folder)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
@@ -73,11 +73,25 @@ def test_check_says_of_a_suite_that_convert_takes_it(folder: Path, text: str) ->
     )
 
 
-@pytest.mark.parametrize("left_out", ["consolidate_system", "render_question"])
-def test_check_accepts_a_chat_prompt_or_a_question_alone(folder: Path, left_out: str) -> None:
+@pytest.mark.parametrize(
+    ("left_out", "so"),
+    [
+        (
+            "consolidate_system",
+            "LLM APIs get no chat prompt, but the question as one user message;"
+            " add consolidate_system",
+        ),
+        (
+            "render_question",
+            "agents get no question, and so nothing to read; add render_question",
+        ),
+    ],
+)
+def test_check_says_what_follows_from_a_view_left_out(folder: Path, left_out: str, so: str) -> None:
     (folder / "half.yaml").write_text(f"extends: spec\nremove: [{left_out}]")
     done = run("check", "half.yaml", folder=folder)
-    assert (done.returncode, done.stdout) == (0, "half.yaml: 5 stages, in a legal order\n")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"half.yaml: 5 stages, in a legal order\nhalf.yaml: {so}\n"
     assert run("convert", ".", "--strict", "--pipeline", "half.yaml", folder=folder).stderr == ""
 
 
@@ -87,20 +101,30 @@ def test_stages_lists_each_with_summary_options_and_contract(folder: Path) -> No
     assert (
         "embed_files\n"
         "  Turn every file part into text: a header line, then the file's text (rule 3).\n"
-        "  needs files; gives text; uses up files\n"
+        "  requires files; provides text; consumes files\n"
         "  header: '=== {path} ==='\n"
         "  system_header: None\n"
     ) in done.stdout
     assert "  missing_file: 'error' (or warn)\n" in done.stdout
-    assert done.stdout.count("\n\n") == 8
+
+
+def test_stages_lists_those_of_a_pipeline_too(folder: Path) -> None:
+    shipped = run("stages", folder=folder).stdout
+    done = run("stages", "lossy.yaml", folder=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"{shipped}lossy_of_cli:forget\n  \n  requires turns\n\n"
+    assert run("stages", "spec", folder=folder).stdout == shipped
+    unknown = run("stages", "spce", folder=folder)
+    assert (unknown.returncode, unknown.stdout) == (2, "")
+    assert 'did you mean "spec"?' in unknown.stderr
 
 
 def test_show_draws_a_table(folder: Path) -> None:
     done = run("show", "design", folder=folder)
     assert done.stdout.splitlines()[4:6] == [
-        "4  embed_files         files              text                 files    system_header: ''",
-        "5  filter_empty        guidelines, draft  visible_turns                 "
-        "references_only: 'keep'",
+        "4  embed_files         files              text           files     system_header: ''",
+        "5  filter_empty        turns, guidelines  visible_turns           "
+        " references_only: 'keep'",
     ]
 
 
@@ -112,7 +136,7 @@ def test_show_draws_a_diagram(folder: Path) -> None:
         "    suite([case]) --> s1\n"
         "    s1[resolve_segments]\n"
         "    s2[embed_files]\n"
-        "    s1 -->|turns, files, draft| s2\n"
+        "    s1 -->|turns, files| s2\n"
         "    s2 -->|text| request([request])\n"
     )
 
@@ -176,7 +200,8 @@ def test_one_is_no_plural(folder: Path) -> None:
         "from multiturn import stage\n@stage(provides={'question'})\ndef ask(c): return c\n"
     )
     (folder / "one.yaml").write_text("stages: [house_of_cli:ask]")
-    assert run("check", "one.yaml", folder=folder).stdout == "one.yaml: 1 stage, in a legal order\n"
+    done = run("check", "one.yaml", folder=folder)
+    assert done.stdout.splitlines()[0] == "one.yaml: 1 stage, in a legal order"
 
 
 def test_diff_is_colored_on_a_terminal(folder: Path) -> None:
@@ -206,7 +231,7 @@ def test_strict_fails_on_a_loss_that_no_rule_explains(folder: Path) -> None:
 
 
 def test_strict_fails_where_no_stage_gives_anything(folder: Path) -> None:
-    (folder / "idle.yaml").write_text("stages: [resolve_segments]")
+    (folder / "idle.yaml").write_text("stages: [resolve_segments, embed_files]")
     lax = run("convert", ".", "--pipeline", "idle.yaml", folder=folder)
     assert (lax.returncode, lax.stderr) == (0, "")
     done = run("convert", ".", "--pipeline", "idle.yaml", "--strict", folder=folder)

@@ -81,7 +81,7 @@ def test_a_pipeline_extends_another_and_edits_it(write: Write) -> None:
             "  xml_files: {tag: doc}\n"
             "insert:\n"
             "  - {stage: house_of_tests:redact, after: resolve_segments}\n"
-            "  - {stage: {guard_markers: {mode: error}}, before: xml_files}\n"
+            "  - {stage: {guard_markers: {mode: error}}, after: render_question}\n"
             "remove: [filter_empty]\n"
         )
     )
@@ -90,14 +90,14 @@ def test_a_pipeline_extends_another_and_edits_it(write: Write) -> None:
         "redact",
         "extract_guidelines",
         "consolidate_system",
-        "guard_markers",
         "xml_files",
         "render_question",
+        "guard_markers",
     ]
     assert [dict(step.options) for step in pipeline.steps[4:]] == [
-        {"mode": "error"},
         {"tag": "doc"},
         {"marker": "{role}> "},
+        {"mode": "error"},
     ]
 
 
@@ -163,10 +163,12 @@ def test_a_contract_that_an_edit_breaks_is_placed_at_the_edit(write: Write) -> N
         write("extends: spec\ninsert:\n- stage: guard_markers\n  after: resolve_segments\n")
     )
     assert lines == [
-        "mine.yaml:3:10: guard_markers (2) needs guidelines, but extract_guidelines (3) provides"
-        " it later; move it after extract_guidelines",
-        "a legal order: resolve_segments, extract_guidelines, guard_markers, consolidate_system,"
-        " embed_files, filter_empty, render_question",
+        "mine.yaml:3:10: guard_markers (2) requires chat, but consolidate_system (4) provides it"
+        " later; move it after consolidate_system",
+        "mine.yaml:3:10: guard_markers (2) requires question, but render_question (7) provides it"
+        " later; move it after render_question",
+        "a legal order: resolve_segments, extract_guidelines, consolidate_system, embed_files,"
+        " filter_empty, render_question, guard_markers",
     ]
 
 
@@ -331,19 +333,19 @@ def test_edits_in_python_return_new_pipelines() -> None:
         return conversion
 
     derived = (
-        spec.insert(guard_markers, after="extract_guidelines")
+        spec.insert(guard_markers, after="render_question")
         .configure("guard_markers", mode="escape")
         .replace("filter_empty", plain)
-        .remove("consolidate_system")
+        .remove("extract_guidelines")
         .configure("render_question", marker="{role}> ")
     )
     assert names(derived) == [
         "resolve_segments",
-        "extract_guidelines",
-        "guard_markers",
+        "consolidate_system",
         "embed_files",
         "plain",
         "render_question",
+        "guard_markers",
     ]
     assert names(spec) == before
     case = Case(id="x", input_messages=(TestMessage("user", "[User]: a"), TestMessage("user", "b")))
@@ -354,13 +356,16 @@ def test_edits_that_cannot_be_say_so() -> None:
     spec = load_pipeline("spec")
     with pytest.raises(PipelineError, match='did you mean "embed_files"'):
         spec.remove("embed_file")
-    with pytest.raises(PipelineError, match=r"render_question .* needs text, which no stage"):
+    with pytest.raises(
+        PipelineError, match="add embed_files, or put a stage of your own in"
+    ) as caught:
         spec.remove("embed_files")
+    assert caught.value.advice == ""
     with pytest.raises(PipelineError, match='either "after" or "before"'):
         spec.insert(guard_markers)
     with pytest.raises(PipelineError, match='unknown option "heder"'):
         spec.configure("embed_files", heder="x")
-    twice = Pipeline([*spec.steps[:3], embed_files, *spec.steps[4:], *spec.steps[:3]])
+    twice = Pipeline([*spec.steps[:3], *spec.steps[:4], *spec.steps[4:]])
     with pytest.raises(PipelineError, match='"extract_guidelines" stands in this pipeline twice'):
         twice.remove("extract_guidelines")
 
@@ -406,8 +411,8 @@ def test_installed_packages_offer_stages_by_name(write: Write, tmp_path: Path) -
         "house-1.dist-info/entry_points.txt",
     )
     sys.path.append(str(tmp_path))
-    pipeline = load_pipeline(write("stages: [resolve_segments, house_redact]"))
-    assert names(pipeline) == ["resolve_segments", "redact"]
+    pipeline = load_pipeline(write("stages: [resolve_segments, house_redact, embed_files]"))
+    assert names(pipeline) == ["resolve_segments", "redact", "embed_files"]
     assert "'broken' is not a stage" in refused(write("stages: [broken]"))[0]
     assert 'did you mean "house_redact"?' in refused(write("stages: [house_redac]"))[0]
 

@@ -252,7 +252,7 @@ def test_what_is_wrong_is_underlined(
         pytest.param(
             "pipeline",
             "stages:\n  - |",
-            {"filter_empty": "Take turns without content out of the turns, and out of the chat."},
+            {"filter_empty": "Take the turns without content out of the conversation."},
             id="a stage",
         ),
         pytest.param(

@@ -5,19 +5,21 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from msgspec.structs import replace
 
 from multiturn import (
     Case,
     Conversion,
     Files,
     MultiturnError,
+    Part,
     Pipeline,
     TestMessage,
     load_pipeline,
     load_suite,
     stage,
 )
-from multiturn.explanation import Explanation, explain
+from multiturn.explanation import Explanation, Span, explain
 from test_contracts import FILES, cases
 
 SUITE = """\
@@ -60,7 +62,7 @@ def review(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
 
 
 def origins(conversion: Conversion) -> list[list[tuple[str, str]]]:
-    """Return text and origin of each span of the chat that is no glue."""
+    """Return text and origin of each span of the chat that is no separator."""
     explained = explain(conversion)
     assert explained.chat is not None
     assert conversion.chat is not None
@@ -153,16 +155,39 @@ def test_what_a_stage_takes_away_without_a_rule_is_lost() -> None:
     assert [fate for fate, _ in fates] == ["lost", "shown"]
 
 
+def shouted(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    loud = (replace(part, text=part.text.upper()) for part in parts)
+    return (*loud, Part("text", "!", ""))
+
+
 @stage(requires={"question"}, provides={"question"})
 def shout(conversion: Conversion) -> Conversion:
-    return conversion.replace(question=conversion.question.upper() + "!")
+    return conversion.edit_question(shouted)
 
 
-def test_a_question_that_a_stage_rendered_anew_is_one_span() -> None:
+@stage(requires={"turns"})
+def whisper(conversion: Conversion) -> Conversion:
+    return conversion.map_parts(lambda part: replace(part, text=part.text.lower()))
+
+
+def test_what_a_stage_changed_or_added_names_the_stage() -> None:
     pipeline = Pipeline([*load_pipeline("spec").steps, shout])
-    case = Case(id="x", input_messages=(TestMessage("user", "Hi"),))
-    (span,) = explain(pipeline(Conversion(case))).question
-    assert (span.start, span.end) == (0, 3)
+    pipeline = pipeline.insert(whisper, after="resolve_segments")
+    messages = (TestMessage("user", "HI"), TestMessage("user", "there"))
+    explained = explain(pipeline(Conversion(Case(id="x", input_messages=messages))))
+    the_case = "the case: input_messages[{}].content[0]"
+    assert explained.chat == (
+        ("user", (Span(0, 2, f"{the_case.format(0)}, changed by whisper"),)),
+        ("user", (Span(0, 5, the_case.format(1)),)),
+    )
+    assert [span.origin for span in explained.question] == [
+        "added by shout",  # [USER]: where render_question had [User]:
+        f"{the_case.format(0)}, changed by shout",
+        "between two parts (rule 6)",
+        "added by shout",
+        f"{the_case.format(1)}, changed by shout",
+        "added by shout",
+    ]
 
 
 def check_spans(conversion: Conversion, explained: Explanation) -> None:

@@ -279,9 +279,11 @@ def test_a_default_is_the_one_that_counts() -> None:
         pytest.param("suite", CONTENT + "[{type: text, value: x, lang: py}]", id="more in them"),
         pytest.param("suite", CONTENT + "{type: text, value: x}", id="one segment"),
         pytest.param("suite", CONTENT + "{value: 5, other: [1]}", id="structured content"),
-        pytest.param("pipeline", "stages: [resolve_segments]", id="a stage by name"),
-        pytest.param("pipeline", "stages: [resolve_segments: ]", id="without options"),
-        pytest.param("pipeline", "stages: [{resolve_segments: {}}]", id="with no option"),
+        pytest.param("pipeline", "stages: [resolve_segments, embed_files]", id="a stage by name"),
+        pytest.param("pipeline", "stages: [resolve_segments: , embed_files]", id="without options"),
+        pytest.param(
+            "pipeline", "stages: [{resolve_segments: {}}, embed_files]", id="with no option"
+        ),
         pytest.param(
             "pipeline",
             "stages: [{resolve_segments: {missing_file: warn, max_file_bytes: 5}},"
@@ -292,7 +294,7 @@ def test_a_default_is_the_one_that_counts() -> None:
         pytest.param(
             "pipeline",
             "extends: spec\nconfigure: {embed_files: {header: '#', system_header: ~}}\n"
-            "insert: [{stage: {guard_markers: {mode: escape}}, after: extract_guidelines}]\n"
+            "insert: [{stage: {guard_markers: {mode: escape}}, after: render_question}]\n"
             "remove: [filter_empty]",
             id="every edit but replace",
         ),

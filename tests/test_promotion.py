@@ -4,7 +4,7 @@ import hashlib
 from pathlib import Path
 
 import pytest
-from msgspec import structs
+from msgspec import Struct, structs
 
 from multiturn import (
     Case,
@@ -163,12 +163,19 @@ def test_a_guideline_in_a_system_message_is_there_by_its_pattern(folder: Path) -
         assert (found.path, found.pattern) == ("evals/a.rules.md", "*.rules.md")
 
 
+class Fixed(Struct, frozen=True):
+    turns: tuple[Turn, ...]
+
+    def __call__(self, conversion: Conversion) -> tuple[Turn, ...]:
+        return self.turns
+
+
 def test_a_file_that_no_stage_moved_is_there_by_its_role(folder: Path) -> None:
     part = Part("text", "Rule A", path="a.rules.md", resolved_path="evals/a.rules.md")
     case = Case(id="x", input_messages=(), guideline_patterns=("*.rules.md",))
     moved = structs.replace(part, moved_by="extract_guidelines")
     for found, pattern in [(part, None), (moved, "*.rules.md")]:
-        conversion = Conversion(case, chat=(Turn("system", (found,)),))
+        conversion = Conversion(case, chat_view=Fixed((Turn("system", (found,)),)))
         sha256 = hashlib.sha256(b"Rule A").hexdigest()
         assert promotions_of(conversion) == {Promotion("evals/a.rules.md", sha256, pattern)}
 

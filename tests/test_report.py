@@ -37,13 +37,17 @@ evalcases:
       - {role: user, content: Bye}
 """
 STAGE = """\
-from multiturn import Conversion, stage
+from multiturn import Conversion, Part, stage
+
+
+def signed(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    return (*parts, Part("text", "Signed: Ada"))
 
 
 @stage(requires={"question"}, provides={"question"})
 def sign(conversion: Conversion) -> Conversion:
     \"\"\"Sign it.\"\"\"
-    return conversion.replace(question=conversion.question + "\\nSigned: Ada")
+    return conversion.edit_question(signed)
 """
 FILES = {
     "evals/shop.eval.yaml": SUITE,

@@ -89,9 +89,13 @@ def test_attached_files_and_stages_of_a_folder_are_found(tmp_path: Path) -> None
     (tmp_path / "evals").mkdir()
     (tmp_path / "evals/note.txt").write_text("Noted.")
     (tmp_path / "loud.py").write_text(
-        "from multiturn import stage\n\n\n@stage(requires={'question'}, provides={'question'})\n"
+        "from msgspec.structs import replace\n"
+        "from multiturn import stage\n\n\n"
+        "def louder(parts):\n"
+        "    return [replace(part, text=part.text.upper()) for part in parts]\n\n\n"
+        "@stage(requires={'question'}, provides={'question'})\n"
         "def loud(conversion):\n"
-        "    return conversion.replace(question=conversion.question.upper())\n"
+        "    return conversion.edit_question(louder)\n"
     )
     (tmp_path / "p.yaml").write_text(
         "extends: spec\ninsert: [{stage: 'loud:loud', after: render_question}]\n"

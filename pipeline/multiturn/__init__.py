@@ -22,16 +22,15 @@ if TYPE_CHECKING:
         ChatMessage,
         Conversion,
         InputFile,
-        Part,
         ProviderRequest,
         TestMessage,
-        Turn,
     )
     from multiturn.orchestrator import run
     from multiturn.provider import Provider, ProviderError, ProviderResponse
     from multiturn.results import Result
     from multiturn.suite import load_suite
     from multiturn.targets import load_target
+    from multiturn.turns import Part, Turn
 
 _MODULES = {
     "assembly": ("Pipeline", "Step"),
@@ -45,16 +44,15 @@ _MODULES = {
         "ChatMessage",
         "Conversion",
         "InputFile",
-        "Part",
         "ProviderRequest",
         "TestMessage",
-        "Turn",
     ),
     "orchestrator": ("run",),
     "provider": ("Provider", "ProviderError", "ProviderResponse"),
     "results": ("Result",),
     "suite": ("load_suite",),
     "targets": ("load_target",),
+    "turns": ("Part", "Turn"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 

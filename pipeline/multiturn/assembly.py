@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from time import perf_counter
 from traceback import walk_tb
+from types import FunctionType
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 from toolz import compose_left
 
-from multiturn.catalog import name_of, pickled_stage, unpickled_stage
+from multiturn.catalog import name_of, pickled_stage, stage_names, unpickled_stage
 from multiturn.contract import Stage, read_options
 from multiturn.errors import Mistake, MultiturnError, PipelineError, did_you_mean, from_here
 from multiturn.logs import logger
@@ -42,13 +43,11 @@ class Step(Struct, frozen=True):
         """
         case = conversion.case
         try:
-            result = self.stage(conversion, **self.options)
+            result = self.stage(structs.replace(conversion, stage=self.name), **self.options)
         except MultiturnError:
             raise
         except Exception as error:
-            what = f"the stage {self.name} failed{_at(error, self.stage)}"
-            what += f": {type(error).__name__}: {error}"
-            raise MultiturnError(what, where=case.where(), case_id=case.id) from error
+            raise _failed(self, error, case) from error
         if not isinstance(result, Conversion):
             raise MultiturnError(
                 f"the stage {self.name} returned {type(result).__name__} instead of a Conversion."
@@ -59,14 +58,18 @@ class Step(Struct, frozen=True):
         return result
 
 
-def _at(error: Exception, stage: Stage) -> str:
-    """Return the innermost line of a stage's own file that an error came through."""
-    code = getattr(inspect.unwrap(stage), "__code__", None)
+def _failed(step: Step, error: Exception, case: Case) -> MultiturnError:
+    """Return what a stage's exception is for whoever runs the pipeline: its stage and its place.
+
+    The place is the innermost line of the stage's own file.
+    """
+    code = getattr(inspect.unwrap(step.stage), "__code__", None)
     place = ""
     for frame, line in walk_tb(error.__traceback__):
         if code is not None and frame.f_code.co_filename == code.co_filename:
             place = f" at {from_here(code.co_filename)}:{line}"
-    return place
+    what = f"the stage {step.name} failed{place}: {type(error).__name__}: {error}"
+    return MultiturnError(what, where=case.where(), case_id=case.id)
 
 
 def _logged(step: Step, conversion: Conversion) -> Conversion:
@@ -100,7 +103,7 @@ class Pipeline:
     Pipeline(resolve_segments -> embed_files)
     >>> Pipeline([embed_files, resolve_segments])
     Traceback (most recent call last):
-    multiturn.errors.PipelineError: embed_files (1) needs files, but resolve_segments (2) \
+    multiturn.errors.PipelineError: embed_files (1) requires files, but resolve_segments (2) \
 provides it later; move it after resolve_segments
     a legal order: resolve_segments, embed_files
     """
@@ -110,6 +113,8 @@ provides it later; move it after resolve_segments
         steps, mistakes = [], []
         for number, item in enumerate(stages):
             step = item if isinstance(item, Step) else Step(item)
+            if not isinstance(step.stage, FunctionType):
+                raise PipelineError([Mistake(_no_stage(step.stage), number)])
             options, wrong = read_options(step.stage, step.options)
             steps.append(Step(step.stage, options))
             mistakes += [Mistake(what, number, option) for option, what in wrong.items()]
@@ -117,8 +122,9 @@ provides it later; move it after resolve_segments
         misplaced = list(order_mistakes(stages))
         if mistakes or misplaced:
             order = legal_order(stages) if misplaced else None
+            is_legal = order is not None and not any(order_mistakes(order))
             names = ", ".join(stage.__name__ for stage in order or ())
-            advice = f"a legal order: {names}" if names else ""
+            advice = f"a legal order: {names}" if is_legal else ""
             raise PipelineError([*mistakes, *misplaced], advice)
         self.steps = tuple(steps)
         self._run: Callable[[Conversion], Conversion] = compose_left(*steps)
@@ -132,11 +138,36 @@ provides it later; move it after resolve_segments
         return f"Pipeline({' -> '.join(step.name for step in self.steps)})"
 
     def __call__(self, conversion: Conversion) -> Conversion:
-        """Run the stages on a Conversion; what they notice is logged as warnings."""
+        """Run the stages on a Conversion; what they notice is logged as warnings.
+
+        The chat and the question are made once, at the end, and the result keeps them.
+
+        Raises:
+            MultiturnError: a stage failed, or the view that it has chosen.
+        """
         result = self._run(conversion)
+        try:
+            _ = result.chat, result.question
+        except MultiturnError:
+            raise
+        except Exception as error:
+            step = self._chooser(conversion, result)
+            raise _failed(step, error, conversion.case) from error
         for notice in result.notices:
             logger().warning(notice.event, where=notice.where, why=notice.why)
         return result
+
+    def _chooser(self, conversion: Conversion, result: Conversion) -> Step:
+        """Return the first step after which the chat or the question fails for a result."""
+        for step in self.steps:
+            conversion = step(conversion)
+            views = {"chat_view": conversion.chat_view, "question_view": conversion.question_view}
+            shown = structs.replace(result, **views)
+            try:
+                _ = shown.chat, shown.question
+            except Exception:
+                return step
+        return self.steps[-1]
 
     def logged(self) -> "Pipeline":
         """Return the same pipeline, which logs each stage with its case and time."""
@@ -210,6 +241,19 @@ def _unpickled(name: str, steps: Iterable[tuple[Any, Mapping[str, Any]]]) -> Pip
     return Pipeline([Step(unpickled_stage(stage), options) for stage, options in steps], name=name)
 
 
+def _no_stage(item: Any) -> str:
+    """Return what to write in place of something that is no stage."""
+    if isinstance(item, str):
+        what = f"{item!r} is the name of a stage, and Pipeline takes the function"
+        if item in stage_names():
+            what += f": from multiturn_stages.{item} import {item}"
+        return what
+    if isinstance(item, partial):
+        name = getattr(item.func, "__name__", "stage")
+        return f"a partial cannot be a stage; write Step({name}, {item.keywords!r})"
+    return f"a stage is a function, not a {type(item).__name__}"
+
+
 def position(steps: Sequence[Step], name: str) -> int:
     """Return the index of the one step of that name.
 
@@ -243,8 +287,8 @@ def request_of(conversion: Conversion) -> ProviderRequest:
     """Return the request that a finished conversion makes."""
     case, chat = conversion.case, conversion.chat
     metadata = dict(case.metadata)
-    if case.system_prompt is not None:
-        metadata["system_prompt"] = case.system_prompt
+    if conversion.system_prompt is not None:
+        metadata["system_prompt"] = conversion.system_prompt.text
     return ProviderRequest(
         question=conversion.question,
         guidelines=tuple(part.text for part in conversion.guidelines),
@@ -256,4 +300,9 @@ def request_of(conversion: Conversion) -> ProviderRequest:
         eval_id=case.id,
         temperature=case.temperature,
         max_output_tokens=case.max_output_tokens,
+        suite=case.suite,
+        conversation_id=case.conversation_id,
+        outcome=case.outcome,
+        expected_messages=case.expected_messages,
+        root="" if case.files is None else case.files.root,
     )

@@ -11,7 +11,14 @@ from typing import Any, cast
 
 import multiturn_stages
 from multiturn.contract import Stage, contract_of
-from multiturn.errors import Mistake, MultiturnError, PipelineError, did_you_mean, from_here
+from multiturn.errors import (
+    Mistake,
+    MultiturnError,
+    PipelineError,
+    did_you_mean,
+    from_here,
+    nearest,
+)
 
 ENTRY_POINTS = "multiturn.stages"
 
@@ -52,9 +59,11 @@ def find_stage(name: str, folder: Path | None = None) -> Stage:
     installed = installed_stages()
     if name in installed:
         return _checked(name, installed[name].load)
-    raise MultiturnError(
-        f'unknown stage "{name}"; {did_you_mean(name, [*stage_names(), *installed])}'
-    )
+    names = [*stage_names(), *installed]
+    hint = did_you_mean(name, names)
+    if nearest(name, names) is None and folder is not None:
+        hint += f"; a function of your own is named by its import path, as in house_stages:{name}"
+    raise MultiturnError(f'unknown stage "{name}"; {hint}')
 
 
 def _import(path: str, folder: Path) -> Stage:
@@ -123,9 +132,9 @@ def unpickled_stage(pickled: Any) -> Stage:
 
 
 def provider_of(fact: str) -> str | None:
-    """Return the name of a stage that ships and provides a fact."""
+    """Return the name of a stage that ships and provides a fact; None if there is none."""
     for name in stage_names():
         contract = contract_of(find_stage(name))
-        if contract and fact in contract.provides:
+        if contract and fact in contract.provides - contract.requires:
             return name
     return None

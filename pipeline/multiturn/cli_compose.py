@@ -14,7 +14,8 @@ from multiturn.cli_options import load, on_terminal, pipeline_option, suite_opti
 def check(file: str) -> None:
     """Check the stages of a pipeline file and their order.
 
-    All mistakes are listed, those of options too, and the exit code is then 1.
+    All mistakes are listed, those of options too, and the exit code is then 1. A pipeline without
+    a chat prompt or a question is no mistake; what follows from it is said.
     """
     from multiturn.declaration import load_pipeline
     from multiturn.errors import MultiturnError
@@ -23,7 +24,8 @@ def check(file: str) -> None:
 
     try:
         pipeline = load_pipeline(file)
-        if facts_after([step.stage for step in pipeline.steps]).isdisjoint({"chat", "question"}):
+        missing = {"chat", "question"} - facts_after([step.stage for step in pipeline.steps])
+        if len(missing) == 2:
             what = "the pipeline gives neither a chat prompt nor a question, so every case comes"
             what += " out empty; add consolidate_system or render_question"
             raise MultiturnError(what, where=file)
@@ -31,16 +33,29 @@ def check(file: str) -> None:
         click.echo(str(error), err=True)
         sys.exit(1)
     click.echo(f"{file}: {number_of(len(pipeline.steps), 'stage')}, in a legal order")
+    if "chat" in missing:
+        what = "LLM APIs get no chat prompt, but the question as one user message"
+        click.echo(f"{file}: {what}; add consolidate_system")
+    if "question" in missing:
+        what = "agents get no question, and so nothing to read"
+        click.echo(f"{file}: {what}; add render_question")
 
 
 @click.command()
-def stages() -> None:
-    """List every stage with its options and its contract."""
-    from multiturn.catalog import find_stage, installed_stages, stage_names
+@click.argument("pipeline", metavar="[PIPELINE]", required=False, shell_complete=complete_pipeline)
+def stages(pipeline: str | None) -> None:
+    """List every stage with its options and its contract.
+
+    That is what ships and what installed packages offer; with a PIPELINE, its own stages too.
+    """
+    from multiturn.catalog import find_stage, installed_stages, name_of, stage_names
     from multiturn.contract import contract_of, options_of, summary_of
 
-    for name in [*stage_names(), *sorted(installed_stages())]:
-        stage = find_stage(name)
+    named = {name: find_stage(name) for name in [*stage_names(), *sorted(installed_stages())]}
+    for step in load(pipeline).steps if pipeline else ():
+        if step.stage not in named.values():
+            named[name_of(step.stage)] = step.stage
+    for name, stage in named.items():
         contract = contract_of(stage)
         click.secho(name, bold=True)
         click.echo(f"  {summary_of(stage)}")
@@ -62,7 +77,7 @@ def stages() -> None:
     help="A table, or a diagram for Markdown.",
 )
 def show(pipeline: str, format_: str) -> None:
-    """Show what each stage of a pipeline needs, gives and uses up."""
+    """Show what each stage of a pipeline requires, provides and consumes."""
     from multiturn.drawing import as_mermaid, as_table
 
     draw = as_mermaid if format_ == "mermaid" else as_table

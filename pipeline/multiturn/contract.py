@@ -36,31 +36,33 @@ def _fact(meaning: str, consumed: str, *fields: str) -> Fact:
 
 
 FACTS = {
-    "turns": _fact("the messages, as turns", "taken them away", "turns", "notices"),
-    "files": _fact(
-        "attached files, as parts", "turned them into text", "turns", "chat", "input_files"
-    ),
-    "guidelines": _fact(
-        "guidelines, and references where they stood",
-        "used them up",
+    "turns": _fact(
+        "the messages, as turns",
+        "taken them away",
         "turns",
         "guidelines",
-        "input_files",
-    ),
-    "text": _fact("attached files, as text", "taken it away", "turns", "chat"),
-    "chat": _fact("the turns an API receives", "left it out", "chat"),
-    "visible_turns": _fact("only turns with content", "used them up", "turns", "chat"),
-    "guarded": _fact(
-        "no text that poses as a marker",
-        "taken it away",
-        "turns",
-        "chat",
-        "guidelines",
+        "system_prompt",
         "notices",
     ),
-    "draft": _fact("turns that may still change", "rendered them"),
-    "question": _fact("the transcript", "taken it away", "question", "transcript"),
+    "files": _fact("attached files, as parts", "turned them into text", "turns"),
+    "guidelines": _fact(
+        "guidelines, and references where they stood", "used them up", "turns", "guidelines"
+    ),
+    "text": _fact("attached files, as text", "taken it away", "turns"),
+    "chat": _fact("a view of the turns for LLM APIs", "left it out", "chat_view"),
+    "visible_turns": _fact("only turns with content", "used them up", "turns"),
+    "question": _fact("a view of the turns as a transcript", "left it out", "question_view"),
+    "guarded": _fact(
+        "no text that poses as a marker", "taken it away", "chat_view", "question_view", "notices"
+    ),
 }
+_OWN_FACT = re.compile(rf"{_NAME}(?:\.{_NAME})+")
+
+
+def in_order(facts: Iterable[str]) -> list[str]:
+    """Return facts in the order in which a pipeline makes them; an author's own come last."""
+    found = set(facts)
+    return [fact for fact in FACTS if fact in found] + sorted(found - FACTS.keys())
 
 
 class Contract(msgspec.Struct, frozen=True):
@@ -71,12 +73,10 @@ class Contract(msgspec.Struct, frozen=True):
     consumes: frozenset[str]
 
     def in_words(self) -> str:
-        """Return ``needs ...; gives ...; uses up ...``, the facts in the order of FACTS."""
-        parts = {"needs": self.requires, "gives": self.provides, "uses up": self.consumes}
+        """Return ``requires ...; provides ...; consumes ...``, the facts in their order."""
+        parts = {"requires": self.requires, "provides": self.provides, "consumes": self.consumes}
         return "; ".join(
-            f"{verb} {', '.join(fact for fact in FACTS if fact in facts)}"
-            for verb, facts in parts.items()
-            if facts
+            f"{verb} {', '.join(in_order(facts))}" for verb, facts in parts.items() if facts
         )
 
 
@@ -98,22 +98,25 @@ def stage(
         provides: facts that are true once it has run.
         consumes: facts that are true before it runs, and no longer after it.
 
+    A fact of one's own has a dot, such as ``house.redacted``; it is checked like the others.
+
     Raises:
         TypeError: the parentheses were forgotten.
-        ValueError: a fact that FACTS does not know.
+        ValueError: a fact that is neither one of FACTS nor has a dot.
 
-    >>> @stage(requires={"turns"}, provides={"chat"})
-    ... def lay_out(conversion):
-    ...     return conversion.replace(chat=conversion.turns)
-    >>> sorted(contract_of(lay_out).requires)
-    ['turns']
+    >>> @stage(requires={"chat"}, provides={"house.wrapped"})
+    ... def wrap(conversion, *, tag="user_input"):
+    ...     return conversion.edit_chat(wrapped, tag=tag)
+    >>> contract_of(wrap).in_words()
+    'requires chat; provides house.wrapped'
     """
     if function is not None:
         raise TypeError("write @stage(), with parentheses")
     contract = Contract(frozenset(requires), frozenset(provides), frozenset(consumes))
     for fact in sorted(contract.requires | contract.provides | contract.consumes):
-        if fact not in FACTS:
-            raise ValueError(f"there is no fact {fact!r}; {did_you_mean(fact, FACTS)}")
+        if fact not in FACTS and not _OWN_FACT.fullmatch(fact):
+            what = f"there is no fact {fact!r}; {did_you_mean(fact, FACTS)}"
+            raise ValueError(f"{what} (a fact of your own has a dot, such as house.redacted)")
 
     def declare(function: _S) -> _S:
         function.__multiturn_contract__ = contract  # type: ignore[attr-defined]
@@ -190,7 +193,12 @@ def read_options(
     name = function.__name__
     known = options_of(function)
     values, mistakes = {}, {}
+    for option in _positional(function):
+        write = f"{name}(conversion, *, {option}=...)"
+        mistakes[option] = f'option "{option}" of {name} is not keyword-only; write {write}'
     for option, value in given.items():
+        if option in mistakes:
+            continue
         if option not in known:
             hint = did_you_mean(option, known)
             mistakes[option] = f'unknown option "{option}" of {name}; {hint}'
@@ -203,6 +211,12 @@ def read_options(
             hint = f"; there are {', '.join(choices)}" if choices else ""
             mistakes[option] = f'option "{option}" of {name}: {text[0].lower()}{text[1:]}{hint}'
     return values, mistakes
+
+
+def _positional(function: Stage) -> list[str]:
+    """Return the options that could be given by position, beside the Conversion."""
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    return [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
 
 
 def _unknown_placeholder(type_: Any, value: Any) -> str:

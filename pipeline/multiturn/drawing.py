@@ -3,7 +3,7 @@
 import click
 
 from multiturn.assembly import Pipeline, request_of
-from multiturn.contract import FACTS, contract_of
+from multiturn.contract import contract_of, in_order
 from multiturn.explanation import Span, explain
 from multiturn.line_diff import unified_diff
 from multiturn.model import Conversion
@@ -12,12 +12,14 @@ from multiturn.terminal import visible
 
 
 def as_table(pipeline: Pipeline) -> str:
-    """Draw a pipeline as a table: what each stage needs, gives and uses up."""
-    rows: list[tuple[str, ...]] = [("", "stage", "needs", "gives", "uses up", "options")]
+    """Draw a pipeline as a table: what each stage requires, provides and consumes."""
+    rows: list[tuple[str, ...]] = [("", "stage", "requires", "provides", "consumes", "options")]
     for number, step in enumerate(pipeline.steps, 1):
         contract = contract_of(step.stage)
         facts = ("requires", "provides", "consumes")
-        cells = [in_order(getattr(contract, kind)) if contract else "?" for kind in facts]
+        cells = [
+            ", ".join(in_order(getattr(contract, kind))) if contract else "?" for kind in facts
+        ]
         options = ", ".join(f"{name}: {value!r}" for name, value in step.options.items())
         rows.append((str(number), step.name, *cells, options))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -25,20 +27,16 @@ def as_table(pipeline: Pipeline) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def in_order(facts: frozenset[str]) -> str:
-    """Name facts, in the order in which a pipeline makes them."""
-    return ", ".join(fact for fact in FACTS if fact in facts)
-
-
 def as_mermaid(pipeline: Pipeline) -> str:
-    """Draw a pipeline as a Mermaid flowchart: each arrow says what a stage gives the next."""
+    """Draw a pipeline as a Mermaid flowchart: each arrow says what a stage provides."""
     lines = ["flowchart TD", "    suite([case]) --> s1"]
     lines += [f"    s{n}[{step.name}]" for n, step in enumerate(pipeline.steps, 1)]
     for number, step in enumerate(pipeline.steps, 1):
         contract = contract_of(step.stage)
-        gives = f"|{in_order(contract.provides)}|" if contract and contract.provides else ""
+        provided = ", ".join(in_order(contract.provides)) if contract else ""
+        label = f"|{provided}|" if provided else ""
         to = f"s{number + 1}" if number < len(pipeline.steps) else "request([request])"
-        lines.append(f"    s{number} -->{gives} {to}")
+        lines.append(f"    s{number} -->{label} {to}")
     return "\n".join(lines) + "\n"
 
 

@@ -9,9 +9,8 @@ from typing import Literal
 from msgspec import Struct
 
 from multiturn.errors import MultiturnError
-from multiturn.model import Case, Conversion, Part, Turn, is_blank
-
-PROMPT_KEY = "metadata.systemPrompt"
+from multiturn.model import Case, Conversion
+from multiturn.turns import Part, Turn, is_blank
 
 
 class Span(Struct, frozen=True):
@@ -56,15 +55,11 @@ class Explanation(Struct, frozen=True):
 def explain(conversion: Conversion) -> Explanation:
     """Say of a finished conversion where its texts come from, and where its input went."""
     case, chat = conversion.case, conversion.chat
-    question = tuple(_spans(conversion.transcript, case))
-    if not question or question[-1].end != len(conversion.question):
-        # A stage of somebody's own rendered it, and did not say of what.
-        question = (Span(0, len(conversion.question), "the stage that rendered the question"),)
     return Explanation(
         None
         if chat is None
         else tuple((turn.role, tuple(_spans(turn.parts, case))) for turn in chat),
-        question,
+        tuple(_spans(conversion.transcript, case)),
         tuple(_fates(conversion)),
     )
 
@@ -72,9 +67,9 @@ def explain(conversion: Conversion) -> Explanation:
 def _spans(parts: Iterable[Part], case: Case) -> Iterator[Span]:
     at = 0
     for number, part in enumerate(parts):
-        if number and part.glue:
-            yield Span(at, at + len(part.glue), "between two parts (rule 6)")
-            at += len(part.glue)
+        if number and part.separator:
+            yield Span(at, at + len(part.separator), "between two parts (rule 6)")
+            at += len(part.separator)
         yield Span(at, at + len(part.text), origin_of(part, case))
         at += len(part.text)
 
@@ -90,16 +85,17 @@ def origin_of(part: Part, case: Case) -> str:
     suite = case.suite or "the case"
     if part.stage is not None:
         about = f" for {part.resolved_path}" if part.resolved_path else ""
-        return f"added by {part.stage}{about}"
+        return f"added by {part.stage or 'a stage'}{about}"
+    changed = "" if part.changed_by is None else f", changed by {part.changed_by or 'a stage'}"
     if part.key is not None:
-        return f"{part.key} of {suite}"
+        return f"{part.key} of {suite}{changed}"
     place = f"{suite}:{part.line}" if part.line else suite
     if part.message is not None and not part.line:
         place = f"{suite}: input_messages[{part.message}].content[{part.content}]"
     moved = f", moved by {part.moved_by}" if part.moved_by else ""
     if part.resolved_path is not None:
-        return f"{part.resolved_path}, attached at {place}{moved}"
-    return place + moved if part.message is not None else "a stage that does not say so"
+        return f"{part.resolved_path}, attached at {place}{moved}{changed}"
+    return place + moved + changed if part.message is not None else "a stage that does not say so"
 
 
 def _fates(conversion: Conversion) -> Iterator[Fate]:
@@ -113,12 +109,14 @@ def _fates(conversion: Conversion) -> Iterator[Fate]:
             key = f"[{number}]" if segments is content else ""
             where = f"{case.where(line)}: input_messages[{index}].content{key}"
             yield _fate(conversion, where, (index, number), segment)
-    shown = any(part.key == PROMPT_KEY for turn in _turns(conversion) for part in turn.parts)
-    if case.system_prompt is not None and conversion.chat is not None and not shown:
-        explicit = any(turn.role == "system" for turn in conversion.chat)
+    prompt, chat = conversion.system_prompt, conversion.chat
+    if prompt is None or chat is None:
+        return
+    if all(part.key != prompt.key for turn in chat for part in turn.parts):
+        explicit = any(turn.role == "system" for turn in chat)
         yield Fate(
-            f"{case.where()}: {PROMPT_KEY}",
-            "dropped" if explicit or is_blank(case.system_prompt) else "lost",
+            f"{case.where()}: {prompt.key}",
+            "dropped" if explicit or is_blank(prompt.text) else "lost",
             "system messages take its place (rule 7)" if explicit else "",
         )
 

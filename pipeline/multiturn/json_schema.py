@@ -11,10 +11,10 @@ from multiturn import schema as models
 from multiturn.catalog import find_stage, installed_stages, stage_names
 from multiturn.contract import Stage, options_of, summary_of
 from multiturn.declaration import EDITS, INSERT_KEYS, KEYS, pipeline_names
-from multiturn.model import ROLES
 from multiturn.provider import Settings
 from multiturn.targets import ALIASES, DEFAULT, KINDS
 from multiturn.text_schema import in_text
+from multiturn.turns import ROLES
 
 Schema = dict[str, Any]
 

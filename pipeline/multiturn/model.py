@@ -1,19 +1,17 @@
 """What travels through a pipeline: immutable structs, from the suite's case to the request."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from types import FunctionType
+from typing import Any, cast
 
 from msgspec import Struct, structs
 
 from multiturn.files import Files
+from multiturn.turns import Part, Parts, Role, Turns, joined
+from multiturn.views import ChatView, Edited, QuestionView, kind_of
 
-Role = Literal["system", "user", "assistant", "tool"]
-ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool")
-
-
-def is_blank(text: str) -> bool:
-    """Whether a text has only white space, and so is no content (rule 2)."""
-    return not text or text.isspace()
+PROMPT_KEY = "metadata.systemPrompt"
 
 
 class TestMessage(Struct, frozen=True, gc=False):
@@ -77,82 +75,6 @@ class Case(Struct, frozen=True, kw_only=True):
         return f"{place}case {self.id!r}"
 
 
-class Part(Struct, frozen=True, gc=False):
-    """A piece of a turn, and where it comes from.
-
-    Attributes:
-        kind: ``text``, ``file`` (not yet embedded) or ``reference`` (stands for a guideline).
-        text: what the reader of the turn sees.
-        glue: joins it to the part before; the first part of a turn has no use for it.
-        message: index in ``input_messages``.
-        content: index of the segment in that message's content.
-        line: one-based line of the segment in the suite.
-        path: path of the attached file, as the suite wrote it.
-        resolved_path: that file's path relative to the root, with ``/``.
-        key: the key that holds this text in the suite, where it is not in a message.
-        stage: the stage that added this text, where neither the suite nor a file holds it.
-        moved_by: the stage that took this text from where the suite has it to another message.
-    """
-
-    kind: Literal["text", "file", "reference"]
-    text: str
-    glue: str = "\n"
-    message: int | None = None
-    content: int | None = None
-    line: int = 0
-    path: str | None = None
-    resolved_path: str | None = None
-    key: str | None = None
-    stage: str | None = None
-    moved_by: str | None = None
-
-    @property
-    def is_content(self) -> bool:
-        """Whether it keeps its turn alive: text that is not blank, or any file (rule 2)."""
-        if self.kind == "text":
-            return self.resolved_path is not None or not is_blank(self.text)
-        return self.kind == "file"
-
-
-def glue_first(glue: str, parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    """Return the parts with another glue before the first."""
-    return (structs.replace(parts[0], glue=glue), *parts[1:]) if parts else ()
-
-
-def glued(parts: Iterable[Part]) -> str:
-    """Return the parts' texts, each behind its glue but for the first."""
-    pieces: list[str] = []
-    for part in parts:
-        pieces += (part.glue, part.text)
-    return "".join(pieces[1:])
-
-
-class Turn(Struct, frozen=True, gc=False):
-    """A message on its way through the pipeline.
-
-    Attributes:
-        role: who speaks.
-        parts: its content in order.
-        message: index in ``input_messages``; None for a turn that a stage made.
-    """
-
-    role: Role
-    parts: tuple[Part, ...] = ()
-    message: int | None = None
-
-    @property
-    def content(self) -> str:
-        """The parts' texts, glued."""
-        if len(self.parts) == 1:
-            return self.parts[0].text
-        return glued(self.parts)
-
-    @property
-    def has_content(self) -> bool:
-        """Whether any part is more than a reference or blank text."""
-        return any(part.is_content for part in self.parts)
-
-
 class InputFile(Struct, frozen=True, gc=False):
     """A file that a case attaches.
 
@@ -160,7 +82,7 @@ class InputFile(Struct, frozen=True, gc=False):
         path: as the suite wrote it.
         resolved_path: relative to the root, with ``/``.
         guideline: whether its text is in the system message.
-        text: what was read, for an agent that wants the file itself.
+        text: for an agent that wants the file itself, as the stages have left it.
     """
 
     path: str
@@ -187,32 +109,158 @@ class Notice(Struct, frozen=True):
     content: int | None = None
 
 
-class Conversion(Struct, frozen=True):
+class Conversion(Struct, frozen=True, dict=True):
     """One case on its way to a request; a stage takes one and returns a new one.
+
+    It holds the conversation once. ``chat``, ``question`` and ``input_files`` show the turns,
+    guidelines and system prompt as they are in this Conversion.
 
     Attributes:
         case: what is converted.
         turns: the messages in their order, all roles.
-        chat: the turns an API receives; None until a stage lays them out, or if there are none.
-        guidelines: the texts for the system message, as parts that know their file.
-        question: the transcript.
-        input_files: each attached file once.
-        transcript: the parts that the question is made of, where a stage says so.
+        guidelines: the guidelines' texts for the system message, in their order.
+        system_prompt: ``metadata.systemPrompt`` of the case or the suite.
         notices: what the stages noticed, for the log.
+        chat_view: how the turns make the chat; None until a stage chooses it.
+        question_view: how the turns make the question; None until a stage chooses it.
+        stage: the stage that a pipeline is running, by which changes of text are signed.
     """
 
     case: Case
-    turns: tuple[Turn, ...] = ()
-    chat: tuple[Turn, ...] | None = None
-    guidelines: tuple[Part, ...] = ()
-    question: str = ""
-    input_files: tuple[InputFile, ...] = ()
-    transcript: tuple[Part, ...] = ()
+    turns: Turns = ()
+    guidelines: Parts = ()
+    system_prompt: Part | None = None
     notices: tuple[Notice, ...] = ()
+    chat_view: ChatView | None = None
+    question_view: QuestionView | None = None
+    stage: str = ""
+
+    @cached_property
+    def chat(self) -> Turns | None:
+        """The turns an API receives; None without a view, or where the view leaves them out."""
+        return None if self.chat_view is None else self.chat_view(self)
+
+    @cached_property
+    def transcript(self) -> Parts:
+        """The parts of the question; none without a view."""
+        return () if self.question_view is None else self.question_view(self)
+
+    @cached_property
+    def question(self) -> str:
+        """The transcript, as text; empty without a view."""
+        return joined(self.transcript)
+
+    @cached_property
+    def input_files(self) -> tuple[InputFile, ...]:
+        """Each attached file once, as the first message that attaches it has it."""
+        parts = [part for turn in self.turns for part in turn.parts]
+        guidelines = {part.resolved_path for part in self.guidelines}
+        attached = [
+            part
+            for part in (*parts, *self.guidelines)
+            if part.resolved_path is not None and part.stage is None
+        ]
+        attached.sort(key=lambda part: (part.message is None, part.message or 0, part.content or 0))
+        files: dict[str, InputFile] = {}
+        for part in attached:
+            path = cast("str", part.resolved_path)
+            is_guideline = path in guidelines
+            files.setdefault(path, InputFile(part.path or path, path, is_guideline, part.text))
+        return tuple(files.values())
 
     def replace(self, **changes: Any) -> "Conversion":
-        """Return a copy with some attributes changed."""
+        """Return a copy with some attributes changed.
+
+        Raises:
+            TypeError: ``chat``, ``question`` or another view is given; views show the turns.
+        """
+        for view, change in _CHANGED_BY.items():
+            if view in changes:
+                raise TypeError(f"{view} shows the turns as they are; use {change}")
         return structs.replace(self, **changes)
+
+    def map_parts(self, function: Callable[[Part], Part]) -> "Conversion":
+        """Return a copy with each text of the suite and of files changed by a function.
+
+        The texts are those of the turns, the guidelines and the system prompt. What stages have
+        added is left alone, and paths are not texts.
+
+        Args:
+            function: takes a part and returns it, or a copy with another text.
+
+        Raises:
+            TypeError: the function returned something else than a part.
+
+        >>> case = Case(id="a", input_messages=())
+        >>> conversion = Conversion(case, system_prompt=Part("text", "Be brief."))
+        >>> conversion.map_parts(lambda part: structs.replace(part, text="Be.")).system_prompt.text
+        'Be.'
+        """
+
+        def changed(part: Part) -> Part:
+            if part.stage is not None:
+                return part
+            new = function(part)
+            if not isinstance(new, Part):
+                raise TypeError(
+                    f"the function given to map_parts returned {kind_of(new)}, not a Part"
+                )
+            return new if new.text == part.text else structs.replace(new, changed_by=self.stage)
+
+        prompt = self.system_prompt
+        return structs.replace(
+            self,
+            turns=tuple(
+                structs.replace(turn, parts=tuple(map(changed, turn.parts))) for turn in self.turns
+            ),
+            guidelines=tuple(map(changed, self.guidelines)),
+            system_prompt=None if prompt is None else changed(prompt),
+        )
+
+    def edit_chat(self, function: Callable[..., Turns], **options: Any) -> "Conversion":
+        """Return a copy whose chat, and nothing else, is what a function makes of it.
+
+        The function runs when the chat is asked for, on the turns as they are then.
+
+        Args:
+            function: takes the chat's turns and the options, and returns turns. It stands at the
+                top of a module, so that views can be compared and pickled.
+            options: what the function is called with beside the turns.
+
+        Raises:
+            ValueError: no stage has chosen a chat view yet.
+            TypeError: the function does not stand at the top of a module.
+        """
+        return structs.replace(self, chat_view=self._edited("chat", function, options))
+
+    def edit_question(self, function: Callable[..., Parts], **options: Any) -> "Conversion":
+        """Return a copy whose question, and nothing else, is what a function makes of it.
+
+        Like ``edit_chat``, with a function that takes and returns the parts of the transcript.
+        """
+        return structs.replace(self, question_view=self._edited("question", function, options))
+
+    def _edited(self, name: str, function: Any, options: dict[str, Any]) -> Edited:
+        view = getattr(self, f"{name}_view")
+        if view is None:
+            raise ValueError(
+                f"edit_{name} needs a {name} view, and no stage has chosen one yet;"
+                f' declare @stage(requires={{"{name}"}})'
+            )
+        if not isinstance(function, FunctionType) or not function.__qualname__.isidentifier():
+            what = f"edit_{name} takes a function that stands at the top of a module"
+            raise TypeError(f"{what}, so that views compare and pickle; give the rest as options")
+        if isinstance(view, Edited) and (view.edit, view.options) == (function, options):
+            return view
+        return Edited(view, function, options, self.stage)
+
+
+_CHANGED_BY = {
+    "chat": "edit_chat, or a chat_view",
+    "question": "edit_question, or a question_view",
+    "transcript": "edit_question, or a question_view",
+    "input_files": "map_parts",
+}
 
 
 class ChatMessage(Struct, frozen=True, gc=False):
@@ -223,7 +271,7 @@ class ChatMessage(Struct, frozen=True, gc=False):
 
 
 class ProviderRequest(Struct, frozen=True, kw_only=True):
-    """What the orchestrator hands a provider.
+    """What the orchestrator hands a provider, and what it needs to go on from the answer.
 
     Attributes:
         question: the transcript, for logs and for agent providers.
@@ -234,6 +282,11 @@ class ProviderRequest(Struct, frozen=True, kw_only=True):
         eval_id: the case's id.
         temperature: how freely the model may choose; None for the target's own.
         max_output_tokens: the longest answer; None for the target's own.
+        suite: path of the suite, as errors and results name it; empty without one.
+        conversation_id: groups the cases of one conversation.
+        outcome: what the answer should achieve, in words.
+        expected_messages: the answer a grader compares with, as the suite wrote it.
+        root: the folder that ``resolved_path`` of a file is relative to; empty without files.
     """
 
     question: str
@@ -244,3 +297,8 @@ class ProviderRequest(Struct, frozen=True, kw_only=True):
     eval_id: str = ""
     temperature: float | None = None
     max_output_tokens: int | None = None
+    suite: str = ""
+    conversation_id: Any = None
+    outcome: Any = None
+    expected_messages: Any = None
+    root: str = ""

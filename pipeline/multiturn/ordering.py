@@ -3,29 +3,34 @@
 from collections.abc import Iterator, Sequence
 
 from multiturn.catalog import provider_of
-from multiturn.contract import FACTS, Stage, contract_of
+from multiturn.contract import FACTS, Stage, contract_of, in_order
 from multiturn.errors import Mistake
 
 
 def order_mistakes(stages: Sequence[Stage]) -> Iterator[Mistake]:
-    """Yield what is wrong with an order of stages.
+    """Yield what is wrong with an order of stages, or else with its end.
 
-    A stage without a contract is unchecked: after it, every fact is taken to be true.
+    A stage without a contract is unchecked: after it, every fact is taken to be true, and the end
+    of the pipeline is not checked.
     """
     facts: set[str] = set()
     consumers: dict[str, int] = {}
+    is_right = True
     for number, stage in enumerate(stages):
         contract = contract_of(stage)
         if contract is None:
-            facts.update(FACTS)
+            facts |= _known_facts(stages)
             continue
-        for fact in FACTS:
-            if fact in contract.requires - facts:
-                yield Mistake(_missing(fact, number, stages, consumers.get(fact)), number)
+        for fact in in_order(contract.requires - facts):
+            is_right = False
+            yield Mistake(_missing(fact, number, stages, consumers.get(fact)), number)
         for fact in contract.consumes & facts:
             consumers[fact] = number
         facts -= contract.consumes
         facts |= contract.provides
+    if is_right and "files" in facts and all(map(contract_of, stages)):
+        what = "attached files are left, and no stage turns them into text; add embed_files, or"
+        yield Mistake(f"{what} put a stage of your own in its place with replace")
 
 
 def facts_after(stages: Sequence[Stage]) -> set[str]:
@@ -33,7 +38,10 @@ def facts_after(stages: Sequence[Stage]) -> set[str]:
     facts: set[str] = set()
     for stage in stages:
         contract = contract_of(stage)
-        facts = set(FACTS) if contract is None else facts - contract.consumes | contract.provides
+        if contract is None:
+            facts = _known_facts(stages)
+        else:
+            facts = facts - contract.consumes | contract.provides
     return facts
 
 
@@ -49,7 +57,7 @@ def legal_order(stages: Sequence[Stage]) -> list[Stage] | None:
         for stage in left:
             contract = contract_of(stage)
             if contract is None:
-                facts.update(FACTS)
+                facts |= _known_facts(stages)
                 break
             others = [contract_of(other) for other in left if other is not stage]
             needed = {fact for other in others if other for fact in other.requires}
@@ -63,16 +71,23 @@ def legal_order(stages: Sequence[Stage]) -> list[Stage] | None:
     return order
 
 
+def _known_facts(stages: Sequence[Stage]) -> set[str]:
+    """Return every fact there is, those of the stages' own included."""
+    contracts = filter(None, map(contract_of, stages))
+    return set(FACTS).union(*(contract.requires | contract.provides for contract in contracts))
+
+
 def _missing(fact: str, number: int, stages: Sequence[Stage], consumer: int | None) -> str:
-    needs = f"{stages[number].__name__} ({number + 1}) needs {fact}"
+    requires = f"{stages[number].__name__} ({number + 1}) requires {fact}"
     if consumer is not None:
-        name, did = stages[consumer].__name__, FACTS[fact].consumed
-        return f"{needs}, but {name} ({consumer + 1}) has already {did}; move it before {name}"
+        name = stages[consumer].__name__
+        did = FACTS[fact].consumed if fact in FACTS else "used it up"
+        return f"{requires}, but {name} ({consumer + 1}) has already {did}; move it before {name}"
     for later in range(number + 1, len(stages)):
         contract = contract_of(stages[later])
-        if contract is not None and fact in contract.provides:
+        if contract is not None and fact in contract.provides - contract.requires:
             name = stages[later].__name__
-            return f"{needs}, but {name} ({later + 1}) provides it later; move it after {name}"
+            return f"{requires}, but {name} ({later + 1}) provides it later; move it after {name}"
     provider = provider_of(fact)
     hint = f"; add {provider} before it" if provider else ""
-    return f"{needs}, which no stage before it provides{hint}"
+    return f"{requires}, which no stage before it provides{hint}"

@@ -36,7 +36,7 @@ def snapshot_of(conversion: Conversion) -> dict[str, Any]:
     if chat is None:  # providers make one of these
         prompt = {
             "chat_prompt": None,
-            "system_prompt": case.system_prompt,
+            "system_prompt": conversion.system_prompt and conversion.system_prompt.text,
             "guidelines": [part.text for part in conversion.guidelines],
         }
     else:

@@ -10,12 +10,13 @@ from multiturn.errors import MultiturnError, did_you_mean
 from multiturn.files import Files, Texts
 from multiturn.ids import Ids
 from multiturn.json_lines import Lines
-from multiturn.model import ROLES, Case, TestMessage
+from multiturn.model import Case, TestMessage
 from multiturn.patterns import guideline_matcher
 from multiturn.schema import CaseKeys, ConfigKeys, MessageKeys, Metadata, SuiteKeys
 from multiturn.source import check_path
 from multiturn.suite_documents import Document, open_suite
 from multiturn.suite_settings import SuiteSettings
+from multiturn.turns import ROLES
 from multiturn.validation import read_as
 from multiturn.yaml_events import Node, read_documents
 

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import NamedTuple
 
-from multiturn.model import ChatMessage, is_blank
+from multiturn.model import ChatMessage
 from multiturn.provider import ProviderError
+from multiturn.turns import is_blank
 
 
 class Rule(NamedTuple):

@@ -25,27 +25,20 @@ def embed_files(
         header: the line above the text; ``{path}`` is the path as written. Empty: no line.
         system_header: the same for the files of system messages; None: like any other.
     """
-    messages = conversion.case.input_messages
 
     def embed(turn: Turn) -> Turn:
         if not any(part.kind == "file" for part in turn.parts):
             return turn
+        line = header if turn.role != "system" or system_header is None else system_header
         parts: list[Part] = []
         for part in turn.parts:
-            if part.kind != "file":
-                parts.append(part)
-                continue
-            # The message's role, not the turn's: consolidation may have given the turn another.
-            role = turn.role if part.message is None else messages[part.message].role
-            line = header if role != "system" or system_header is None else system_header
-            if line:
-                line = line.replace("{path}", part.path or "")
-                parts.append(replace(part, kind="text", text=line, stage="embed_files"))
-            parts.append(replace(part, kind="text", glue="\n" if line else part.glue))
+            if part.kind == "file":
+                if line:
+                    above = replace(part, kind="text", stage="embed_files", changed_by=None)
+                    text = line.replace("{path}", part.path or "")
+                    parts.append(replace(above, text=text))
+                part = replace(part, kind="text", separator="\n" if line else part.separator)
+            parts.append(part)
         return replace(turn, parts=tuple(parts))
 
-    chat = conversion.chat
-    return conversion.replace(
-        turns=tuple(map(embed, conversion.turns)),
-        chat=None if chat is None else tuple(map(embed, chat)),
-    )
+    return conversion.replace(turns=tuple(map(embed, conversion.turns)))

@@ -6,7 +6,6 @@ from msgspec.structs import replace
 
 from multiturn import Conversion, Part, stage
 from multiturn.contract import placeholders
-from multiturn.model import is_blank
 from multiturn.patterns import guideline_matcher
 
 
@@ -22,14 +21,9 @@ def extract_guidelines(
     Args:
         marker: what stands where the guideline was attached; ``{path}`` is its path as written.
     """
-    case, name = conversion.case, "extract_guidelines"
-    is_guideline = guideline_matcher(case.guideline_patterns)
-    given = tuple(
-        Part("text", text, key=f"guidelines[{number}]")
-        for number, text in enumerate(case.guidelines)
-        if not is_blank(text)
-    )
-    earlier = tuple(part for part in conversion.guidelines if part not in given)
+    name = "extract_guidelines"
+    is_guideline = guideline_matcher(conversion.case.guideline_patterns)
+    collected = {part.resolved_path for part in conversion.guidelines}
     extracted: dict[str, Part] = {}
 
     def refer(part: Part) -> Part:
@@ -38,19 +32,14 @@ def extract_guidelines(
             return part
         if not is_guideline(path, resolved):
             return part
-        extracted.setdefault(resolved, replace(part, kind="text", moved_by=name))
+        if resolved not in collected:
+            extracted.setdefault(resolved, replace(part, kind="text", moved_by=name))
         text = marker.replace("{path}", path)
-        return replace(part, kind="reference", text=text, stage=name)
+        return replace(part, kind="reference", text=text, stage=name, changed_by=None)
 
-    turns = tuple(replace(turn, parts=tuple(map(refer, turn.parts))) for turn in conversion.turns)
-    collected = {part.resolved_path for part in earlier}
     return conversion.replace(
-        turns=turns,
-        guidelines=given
-        + earlier
-        + tuple(part for path, part in extracted.items() if path not in collected),
-        input_files=tuple(
-            replace(file, guideline=file.guideline or file.resolved_path in extracted)
-            for file in conversion.input_files
+        turns=tuple(
+            replace(turn, parts=tuple(map(refer, turn.parts))) for turn in conversion.turns
         ),
+        guidelines=(*conversion.guidelines, *extracted.values()),
     )

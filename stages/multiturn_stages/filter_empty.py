@@ -5,15 +5,16 @@ from typing import Literal
 from multiturn import Conversion, Turn, stage
 
 
-@stage(requires={"draft", "guidelines"}, provides={"visible_turns"})
+@stage(requires={"turns", "guidelines"}, provides={"visible_turns"})
 def filter_empty(
     conversion: Conversion,
     *,
     references_only: Literal["drop_unless_alone", "drop", "keep"] = "drop_unless_alone",
 ) -> Conversion:
-    """Take turns without content out of the turns, and out of the chat.
+    """Take the turns without content out of the conversation.
 
-    Put it after ``extract_guidelines``, which is what leaves messages empty.
+    Put it after ``extract_guidelines``, and after any stage that blanks texts: those are what
+    leaves messages empty.
 
     Args:
         references_only: what to do with a turn that holds nothing but guidelines' markers;
@@ -29,15 +30,4 @@ def filter_empty(
             keeps_references and any(part.kind == "reference" for part in turn.parts)
         )
 
-    turns = tuple(filter(stays, conversion.turns))
-    chat = conversion.chat
-    if chat is not None and len(turns) < len(conversion.turns):
-        kept = {turn.message for turn in turns}
-        gone = {turn.message for turn in conversion.turns} - kept
-        # The chat's form of a message goes with the message; a turn that a stage made, by itself.
-        chat = tuple(
-            turn
-            for turn in chat
-            if (stays(turn) if turn.message is None else turn.message not in gone)
-        )
-    return conversion.replace(turns=turns, chat=chat)
+    return conversion.replace(turns=tuple(filter(stays, conversion.turns)))

@@ -1,16 +1,33 @@
 """Leave out the chat prompt of a lone user prompt, so that it goes the legacy way."""
 
-from multiturn import Conversion, stage
+from typing import Any
+
+from msgspec import Struct
+
+from multiturn import Conversion, Turn, stage
 
 
-@stage(requires={"chat", "visible_turns", "question"}, consumes={"chat"})
+@stage(requires={"chat", "question"}, provides={"chat"})
 def omit_lone_prompt(conversion: Conversion) -> Conversion:
-    """Leave the chat out where one user turn is the whole conversation.
+    """Choose no chat where one user turn is the whole conversation.
 
-    Put it last. The provider then builds its messages from question and guidelines, as before
-    chat prompts.
+    Put it after ``consolidate_system`` and ``render_question``. The provider then builds its
+    messages from question and guidelines, as before chat prompts.
     """
-    turns = conversion.turns
-    if len(turns) == 1 and turns[0].role == "user":
-        return conversion.replace(chat=None)
-    return conversion
+    if isinstance(conversion.chat_view, UnlessLone):
+        return conversion
+    return conversion.replace(chat_view=UnlessLone(conversion.chat_view))
+
+
+class UnlessLone(Struct, frozen=True):
+    """The view of the chat that ``omit_lone_prompt`` chooses: another one, or no chat."""
+
+    view: Any
+
+    def __call__(self, conversion: Conversion) -> tuple[Turn, ...] | None:
+        """Return what the other view shows; None for a lone user turn."""
+        turns = conversion.turns
+        if len(turns) == 1 and turns[0].role == "user":
+            return None
+        shown: tuple[Turn, ...] | None = self.view(conversion)
+        return shown

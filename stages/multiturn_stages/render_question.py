@@ -2,29 +2,41 @@
 
 from typing import Annotated
 
+from msgspec import Struct
+
 from multiturn import Conversion, Part, stage
 from multiturn.contract import placeholders
-from multiturn.model import glue_first, glued
+from multiturn.turns import separate_first
 
 
-@stage(requires={"draft", "text"}, consumes={"draft"}, provides={"question"})
+@stage(requires={"turns"}, provides={"question"})
 def render_question(
     conversion: Conversion, *, marker: Annotated[str, placeholders("role")] = "[{role}]: "
 ) -> Conversion:
-    """Render the turns, each behind its role, in the order of the conversation (rule 9).
+    """Choose a question in which each turn stands behind its role (rule 9).
 
-    Put it after ``embed_files`` and ``filter_empty``, whose work it shows. A single user turn
-    is rendered bare.
+    Put it anywhere after ``resolve_segments``: the question shows the turns as they are at the
+    end. A single user turn is rendered bare.
 
     Args:
         marker: what stands before each turn's content; ``{role}`` is the role, capitalized.
     """
-    turns = conversion.turns
-    if len(turns) == 1 and turns[0].role == "user":
-        return conversion.replace(question=turns[0].content, transcript=turns[0].parts)
-    transcript: list[Part] = []
-    for turn in turns:
-        text = marker.replace("{role}", turn.role.capitalize())
-        transcript.append(Part("text", text, stage="render_question"))
-        transcript += glue_first("", turn.parts)
-    return conversion.replace(question=glued(transcript), transcript=tuple(transcript))
+    return conversion.replace(question_view=Transcript(marker))
+
+
+class Transcript(Struct, frozen=True):
+    """The view of the question that ``render_question`` chooses; its option is the stage's."""
+
+    marker: str
+
+    def __call__(self, conversion: Conversion) -> tuple[Part, ...]:
+        """Return the parts of all turns, in the order of the conversation."""
+        turns = conversion.turns
+        if len(turns) == 1 and turns[0].role == "user":
+            return turns[0].parts
+        transcript: list[Part] = []
+        for turn in turns:
+            text = self.marker.replace("{role}", turn.role.capitalize())
+            transcript.append(Part("text", text, stage="render_question"))
+            transcript += separate_first("", turn.parts)
+        return tuple(transcript)

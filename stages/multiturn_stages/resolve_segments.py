@@ -8,10 +8,11 @@ from typing import Any, Literal
 
 from multiturn import Conversion, Part, Turn, stage
 from multiturn.errors import AttachmentError, MultiturnError, SegmentTypeError, add_or_mend
-from multiturn.model import Case, InputFile, Notice, is_blank
+from multiturn.model import PROMPT_KEY, Case, Notice
+from multiturn.turns import is_blank
 
 
-@stage(provides={"turns", "files", "draft"})
+@stage(provides={"turns", "files"})
 def resolve_segments(
     conversion: Conversion,
     *,
@@ -19,7 +20,7 @@ def resolve_segments(
     unknown_type: Literal["error", "warn"] = "error",
     max_file_bytes: int = 1_048_576,
 ) -> Conversion:
-    """Make a turn of each message, and the list of input files.
+    """Make a turn of each message, and parts of the given guidelines and the system prompt.
 
     Put it first. Blank text becomes no part; other text is kept to the letter (rule 2).
 
@@ -35,7 +36,6 @@ def resolve_segments(
     """
     case = conversion.case
     turns: list[Turn] = []
-    input_files: dict[str, InputFile] = {}
     notices: list[Notice] = []
     for index, message in enumerate(case.input_messages):
         content = message.content
@@ -55,15 +55,19 @@ def resolve_segments(
                     notices.append(Notice("segment.left_out", where, error.what, index, number))
                     continue
                 raise error.at(where, case.id) from None
-            if part is None:
-                continue
-            parts.append(part)
-            if part.path is not None and part.resolved_path is not None:
-                file = InputFile(part.path, part.resolved_path, text=part.text)
-                input_files.setdefault(part.resolved_path, file)
+            if part is not None:
+                parts.append(part)
         turns.append(Turn(message.role, tuple(parts), index))
+    prompt = case.system_prompt
     return conversion.replace(
-        turns=tuple(turns), input_files=tuple(input_files.values()), notices=tuple(notices)
+        turns=tuple(turns),
+        guidelines=tuple(
+            Part("text", text, "\n\n", key=f"guidelines[{number}]")
+            for number, text in enumerate(case.guidelines)
+            if not is_blank(text)
+        ),
+        system_prompt=None if prompt is None else Part("text", prompt, "\n\n", key=PROMPT_KEY),
+        notices=tuple(notices),
     )
 
 

@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 
 from multiturn import Conversion
+from multiturn.testing import conversion, file, reference
 from multiturn_stages.consolidate_system import consolidate_system
 
 Build = Callable[..., Conversion]
 Read = Callable[..., list[tuple[str, str]]]
 
 HI = ("user", "Hi")
-MARKER = ("reference", "a.md", "<Attached: a.md>")
+MARKER = reference("a.md")
 
 
 @pytest.mark.parametrize(
@@ -24,19 +25,19 @@ MARKER = ("reference", "a.md", "<Attached: a.md>")
         pytest.param([("user", MARKER, "Hi")], id="the marker of a guideline"),
     ],
 )
-def test_leaves_alone(conversation: Build, run: Build, messages: Any) -> None:
-    conversion = conversation(*messages)
-    assert run(consolidate_system, conversion).chat == conversion.turns
+def test_leaves_alone(run_stage: Build, messages: Any) -> None:
+    before = conversion(*messages)
+    assert run_stage(consolidate_system, before).chat == before.turns
 
 
-def test_leaves_the_turns_alone(conversation: Build, run: Build) -> None:
-    conversion = conversation(HI, ("system", "Late."), ("user", MARKER), system_prompt="Prompt.")
+def test_leaves_the_turns_alone(run_stage: Build) -> None:
+    before = conversion(HI, ("system", "Late."), ("user", MARKER), system_prompt="Prompt.")
     for later_system in ("merge", "assistant", "keep"):
         for references in ("keep", "omit"):
-            result = run(
-                consolidate_system, conversion, later_system=later_system, references=references
+            result = run_stage(
+                consolidate_system, before, later_system=later_system, references=references
             )
-            assert result.replace(chat=None) == conversion
+            assert result.replace(chat_view=None) == before
 
 
 @pytest.mark.parametrize(
@@ -70,7 +71,7 @@ def test_leaves_the_turns_alone(conversation: Build, run: Build) -> None:
         pytest.param(
             [HI],
             None,
-            [("a.md", "Rule.")],
+            [file("a.md", "Rule.")],
             "[[ ## Guidelines ## ]]\n\nRule.",
             id="one attached guideline stands bare",
         ),
@@ -80,7 +81,7 @@ def test_leaves_the_turns_alone(conversation: Build, run: Build) -> None:
         pytest.param(
             [HI],
             "Prompt.",
-            [("./a.md", "A."), ("b/b.md", "B.")],
+            [file("./a.md", "A."), file("b/b.md", "B.")],
             "Prompt.\n\n[[ ## Guidelines ## ]]\n\n=== ./a.md ===\nA.\n\n=== b/b.md ===\nB.",
             id="several attached guidelines stand under their paths",
         ),
@@ -94,32 +95,31 @@ def test_leaves_the_turns_alone(conversation: Build, run: Build) -> None:
         pytest.param(
             [("system", "One.")],
             "Prompt.",
-            ["Kind.", ("a.md", "A.")],
+            ["Kind.", file("a.md", "A.")],
             "One.\n\n[[ ## Guidelines ## ]]\n\nKind.\n\n=== a.md ===\nA.",
             id="given guidelines first and bare, then attached ones under their paths",
         ),
         pytest.param(
             [HI],
             None,
-            [("{path} %s", "{path}"), ("{role}", "=== {path} ===")],
+            [file("{path} %s", "{path}"), file("{role}", "=== {path} ===")],
             "[[ ## Guidelines ## ]]\n\n=== {path} %s ===\n{path}\n\n=== {role} ===\n=== {path} ===",
             id="placeholders in a guideline or in its path are text",
         ),
     ],
 )
 def test_rewrites(
-    conversation: Build,
-    run: Build,
+    run_stage: Build,
     contents: Read,
     messages: Any,
     prompt: str | None,
     guidelines: Any,
     system: str | None,
 ) -> None:
-    conversion = conversation(*messages, collected=guidelines, system_prompt=prompt)
+    before = conversion(*messages, guidelines=guidelines, system_prompt=prompt)
     others = [("user", "Hi")] if HI in messages else []
     front = [] if system is None else [("system", system)]
-    assert contents(run(consolidate_system, conversion).chat) == front + others
+    assert contents(run_stage(consolidate_system, before).chat) == front + others
 
 
 @pytest.mark.parametrize(
@@ -143,10 +143,10 @@ def test_rewrites(
     ],
 )
 def test_sections(
-    conversation: Build, run: Build, contents: Read, sections: list[str], system: str | None
+    run_stage: Build, contents: Read, sections: list[str], system: str | None
 ) -> None:
-    conversion = conversation(("system", "M."), HI, collected=["G."], system_prompt="P.")
-    chat = contents(run(consolidate_system, conversion, sections=tuple(sections)).chat)
+    before = conversion(("system", "M."), HI, guidelines=["G."], system_prompt="P.")
+    chat = contents(run_stage(consolidate_system, before, sections=tuple(sections)).chat)
     assert chat == ([] if system is None else [("system", system)]) + [("user", "Hi")]
 
 
@@ -161,10 +161,10 @@ def test_sections(
     ],
 )
 def test_sections_that_are_missing(
-    conversation: Build, run: Build, contents: Read, sections: list[str], system: str | None
+    run_stage: Build, contents: Read, sections: list[str], system: str | None
 ) -> None:
-    conversion = conversation(HI, system_prompt="P.")
-    chat = contents(run(consolidate_system, conversion, sections=tuple(sections)).chat)
+    before = conversion(HI, system_prompt="P.")
+    chat = contents(run_stage(consolidate_system, before, sections=tuple(sections)).chat)
     assert chat == ([] if system is None else [("system", system)]) + [("user", "Hi")]
 
 
@@ -193,13 +193,11 @@ def test_sections_that_are_missing(
         ),
     ],
 )
-def test_later_system(
-    conversation: Build, run: Build, contents: Read, later_system: str, expected: Any
-) -> None:
-    conversion = conversation(
+def test_later_system(run_stage: Build, contents: Read, later_system: str, expected: Any) -> None:
+    before = conversion(
         ("system", "One."), ("system", "Two."), HI, ("system", "Late.", "Very."), ("tool", "4")
     )
-    result = run(consolidate_system, conversion, later_system=later_system)
+    result = run_stage(consolidate_system, before, later_system=later_system)
     assert contents(result.chat) == expected
 
 
@@ -220,10 +218,10 @@ def test_later_system(
     ],
 )
 def test_a_later_system_message_and_the_prompt(
-    conversation: Build, run: Build, contents: Read, later_system: str, expected: Any
+    run_stage: Build, contents: Read, later_system: str, expected: Any
 ) -> None:
-    conversion = conversation(HI, ("system", "Late."), system_prompt="P.")
-    result = run(consolidate_system, conversion, later_system=later_system)
+    before = conversion(HI, ("system", "Late."), system_prompt="P.")
+    result = run_stage(consolidate_system, before, later_system=later_system)
     assert contents(result.chat) == expected
 
 
@@ -238,15 +236,14 @@ def test_a_later_system_message_and_the_prompt(
     ],
 )
 def test_a_system_message_of_references_only_says_nothing(
-    conversation: Build,
-    run: Build,
+    run_stage: Build,
     contents: Read,
     messages: Any,
     later_system: str,
     references: str,
 ) -> None:
-    conversion = conversation(*messages, collected=[("a.md", "Rule.")], system_prompt="Prompt.")
-    result = run(consolidate_system, conversion, later_system=later_system, references=references)
+    before = conversion(*messages, guidelines=[file("a.md", "Rule.")], system_prompt="Prompt.")
+    result = run_stage(consolidate_system, before, later_system=later_system, references=references)
     assert contents(result.chat) == [
         ("system", "Prompt.\n\n[[ ## Guidelines ## ]]\n\nRule."),
         ("user", "Hi"),
@@ -279,30 +276,28 @@ def test_a_system_message_of_references_only_says_nothing(
         ),
     ],
 )
-def test_references(
-    conversation: Build, run: Build, contents: Read, references: str, expected: Any
-) -> None:
-    conversion = conversation(
+def test_references(run_stage: Build, contents: Read, references: str, expected: Any) -> None:
+    before = conversion(
         ("system", MARKER, "One."),
         ("user", "Hi", MARKER),
         ("user", MARKER),
         ("system", MARKER, "Late."),
         ("assistant", "Yes?"),
     )
-    result = run(consolidate_system, conversion, references=references, later_system="assistant")
+    result = run_stage(consolidate_system, before, references=references, later_system="assistant")
     assert contents(result.chat) == expected
 
 
-def test_a_file_in_a_system_message_waits_to_be_embedded(conversation: Build, run: Build) -> None:
-    conversion = conversation(("system", "One.", ("file", "a.js", "")), HI)
-    chat = run(consolidate_system, conversion).chat
+def test_a_file_in_a_system_message_waits_to_be_embedded(run_stage: Build) -> None:
+    before = conversion(("system", "One.", file("a.js", "")), HI)
+    chat = run_stage(consolidate_system, before).chat
     assert chat is not None
     assert [part.kind for part in chat[0].parts] == ["text", "file"]
 
 
-def test_an_empty_file_makes_a_system_message(conversation: Build, run: Build) -> None:
-    conversion = conversation(("system", ("file", "a.js", "")), HI, system_prompt="Prompt.")
-    chat = run(consolidate_system, conversion).chat
+def test_an_empty_file_makes_a_system_message(run_stage: Build) -> None:
+    before = conversion(("system", file("a.js", "")), HI, system_prompt="Prompt.")
+    chat = run_stage(consolidate_system, before).chat
     assert chat is not None
     assert [[part.path for part in turn.parts] for turn in chat] == [["a.js"], [None]]
 
@@ -334,16 +329,16 @@ def test_an_empty_file_makes_a_system_message(conversation: Build, run: Build) -
     ],
 )
 def test_heading_and_header(
-    conversation: Build, run: Build, contents: Read, options: dict[str, str], system: str
+    run_stage: Build, contents: Read, options: dict[str, str], system: str
 ) -> None:
-    conversion = conversation(HI, collected=["K.", ("a.md", "A.")], system_prompt="P.")
-    result = run(consolidate_system, conversion, **options)
+    before = conversion(HI, guidelines=["K.", file("a.md", "A.")], system_prompt="P.")
+    result = run_stage(consolidate_system, before, **options)
     assert contents(result.chat) == [("system", system), ("user", "Hi")]
 
 
-def test_what_the_stage_wrote_says_so(conversation: Build, run: Build) -> None:
-    conversion = conversation(HI, collected=[("a.md", "A."), ("b.md", "B.")], system_prompt="P.")
-    chat = run(consolidate_system, conversion).chat
+def test_what_the_stage_wrote_says_so(run_stage: Build) -> None:
+    before = conversion(HI, guidelines=[file("a.md", "A."), file("b.md", "B.")], system_prompt="P.")
+    chat = run_stage(consolidate_system, before).chat
     assert chat is not None
     assert [(part.text, part.stage) for part in chat[0].parts] == [
         ("P.", None),
@@ -354,3 +349,10 @@ def test_what_the_stage_wrote_says_so(conversation: Build, run: Build) -> None:
         ("B.", None),
     ]
     assert (chat[0].message, chat[1].message) == (None, 0)
+
+
+def test_the_chat_shows_the_turns_as_they_are_later(run_stage: Build, contents: Read) -> None:
+    result = run_stage(consolidate_system, conversion(HI, ("system", "S"), system_prompt="P."))
+    later = result.replace(turns=result.turns[:1])
+    assert contents(later.chat) == [("system", "P."), ("user", "Hi")]
+    assert contents(result.chat) == [("system", "S"), ("user", "Hi")]

@@ -4,15 +4,18 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from multiturn import Conversion, Turn
+from multiturn import Conversion
+from multiturn.testing import conversion, file, reference
+from multiturn_stages.consolidate_system import consolidate_system
 from multiturn_stages.embed_files import embed_files
 
 Build = Callable[..., Conversion]
 Read = Callable[..., list[tuple[str, str]]]
 
-CODE = ("file", "./code.js", "console.log('test')")
-EMPTY = ("file", "empty.txt", "")
+CODE = file("./code.js", "console.log('test')")
+EMPTY = file("empty.txt", "")
 
 
 @pytest.mark.parametrize(
@@ -21,14 +24,15 @@ EMPTY = ("file", "empty.txt", "")
         pytest.param([], id="a turn without parts"),
         pytest.param(["Hi", "{path}"], id="text"),
         pytest.param(["=== a.js ==="], id="text that looks like a header"),
-        pytest.param([("reference", "a.md", "<Attached: a.md>")], id="the marker of a guideline"),
-        pytest.param([("text", "a.md", "embedded")], id="a file that is embedded already"),
+        pytest.param([reference("a.md")], id="the marker of a guideline"),
+        pytest.param(
+            [replace(file("a.md", "embedded"), kind="text")], id="a file that is embedded already"
+        ),
     ],
 )
-def test_leaves_alone(conversation: Build, run: Build, pieces: Any) -> None:
-    conversion = conversation(("user", *pieces))
-    conversion = conversion.replace(chat=conversion.turns)
-    assert run(embed_files, conversion, system_header="") == conversion
+def test_leaves_alone(run_stage: Build, pieces: Any) -> None:
+    before = conversion(("user", *pieces))
+    assert run_stage(embed_files, before, system_header="") == before
 
 
 @pytest.mark.parametrize(
@@ -40,7 +44,7 @@ def test_leaves_alone(conversation: Build, run: Build, pieces: Any) -> None:
             id="a file stands under its path as written",
         ),
         pytest.param(
-            ["a", CODE, "b", ("file", "x", "1\n2"), "c"],
+            ["a", CODE, "b", file("x", "1\n2"), "c"],
             "a\n=== ./code.js ===\nconsole.log('test')\nb\n=== x ===\n1\n2\nc",
             id="files stand where they stood",
         ),
@@ -54,32 +58,25 @@ def test_leaves_alone(conversation: Build, run: Build, pieces: Any) -> None:
             id="a file attached twice is embedded twice",
         ),
         pytest.param(
-            [("file", "%s {role}", "{path} === %s")],
+            [file("%s {role}", "{path} === %s")],
             "=== %s {role} ===\n{path} === %s",
             id="placeholders in a file or its path are text",
         ),
-        pytest.param([("file", "{path}", "x")], "=== {path} ===\nx", id="a path named {path}"),
-        pytest.param([("file", "a", " \n x ")], "=== a ===\n \n x ", id="white space is kept"),
-        pytest.param([("file", "a", "")], "=== a ===\n", id="nothing is added to an empty file"),
+        pytest.param([file("{path}", "x")], "=== {path} ===\nx", id="a path named {path}"),
+        pytest.param([file("a", " \n x ")], "=== a ===\n \n x ", id="white space is kept"),
+        pytest.param([file("a", "")], "=== a ===\n", id="nothing is added to an empty file"),
     ],
 )
 @pytest.mark.parametrize("role", ["system", "user", "assistant", "tool"])
-def test_rewrites(
-    conversation: Build, run: Build, contents: Read, role: str, pieces: Any, expected: str
-) -> None:
-    conversion = conversation((role, *pieces))
-    result = run(embed_files, conversion.replace(chat=conversion.turns))
+def test_rewrites(run_stage: Build, contents: Read, role: str, pieces: Any, expected: str) -> None:
+    before = conversion((role, *pieces))
+    result = run_stage(embed_files, before)
     assert contents(result.turns) == [(role, expected)]
-    assert contents(result.chat) == [(role, expected)]
     assert {part.kind for part in result.turns[0].parts} == {"text"}
 
 
-def test_no_chat_stays_no_chat(conversation: Build, run: Build) -> None:
-    assert run(embed_files, conversation(("user", CODE))).chat is None
-
-
-def test_what_the_stage_wrote_says_so(conversation: Build, run: Build) -> None:
-    (turn,) = run(embed_files, conversation(("user", "a", CODE))).turns
+def test_what_the_stage_wrote_says_so(run_stage: Build) -> None:
+    (turn,) = run_stage(embed_files, conversion(("user", "a", CODE))).turns
     assert [(part.text, part.stage, part.path) for part in turn.parts] == [
         ("a", None, None),
         ("=== ./code.js ===", "embed_files", "./code.js"),
@@ -96,13 +93,13 @@ def test_what_the_stage_wrote_says_so(conversation: Build, run: Build) -> None:
         pytest.param("", "a\ntext\nb", id="an empty header is no line"),
     ],
 )
-def test_header(conversation: Build, run: Build, header: str, expected: str) -> None:
-    conversion = conversation(("user", "a", ("file", "x/y.js", "text"), "b"))
-    assert run(embed_files, conversion, header=header).turns[0].content == expected
+def test_header(run_stage: Build, header: str, expected: str) -> None:
+    before = conversion(("user", "a", file("x/y.js", "text"), "b"))
+    assert run_stage(embed_files, before, header=header).turns[0].content == expected
 
 
-def test_an_empty_file_without_header_is_an_empty_line(conversation: Build, run: Build) -> None:
-    (turn,) = run(embed_files, conversation(("user", "a", EMPTY, "b")), header="").turns
+def test_an_empty_file_without_header_is_an_empty_line(run_stage: Build) -> None:
+    (turn,) = run_stage(embed_files, conversion(("user", "a", EMPTY, "b")), header="").turns
     assert turn.content == "a\n\nb"
     assert turn.has_content
 
@@ -124,33 +121,39 @@ def test_an_empty_file_without_header_is_an_empty_line(conversation: Build, run:
     ],
 )
 def test_system_header(
-    conversation: Build,
-    run: Build,
+    run_stage: Build,
     contents: Read,
     options: dict[str, str | None],
     system: str,
     user: str,
 ) -> None:
-    conversion = conversation(("system", ("file", "s", "S")), ("user", ("file", "u", "U")))
-    parts = conversion.turns[0].parts
-    # What consolidation makes of a system message: the system turn, or an assistant turn.
-    chat = (Turn("system", parts), conversion.turns[1], Turn("assistant", parts, 0))
-    result = run(embed_files, conversion.replace(chat=chat), **options)
+    before = conversion(("system", file("s", "S")), ("user", file("u", "U")))
+    result = run_stage(embed_files, before, **options)
     assert contents(result.turns) == [("system", system), ("user", user)]
-    assert contents(result.chat) == [("system", system), ("user", user), ("assistant", system)]
 
 
-def test_a_bare_file_keeps_its_distance_from_the_section_above(
-    conversation: Build, run: Build
+@pytest.mark.parametrize("later_system", ["merge", "assistant", "keep"])
+def test_a_file_of_a_system_message_keeps_its_header_wherever_the_message_goes(
+    run_stage: Build, later_system: str
 ) -> None:
-    first, second = conversation(("system", "One."), ("system", ("file", "s", "S"))).turns
-    (file,) = second.parts
-    section = type(file)("file", "S", "\n\n", 1, 0, 0, "s", "s")
-    conversion = conversation(("system", "One."), ("system", ("file", "s", "S")))
-    conversion = conversion.replace(chat=(Turn("system", (*first.parts, section)),))
-    bare = run(embed_files, conversion, system_header="").chat
-    headed = run(embed_files, conversion).chat
-    assert bare is not None
-    assert headed is not None
-    assert bare[0].content == "One.\n\nS"
-    assert headed[0].content == "One.\n\n=== s ===\nS"
+    before = conversion(("user", "Hi"), ("system", "One.", file("s", "S")))
+    result = run_stage(embed_files, before, header="", system_header="# {path}")
+    chat = run_stage(consolidate_system, result, later_system=later_system).chat
+    assert chat is not None
+    assert any(turn.content.endswith("One.\n# s\nS") for turn in chat)
+
+
+@pytest.mark.parametrize(
+    ("options", "system"),
+    [
+        pytest.param({"system_header": ""}, "One.\n\nS", id="bare"),
+        pytest.param({}, "One.\n\n=== s ===\nS", id="under a header"),
+    ],
+)
+def test_a_file_keeps_its_distance_from_the_section_above(
+    run_stage: Build, options: dict[str, str], system: str
+) -> None:
+    before = conversion(("system", "One."), ("system", file("s", "S")))
+    result = consolidate_system(run_stage(embed_files, before, **options))
+    assert result.chat is not None
+    assert result.chat[0].content == system

@@ -6,24 +6,25 @@ from typing import Any
 import pytest
 
 from multiturn import Conversion
+from multiturn.testing import conversion, file
 from multiturn_stages.extract_guidelines import extract_guidelines
 
 Build = Callable[..., Conversion]
 Read = Callable[..., list[tuple[str, str]]]
 
 RULES = ("**/*.instructions.md",)
-PYTHON = ("file", "python.instructions.md", "Use type hints.")
+PYTHON = file("python.instructions.md", "Use type hints.")
 
 
 @pytest.mark.parametrize(
     ("piece", "patterns"),
     [
         pytest.param(PYTHON, (), id="without patterns every file stays"),
-        pytest.param(("file", "a.js", "x"), RULES, id="a file that matches no pattern"),
+        pytest.param(file("a.js", "x"), RULES, id="a file that matches no pattern"),
         pytest.param(
-            ("file", "x.instructions.md/evil.js", "x"), RULES, id="a file below a matching name"
+            file("x.instructions.md/evil.js", "x"), RULES, id="a file below a matching name"
         ),
-        pytest.param(("file", "a.INSTRUCTIONS.md", "x"), RULES, id="a name in another case"),
+        pytest.param(file("a.INSTRUCTIONS.md", "x"), RULES, id="a name in another case"),
         pytest.param(
             PYTHON, (*RULES, "!python*"), id="a file that a pattern behind ! takes out again"
         ),
@@ -31,9 +32,9 @@ PYTHON = ("file", "python.instructions.md", "Use type hints.")
         pytest.param("<Attached: x.instructions.md>", RULES, id="text that looks like a marker"),
     ],
 )
-def test_leaves_alone(conversation: Build, run: Build, piece: Any, patterns: Any) -> None:
-    conversion = conversation(("user", "Hi", piece), guideline_patterns=patterns)
-    assert run(extract_guidelines, conversion) == conversion
+def test_leaves_alone(run_stage: Build, piece: Any, patterns: Any) -> None:
+    before = conversion(("user", "Hi", piece), guideline_patterns=patterns)
+    assert run_stage(extract_guidelines, before) == before
 
 
 @pytest.mark.parametrize(
@@ -41,12 +42,12 @@ def test_leaves_alone(conversation: Build, run: Build, piece: Any, patterns: Any
     [
         pytest.param(PYTHON, RULES, id="** stands for no folder too"),
         pytest.param(
-            ("file", "rules.md", "x", "docs/rules.md"),
+            file("rules.md", "x", resolved_path="docs/rules.md"),
             ("docs/*",),
             id="a path relative to the root",
         ),
         pytest.param(
-            ("file", "./rules.md", "x", "docs/rules.md"),
+            file("./rules.md", "x", resolved_path="docs/rules.md"),
             ("*.md",),
             id="a path as written, without ./",
         ),
@@ -54,29 +55,29 @@ def test_leaves_alone(conversation: Build, run: Build, piece: Any, patterns: Any
         pytest.param(PYTHON, ("{java,python}.*",), id="an alternative in braces"),
     ],
 )
-def test_rewrites(conversation: Build, run: Build, piece: Any, patterns: Any) -> None:
-    conversion = conversation(("user", "Hi", piece), guideline_patterns=patterns)
-    result = run(extract_guidelines, conversion)
-    assert result.turns[0].content == f"Hi\n<Attached: {piece[1]}>"
+def test_rewrites(run_stage: Build, piece: Any, patterns: Any) -> None:
+    before = conversion(("user", "Hi", piece), guideline_patterns=patterns)
+    result = run_stage(extract_guidelines, before)
+    assert result.turns[0].content == f"Hi\n<Attached: {piece.path}>"
     assert [part.kind for part in result.turns[0].parts] == ["text", "reference"]
-    assert [part.text for part in result.guidelines] == [piece[2]]
+    assert [part.text for part in result.guidelines] == [piece.text]
 
 
-def test_a_marker_stands_where_the_file_stood(conversation: Build, run: Build) -> None:
-    conversion = conversation(
-        ("user", "one", PYTHON, "three", ("file", "a.js", "four")), guideline_patterns=RULES
+def test_a_marker_stands_where_the_file_stood(run_stage: Build) -> None:
+    before = conversion(
+        ("user", "one", PYTHON, "three", file("a.js", "four")), guideline_patterns=RULES
     )
-    (turn,) = run(extract_guidelines, conversion).turns
+    (turn,) = run_stage(extract_guidelines, before).turns
     assert turn.content == "one\n<Attached: python.instructions.md>\nthree\nfour"
 
 
-def test_collects_from_every_role_in_order(conversation: Build, run: Build) -> None:
+def test_collects_from_every_role_in_order(run_stage: Build) -> None:
     roles = ["user", "system", "assistant", "tool"]
-    conversion = conversation(
-        *((role, ("file", f"{role}.md", f"from {role}")) for role in roles),
+    before = conversion(
+        *((role, file(f"{role}.md", f"from {role}")) for role in roles),
         guideline_patterns=("*",),
     )
-    result = run(extract_guidelines, conversion)
+    result = run_stage(extract_guidelines, before)
     assert [part.text for part in result.guidelines] == [
         "from user",
         "from system",
@@ -92,14 +93,14 @@ def test_collects_from_every_role_in_order(conversation: Build, run: Build) -> N
 
 
 def test_collects_a_file_attached_under_two_spellings_once(
-    conversation: Build, run: Build, contents: Read
+    run_stage: Build, contents: Read
 ) -> None:
-    conversion = conversation(
-        ("user", ("file", "./a.md", "x"), ("file", "a.md", "x")),
-        ("user", ("file", "../root/a.md", "x", "a.md")),
+    before = conversion(
+        ("user", file("./a.md", "x"), file("a.md", "x")),
+        ("user", file("../root/a.md", "x", resolved_path="a.md")),
         guideline_patterns=("a.md",),
     )
-    result = run(extract_guidelines, conversion)
+    result = run_stage(extract_guidelines, before)
     assert [(part.path, part.text) for part in result.guidelines] == [("./a.md", "x")]
     assert contents(result.turns) == [
         ("user", "<Attached: ./a.md>\n<Attached: a.md>"),
@@ -107,21 +108,19 @@ def test_collects_a_file_attached_under_two_spellings_once(
     ]
 
 
-def test_collects_two_files_of_the_same_text(conversation: Build, run: Build) -> None:
-    conversion = conversation(
-        ("user", ("file", "a.md", "x"), ("file", "b.md", "x")), guideline_patterns=("*",)
-    )
-    result = run(extract_guidelines, conversion)
+def test_collects_two_files_of_the_same_text(run_stage: Build) -> None:
+    before = conversion(("user", file("a.md", "x"), file("b.md", "x")), guideline_patterns=("*",))
+    result = run_stage(extract_guidelines, before)
     assert [part.path for part in result.guidelines] == ["a.md", "b.md"]
 
 
-def test_the_guidelines_given_in_the_case_come_first(conversation: Build, run: Build) -> None:
-    conversion = conversation(
+def test_the_guidelines_given_in_the_case_come_first(run_stage: Build) -> None:
+    before = conversion(
         ("user", PYTHON),
         guidelines=("Be kind.", "Use type hints."),
         guideline_patterns=RULES,
     )
-    result = run(extract_guidelines, conversion)
+    result = run_stage(extract_guidelines, before)
     assert [(part.path, part.text) for part in result.guidelines] == [
         (None, "Be kind."),
         (None, "Use type hints."),
@@ -129,17 +128,17 @@ def test_the_guidelines_given_in_the_case_come_first(conversation: Build, run: B
     ]
 
 
-def test_an_empty_guideline_file_is_a_guideline(conversation: Build, run: Build) -> None:
-    conversion = conversation(("user", ("file", "a.md", "")), guideline_patterns=("*.md",))
-    result = run(extract_guidelines, conversion)
+def test_an_empty_guideline_file_is_a_guideline(run_stage: Build) -> None:
+    before = conversion(("user", file("a.md", "")), guideline_patterns=("*.md",))
+    result = run_stage(extract_guidelines, before)
     assert [(part.path, part.text) for part in result.guidelines] == [("a.md", "")]
 
 
-def test_says_which_input_files_are_guidelines(conversation: Build, run: Build) -> None:
-    conversion = conversation(
-        ("user", ("file", "a.js", "x"), PYTHON, ("file", "b.js", "y")), guideline_patterns=RULES
+def test_says_which_input_files_are_guidelines(run_stage: Build) -> None:
+    before = conversion(
+        ("user", file("a.js", "x"), PYTHON, file("b.js", "y")), guideline_patterns=RULES
     )
-    result = run(extract_guidelines, conversion)
+    result = run_stage(extract_guidelines, before)
     assert [(file.path, file.guideline) for file in result.input_files] == [
         ("a.js", False),
         ("python.instructions.md", True),
@@ -158,8 +157,8 @@ def test_says_which_input_files_are_guidelines(conversation: Build, run: Build) 
         pytest.param("<{path}>", "%s {role}.md", "<%s {role}.md>", id="placeholders in a path"),
     ],
 )
-def test_marker(conversation: Build, run: Build, marker: str, path: str, expected: str) -> None:
-    conversion = conversation(("user", ("file", path, "{path} %s")), guideline_patterns=("*",))
-    result = run(extract_guidelines, conversion, marker=marker)
+def test_marker(run_stage: Build, marker: str, path: str, expected: str) -> None:
+    before = conversion(("user", file(path, "{path} %s")), guideline_patterns=("*",))
+    result = run_stage(extract_guidelines, before, marker=marker)
     assert [(part.kind, part.text) for part in result.turns[0].parts] == [("reference", expected)]
     assert [part.text for part in result.guidelines] == ["{path} %s"]

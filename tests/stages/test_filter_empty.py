@@ -1,18 +1,26 @@
-"""filter_empty: messages left without content leave the turns, and the chat (rules 2 and 8)."""
+"""filter_empty: messages left without content leave the turns (rules 2 and 8)."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from multiturn import Conversion, Part, Turn
+from multiturn.testing import conversion, file, reference
 from multiturn_stages.filter_empty import filter_empty
 
 Build = Callable[..., Conversion]
 Read = Callable[..., list[tuple[str, str]]]
 
 HI = ("user", "Hi")
-MARKER = ("reference", "a.md", "<Attached: a.md>")
+MARKER = reference("a.md")
+
+
+def embedded(text: str) -> Part:
+    return replace(file("a.js", text), kind="text")
+
+
 POLICIES = ["drop_unless_alone", "drop", "keep"]
 
 
@@ -21,19 +29,18 @@ POLICIES = ["drop_unless_alone", "drop", "keep"]
     "messages",
     [
         pytest.param([HI, ("assistant", "Yes?"), ("system", "S"), ("tool", "4")], id="text"),
-        pytest.param([("user", ("file", "a.js", "x"))], id="a file"),
-        pytest.param([HI, ("user", ("file", "a.js", ""))], id="a file is content, even empty"),
-        pytest.param([HI, ("user", ("text", "a.js", ""))], id="an empty file that is embedded"),
-        pytest.param([HI, ("user", ("text", "a.js", " \n"))], id="a blank file that is embedded"),
+        pytest.param([("user", file("a.js", "x"))], id="a file"),
+        pytest.param([HI, ("user", file("a.js", ""))], id="a file is content, even empty"),
+        pytest.param([HI, ("user", embedded(""))], id="an empty file that is embedded"),
+        pytest.param([HI, ("user", embedded(" \n"))], id="a blank file that is embedded"),
         pytest.param([HI, ("user", MARKER, "this")], id="a marker and text"),
-        pytest.param([HI, ("user", MARKER, ("file", "a.js", ""))], id="a marker and a file"),
+        pytest.param([HI, ("user", MARKER, file("a.js", ""))], id="a marker and a file"),
         pytest.param([], id="no messages"),
     ],
 )
-def test_leaves_alone(conversation: Build, run: Build, messages: Any, references_only: str) -> None:
-    conversion = conversation(*messages)
-    conversion = conversion.replace(chat=conversion.turns)
-    assert run(filter_empty, conversion, references_only=references_only) == conversion
+def test_leaves_alone(run_stage: Build, messages: Any, references_only: str) -> None:
+    before = conversion(*messages)
+    assert run_stage(filter_empty, before, references_only=references_only) == before
 
 
 @pytest.mark.parametrize("references_only", POLICIES)
@@ -47,18 +54,15 @@ def test_leaves_alone(conversation: Build, run: Build, messages: Any, references
     ],
 )
 def test_rewrites(
-    conversation: Build,
-    run: Build,
+    run_stage: Build,
     contents: Read,
     pieces: Any,
     role: str,
     references_only: str,
 ) -> None:
-    conversion = conversation((role, *pieces), HI, (role, *pieces))
-    conversion = conversion.replace(chat=conversion.turns)
-    result = run(filter_empty, conversion, references_only=references_only)
+    before = conversion((role, *pieces), HI, (role, *pieces))
+    result = run_stage(filter_empty, before, references_only=references_only)
     assert contents(result.turns) == [("user", "Hi")]
-    assert contents(result.chat) == [("user", "Hi")]
 
 
 USER = ("user", MARKER)
@@ -82,8 +86,8 @@ BLANK = ("assistant", " ")
         ),
         pytest.param(
             "drop_unless_alone",
-            [USER, ("user", ("file", "a.js", ""))],
-            [("user", ("file", "a.js", ""))],
+            [USER, ("user", file("a.js", ""))],
+            [("user", file("a.js", ""))],
             id="beside an empty file it is dropped",
         ),
         pytest.param("drop", [USER, HI, SYSTEM], [HI], id="drop drops it beside another turn"),
@@ -94,62 +98,26 @@ BLANK = ("assistant", " ")
     ],
 )
 def test_references_only(
-    conversation: Build,
-    run: Build,
+    run_stage: Build,
     contents: Read,
     references_only: str,
     messages: Any,
     kept: Any,
 ) -> None:
-    result = run(filter_empty, conversation(*messages), references_only=references_only)
-    expected = [(role, piece if isinstance(piece, str) else piece[2]) for role, piece in kept]
+    result = run_stage(filter_empty, conversion(*messages), references_only=references_only)
+    expected = [(role, piece if isinstance(piece, str) else piece.text) for role, piece in kept]
     assert contents(result.turns) == expected
-    assert result.chat is None
 
 
-def test_drop_unless_alone_is_the_default(conversation: Build, run: Build) -> None:
-    assert run(filter_empty, conversation(USER, HI)) == run(
-        filter_empty, conversation(USER, HI), references_only="drop_unless_alone"
+def test_drop_unless_alone_is_the_default(run_stage: Build) -> None:
+    assert run_stage(filter_empty, conversion(USER, HI)) == run_stage(
+        filter_empty, conversion(USER, HI), references_only="drop_unless_alone"
     )
-    assert len(run(filter_empty, conversation(USER)).turns) == 1
+    assert len(run_stage(filter_empty, conversion(USER)).turns) == 1
 
 
-def test_the_system_message_of_the_chat_stays(
-    conversation: Build, run: Build, contents: Read
-) -> None:
-    conversion = conversation(("system", " "), USER, HI)
-    system = Turn("system", (Part("text", "Prompt."),))
-    result = run(filter_empty, conversion.replace(chat=(system, *conversion.turns[1:])))
-    assert contents(result.chat) == [("system", "Prompt."), ("user", "Hi")]
-
-
-def test_a_chat_turn_whose_markers_are_left_out_stays(
-    conversation: Build, run: Build, contents: Read
-) -> None:
-    conversion = conversation(("user", MARKER, "this"), USER)
-    chat = (Turn("user", conversion.turns[0].parts[1:], 0),)
-    result = run(filter_empty, conversion.replace(chat=chat))
-    assert contents(result.chat) == [("user", "this")]
-
-
-def test_a_turn_that_a_stage_made_takes_no_other_with_it(
-    conversation: Build, run: Build, contents: Read
-) -> None:
-    """``Turn.message`` is None for a turn that a stage made, and so it is for the system turn."""
-    conversion = conversation(HI)
-    system = Turn("system", (Part("text", "Prompt."),))
-    conversion = conversion.replace(
-        turns=(*conversion.turns, Turn("assistant")), chat=(system, *conversion.turns)
-    )
-    result = run(filter_empty, conversion)
-    assert contents(result.chat) == [("system", "Prompt."), ("user", "Hi")]
-
-
-def test_a_blank_turn_that_a_stage_made_leaves_the_chat(
-    conversation: Build, run: Build, contents: Read
-) -> None:
-    conversion = conversation(HI)
-    made = Turn("assistant", (Part("text", "Yes?"),))
-    turns = (*conversion.turns, made, Turn("assistant"))
-    result = run(filter_empty, conversion.replace(turns=turns, chat=turns))
-    assert contents(result.chat) == [("user", "Hi"), ("assistant", "Yes?")]
+def test_a_blank_turn_that_a_stage_made_is_dropped(run_stage: Build, contents: Read) -> None:
+    before = conversion(HI)
+    turns = (*before.turns, Turn("assistant", (Part("text", "Yes?"),)), Turn("assistant"))
+    result = run_stage(filter_empty, before.replace(turns=turns))
+    assert contents(result.turns) == [("user", "Hi"), ("assistant", "Yes?")]

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from multiturn import Conversion, Part, Turn
+from multiturn import Conversion
+from multiturn.testing import conversion, file, reference
+from multiturn_stages.consolidate_system import consolidate_system
 from multiturn_stages.omit_lone_prompt import omit_lone_prompt
 
 Build = Callable[..., Conversion]
@@ -23,22 +25,29 @@ Build = Callable[..., Conversion]
         pytest.param([], id="no turns"),
     ],
 )
-def test_leaves_alone(conversation: Build, run: Build, messages: Any) -> None:
-    conversion = conversation(*messages, collected=["G."])
-    conversion = conversion.replace(chat=conversion.turns, question="Q")
-    assert run(omit_lone_prompt, conversion) == conversion
+def test_leaves_alone(run_stage: Build, messages: Any) -> None:
+    before = consolidate_system(conversion(*messages, guidelines=["G."]))
+    assert run_stage(omit_lone_prompt, before).chat == before.chat
 
 
 @pytest.mark.parametrize(
     "pieces",
     [
         pytest.param(["Hi"], id="a lone user turn"),
-        pytest.param(["Hi", ("text", "a.js", "x")], id="a lone user turn with a file"),
-        pytest.param([("reference", "a.md", "<Attached: a.md>")], id="a lone marker"),
+        pytest.param(["Hi", file("a.js", "x")], id="a lone user turn with a file"),
+        pytest.param([reference("a.md")], id="a lone marker"),
     ],
 )
-def test_rewrites(conversation: Build, run: Build, pieces: Any) -> None:
-    conversion = conversation(("user", *pieces), collected=["G."], system_prompt="P.")
-    system = Turn("system", (Part("text", "P.\n\nG."),))
-    conversion = conversion.replace(chat=(system, *conversion.turns), question="Hi")
-    assert run(omit_lone_prompt, conversion) == conversion.replace(chat=None)
+def test_rewrites(run_stage: Build, pieces: Any) -> None:
+    before = conversion(("user", *pieces), guidelines=["G."], system_prompt="P.")
+    before = consolidate_system(before)
+    result = run_stage(omit_lone_prompt, before)
+    assert result.chat is None
+    assert result.replace(chat_view=before.chat_view) == before
+
+
+def test_looks_at_the_turns_as_they_are_later(run_stage: Build) -> None:
+    before = consolidate_system(conversion(("user", "Hi"), ("assistant", "Yes?")))
+    result = run_stage(omit_lone_prompt, before)
+    assert result.chat == before.chat
+    assert result.replace(turns=result.turns[:1]).chat is None

@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from multiturn import Conversion
+from multiturn.testing import conversion, reference
 from multiturn_stages.render_question import render_question
 
 Build = Callable[..., Conversion]
 
-MARKER = ("reference", "a.md", "<Attached: a.md>")
+MARKER = reference("a.md")
 
 
 @pytest.mark.parametrize(
@@ -23,10 +24,10 @@ MARKER = ("reference", "a.md", "<Attached: a.md>")
         pytest.param(["[User]: Hi"], "[User]: Hi", id="it may look like a transcript"),
     ],
 )
-def test_leaves_alone(conversation: Build, run: Build, pieces: Any, expected: str) -> None:
-    conversion = conversation(("user", *pieces))
-    assert run(render_question, conversion).question == expected
-    assert run(render_question, conversion, marker="# {role} ").question == expected
+def test_leaves_alone(run_stage: Build, pieces: Any, expected: str) -> None:
+    before = conversion(("user", *pieces))
+    assert run_stage(render_question, before).question == expected
+    assert run_stage(render_question, before, marker="# {role} ").question == expected
 
 
 @pytest.mark.parametrize(
@@ -59,8 +60,8 @@ def test_leaves_alone(conversation: Build, run: Build, pieces: Any, expected: st
         ),
     ],
 )
-def test_rewrites(conversation: Build, run: Build, messages: Any, expected: str) -> None:
-    assert run(render_question, conversation(*messages)).question == expected
+def test_rewrites(run_stage: Build, messages: Any, expected: str) -> None:
+    assert run_stage(render_question, conversion(*messages)).question == expected
 
 
 @pytest.mark.parametrize(
@@ -74,14 +75,17 @@ def test_rewrites(conversation: Build, run: Build, messages: Any, expected: str)
         pytest.param("", "Hi\n4", id="no marker"),
     ],
 )
-def test_marker(conversation: Build, run: Build, marker: str, expected: str) -> None:
-    conversion = conversation(("user", "Hi"), ("tool", "4"))
-    assert run(render_question, conversion, marker=marker).question == expected
+def test_marker(run_stage: Build, marker: str, expected: str) -> None:
+    before = conversion(("user", "Hi"), ("tool", "4"))
+    assert run_stage(render_question, before, marker=marker).question == expected
 
 
-def test_renders_the_turns_and_not_the_chat(conversation: Build, run: Build) -> None:
-    conversion = conversation(("system", "S"), ("user", "Hi"))
-    conversion = conversion.replace(chat=conversion.turns[1:])
-    result = run(render_question, conversion)
+def test_the_question_shows_the_turns_as_they_are_later(run_stage: Build) -> None:
+    result = run_stage(render_question, conversion(("system", "S"), ("user", "Hi")))
+    assert result.replace(turns=result.turns[1:]).question == "Hi"
     assert result.question == "[System]: S\n[User]: Hi"
-    assert result.replace(question="", transcript=()) == conversion
+
+
+def test_leaves_the_turns_alone(run_stage: Build) -> None:
+    before = conversion(("system", "S"), ("user", "Hi"))
+    assert run_stage(render_question, before).replace(question_view=None) == before

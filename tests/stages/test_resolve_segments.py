@@ -34,14 +34,14 @@ LETTERS = [
 
 
 @pytest.mark.parametrize("letters", LETTERS)
-def test_leaves_alone(given: Build, run: Build, letters: str) -> None:
-    result = run(resolve_segments, given(("user", letters)))
+def test_leaves_alone(given: Build, run_stage: Build, letters: str) -> None:
+    result = run_stage(resolve_segments, given(("user", letters)))
     assert [part.text for part in result.turns[0].parts] == [letters]
 
 
 @pytest.mark.parametrize("letters", LETTERS)
-def test_leaves_text_segments_alone(given: Build, run: Build, letters: str) -> None:
-    result = run(resolve_segments, given(("user", [letters, text(letters)]), ("user", "end")))
+def test_leaves_text_segments_alone(given: Build, run_stage: Build, letters: str) -> None:
+    result = run_stage(resolve_segments, given(("user", [letters, text(letters)]), ("user", "end")))
     assert [part.text for part in result.turns[0].parts] == [letters, letters]
 
 
@@ -66,8 +66,10 @@ def test_leaves_text_segments_alone(given: Build, run: Build, letters: str) -> N
         pytest.param({}, "{}", id="an empty mapping is structured content"),
     ],
 )
-def test_rewrites_structured_content(given: Build, run: Build, content: Any, json: str) -> None:
-    (turn,) = run(resolve_segments, given(("tool", content))).turns
+def test_rewrites_structured_content(
+    given: Build, run_stage: Build, content: Any, json: str
+) -> None:
+    (turn,) = run_stage(resolve_segments, given(("tool", content))).turns
     assert [(part.kind, part.text) for part in turn.parts] == [("text", json)]
 
 
@@ -82,32 +84,32 @@ def test_rewrites_structured_content(given: Build, run: Build, content: Any, jso
         pytest.param(text("\t"), id="a blank text segment is no content"),
     ],
 )
-def test_leaves_a_blank_message_without_parts(given: Build, run: Build, content: Any) -> None:
-    result = run(resolve_segments, given(("user", content), ("assistant", "Hi")))
+def test_leaves_a_blank_message_without_parts(given: Build, run_stage: Build, content: Any) -> None:
+    result = run_stage(resolve_segments, given(("user", content), ("assistant", "Hi")))
     assert [turn.role for turn in result.turns] == ["user", "assistant"]
     assert [len(turn.parts) for turn in result.turns] == [0, 1]
 
 
-def test_makes_one_turn_of_each_message_and_keeps_its_role(given: Build, run: Build) -> None:
+def test_makes_one_turn_of_each_message_and_keeps_its_role(given: Build, run_stage: Build) -> None:
     roles = ["system", "user", "assistant", "tool", "tool", "user", "system"]
-    result = run(resolve_segments, given(*((role, "same") for role in roles)))
+    result = run_stage(resolve_segments, given(*((role, "same") for role in roles)))
     assert [turn.role for turn in result.turns] == roles
     assert [turn.message for turn in result.turns] == [0, 1, 2, 3, 4, 5, 6]
 
 
-def test_makes_one_part_of_each_segment_in_its_order(given: Build, run: Build) -> None:
+def test_makes_one_part_of_each_segment_in_its_order(given: Build, run_stage: Build) -> None:
     content = ["one", text("two"), file("a.js"), "four"]
-    (turn,) = run(resolve_segments, given(("user", content), files={"a.js": "three"})).turns
+    (turn,) = run_stage(resolve_segments, given(("user", content), files={"a.js": "three"})).turns
     assert [part.kind for part in turn.parts] == ["text", "text", "file", "text"]
     assert turn.content == "one\ntwo\nthree\nfour"
 
 
-def test_every_part_knows_its_origin(given: Build, run: Build) -> None:
+def test_every_part_knows_its_origin(given: Build, run_stage: Build) -> None:
     message = TestMessage("user", ["", "Look:", file("./a.js")], 7, (9, 10, 12))
     conversion = given(
         input_messages=(TestMessage("system", "Hi", 5), message), files={"a.js": "x"}
     )
-    first, second = run(resolve_segments, conversion).turns
+    first, second = run_stage(resolve_segments, conversion).turns
     assert first.parts == (Part("text", "Hi", message=0, content=0, line=5),)
     assert second.parts == (
         Part("text", "Look:", message=1, content=1, line=10),
@@ -130,8 +132,8 @@ def test_every_part_knows_its_origin(given: Build, run: Build) -> None:
         pytest.param(b"{path} {role} %s", "{path} {role} %s", id="placeholders in a file are text"),
     ],
 )
-def test_rewrites_file_text(given: Build, run: Build, data: bytes, expected: str) -> None:
-    (turn,) = run(resolve_segments, given(("user", [file("a")]), files={"a": data})).turns
+def test_rewrites_file_text(given: Build, run_stage: Build, data: bytes, expected: str) -> None:
+    (turn,) = run_stage(resolve_segments, given(("user", [file("a")]), files={"a": data})).turns
     assert [(part.kind, part.text) for part in turn.parts] == [("file", expected)]
 
 
@@ -144,19 +146,19 @@ def test_rewrites_file_text(given: Build, run: Build, data: bytes, expected: str
         pytest.param("{path} %s.js", id="a path that looks like a placeholder"),
     ],
 )
-def test_keeps_a_path_as_written(given: Build, run: Build, path: str) -> None:
+def test_keeps_a_path_as_written(given: Build, run_stage: Build, path: str) -> None:
     files = {"a.js": "x", "sub/b.js": "", "{path} %s.js": "x"}
-    (turn,) = run(resolve_segments, given(("user", file(path)), files=files)).turns
+    (turn,) = run_stage(resolve_segments, given(("user", file(path)), files=files)).turns
     assert [part.path for part in turn.parts] == [path]
 
 
-def test_lists_a_file_attached_under_two_spellings_once(given: Build, run: Build) -> None:
+def test_lists_a_file_attached_under_two_spellings_once(given: Build, run_stage: Build) -> None:
     conversion = given(
         ("user", [file("./a.js"), file("b.js")]),
         ("assistant", [file("a.js")]),
         files={"a.js": "x", "b.js": "x"},
     )
-    result = run(resolve_segments, conversion)
+    result = run_stage(resolve_segments, conversion)
     assert result.input_files == (
         InputFile("./a.js", "a.js", text="x"),
         InputFile("b.js", "b.js", text="x"),
@@ -202,10 +204,10 @@ def test_refuses_another_type_by_its_name(given: Build, content: Any, name: str)
 
 @pytest.mark.parametrize(("content", "name"), UNKNOWN_TYPES)
 def test_leaves_out_another_type_on_request(
-    given: Build, run: Build, content: Any, name: str
+    given: Build, run_stage: Build, content: Any, name: str
 ) -> None:
     conversion = given(("user", content), ("user", ["Hi", {"type": "audio"}, "there"]))
-    result = run(resolve_segments, conversion, unknown_type="warn")
+    result = run_stage(resolve_segments, conversion, unknown_type="warn")
     assert [turn.content for turn in result.turns] == ["", "Hi\nthere"]
     assert [name in left_out.why for left_out in result.notices] == [True, False]
     assert result.notices[1].where == "case 'case': input_messages[1].content[1]"
@@ -234,10 +236,12 @@ def test_refuses_a_file_it_cannot_use(given: Build, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", UNUSABLE_FILES)
-def test_leaves_out_a_file_it_cannot_use_on_request(given: Build, run: Build, path: str) -> None:
+def test_leaves_out_a_file_it_cannot_use_on_request(
+    given: Build, run_stage: Build, path: str
+) -> None:
     content = ["a", file(path), file("good.txt"), "b"]
     conversion = given(("user", content), ("user", [file(path)]), files=FILES)
-    result = run(resolve_segments, conversion, missing_file="warn", max_file_bytes=100)
+    result = run_stage(resolve_segments, conversion, missing_file="warn", max_file_bytes=100)
     assert [turn.content for turn in result.turns] == ["a\ngood\nb", ""]
     assert result.input_files == (InputFile("good.txt", "good.txt", text="good"),)
     assert [left_out.where for left_out in result.notices] == [
@@ -246,12 +250,12 @@ def test_leaves_out_a_file_it_cannot_use_on_request(given: Build, run: Build, pa
     ]
 
 
-def test_a_case_without_files_cannot_attach_any(given: Build, run: Build) -> None:
+def test_a_case_without_files_cannot_attach_any(given: Build, run_stage: Build) -> None:
     conversion = given(("user", ["Hi", file("a.js")]), files={"a.js": "x"})
     without = conversion.replace(case=replace(conversion.case, files=None))
     with pytest.raises(MultiturnError, match=r"'a\.js'"):
         resolve_segments(without)
-    assert run(resolve_segments, without, missing_file="warn").turns[0].content == "Hi"
+    assert run_stage(resolve_segments, without, missing_file="warn").turns[0].content == "Hi"
 
 
 @pytest.mark.parametrize("missing_file", ["error", "warn"])

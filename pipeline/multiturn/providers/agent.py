@@ -11,7 +11,7 @@ from typing import ClassVar
 from msgspec import structs
 
 from multiturn.errors import MultiturnError
-from multiturn.model import InputFile, ProviderRequest, is_blank
+from multiturn.model import InputFile, ProviderRequest
 from multiturn.provider import (
     SECRET_NAME,
     ProviderError,
@@ -22,6 +22,7 @@ from multiturn.provider import (
     Wire,
     hide,
 )
+from multiturn.turns import is_blank
 from multiturn.wire import broken, named
 
 _FOLDER = ".multiturn-"  # a folder for one request begins so

@@ -4,8 +4,9 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from multiturn.model import ChatMessage, ProviderRequest, is_blank
+from multiturn.model import ChatMessage, ProviderRequest
 from multiturn.provider import Settings, TargetProvider
+from multiturn.turns import is_blank
 
 DEFAULT_SYSTEM_PROMPT = "You are a careful assistant."
 GUIDELINES_HEADING = "[[ ## Guidelines ## ]]"

@@ -10,9 +10,9 @@ import msgspec
 from msgspec import Meta
 
 from multiturn.errors import MultiturnError
-from multiturn.model import is_blank
 from multiturn.provider import ProviderError, ProviderResponse, Wire, hide, hide_within
 from multiturn.providers.ax import AxProvider, ChatSettings
+from multiturn.turns import is_blank
 from multiturn.wire import named
 
 _LONGEST_MESSAGE = 500

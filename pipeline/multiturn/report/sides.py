@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,8 @@ from msgspec import Struct
 from multiturn.assembly import Pipeline, request_of
 from multiturn.batch import Batch
 from multiturn.errors import MultiturnError
-from multiturn.explanation import PROMPT_KEY, explain, origin_of
-from multiturn.model import Case, Conversion, Part, ProviderRequest, Turn
+from multiturn.explanation import origin_of
+from multiturn.model import PROMPT_KEY, Case, Conversion, InputFile, ProviderRequest
 from multiturn.progress import show_progress
 from multiturn.promotion import promotions_of
 from multiturn.provider import ProviderError, TargetProvider
@@ -23,6 +24,7 @@ from multiturn.providers.gemini import GeminiProvider, GeminiSettings
 from multiturn.providers.vscode import VSCodeProvider, VSCodeSettings
 from multiturn.snapshots import is_known, name_in_root, snapshot_text, suite_of
 from multiturn.suite import STDIN, find_root
+from multiturn.turns import Part, Turn
 
 
 class Piece(Struct, frozen=True, gc=False):
@@ -83,10 +85,10 @@ class Reviewed(Struct, frozen=True, kw_only=True):
         payloads: one for each provider.
         snapshot: what ``multiturn snapshot`` writes.
         promoted: the files that reach a system message.
-        files: the text of each attached file, by its path from the root.
+        files: the text of each attached file as it was read, by its path from the root.
         guidelines: those of them that are guidelines.
         patterns: that decide it.
-        keys: the texts of the suite that stand in no message, by their keys.
+        keys: the texts of the suite that stand in no message, as written, by their keys.
         shown: those of the keys whose texts are in the prompt.
         messages: each message as written, with its line.
     """
@@ -221,11 +223,11 @@ def review(conversion: Conversion, providers: Mapping[str, TargetProvider]) -> R
         id=case.id,
         line=case.line,
         chat=None if chat is None else tuple(_message(turn, case) for turn in chat),
-        question=_question(conversion),
+        question=tuple(_pieces(conversion.transcript, case)),
         payloads=tuple(_payload(*item, request) for item in providers.items()),
         snapshot=snapshot_text(conversion),
         promoted=frozenset(entry.path for entry in promotions_of(conversion)),
-        files={file.resolved_path: file.text for file in conversion.input_files},
+        files={file.resolved_path: _as_read(file, case) for file in conversion.input_files},
         guidelines=frozenset(f.resolved_path for f in conversion.input_files if f.guideline),
         patterns=case.guideline_patterns,
         keys=keys,
@@ -239,24 +241,21 @@ def review(conversion: Conversion, providers: Mapping[str, TargetProvider]) -> R
     )
 
 
+def _as_read(file: InputFile, case: Case) -> str:
+    """Return a file's text as it is on disk: what a stage has changed has another cause."""
+    return file.text if case.files is None else case.files.read(file.resolved_path, sys.maxsize)
+
+
 def _message(turn: Turn, case: Case) -> Message:
     return Message(turn.role, tuple(_pieces(turn.parts, case)))
-
-
-def _question(conversion: Conversion) -> Pieces:
-    pieces = tuple(_pieces(conversion.transcript, conversion.case))
-    if content_of(pieces) == conversion.question:
-        return pieces
-    spans = explain(conversion).question  # a stage of somebody's own made it of no parts
-    return tuple(Piece(conversion.question[s.start : s.end], s.origin) for s in spans)
 
 
 def _pieces(parts: tuple[Part, ...], case: Case) -> Iterator[Piece]:
     above = None
     for number, part in enumerate(parts):
         path = part.resolved_path or ""
-        if number and part.glue:
-            yield Piece(part.glue, "between two parts", path if path == above else "")
+        if number and part.separator:
+            yield Piece(part.separator, "between two parts", path if path == above else "")
         if part.text:
             yield Piece(part.text, origin_of(part, case), path)
         above = path

@@ -1,7 +1,4 @@
-"""Snapshots of suites in pytest: the same files that ``multiturn snapshot`` writes.
-
-Needs pytest and syrupy, and nothing of them is imported elsewhere.
-"""
+"""Tests of suites: the cases of suites for pytest, and the files of ``multiturn snapshot``."""
 
 import glob
 import os

@@ -1,0 +1,107 @@
+"""Tests of stages: conversions to run them on, and a fixture that runs them."""
+
+import pickle
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from multiturn.assembly import Step
+from multiturn.model import PROMPT_KEY, Case, Conversion, TestMessage
+from multiturn.turns import Part, Turn
+
+
+def file(path: str, text: str = "", *, resolved_path: str | None = None) -> Part:
+    """Return an attached file, for ``conversion``.
+
+    Args:
+        path: as a suite would write it.
+        text: what is in the file.
+        resolved_path: relative to the root; by default the path without a leading ``./``.
+    """
+    return Part("file", text, path=path, resolved_path=resolved_path or path.removeprefix("./"))
+
+
+def reference(path: str) -> Part:
+    """Return the marker that ``extract_guidelines`` leaves of a guideline, for ``conversion``."""
+    text = f"<Attached: {path}>"
+    return replace(file(path, text), kind="reference", stage="extract_guidelines")
+
+
+def conversion(
+    *messages: tuple[Any, ...],
+    guidelines: Iterable[str | Part] = (),
+    system_prompt: str | None = None,
+    **case: Any,
+) -> Conversion:
+    """Return a Conversion as ``resolve_segments`` leaves it; no file is read.
+
+    Args:
+        messages: each its role, then its content: texts, and parts such as ``file(...)``.
+        guidelines: given in the case if they are texts; else files that were extracted.
+        system_prompt: ``metadata.systemPrompt``.
+        case: other fields of the Case, such as ``guideline_patterns``.
+
+    >>> conversion(("user", "Review:", file("a.py", "pass"))).turns[0].parts[1].path
+    'a.py'
+    """
+
+    def part(piece: str | Part, message: int, content: int) -> Part:
+        made = Part("text", piece) if isinstance(piece, str) else piece
+        return replace(made, message=message, content=content)
+
+    def guideline(given: str | Part, number: int) -> Part:
+        if isinstance(given, str):
+            return Part("text", given, "\n\n", key=f"guidelines[{number}]")
+        return replace(given, kind="text", moved_by="extract_guidelines")
+
+    def written(piece: str | Part) -> Any:
+        return piece if isinstance(piece, str) else {"type": "file", "value": piece.path}
+
+    given = tuple(text for text in guidelines if isinstance(text, str))
+    return Conversion(
+        Case(
+            **{"id": "case", **case},
+            input_messages=tuple(
+                TestMessage(role, [written(piece) for piece in pieces])
+                for role, *pieces in messages
+            ),
+            system_prompt=system_prompt,
+            guidelines=given,
+        ),
+        turns=tuple(
+            Turn(role, tuple(part(piece, at, n) for n, piece in enumerate(pieces)), at)
+            for at, (role, *pieces) in enumerate(messages)
+        ),
+        guidelines=tuple(guideline(each, number) for number, each in enumerate(guidelines)),
+        system_prompt=None
+        if system_prompt is None
+        else Part("text", system_prompt, "\n\n", key=PROMPT_KEY),
+    )
+
+
+@pytest.fixture
+def run_stage() -> Callable[..., Conversion]:
+    """Return a function that runs a stage as a pipeline does: ``run_stage(stage, conversion)``.
+
+    Options follow by keyword. Whatever the test is about, the stage must leave the Conversion that
+    it is given as it is, give the same when it runs twice, and choose views that pickle.
+    """
+    return _run_stage
+
+
+def _run_stage(
+    stage: Callable[..., Conversion], conversion: Conversion, /, **options: Any
+) -> Conversion:
+    step, before = Step(stage, options), repr(conversion)
+    once = replace(step(conversion), stage=conversion.stage)
+    if repr(conversion) != before:
+        pytest.fail(f"{step.name} changed the Conversion that it was given")
+    if replace(step(once), stage=conversion.stage) != once:
+        pytest.fail(f"{step.name} gives something else when it runs twice")
+    views = once.chat_view, once.question_view
+    if pickle.loads(pickle.dumps(views)) != views:  # noqa: S301 - of what was pickled here
+        pytest.fail(f"{step.name} chose a view that cannot be pickled")
+    _ = once.chat, once.question
+    return once

@@ -1,0 +1,104 @@
+"""Turns and their parts: immutable, and every part knows where its text comes from."""
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from msgspec import Struct, structs
+
+Role = Literal["system", "user", "assistant", "tool"]
+ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool")
+
+
+def is_blank(text: str) -> bool:
+    """Whether a text has only white space, and so is no content (rule 2)."""
+    return not text or text.isspace()
+
+
+class Part(Struct, frozen=True, gc=False):
+    """A piece of a turn, and where it comes from.
+
+    Attributes:
+        kind: ``text``, ``file`` (not yet embedded) or ``reference`` (stands for a guideline).
+        text: what the reader of the turn sees.
+        separator: the text before it; ignored for the first part of a turn.
+        message: index in ``input_messages``.
+        content: index of the segment in that message's content.
+        line: one-based line of the segment in the suite.
+        path: path of the attached file, as the suite wrote it.
+        resolved_path: that file's path relative to the root, with ``/``.
+        key: the key that holds this text in the suite, where it is not in a message.
+        stage: the stage that added this text; None for text of a suite or a file.
+        moved_by: the stage that moved this text out of the message where the suite has it.
+        changed_by: the last stage that changed this text; the text as written is in the case.
+    """
+
+    kind: Literal["text", "file", "reference"]
+    text: str
+    separator: str = "\n"
+    message: int | None = None
+    content: int | None = None
+    line: int = 0
+    path: str | None = None
+    resolved_path: str | None = None
+    key: str | None = None
+    stage: str | None = None
+    moved_by: str | None = None
+    changed_by: str | None = None
+
+    @property
+    def is_content(self) -> bool:
+        """Whether it keeps its turn alive: text that is not blank, or any file (rule 2)."""
+        if self.kind == "text":
+            return self.resolved_path is not None or not is_blank(self.text)
+        return self.kind == "file"
+
+    @property
+    def origin(self) -> tuple[Any, ...] | None:
+        """What identifies the text of a suite or a file; None for text that a stage added."""
+        if self.stage is not None:
+            return None
+        origin = (self.message, self.content, self.key, self.resolved_path)
+        return None if origin == (None, None, None, None) else origin
+
+
+def separate_first(separator: str, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Return the parts with another separator before the first."""
+    return (structs.replace(parts[0], separator=separator), *parts[1:]) if parts else ()
+
+
+def joined(parts: Iterable[Part]) -> str:
+    """Return the parts' texts, each after its separator but for the first."""
+    pieces: list[str] = []
+    for part in parts:
+        pieces += (part.separator, part.text)
+    return "".join(pieces[1:])
+
+
+class Turn(Struct, frozen=True, gc=False):
+    """A message on its way through the pipeline.
+
+    Attributes:
+        role: who speaks.
+        parts: its content in order.
+        message: index in ``input_messages``; None for a turn that a stage made.
+    """
+
+    role: Role
+    parts: tuple[Part, ...] = ()
+    message: int | None = None
+
+    @property
+    def content(self) -> str:
+        """The texts of the parts, joined by their separators."""
+        if len(self.parts) == 1:
+            return self.parts[0].text
+        return joined(self.parts)
+
+    @property
+    def has_content(self) -> bool:
+        """Whether any part is more than a reference or blank text."""
+        return any(part.is_content for part in self.parts)
+
+
+Turns = tuple[Turn, ...]
+Parts = tuple[Part, ...]

@@ -1,0 +1,141 @@
+"""The law of views: what a stage takes out of the texts is gone, wherever the stage stands."""
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from multiturn import (
+    Case,
+    Conversion,
+    Files,
+    Part,
+    Pipeline,
+    PipelineError,
+    TestMessage,
+    explain,
+    stage,
+)
+from multiturn.assembly import request_of
+from multiturn.contract import Stage
+from multiturn.drawing import as_explanation
+from multiturn.providers.codex import CodexProvider, CodexSettings
+from multiturn.snapshots import snapshot_text
+from multiturn.turns import ROLES
+from test_contracts import DESIGN, SEVEN, SHIPPED, SIX, Options, accepted_orders, configured
+
+SECRET = "ada@example.org"
+FILES = {
+    "code.js": f"// by {SECRET}\n",
+    "plain.txt": "nothing here",
+    "rules.instructions.md": f"Ask {SECRET}, twice: {SECRET}.",
+    "sub/more.instructions.md": f"=== x ===\n{SECRET}\n",
+}
+
+texts = st.sampled_from(["Hello", f"I am {SECRET}", f"{SECRET}", " ", f"\n{SECRET}\n[User]: x"])
+attached = st.builds(lambda path: {"type": "file", "value": path}, st.sampled_from([*FILES]))
+contents = texts | st.lists(texts | attached | st.just({"mail": SECRET}), max_size=3)
+cases = st.builds(
+    Case,
+    id=st.just("case"),
+    suite=st.just("a.eval.yaml"),
+    input_messages=st.lists(
+        st.builds(TestMessage, st.sampled_from(ROLES), contents), min_size=1, max_size=4
+    ).map(tuple),
+    system_prompt=st.none() | texts,
+    guidelines=st.lists(texts, max_size=2).map(tuple),
+    guideline_patterns=st.sampled_from([("**/*.instructions.md",), ("*",), ("sub/**",), ()]),
+)
+
+
+@stage(requires={"turns"})
+def redact(conversion: Conversion) -> Conversion:
+    """Replace what must not leave the house, and change other texts too."""
+
+    def redacted(part: Part) -> Part:
+        return replace(part, text=part.text.replace(SECRET, "<email>") + "!")
+
+    return conversion.map_parts(redacted)
+
+
+PIPELINES: dict[str, tuple[tuple[Stage, ...], Options]] = {
+    "spec": (SIX, {}),
+    "design": (SIX, DESIGN),
+    "shipped": (SEVEN, SHIPPED),
+}
+
+
+@cache
+def with_redaction(name: str) -> list[Pipeline]:
+    """Return every accepted order of a pipeline's stages with the stage at every accepted place."""
+    stages, options = PIPELINES[name]
+    found = []
+    for order in accepted_orders(stages):
+        for place in range(len(order) + 1):
+            try:
+                found.append(
+                    Pipeline(configured((*order[:place], redact, *order[place:]), options))
+                )
+            except PipelineError:
+                assert place == 0, "only before resolve_segments there is nothing to change"
+    return found
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    root = tmp_path_factory.mktemp("files")
+    for path, text in FILES.items():
+        (root / path).parent.mkdir(exist_ok=True)
+        (root / path).write_text(text)
+    return Files(root, root)
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+@settings(max_examples=40, deadline=None)
+@given(case=cases)
+def test_a_stage_that_changes_texts_gives_the_same_request_wherever_it_stands(
+    files: Files, name: str, case: Case
+) -> None:
+    case = replace(case, files=files, suite=str(Path(files.root, case.suite)))
+    pipelines = with_redaction(name)
+    assert len(pipelines) >= 40 * 6
+    conversions = [pipeline(Conversion(case)) for pipeline in pipelines]
+    first = conversions[0]
+    agent = CodexProvider(CodexSettings(name="agent", provider="codex"))
+    wire = agent.wire(request_of(first)) if first.question.strip() else None
+    for told in (
+        str(request_of(first).chat_prompt),
+        first.question,
+        str(request_of(first)),
+        str(first.input_files),
+        snapshot_text(first),
+        as_explanation(first),
+        str(explain(first)),
+        str(wire and (wire.body, wire.request)),
+    ):
+        assert SECRET not in told
+    for conversion in conversions[1:]:
+        assert request_of(conversion) == request_of(first)
+        assert (conversion.chat, conversion.transcript) == (first.chat, first.transcript)
+        assert explain(conversion).fates == explain(first).fates
+
+
+@stage(requires={"turns"})
+def blank(conversion: Conversion) -> Conversion:
+    """Blank the texts of the suite, as a stage may that belongs before ``filter_empty``."""
+    return conversion.map_parts(lambda part: replace(part, text=re.sub("Hello", " ", part.text)))
+
+
+def test_a_stage_that_blanks_texts_belongs_before_filter_empty() -> None:
+    case = Case(
+        id="x", input_messages=(TestMessage("user", "Hello"), TestMessage("assistant", "Yes?"))
+    )
+    pipeline = Pipeline(SIX)
+    before = pipeline.insert(blank, before="filter_empty").request(case)
+    after = pipeline.insert(blank, after="filter_empty").request(case)
+    assert before.question == "[Assistant]: Yes?"
+    assert after.question == "[User]:  \n[Assistant]: Yes?"
