@@ -288,6 +288,14 @@ def test_a_module_that_is_missing_is_said_with_where_it_was_looked_for(
     assert "; looked in ./ and" in refused(write(f"stages: ['{name}:x']"))[0]
 
 
+def test_a_bare_name_of_a_function_is_said_with_its_import_path(write: Write) -> None:
+    (line,) = refused(write("extends: spec\ninsert: [{stage: redact, after: resolve_segments}]"))
+    assert line.startswith('mine.yaml:2:18: unknown stage "redact"; known are: ')
+    assert line.endswith(
+        "; a function of your own is named by its import path, as in house_stages:redact"
+    )
+
+
 def test_a_module_that_another_one_wants_is_not_said_to_be_looked_for(write: Write) -> None:
     write("import missing_of_tests", "wanting_of_tests.py")
     (line,) = refused(write("stages: [wanting_of_tests:x]"))

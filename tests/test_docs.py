@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
+from multiturn.contract import FACTS
 from multiturn.wire import RULES, Rule
 from multiturn.yaml_events import read_documents
 
@@ -20,13 +21,19 @@ def page(name: str) -> str:
     return (ROOT / "docs" / name).read_text(encoding="utf-8")
 
 
-def play(text: str, folder: Path) -> int:
-    """Write a page's files, run its commands, and return how many there were."""
+def write_files(text: str, folder: Path) -> list[tuple[str, str]]:
+    """Write a page's files, and return all its blocks with their languages."""
     blocks = re.findall(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     for _, block in blocks:
         name = re.match(r"# ([\w.]+)\n", block)
         if name:
             (folder / name[1]).write_text(block)
+    return blocks
+
+
+def play(text: str, folder: Path) -> int:
+    """Write a page's files, run its commands, and return how many there were."""
+    blocks = write_files(text, folder)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path}
     environment.pop("ANTHROPIC_API_KEY", None)
@@ -48,11 +55,44 @@ def test_the_page_of_stages_works_as_it_stands(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
     )
-    assert "1 passed" in tested.stdout
+    assert "3 passed" in tested.stdout
+
+
+def test_the_page_of_stages_has_every_fact() -> None:
+    for fact, details in FACTS.items():
+        assert f"| `{fact}` | {details.meaning} |" in page("stages.md")
 
 
 def test_the_page_of_providers_works_as_it_stands(tmp_path: Path) -> None:
-    assert play(page("providers.md"), tmp_path) == 5
+    assert play(page("providers.md"), tmp_path) == 6
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param([sys.executable, "-m", "mypy", "--strict"], id="mypy"),
+        pytest.param(["basedpyright", "--pythonpath", sys.executable], id="pyright"),
+    ],
+)
+def test_type_checkers_accept_the_code_of_the_pages(tmp_path: Path, command: list[str]) -> None:
+    for name in ("stages.md", "providers.md", "pipelines.md"):
+        write_files(page(name), tmp_path)
+    (block,) = re.findall(r"^```python\n(.*?)^```$", page("pipelines.md"), re.M | re.DOTALL)
+    (tmp_path / "shouting.py").write_text(block)
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.basedpyright]\ntypeCheckingMode = "strict"\nreportMissingTypeStubs = false\n'
+    )
+    files = sorted(path.name for path in tmp_path.glob("*.py"))
+    assert {"house_stages.py", "test_house_stages.py", "shout.py", "orchestrate.py"} <= {*files}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        [*command, *files],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_page_of_large_suites_works_as_it_stands(tmp_path: Path) -> None:

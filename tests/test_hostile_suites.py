@@ -151,14 +151,14 @@ def limit(seconds: int) -> Iterator[None]:
     """Fail where a block takes longer: a property cannot be waited for."""
 
     def fail(*_: object) -> None:
-        raise AssertionError(f"still not done after {seconds} s")
+        raise AssertionError(f"still not done after {seconds} s of computing")
 
-    signal.signal(signal.SIGALRM, fail)
-    signal.alarm(seconds)
+    signal.signal(signal.SIGPROF, fail)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def mistake_of(load: Callable[[], object]) -> MultiturnError | None:

@@ -57,10 +57,10 @@ def test_many_lines_that_are_alike_take_no_time() -> None:
     words = Random(1).choices([f"line {number}" for number in range(120)], k=60_000)
     once = [*words[:30_000], "new", *words[30_001:]]
     others = Random(2).choices(words, k=60_000)
-    start = time.perf_counter()
+    start = time.process_time()
     assert len(list(unified_diff(words, once, "a", "b"))) == 11
     assert applied(words, list(unified_diff(words, others, "a", "b"))) == others
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 def test_ends_do_not_overlap() -> None:

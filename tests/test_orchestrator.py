@@ -1,13 +1,18 @@
 """Running cases from Python: results as they come, bounded, lazy, and each failing alone."""
 
 import asyncio
+import os
+import re
 import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from msgspec import structs
 
 from multiturn import (
+    AxProvider,
     Case,
     Conversion,
     MultiturnError,
@@ -18,6 +23,7 @@ from multiturn import (
     Result,
     TestMessage,
     load_pipeline,
+    load_suite,
     run,
     stage,
 )
@@ -322,7 +328,7 @@ def peak(count: int) -> int:
         seen = 0
         given = (case(number, f"{number:05}" * 40) for number in range(count))
         tracemalloc.start()
-        async for _ in run(given, Plain(), Forgetful(), concurrency=8):
+        async for _ in run(given, Pipeline([]), Forgetful(), concurrency=8):
             seen += 1
         return seen
 
@@ -331,13 +337,6 @@ def peak(count: int) -> int:
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-
-
-class Plain:
-    """A pipeline that is as quick as can be."""
-
-    def request(self, given: Case) -> ProviderRequest:
-        return ProviderRequest(question=given.input_messages[0].content, eval_id=given.id)
 
 
 class Forgetful:
@@ -351,4 +350,64 @@ class Forgetful:
 
 def test_memory_does_not_grow_with_the_number_of_cases() -> None:
     peak(200)  # what is made once
-    assert peak(20_000) < 1.5 * peak(1_000)
+    assert peak(6_000) < 1.5 * peak(600)
+
+
+def test_a_suite_and_a_pipeline_may_be_paths(tmp_path: Path) -> None:
+    suite = tmp_path / "a.eval.yaml"
+    suite.write_text("id: a\nconversation_id: talk\ninput_messages: [{role: user, content: Hi}]\n")
+    house = tmp_path / "house.yaml"
+    house.write_text("extends: spec\nremove: [consolidate_system]\n")
+    for pipeline in ("spec", house, str(house), load_pipeline(house)):
+        provider = Provider()
+        (result,) = finish(listed(run(str(suite), pipeline, provider)))
+        assert (result.suite, result.id, result.conversation_id) == (str(suite), "a", "talk")
+        assert (provider.requests[0].chat_prompt is None) == (pipeline != "spec")
+    assert finish(listed(run(suite, "spec", Provider())))[0].response == "re: a"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"cases": case(1)}, "cases must be an iterable of Case, or the path of a suite, not Case"),
+        ({"cases": [{"id": "a"}]}, "each of the cases must be a Case, as load_suite gives it"),
+        ({"pipeline": [1]}, "pipeline must be a Pipeline, or its name or path, not list"),
+        ({"provider": "claude"}, "'claude' has not; load_target gives the provider of a target"),
+        ({"provider": None}, "a provider has a name and a method invoke, and None has not"),
+    ],
+)
+def test_something_else_is_said_so(arguments: dict[str, Any], words: str) -> None:
+    given = {"cases": cases(1), "pipeline": PIPELINE, "provider": Provider(), **arguments}
+    with pytest.raises(TypeError, match=re.escape(words)):
+        finish(listed(run(**given)))
+
+
+def test_what_a_request_says_for_whoever_goes_on_is_not_in_its_digest() -> None:
+    given = case(1, metadata={"k": [1]}, guidelines=("G",), temperature=0.5)
+    more = structs.replace(given, outcome="o", expected_messages=[1], conversation_id="c")
+    (first,), (second,) = (results_of(iter([each]), Provider()).values() for each in (given, more))
+    assert first.digest == second.digest
+    # That of 0.1, so that answers that are there stay.
+    assert first.digest == "199c5998c7192837f47da0385b3f3751224b67631b08a5768fa12c29c4364cfc"
+    request = PIPELINE.request(more)
+    assert (request.suite, request.outcome, request.expected_messages) == ("a.yaml", "o", [1])
+    assert (request.conversation_id, request.root) == ("c", "")
+
+
+def test_a_request_names_the_root_of_its_files(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("id: a\ninput_messages: [{role: user, content: Hi}]\n")
+    (loaded,) = load_suite(tmp_path / "a.yaml")
+    assert PIPELINE.request(loaded).root == os.path.realpath(tmp_path)
+
+
+class Small(AxProvider):
+    async def invoke(self, request: ProviderRequest) -> ProviderResponse:
+        return ProviderResponse(text=" | ".join(m.content for m in self.build_chat_prompt(request)))
+
+
+def test_a_provider_of_ones_own_needs_only_invoke() -> None:
+    (result,) = finish(listed(run([case(1)], "shipped", Small())))
+    assert (result.target, result.error) == ("Small", None)
+    assert result.response == "You are a careful assistant. | Hello"
+    with pytest.raises(TypeError, match="abstract"):
+        AxProvider()  # type: ignore[abstract]

@@ -2,7 +2,7 @@
 
 import re
 from contextlib import suppress
-from time import perf_counter
+from time import process_time
 
 import pytest
 from hypothesis import example, given, settings
@@ -181,10 +181,10 @@ def test_patterns_and_paths(patterns: tuple[str, ...], paths: list[str], meant: 
     ],
 )
 def test_a_pattern_that_is_none_or_a_bomb_is_a_mistake_at_once(pattern: str) -> None:
-    start = perf_counter()
+    start = process_time()
     with pytest.raises(MultiturnError):
         guideline_matcher((pattern,))("a.md")
-    assert perf_counter() - start < 1
+    assert process_time() - start < 1
 
 
 def test_some_hundred_alternatives_are_fine() -> None:
@@ -205,9 +205,9 @@ def test_some_hundred_alternatives_are_fine() -> None:
     ],
 )
 def test_a_pattern_that_backtracks_is_done_at_once(pattern: str, path: str) -> None:
-    start = perf_counter()
+    start = process_time()
     assert not matches(pattern, path)
-    assert perf_counter() - start < 1
+    assert process_time() - start < 1
 
 
 # Properties

@@ -158,7 +158,8 @@ def test_a_relative_path_of_python_finds_this_multiturn(repository: Path) -> Non
 
 
 def test_what_a_stage_prints_then_is_not_in_the_report(repository: Path) -> None:
-    replace(repository, "house/house.py", "    return", "    print('A WORD')\n    return")
+    printed = "    print('A WORD')\n    return conversion"
+    replace(repository, "house/house.py", "    return conversion", printed)
     commit(repository)
     replace(repository, "house/house.py", "    print('A WORD')\n", "")
     done = run(

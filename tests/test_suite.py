@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from textwrap import dedent
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import pytest
@@ -649,9 +649,9 @@ def test_ten_thousand_cases_may_share_a_long_text(write: Write) -> None:
         f"- {{id: {i}, input_messages: [{{role: user, content: *t}}]}}\n" for i in range(10_000)
     )
     write("x.eval.yaml", f"metadata: {{text: &t {shared}}}\nevalcases:\n{rest}")
-    start = perf_counter()
+    start = process_time()
     contents = [case.input_messages[0].content for case in cases()]
-    assert perf_counter() - start < 5
+    assert process_time() - start < 5
     assert (len(contents), set(contents)) == (10_000, {shared})
 
 

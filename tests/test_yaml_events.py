@@ -5,7 +5,7 @@ import math
 import re
 import tracemalloc
 from contextlib import suppress
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import pytest
@@ -557,9 +557,9 @@ BOMBS = [
 
 @pytest.mark.parametrize("text", BOMBS)
 def test_a_bomb_is_a_mistake_with_its_line_at_once(text: str) -> None:
-    start = perf_counter()
+    start = process_time()
     error = mistake(text)
-    assert perf_counter() - start < 2
+    assert process_time() - start < 2
     assert error.where.startswith("x.yaml:")
 
 

@@ -9,14 +9,14 @@ import pytest
 from loopback import KEY
 from multiturn import ChatMessage, ProviderError, ProviderRequest, ProviderResponse
 from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings
-from multiturn.providers.ax import AxProvider
+from multiturn.providers.ax import ChatProvider
 from multiturn.providers.azure import AzureProvider, AzureSettings
 from multiturn.providers.echo import EchoProvider, EchoSettings
 from multiturn.providers.gemini import GeminiProvider, GeminiSettings
 
 NOWHERE = "http://127.0.0.1:9"
 
-Connect = Callable[..., AxProvider]
+Connect = Callable[..., ChatProvider]
 
 
 def azure(url: str = NOWHERE, **settings: Any) -> AzureProvider:
@@ -58,7 +58,7 @@ def chat(*messages: tuple[Any, str], **given: Any) -> ProviderRequest:
 HELLO = chat(("system", "Be brief."), ("user", "Hello"))
 
 
-def ask(provider: AxProvider, request: ProviderRequest = HELLO) -> ProviderResponse:
+def ask(provider: ChatProvider, request: ProviderRequest = HELLO) -> ProviderResponse:
     """Return the provider's answer."""
 
     async def main() -> ProviderResponse:
@@ -68,14 +68,14 @@ def ask(provider: AxProvider, request: ProviderRequest = HELLO) -> ProviderRespo
     return asyncio.run(main())
 
 
-def failure(provider: AxProvider, request: ProviderRequest = HELLO) -> ProviderError:
+def failure(provider: ChatProvider, request: ProviderRequest = HELLO) -> ProviderError:
     """Return why the provider gives no answer."""
     with pytest.raises(ProviderError) as caught:
         ask(provider, request)
     return caught.value
 
 
-def refusal(provider: AxProvider, request: ProviderRequest) -> ProviderError:
+def refusal(provider: ChatProvider, request: ProviderRequest) -> ProviderError:
     """Return why the provider does not even send a request."""
     with pytest.raises(ProviderError) as caught:
         provider.wire(request)

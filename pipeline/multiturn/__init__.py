@@ -8,7 +8,7 @@
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from multiturn.assembly import Pipeline, Step
@@ -22,11 +22,13 @@ if TYPE_CHECKING:
         ChatMessage,
         Conversion,
         InputFile,
+        Notice,
         ProviderRequest,
         TestMessage,
     )
     from multiturn.orchestrator import run
     from multiturn.provider import Provider, ProviderError, ProviderResponse
+    from multiturn.providers.ax import AxProvider
     from multiturn.results import Result
     from multiturn.suite import load_suite
     from multiturn.targets import load_target
@@ -44,11 +46,13 @@ _MODULES = {
         "ChatMessage",
         "Conversion",
         "InputFile",
+        "Notice",
         "ProviderRequest",
         "TestMessage",
     ),
     "orchestrator": ("run",),
     "provider": ("Provider", "ProviderError", "ProviderResponse"),
+    "providers.ax": ("AxProvider",),
     "results": ("Result",),
     "suite": ("load_suite",),
     "targets": ("load_target",),
@@ -57,12 +61,14 @@ _MODULES = {
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
+    "AxProvider",
     "Case",
     "ChatMessage",
     "Conversion",
     "Files",
     "InputFile",
     "MultiturnError",
+    "Notice",
     "Part",
     "Pipeline",
     "PipelineError",
@@ -83,10 +89,12 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Import a name when it is first used: ``multiturn --help`` needs none of them."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'multiturn' has no attribute {name!r}")
-    value = getattr(import_module(f"multiturn.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # for a type checker, only the names above are there
+
+    def __getattr__(name):
+        """Import a name when it is first used: ``multiturn --help`` needs none of them."""
+        if name not in _HOMES:
+            raise AttributeError(f"module 'multiturn' has no attribute {name!r}")
+        value = getattr(import_module(f"multiturn.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value

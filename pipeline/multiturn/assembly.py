@@ -126,7 +126,7 @@ provides it later; move it after resolve_segments
             names = ", ".join(stage.__name__ for stage in order or ())
             advice = f"a legal order: {names}" if is_legal else ""
             raise PipelineError([*mistakes, *misplaced], advice)
-        self.steps = tuple(steps)
+        self.steps: tuple[Step, ...] = tuple(steps)
         self._run: Callable[[Conversion], Conversion] = compose_left(*steps)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -9,12 +10,26 @@ import msgspec
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
+from multiturn.assembly import Pipeline
+from multiturn.declaration import load_pipeline
 from multiturn.errors import MultiturnError
 from multiturn.model import Case, ProviderRequest
 from multiturn.provider import Provider, ProviderError, ProviderResponse, Wire
 from multiturn.rendering import utf8
 from multiturn.results import Failure, Result, key_of, raw_request
+from multiturn.suite import load_suite
 
+# What an answer depends on; the rest of a request is for whoever goes on from the answer.
+ASKED = (
+    "question",
+    "guidelines",
+    "chat_prompt",
+    "input_files",
+    "metadata",
+    "eval_id",
+    "temperature",
+    "max_output_tokens",
+)
 Convert = Callable[[Case], ProviderRequest]
 
 
@@ -42,7 +57,12 @@ def prepare(case: Case, convert: Convert, provider: Provider) -> Prepared:
         convert: usually the ``request`` method of a pipeline.
         provider: any; one with a method ``wire`` tells what it would send.
     """
-    result = Result(suite=utf8(case.suite), id=case.id, target=provider.name)
+    result = Result(
+        suite=utf8(case.suite),
+        id=case.id,
+        target=provider.name,
+        conversation_id=UNSET if case.conversation_id is None else case.conversation_id,
+    )
     try:
         request = convert(case)
     except Exception as error:  # a stage of the user's may raise anything
@@ -52,11 +72,15 @@ def prepare(case: Case, convert: Convert, provider: Provider) -> Prepared:
     lay_out = getattr(provider, "wire", None)
     try:
         wire = None if lay_out is None else lay_out(request)
-        whole = wire or Wire(provider=provider.name, body=msgspec.json.encode(request))
+        whole = wire or Wire(provider=provider.name, body=_asked(request))
         digest = whole.digest()
     except Exception as error:  # and so may a provider
         return Prepared(case, _failed(result, case, error), request)
     return Prepared(case, replace(result, repairs=whole.repairs, digest=digest), request, wire)
+
+
+def _asked(request: ProviderRequest) -> bytes:
+    return msgspec.json.encode({field: getattr(request, field) for field in ASKED})
 
 
 def _failed(result: Result, case: Case, error: Exception) -> Result:
@@ -101,8 +125,8 @@ async def _send(prepared: Prepared, provider: Any, record_wire: bool) -> Result:
 
 
 async def run(
-    cases: Iterable[Case],
-    pipeline: Any,
+    cases: Iterable[Case] | str | Path,
+    pipeline: Pipeline | str | Path,
     provider: Provider,
     *,
     concurrency: int = 8,
@@ -115,8 +139,8 @@ async def run(
     are under way. A case that cannot be converted or gets no answer is a result with an error.
 
     Args:
-        cases: to be sent; may be a generator.
-        pipeline: converts them.
+        cases: to be sent; may be a generator, or the path of a suite.
+        pipeline: converts them; may be the name of one that ships, or the path of its file.
         provider: answers them.
         concurrency: how many are under way at a time.
         stored: the digests of answers that are there already, as ``ResultsFile`` has them; such
@@ -124,12 +148,23 @@ async def run(
         record_wire: keep the body as it went out.
 
     Raises:
+        TypeError: something that is none of these.
         ValueError: a concurrency below 1.
-        MultiturnError: what the provider needs is not installed.
+        MultiturnError: what the provider needs is not installed, or there is no such pipeline.
         Exception: what ``cases`` raises, once all that is under way is done.
     """
     if concurrency < 1:
         raise ValueError("concurrency must be 1 or more")
+    if not (hasattr(provider, "name") and hasattr(provider, "invoke")):
+        hint = "load_target gives the provider of a target" if isinstance(provider, str) else ""
+        what = f"a provider has a name and a method invoke, and {provider!r} has not"
+        raise TypeError(f"{what}; {hint}" if hint else what)
+    if not isinstance(pipeline, Pipeline):
+        _want(pipeline, str | Path, "pipeline must be a Pipeline, or its name or path")
+        pipeline = load_pipeline(pipeline)
+    if isinstance(cases, str | Path):
+        cases = load_suite(cases)
+    _want(cases, Iterable, "cases must be an iterable of Case, or the path of a suite")
     if hasattr(provider, "check"):
         provider.check()
     waiting = _waiting(cases, pipeline.request, provider, stored or {})
@@ -171,8 +206,15 @@ def _waiting(
 ) -> Iterator[Prepared | None]:
     """Yield what is to be sent, and None for what is stored."""
     for case in cases:
+        _want(case, Case, "each of the cases must be a Case, as load_suite gives it")
         prepared = prepare(case, convert, provider)
         yield None if is_stored(prepared, stored) else prepared
+
+
+def _want(value: object, kind: Any, words: str) -> None:
+    """Raise a TypeError with the words where an argument is of another kind."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{words}, not {type(value).__name__}")
 
 
 def is_stored(prepared: Prepared, stored: Mapping[bytes, str]) -> bool:

@@ -4,7 +4,7 @@ import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO, Self
+from typing import Any, BinaryIO, Self
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -51,6 +51,7 @@ class Result(Struct, frozen=True, kw_only=True):
         raw_request: what was asked; None if it could not be converted.
         digest: of the request as it went out; an equal one would get the same answer.
         wire: the body, as it went out or would go out.
+        conversation_id: the case's, where it has one.
     """
 
     suite: str
@@ -66,6 +67,7 @@ class Result(Struct, frozen=True, kw_only=True):
     raw_request: RawRequest | None = None
     digest: str = ""
     wire: str | UnsetType = UNSET
+    conversation_id: Any = UNSET
 
 
 def raw_request(request: ProviderRequest) -> RawRequest:

@@ -1,11 +1,12 @@
 """What the providers of LLM APIs share: the chat prompt (scenario "AxProvider Baseline")."""
 
-from typing import Annotated
+from abc import ABC, abstractmethod
+from typing import Annotated, Any
 
 from msgspec import Meta
 
 from multiturn.model import ChatMessage, ProviderRequest
-from multiturn.provider import Settings, TargetProvider
+from multiturn.provider import ProviderResponse, Settings, TargetProvider
 from multiturn.turns import is_blank
 
 DEFAULT_SYSTEM_PROMPT = "You are a careful assistant."
@@ -28,8 +29,26 @@ class ChatSettings(Settings, frozen=True, kw_only=True):
     max_retries: Annotated[int, Meta(ge=0)] = 2
 
 
-class AxProvider(TargetProvider):
-    """A provider that sends a chat prompt; those that inherit say how it looks on the wire."""
+class AxProvider(ABC):
+    """The base of providers that send a chat prompt; those that inherit define ``invoke``.
+
+    Attributes:
+        name: the target's name, as results have it; by default the class's.
+    """
+
+    name: str = ""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.name = cls.name or cls.__name__
+
+    @abstractmethod
+    async def invoke(self, request: ProviderRequest) -> ProviderResponse:
+        """Answer a request.
+
+        Raises:
+            ProviderError: there is no answer.
+        """
 
     def build_chat_prompt(self, request: ProviderRequest) -> tuple[ChatMessage, ...]:
         """Return the messages to send.
@@ -49,6 +68,10 @@ class AxProvider(TargetProvider):
         if request.guidelines:
             system = "\n\n".join((system, GUIDELINES_HEADING, *request.guidelines))
         return ChatMessage("system", system), ChatMessage("user", request.question)
+
+
+class ChatProvider(TargetProvider, AxProvider):
+    """A provider of a target with a model; those that inherit say what is on the wire."""
 
     def sampling(self, request: ProviderRequest) -> tuple[float | None, int | None]:
         """Return the temperature and the most output tokens: the request's, else the target's."""

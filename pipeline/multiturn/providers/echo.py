@@ -4,7 +4,7 @@ import msgspec
 
 from multiturn.model import ProviderRequest
 from multiturn.provider import ProviderResponse, Wire
-from multiturn.providers.ax import AxProvider, ChatSettings
+from multiturn.providers.ax import ChatProvider, ChatSettings
 from multiturn.wire import Layout
 
 
@@ -12,7 +12,7 @@ class EchoSettings(ChatSettings, frozen=True, kw_only=True):
     """The settings of an ``echo`` target."""
 
 
-class EchoProvider(AxProvider):
+class EchoProvider(ChatProvider):
     """Answers with the messages that an LLM API would have got, as JSON."""
 
     def wire(self, request: ProviderRequest) -> Wire:

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from multiturn.errors import MultiturnError
 from multiturn.provider import ProviderError, ProviderResponse, Wire, hide, hide_within
-from multiturn.providers.ax import AxProvider, ChatSettings
+from multiturn.providers.ax import ChatProvider, ChatSettings
 from multiturn.turns import is_blank
 from multiturn.wire import named
 
@@ -59,7 +59,7 @@ async def _note(request: Any) -> None:
 HOOKS = {"request": [_note]}
 
 
-class HttpProvider(AxProvider):
+class HttpProvider(ChatProvider):
     """A provider that asks through a vendor's SDK."""
 
     sdk: ClassVar[str]

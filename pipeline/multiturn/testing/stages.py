@@ -101,7 +101,11 @@ def _run_stage(
     if replace(step(once), stage=conversion.stage) != once:
         pytest.fail(f"{step.name} gives something else when it runs twice")
     views = once.chat_view, once.question_view
-    if pickle.loads(pickle.dumps(views)) != views:  # noqa: S301 - of what was pickled here
-        pytest.fail(f"{step.name} chose a view that cannot be pickled")
+    try:
+        again = pickle.loads(pickle.dumps(views))  # noqa: S301 - of what was pickled here
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        pytest.fail(f"{step.name} chose a view that cannot be pickled: {error}")
+    if again != views:
+        pytest.fail(f"{step.name} chose a view that is another one when it was pickled")
     _ = once.chat, once.question
     return once

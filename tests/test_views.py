@@ -1,0 +1,450 @@
+"""Views: chat and question show the turns as they are, and can be changed alone."""
+
+import pickle
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+from msgspec import Struct
+from msgspec.structs import replace
+
+from multiturn import (
+    Case,
+    Conversion,
+    MultiturnError,
+    Part,
+    Pipeline,
+    PipelineError,
+    Step,
+    TestMessage,
+    Turn,
+    explain,
+    load_pipeline,
+    stage,
+)
+from multiturn.assembly import request_of
+from multiturn.contract import Stage
+from multiturn.testing import conversion, file, reference
+from multiturn_stages.consolidate_system import consolidate_system
+from multiturn_stages.embed_files import embed_files
+from multiturn_stages.extract_guidelines import extract_guidelines
+from multiturn_stages.omit_lone_prompt import omit_lone_prompt
+from multiturn_stages.render_question import render_question
+
+Turns = tuple[Turn, ...]
+CASE = Case(id="case", input_messages=(TestMessage("user", "Hi"), TestMessage("assistant", "Yes?")))
+
+
+def viewed(*messages: Any, **given: Any) -> Conversion:
+    return render_question(consolidate_system(conversion(*messages, **given)))
+
+
+def spoken(turns: Turns | None) -> list[str]:
+    return [f"{turn.role}: {turn.content}" for turn in turns or ()]
+
+
+def tagged(turns: Turns, *, tag: str) -> Turns:
+    return tuple(replace(turn, parts=(Part("text", tag), *turn.parts)) for turn in turns)
+
+
+def louder(turns: Turns) -> Turns:
+    return tuple(
+        replace(turn, parts=tuple(replace(part, text=part.text.upper()) for part in turn.parts))
+        for turn in turns
+    )
+
+
+def nothing(turns: Turns) -> Turns:
+    return None  # type: ignore[return-value]
+
+
+def stumbling(turns: Turns) -> Turns:
+    raise LookupError("no such turn")
+
+
+# Showing
+
+
+def test_both_views_show_what_a_later_stage_leaves() -> None:
+    given = viewed(("user", "a secret"), ("assistant", "a secret"), system_prompt="a secret")
+    later = given.map_parts(lambda part: replace(part, text=part.text.replace("secret", "bird")))
+    assert spoken(later.chat) == ["system: a bird", "user: a bird", "assistant: a bird"]
+    assert later.question == "[User]: a bird\n[Assistant]: a bird"
+    assert spoken(given.chat)[1] == "user: a secret"
+
+
+def test_without_views_there_is_no_chat_and_no_question() -> None:
+    given = conversion(("user", "Hi"))
+    assert (given.chat, given.transcript, given.question) == (None, (), "")
+
+
+def test_an_attached_file_is_shown_once_as_its_first_message_has_it() -> None:
+    given = conversion(
+        ("user", reference("g.md"), file("./a.py", "A")),
+        ("user", file("a.py", "A")),
+        guidelines=[replace(file("g.md", "G"), message=0, content=0)],
+    )
+    changed = given.map_parts(lambda part: replace(part, text=f"{part.text}!"))
+    for shown in (changed, embed_files(changed)):
+        assert [(f.path, f.resolved_path, f.guideline, f.text) for f in shown.input_files] == [
+            ("g.md", "g.md", True, "G!"),
+            ("./a.py", "a.py", False, "A!"),
+        ]
+
+
+class Counted(Struct, frozen=True):
+    """A view that counts how often it is asked."""
+
+    asked: list[int]
+
+    def __call__(self, given: Conversion) -> Turns:
+        self.asked.append(1)
+        return given.turns
+
+
+ASKED: list[int] = []
+
+
+@stage(requires={"turns"}, provides={"chat"})
+def count(given: Conversion) -> Conversion:
+    return given.replace(chat_view=Counted(ASKED))
+
+
+def test_a_pipeline_asks_a_view_once_and_keeps_what_it_gave() -> None:
+    pipeline = load_pipeline("spec").replace("consolidate_system", count)
+    ASKED.clear()
+    result = pipeline(Conversion(CASE))
+    request_of(result)
+    explain(result)
+    assert result.chat is result.chat
+    assert len(ASKED) == 1
+
+
+@pytest.mark.parametrize("name", ["spec", "design", "shipped"])
+def test_a_finished_conversion_pickles_and_compares_with_its_views(name: str) -> None:
+    result = load_pipeline(name)(Conversion(CASE)).edit_chat(tagged, tag="x")
+    again = pickle.loads(pickle.dumps(result))
+    assert again == result
+    assert again.chat == result.chat
+    assert again.question == result.question
+    assert "SystemFirst(sections=" in repr(again.chat_view)
+
+
+# Changing
+
+
+@pytest.mark.parametrize("attribute", ["chat", "question", "transcript", "input_files"])
+def test_a_view_is_not_replaced(attribute: str) -> None:
+    with pytest.raises(TypeError, match=f"^{attribute} shows the turns as they are; use "):
+        conversion(("user", "Hi")).replace(**{attribute: ()})
+
+
+def test_an_edit_of_one_view_leaves_the_rest_alone() -> None:
+    given = viewed(("user", "Hi"), ("user", "Ho"))
+    chatty = given.edit_chat(louder)
+    assert spoken(chatty.chat) == ["user: HI", "user: HO"]
+    assert (chatty.turns, chatty.question) == (given.turns, given.question)
+    asked = given.edit_question(shown_backward)
+    assert asked.question == "Ho[User]: Hi[User]: "
+    assert asked.chat == given.chat
+
+
+def shown_backward(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    return tuple(replace(part, separator="") for part in reversed(parts))
+
+
+def test_an_edit_shows_what_comes_after_it() -> None:
+    given = viewed(("user", "Hi"), ("user", "Ho")).edit_chat(louder)
+    assert spoken(given.replace(turns=given.turns[1:]).chat) == ["user: HO"]
+
+
+def test_the_same_edit_twice_is_one_edit() -> None:
+    once = viewed(("user", "Hi")).edit_chat(tagged, tag="a")
+    assert once.edit_chat(tagged, tag="a") == once
+    assert spoken(once.edit_chat(tagged, tag="b").chat) == ["user: b\na\nHi"]
+
+
+def test_an_edit_of_a_chat_that_is_left_out_leaves_it_out() -> None:
+    assert omit_lone_prompt(viewed(("user", "Hi"))).edit_chat(louder).chat is None
+
+
+def test_an_edit_needs_its_view() -> None:
+    given = conversion(("user", "Hi"))
+    with pytest.raises(ValueError, match=r'declare @stage\(requires={"chat"}\)'):
+        given.edit_chat(louder)
+    with pytest.raises(ValueError, match=r'declare @stage\(requires={"question"}\)'):
+        given.edit_question(shown_backward)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param(lambda turns: turns, id="a lambda"),
+        pytest.param(partial(tagged, tag="x"), id="a partial"),
+        pytest.param(len, id="a built-in"),
+        pytest.param("tagged", id="a name"),
+    ],
+)
+def test_an_edit_is_a_function_at_the_top_of_a_module(function: Any) -> None:
+    with pytest.raises(TypeError, match="edit_chat takes a function that stands at the top of a"):
+        viewed(("user", "Hi")).edit_chat(function)
+
+
+def test_map_parts_gives_each_text_of_suite_and_files_once() -> None:
+    given = viewed(
+        ("system", "S"),
+        ("user", reference("g.md"), "U", file("a.py", "A")),
+        guidelines=["given", file("g.md", "G")],
+        system_prompt="P",
+    )
+    seen: list[str] = []
+
+    def see(part: Part) -> Part:
+        seen.append(part.text)
+        return part
+
+    assert embed_files(given).map_parts(see) == embed_files(given)
+    assert sorted(seen) == ["A", "G", "P", "S", "U", "given"]
+
+
+def test_map_parts_wants_a_part_back() -> None:
+    with pytest.raises(TypeError, match="given to map_parts returned None, not a Part"):
+        conversion(("user", "Hi")).map_parts(lambda part: None)  # type: ignore[arg-type, return-value]
+
+
+@stage(requires={"turns"})
+def mumble(given: Conversion) -> Conversion:
+    return given.map_parts(lambda part: replace(part, text=part.text.lower()))
+
+
+@stage(requires={"chat"}, provides={"chat"})
+def mark(given: Conversion) -> Conversion:
+    return given.edit_chat(louder).edit_chat(tagged, tag="!")
+
+
+def test_a_changed_text_names_the_last_stage_that_changed_it() -> None:
+    pipeline = Pipeline([*load_pipeline("spec").steps, mumble, mark])
+    result = pipeline(Conversion(CASE))
+    assert result.chat is not None
+    assert [(p.text, p.stage, p.changed_by) for turn in result.chat for p in turn.parts] == [
+        ("!", "mark", None),
+        ("HI", None, "mark"),
+        ("!", "mark", None),
+        ("YES?", None, "mark"),
+    ]
+    assert [part.changed_by for turn in result.turns for part in turn.parts] == ["mumble", "mumble"]
+
+
+# Failing
+
+
+@stage(requires={"chat"}, provides={"chat"})
+def forget(given: Conversion) -> Conversion:
+    return given.edit_chat(louder).edit_chat(nothing)
+
+
+@stage(requires={"chat"}, provides={"chat"})
+def stumble(given: Conversion) -> Conversion:
+    return given.edit_chat(stumbling).edit_chat(louder)
+
+
+class Broken(Struct, frozen=True):
+    def __call__(self, given: Conversion) -> Turns:
+        raise MultiturnError("not today", where="here", case_id=given.case.id)
+
+
+@stage(requires={"turns"}, provides={"chat"})
+def refuse(given: Conversion) -> Conversion:
+    return given.replace(chat_view=Broken())
+
+
+@pytest.mark.parametrize(
+    ("broken", "words"),
+    [
+        (forget, "the stage forget failed: TypeError: nothing returned None, not a tuple"),
+        (stumble, "the stage stumble failed at tests/test_views.py:"),
+    ],
+)
+def test_a_view_that_fails_names_its_stage(
+    broken: Stage, words: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    monkeypatch.chdir(request.config.rootpath)
+    pipeline = Pipeline([*load_pipeline("spec").steps, broken, mark, mumble])
+    with pytest.raises(MultiturnError) as caught:
+        pipeline.request(CASE)
+    assert str(caught.value).startswith(f"case 'case': {words}")
+    assert caught.value.case_id == "case"
+
+
+def test_a_view_keeps_its_own_error() -> None:
+    with pytest.raises(MultiturnError, match=r"^here: not today$"):
+        load_pipeline("spec").replace("consolidate_system", refuse).request(CASE)
+
+
+# What is no stage
+
+
+def positional(given: Conversion, mark: str = "x") -> Conversion:
+    return given
+
+
+@pytest.mark.parametrize(
+    ("item", "words"),
+    [
+        pytest.param(
+            "embed_files",
+            "'embed_files' is the name of a stage, and Pipeline takes the function:"
+            " from multiturn_stages.embed_files import embed_files",
+            id="the name of a stage that ships",
+        ),
+        pytest.param(
+            "house:redact",
+            "'house:redact' is the name of a stage, and Pipeline takes the function",
+            id="another name",
+        ),
+        pytest.param(
+            partial(embed_files, header="#"),
+            "a partial cannot be a stage; write Step(embed_files, {'header': '#'})",
+            id="a partial",
+        ),
+        pytest.param(
+            Step("embed_files"),  # type: ignore[arg-type]
+            "'embed_files' is the name of a stage",
+            id="a step of a name",
+        ),
+        pytest.param(7, "a stage is a function, not a int", id="a number"),
+        pytest.param(
+            positional,
+            'option "mark" of positional is not keyword-only; write positional(conversion, *,'
+            " mark=...)",
+            id="an option by position",
+        ),
+        pytest.param(
+            Step(stage(requires={"turns"})(positional), {"mark": "y"}),
+            'option "mark" of positional is not keyword-only',
+            id="under @stage, and given",
+        ),
+    ],
+)
+def test_what_is_no_stage_is_said_with_what_to_write(item: Any, words: str) -> None:
+    with pytest.raises(PipelineError) as caught:
+        Pipeline([*load_pipeline("spec").steps, item])
+    assert str(caught.value).startswith(words)
+    assert [mistake.step for mistake in caught.value.mistakes] == [6]
+
+
+# Facts of one's own
+
+
+@stage(requires={"turns"}, provides={"house.redacted"})
+def clean(given: Conversion) -> Conversion:
+    return given
+
+
+@stage(requires={"house.redacted"}, consumes={"house.redacted"})
+def publish(given: Conversion) -> Conversion:
+    return given
+
+
+def test_facts_of_ones_own_are_checked_like_the_others() -> None:
+    spec = load_pipeline("spec")
+    ordered = spec.insert(clean, after="resolve_segments").insert(publish, after="clean")
+    assert [step.name for step in ordered.steps][1:3] == ["clean", "publish"]
+    with pytest.raises(PipelineError) as caught:
+        spec.insert(publish, after="resolve_segments")
+    assert str(caught.value) == (
+        "publish (2) requires house.redacted, which no stage before it provides"
+    )
+    with pytest.raises(PipelineError) as caught:
+        Pipeline([*spec.steps, publish, clean])
+    first, advice = str(caught.value).split("\n")
+    assert first == (
+        "publish (7) requires house.redacted, but clean (8) provides it later; move it after clean"
+    )
+    assert advice.endswith("render_question, clean, publish")
+    with pytest.raises(PipelineError, match=r"publish \(8\) has already used it up"):
+        Pipeline([*spec.steps, clean, publish, replaced(publish)])
+
+
+def replaced(function: Stage) -> Stage:
+    """Return the same stage by another name."""
+
+    @stage(requires={"house.redacted"})
+    def again(given: Conversion) -> Conversion:
+        return function(given)
+
+    return again
+
+
+@pytest.mark.parametrize(
+    ("fact", "hint"),
+    [
+        ("trns", 'did you mean "turns"'),
+        ("house.", "known are: turns"),
+        (".redacted", "known are: turns"),
+    ],
+)
+def test_a_fact_that_does_not_exist_gets_a_hint(fact: str, hint: str) -> None:
+    with pytest.raises(ValueError, match=hint) as caught:
+        stage(requires={fact})
+    assert "a fact of your own has a dot, such as house.redacted" in str(caught.value)
+
+
+def test_files_that_nobody_embeds_are_an_error_with_the_remedy() -> None:
+    with pytest.raises(PipelineError) as caught:
+        load_pipeline("spec").remove("embed_files")
+    assert str(caught.value) == (
+        "attached files are left, and no stage turns them into text; add embed_files, or put a"
+        " stage of your own in its place with replace"
+    )
+
+
+def test_a_stage_without_a_contract_answers_for_the_end() -> None:
+    def plain(given: Conversion) -> Conversion:
+        return given
+
+    steps = [step for step in load_pipeline("spec").steps if step.stage is not embed_files]
+    assert Pipeline([*steps, plain]).request(CASE).question == "[User]: Hi\n[Assistant]: Yes?"
+
+
+def test_extracting_reads_parts_and_not_the_case() -> None:
+    """What a stage made of the given guidelines is what goes out."""
+    given = conversion(("user", "Hi"), guidelines=["Ask ada@example.org."])
+    changed = given.map_parts(lambda part: replace(part, text=part.text.replace("ada", "***")))
+    texts = [part.text for part in extract_guidelines(changed).guidelines]
+    assert texts == ["Ask ***@example.org."]
+
+
+Run = Callable[..., Conversion]
+
+
+def writes_on(given: Conversion) -> Conversion:
+    return given.replace(turns=(*given.turns, Turn("user")))
+
+
+def local_view() -> type:
+    class Local(Struct, frozen=True):
+        def __call__(self, shown: Conversion) -> Turns:
+            return shown.turns
+
+    return Local
+
+
+LOCAL = local_view()
+
+
+def keeps_a_local(given: Conversion) -> Conversion:
+    return given.replace(chat_view=LOCAL())
+
+
+def test_run_stage_sees_a_stage_that_does_not_repeat_itself(run_stage: Run) -> None:
+    with pytest.raises(pytest.fail.Exception, match="writes_on gives something else when it runs"):
+        run_stage(writes_on, conversion(("user", "Hi")))
+
+
+def test_run_stage_sees_a_view_that_does_not_pickle(run_stage: Run) -> None:
+    with pytest.raises(
+        pytest.fail.Exception, match="keeps_a_local chose a view that cannot be pickled"
+    ):
+        run_stage(keeps_a_local, conversion(("user", "Hi")))
