@@ -153,14 +153,17 @@ class Conversion(Struct, frozen=True, dict=True):
     @cached_property
     def input_files(self) -> tuple[InputFile, ...]:
         """Each attached file once, as the first message that attaches it has it."""
-        parts = [part for turn in self.turns for part in turn.parts]
-        guidelines = {part.resolved_path for part in self.guidelines}
+        texts = (*(turn.parts for turn in self.turns), self.guidelines)
         attached = [
             part
-            for part in (*parts, *self.guidelines)
+            for parts in texts
+            for part in parts
             if part.resolved_path is not None and part.stage is None
         ]
+        if not attached:
+            return ()
         attached.sort(key=lambda part: (part.message is None, part.message or 0, part.content or 0))
+        guidelines = {part.resolved_path for part in self.guidelines}
         files: dict[str, InputFile] = {}
         for part in attached:
             path = cast("str", part.resolved_path)
@@ -174,9 +177,9 @@ class Conversion(Struct, frozen=True, dict=True):
         Raises:
             TypeError: ``chat``, ``question`` or another view is given; views show the turns.
         """
-        for view, change in _CHANGED_BY.items():
-            if view in changes:
-                raise TypeError(f"{view} shows the turns as they are; use {change}")
+        if not _CHANGED_BY.keys().isdisjoint(changes):
+            view = next(name for name in changes if name in _CHANGED_BY)
+            raise TypeError(f"{view} shows the turns as they are; use {_CHANGED_BY[view]}")
         return structs.replace(self, **changes)
 
     def map_parts(self, function: Callable[[Part], Part]) -> "Conversion":
