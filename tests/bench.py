@@ -16,7 +16,7 @@ from time import perf_counter
 import yaml
 
 from multiturn import load_pipeline, load_suite
-from multiturn.rendering import record_of, to_json
+from multiturn.prompts.record import record_of, to_json
 
 CASES, TURNS, ROUNDS = 2_000, 6, 7
 WORDS = [

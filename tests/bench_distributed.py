@@ -9,8 +9,8 @@ import distributed
 
 import bench
 from multiturn import load_pipeline
-from multiturn.batch import Batch
 from multiturn.distributed import convert_on_cluster
+from multiturn.engine.batch import Batch
 
 ROUNDS = 3
 

@@ -7,7 +7,7 @@ from syrupy.data import SnapshotCollections
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from syrupy.location import PyTestLocation
 
-from multiturn.block_yaml import dump
+from multiturn.documents.dump import dump
 
 SNAPSHOTS = Path(__file__).parent.parent / "snapshots"
 

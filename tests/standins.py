@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from multiturn.model import ProviderRequest
-from multiturn.provider import ProviderResponse
 from multiturn.providers.agent import AgentProvider
+from multiturn.providers.base import ProviderResponse
 from multiturn.providers.codex import CodexProvider, CodexSettings
 from multiturn.providers.vscode import VSCodeProvider, VSCodeSettings
 

@@ -18,8 +18,8 @@ from multiturn import (
     TestMessage,
     load_pipeline,
 )
-from multiturn.catalog import find_stage
-from multiturn.declaration import parse_pipeline
+from multiturn.pipelines.loading import parse_pipeline
+from multiturn.pipelines.registry import find_stage
 from multiturn_stages.embed_files import embed_files
 from multiturn_stages.guard_markers import guard_markers
 

@@ -27,7 +27,7 @@ from multiturn import (
     load_pipeline,
     stage,
 )
-from multiturn.contract import FACTS, Stage, contract_of
+from multiturn.pipelines.contract import FACTS, Stage, contract_of
 from multiturn.turns import ROLES
 from multiturn_stages.consolidate_system import consolidate_system
 from multiturn_stages.embed_files import embed_files

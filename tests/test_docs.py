@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from multiturn.contract import FACTS
-from multiturn.wire import RULES, Rule
-from multiturn.yaml_events import read_documents
+from multiturn.documents.yaml_events import read_documents
+from multiturn.pipelines.contract import FACTS
+from multiturn.providers.rules import RULES, Rule
 
 ROOT = Path(__file__).parent.parent
 
@@ -162,6 +162,6 @@ def test_the_page_of_providers_has_every_wire_rule(rule: Rule) -> None:
 def test_the_page_of_pipelines_has_every_rule_that_is_named() -> None:
     listed = re.findall(r"^(\d)\. ", page("pipelines.md"), re.MULTILINE)
     assert "".join(listed) == "123456789"
-    sources = [*ROOT.glob("stages/**/*.py"), ROOT / "pipeline/multiturn/explanation.py"]
+    sources = [*ROOT.glob("stages/**/*.py"), ROOT / "pipeline/multiturn/prompts/provenance.py"]
     named = re.findall(r"rules? (\d)", " ".join(path.read_text("utf-8") for path in sources))
     assert set(named) <= set(listed)

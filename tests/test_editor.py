@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from multiturn.json_schema import SCHEMAS
+from multiturn.cli.json_schema import SCHEMAS
 
 DRAWN = {kind: schema() for kind, schema in SCHEMAS.items()}  # before tests install stages
 PACKAGE = "yaml-language-server@2.0.0"

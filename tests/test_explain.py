@@ -19,7 +19,7 @@ from multiturn import (
     load_suite,
     stage,
 )
-from multiturn.explanation import Explanation, Span, explain
+from multiturn.prompts.provenance import Explanation, Span, explain
 from test_contracts import FILES, cases
 
 SUITE = """\

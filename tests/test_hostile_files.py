@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from multiturn import Case, MultiturnError, load_pipeline, load_suite, load_target
-from multiturn.source import Source
-from multiturn.suite_documents import read_suite
+from multiturn.documents.source import Source
+from multiturn.suites.documents import read_suite
 
 HELLO = "input_messages: [{role: user, content: Hello}]"
 GIGABYTE = 2**30

@@ -72,7 +72,9 @@ def test_ctrl_c_while_a_suite_is_awaited_exits_with_130(
     assert (folder / "out.jsonl").read_text() == ""
 
 
-@pytest.mark.parametrize("place", ["multiturn.cli", "multiturn.cli_convert", "multiturn.batch"])
+@pytest.mark.parametrize(
+    "place", ["multiturn.cli.group", "multiturn.cli.convert", "multiturn.engine.batch"]
+)
 def test_ctrl_c_while_the_command_starts_exits_with_130(folder: Path, place: str) -> None:
     (folder / "sitecustomize.py").write_text(
         "import sys\n"

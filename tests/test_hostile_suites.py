@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from multiturn import MultiturnError, load_pipeline, load_suite, load_target
-from multiturn.patterns import MAX_PATTERNS, guideline_matcher
+from multiturn.suites.patterns import MAX_PATTERNS, guideline_matcher
 
 CASE = "evalcases:\n- id: a\n  input_messages:\n  - role: user\n    content: "
 HEAD = "evalcases:\n- id: a\n  input_messages: [{role: user, content: Hi}]\n"
@@ -77,7 +77,7 @@ def memory(path: Path) -> int:
     """Return the peak memory of converting a suite, in MB, which ends with 0 or 1 and in words."""
     program = (
         "import sys; sys.argv = ['multiturn', 'convert', sys.argv[1]]\n"
-        "from multiturn.cli import main\n"
+        "from multiturn.cli.group import main\n"
         "try: main()\n"
         "finally: print(open('/proc/self/status').read(), file=sys.stderr)\n"
     )
@@ -268,7 +268,7 @@ def test_any_targets_file_gives_a_target_or_a_mistake_with_a_place(
 
 
 def test_a_pipe_that_never_ends_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("multiturn.source.MAX_PIPED", 100_000)
+    monkeypatch.setattr("multiturn.documents.source.MAX_PIPED", 100_000)
     path = tmp_path / "pipe"
     os.mkfifo(path)
 

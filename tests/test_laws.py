@@ -20,11 +20,11 @@ from multiturn import (
     explain,
     stage,
 )
-from multiturn.assembly import request_of
-from multiturn.contract import Stage
-from multiturn.drawing import as_explanation
+from multiturn.cli.drawing import as_explanation
+from multiturn.pipelines.contract import Stage
+from multiturn.pipelines.pipeline import request_of
 from multiturn.providers.codex import CodexProvider, CodexSettings
-from multiturn.snapshots import snapshot_text
+from multiturn.review.snapshots import snapshot_text
 from multiturn.turns import ROLES
 from test_contracts import DESIGN, SEVEN, SHIPPED, SIX, Options, accepted_orders, configured
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiturn import Case, Conversion, Pipeline, PipelineError, load_pipeline
-from multiturn.contract import FACTS, Stage, contract_of
+from multiturn.pipelines.contract import FACTS, Stage, contract_of
 from multiturn_stages.embed_files import embed_files
 from multiturn_stages.extract_guidelines import extract_guidelines
 from multiturn_stages.guard_markers import guard_markers

@@ -18,10 +18,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from multiturn import ChatMessage, InputFile, ProviderRequest
+from multiturn.documents.yaml_events import read_documents
 from multiturn.output import open_output
-from multiturn.rendering import RENDERERS, Record, record_of, to_json, to_text, to_yaml
-from multiturn.terminal import visible
-from multiturn.yaml_events import read_documents
+from multiturn.prompts.record import RENDERERS, Record, record_of, to_json, to_text, to_yaml
+from multiturn.text import visible
 
 # Whole or not at all
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from wcmatch import glob
 
 from multiturn.errors import MultiturnError
-from multiturn.patterns import guideline_matcher
+from multiturn.suites.patterns import guideline_matcher
 
 
 def matches(pattern: str, path: str) -> bool:

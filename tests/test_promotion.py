@@ -16,8 +16,8 @@ from multiturn import (
     Turn,
     load_pipeline,
 )
-from multiturn.patterns import matching_pattern
-from multiturn.promotion import Promotion, lock_text, promotions_of, read_lock
+from multiturn.review.lockfile import Promotion, lock_text, promotions_of, read_lock
+from multiturn.suites.patterns import matching_pattern
 from test_cli import run
 
 SUITE = """\

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from multiturn.yaml_events import read_documents
+from multiturn.documents.yaml_events import read_documents
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

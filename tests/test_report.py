@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from multiturn.report.sides import Piece, content_of
-from multiturn.report.words import changes, mark
+from multiturn.review.report.cases import Piece, content_of
+from multiturn.review.report.words import changes, mark
 
 ROOT = Path(__file__).parent.parent
 SUITE = """\

@@ -8,7 +8,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from multiturn import ProviderRequest, load_pipeline, load_suite
-from multiturn.yaml_events import read_documents
+from multiturn.documents.yaml_events import read_documents
 from prompt_snapshot import SNAPSHOTS, PromptSnapshot
 
 PIPELINES = ("spec", "design", "shipped")

@@ -17,7 +17,7 @@ from multiturn import (
     ProviderResponse,
     load_target,
 )
-from multiturn.provider import Wire
+from multiturn.providers.base import Wire
 from running import KEY, Server, chat_answer, records, run, write_suite, write_target
 
 REQUEST = ProviderRequest(question="Hello")

@@ -17,10 +17,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from multiturn import Case, Conversion, MultiturnError, TestMessage, load_pipeline
-from multiturn.recording import Recording
-from multiturn.snapshot_folder import SnapshotFolder
-from multiturn.snapshots import folder_of, location_of, snapshot_of
-from multiturn.yaml_events import read_documents
+from multiturn.documents.yaml_events import read_documents
+from multiturn.review.folder import SnapshotFolder
+from multiturn.review.recording import Recording
+from multiturn.review.snapshots import folder_of, location_of, snapshot_of
 from test_cli import run, start
 
 SUITE = """\
@@ -675,7 +675,7 @@ def test_two_cases_that_would_share_a_file_are_reported(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("multiturn.recording.location_of", lambda *_: "evals/shop/x.yaml")
+    monkeypatch.setattr("multiturn.review.recording.location_of", lambda *_: "evals/shop/x.yaml")
     recording = Recording(
         "snapshots",
         False,

@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiturn import Case, MultiturnError, load_suite
-from multiturn.ids import Ids
-from multiturn.source import Source
-from multiturn.suite_documents import read_suite
-from multiturn.yaml_events import read_documents
+from multiturn.documents.source import Source
+from multiturn.documents.yaml_events import read_documents
+from multiturn.engine.ids import Ids
+from multiturn.suites.documents import read_suite
 
 HELLO = "input_messages: [{role: user, content: Hello}]"
 
@@ -233,7 +233,7 @@ def peak_memory(suite: Path) -> int:
     """Return the peak resident size of converting a suite, in KiB."""
     program = (
         "import sys; sys.argv = ['multiturn', 'convert', sys.argv[1]]\n"
-        "from multiturn.cli import main\n"
+        "from multiturn.cli.group import main\n"
         "try: main()\n"
         "finally: print(open('/proc/self/status').read(), file=sys.stderr)\n"
     )

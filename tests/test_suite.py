@@ -15,9 +15,9 @@ from msgspec import structs
 from structlog.testing import capture_logs
 
 from multiturn import Case, MultiturnError, ProviderRequest, TestMessage, load_pipeline, load_suite
-from multiturn.discovery import find_suites
 from multiturn.errors import OutsideRootError
 from multiturn.files import Texts
+from multiturn.suites.discovery import find_suites
 
 HI = "input_messages: [{role: user, content: hi}]\n"
 Write = Callable[..., Path]

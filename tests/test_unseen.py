@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from browser import open_browser, open_page
-from multiturn.block_yaml import dump
-from multiturn.unseen import UNSEEN
+from multiturn.documents.dump import dump
+from multiturn.text import UNSEEN
 
 HIDDEN = {
     "zero-width space": "\u200b",

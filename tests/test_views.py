@@ -23,8 +23,8 @@ from multiturn import (
     load_pipeline,
     stage,
 )
-from multiturn.assembly import request_of
-from multiturn.contract import Stage
+from multiturn.pipelines.contract import Stage
+from multiturn.pipelines.pipeline import request_of
 from multiturn.testing import conversion, file, reference
 from multiturn_stages.consolidate_system import consolidate_system
 from multiturn_stages.embed_files import embed_files

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multiturn.json_lines import split_lines
-from multiturn.parts import Slice, share_out
+from multiturn.documents.json_lines import split_lines
+from multiturn.engine.parts import Slice, share_out
 
 WORD = "words of a question "
 

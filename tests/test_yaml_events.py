@@ -12,9 +12,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from multiturn.block_yaml import dump
+from multiturn.documents.dump import dump
+from multiturn.documents.yaml_events import Node, read_documents
 from multiturn.errors import MultiturnError
-from multiturn.yaml_events import Node, read_documents
 
 NEL, LS, PS = "\x85", "\u2028", "\u2029"  # line ends to YAML 1.1, characters to YAML 1.2
 NAMES = {NEL: "U+0085", LS: "U+2028", PS: "U+2029"}

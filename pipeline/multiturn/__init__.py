@@ -11,85 +11,62 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from multiturn.assembly import Pipeline, Step
-    from multiturn.contract import stage
-    from multiturn.declaration import load_pipeline
-    from multiturn.errors import MultiturnError, PipelineError
-    from multiturn.explanation import explain
-    from multiturn.files import Files
-    from multiturn.model import (
-        Case,
-        ChatMessage,
-        Conversion,
-        InputFile,
-        Notice,
-        ProviderRequest,
-        TestMessage,
-    )
-    from multiturn.orchestrator import run
-    from multiturn.provider import Provider, ProviderError, ProviderResponse
-    from multiturn.providers.ax import AxProvider
-    from multiturn.results import Result
-    from multiturn.suite import load_suite
-    from multiturn.targets import load_target
-    from multiturn.turns import Part, Turn
+    from multiturn.engine.runner import run as run
+    from multiturn.errors import MultiturnError as MultiturnError
+    from multiturn.errors import PipelineError as PipelineError
+    from multiturn.files import Files as Files
+    from multiturn.model import Case as Case
+    from multiturn.model import ChatMessage as ChatMessage
+    from multiturn.model import Conversion as Conversion
+    from multiturn.model import InputFile as InputFile
+    from multiturn.model import Notice as Notice
+    from multiturn.model import ProviderRequest as ProviderRequest
+    from multiturn.model import TestMessage as TestMessage
+    from multiturn.pipelines.contract import stage as stage
+    from multiturn.pipelines.loading import load_pipeline as load_pipeline
+    from multiturn.pipelines.pipeline import Pipeline as Pipeline
+    from multiturn.pipelines.pipeline import Step as Step
+    from multiturn.prompts.provenance import explain as explain
+    from multiturn.providers.ax import AxProvider as AxProvider
+    from multiturn.providers.base import Provider as Provider
+    from multiturn.providers.base import ProviderError as ProviderError
+    from multiturn.providers.base import ProviderResponse as ProviderResponse
+    from multiturn.providers.results import Result as Result
+    from multiturn.providers.targets import load_target as load_target
+    from multiturn.suites.loading import load_suite as load_suite
+    from multiturn.turns import Part as Part
+    from multiturn.turns import Turn as Turn
 
-_MODULES = {
-    "assembly": ("Pipeline", "Step"),
-    "contract": ("stage",),
-    "declaration": ("load_pipeline",),
-    "errors": ("MultiturnError", "PipelineError"),
-    "explanation": ("explain",),
-    "files": ("Files",),
-    "model": (
-        "Case",
-        "ChatMessage",
-        "Conversion",
-        "InputFile",
-        "Notice",
-        "ProviderRequest",
-        "TestMessage",
-    ),
-    "orchestrator": ("run",),
-    "provider": ("Provider", "ProviderError", "ProviderResponse"),
-    "providers.ax": ("AxProvider",),
-    "results": ("Result",),
-    "suite": ("load_suite",),
-    "targets": ("load_target",),
-    "turns": ("Part", "Turn"),
+_HOMES = {
+    "AxProvider": "providers.ax",
+    "Case": "model",
+    "ChatMessage": "model",
+    "Conversion": "model",
+    "Files": "files",
+    "InputFile": "model",
+    "MultiturnError": "errors",
+    "Notice": "model",
+    "Part": "turns",
+    "Pipeline": "pipelines.pipeline",
+    "PipelineError": "errors",
+    "Provider": "providers.base",
+    "ProviderError": "providers.base",
+    "ProviderRequest": "model",
+    "ProviderResponse": "providers.base",
+    "Result": "providers.results",
+    "Step": "pipelines.pipeline",
+    "TestMessage": "model",
+    "Turn": "turns",
+    "explain": "prompts.provenance",
+    "load_pipeline": "pipelines.loading",
+    "load_suite": "suites.loading",
+    "load_target": "providers.targets",
+    "run": "engine.runner",
+    "stage": "pipelines.contract",
 }
-_HOMES = {name: module for module, names in _MODULES.items() for name in names}
-
-__all__ = [
-    "AxProvider",
-    "Case",
-    "ChatMessage",
-    "Conversion",
-    "Files",
-    "InputFile",
-    "MultiturnError",
-    "Notice",
-    "Part",
-    "Pipeline",
-    "PipelineError",
-    "Provider",
-    "ProviderError",
-    "ProviderRequest",
-    "ProviderResponse",
-    "Result",
-    "Step",
-    "TestMessage",
-    "Turn",
-    "explain",
-    "load_pipeline",
-    "load_suite",
-    "load_target",
-    "run",
-    "stage",
-]
-
 
 if not TYPE_CHECKING:  # for a type checker, only the names above are there
+    __all__ = [*_HOMES]
 
     def __getattr__(name):
         """Import a name when it is first used: ``multiturn --help`` needs none of them."""

@@ -16,7 +16,7 @@ def main() -> None:
             number = getattr(signal, name, None)
             if number is not None and signal.getsignal(number) is signal.SIG_DFL:
                 signal.signal(number, _end)
-        from multiturn.cli import main as commands
+        from multiturn.cli.group import main as commands
 
         commands(prog_name="multiturn")
     except KeyboardInterrupt:

@@ -10,14 +10,14 @@ from typing import Any
 import fsspec
 from msgspec import Struct
 
-from multiturn.assembly import Pipeline, request_of
-from multiturn.batch import Batch, UnusableError
-from multiturn.discovery import find_suites
+from multiturn.documents.json_lines import Lines, split_lines
+from multiturn.engine.batch import Batch, UnusableError
+from multiturn.engine.parts import Part
 from multiturn.errors import MultiturnError
-from multiturn.json_lines import Lines, split_lines
 from multiturn.output import open_output
-from multiturn.parts import Part
-from multiturn.rendering import record_of, to_json
+from multiturn.pipelines.pipeline import Pipeline, request_of
+from multiturn.prompts.record import record_of, to_json
+from multiturn.suites.discovery import find_suites
 
 PARTITION_SIZE = 16 * 2**20  # bytes of a JSON Lines suite that are one partition
 _TIMEOUT = "5s"

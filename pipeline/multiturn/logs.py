@@ -3,7 +3,7 @@
 import sys
 from typing import Any, Literal, NamedTuple
 
-from multiturn.terminal import visible
+from multiturn.text import visible
 
 
 class Settings(NamedTuple):

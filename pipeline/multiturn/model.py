@@ -8,8 +8,17 @@ from typing import Any, cast
 from msgspec import Struct, structs
 
 from multiturn.files import Files
-from multiturn.turns import Part, Parts, Role, Turns, joined
-from multiturn.views import ChatView, Edited, QuestionView, kind_of
+from multiturn.turns import (
+    ChatView,
+    Edited,
+    Part,
+    Parts,
+    QuestionView,
+    Role,
+    Turns,
+    joined,
+    kind_of,
+)
 
 PROMPT_KEY = "metadata.systemPrompt"
 

@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn import Conversion, Part, Turn, stage
-from multiturn.contract import placeholders
+from multiturn.pipelines.contract import placeholders
 from multiturn.turns import is_blank, separate_first
 
 Section = Literal["messages_else_prompt", "messages", "prompt", "guidelines"]

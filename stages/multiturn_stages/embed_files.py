@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec.structs import replace
 
 from multiturn import Conversion, Part, Turn, stage
-from multiturn.contract import placeholders
+from multiturn.pipelines.contract import placeholders
 
 Header = Annotated[str, placeholders("path")]
 

@@ -5,8 +5,8 @@ from typing import Annotated
 from msgspec.structs import replace
 
 from multiturn import Conversion, Part, stage
-from multiturn.contract import placeholders
-from multiturn.patterns import guideline_matcher
+from multiturn.pipelines.contract import placeholders
+from multiturn.suites.patterns import guideline_matcher
 
 
 @stage(requires={"files"}, provides={"guidelines"})

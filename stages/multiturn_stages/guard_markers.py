@@ -5,8 +5,8 @@ from typing import Literal
 from msgspec.structs import replace
 
 from multiturn import Conversion, MultiturnError, Part, Turn, stage
-from multiturn.markers import escape_markers, forged_markers
 from multiturn.model import Notice
+from multiturn.text import escape_markers, forged_markers
 
 
 @stage(requires={"turns", "chat", "question"}, provides={"guarded"})

@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Struct
 
 from multiturn import Conversion, Part, stage
-from multiturn.contract import placeholders
+from multiturn.pipelines.contract import placeholders
 from multiturn.turns import separate_first
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import standins
 from multiturn.model import ChatMessage, InputFile, ProviderRequest
-from multiturn.provider import ProviderError
+from multiturn.providers.base import ProviderError
 from standins import agent, ask, saw
 
 pytestmark = pytest.mark.parametrize("kind", list(standins.KINDS))

@@ -10,7 +10,7 @@ import pytest
 import standins
 from multiturn.errors import MultiturnError
 from multiturn.model import InputFile, ProviderRequest
-from multiturn.provider import ProviderError
+from multiturn.providers.base import ProviderError
 from standins import agent, ask
 
 pytestmark = pytest.mark.parametrize("kind", list(standins.KINDS))

@@ -7,7 +7,7 @@ import pytest
 
 import standins
 from multiturn.model import ProviderRequest
-from multiturn.provider import ProviderError
+from multiturn.providers.base import ProviderError
 from standins import agent, ask, saw
 
 USAGE = {"input_tokens": 11, "cached_input_tokens": 3, "output_tokens": 7}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import standins
-from multiturn.provider import ProviderError
+from multiturn.providers.base import ProviderError
 from multiturn.providers.command import run_command
 from standins import COMMON
 

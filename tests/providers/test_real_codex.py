@@ -15,7 +15,7 @@ import pytest
 
 import standins
 from multiturn.model import InputFile, ProviderRequest
-from multiturn.provider import ProviderError
+from multiturn.providers.base import ProviderError
 from multiturn.providers.codex import CodexProvider, CodexSettings
 
 PACKAGE = "@openai/codex@0.169.0"

@@ -8,7 +8,7 @@ import pytest
 
 from loopback import Server
 from multiturn import ChatMessage, ProviderResponse
-from multiturn.provider import Wire
+from multiturn.providers.base import Wire
 from vendors import HELLO, Connect, anthropic, ask, azure, chat, each_vendor, gemini
 
 TEXTS = {

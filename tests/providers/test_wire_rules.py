@@ -7,7 +7,7 @@ import pytest
 
 from loopback import Server
 from multiturn import ProviderError, ProviderRequest
-from multiturn.wire import RULES
+from multiturn.providers.rules import RULES
 from vendors import Connect, anthropic, ask, azure, chat, each_provider, gemini, refusal
 
 SYSTEM = ("system", "Be brief.")

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiturn import Case, Conversion, Files, MultiturnError, TestMessage, load_pipeline
-from multiturn.markers import escape_markers, forged_markers
 from multiturn.testing import conversion, file
+from multiturn.text import escape_markers, forged_markers
 from multiturn_stages.consolidate_system import consolidate_system
 from multiturn_stages.guard_markers import guard_markers
 from multiturn_stages.render_question import render_question

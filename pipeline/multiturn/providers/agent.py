@@ -12,7 +12,7 @@ from msgspec import structs
 
 from multiturn.errors import MultiturnError
 from multiturn.model import InputFile, ProviderRequest
-from multiturn.provider import (
+from multiturn.providers.base import (
     SECRET_NAME,
     ProviderError,
     ProviderResponse,
@@ -22,8 +22,8 @@ from multiturn.provider import (
     Wire,
     hide,
 )
+from multiturn.providers.rules import broken, named
 from multiturn.turns import is_blank
-from multiturn.wire import broken, named
 
 _FOLDER = ".multiturn-"  # a folder for one request begins so
 _MENTION = re.compile("(^|[\n\r\v\f\x85\u2028\u2029])@")

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 
 from multiturn.model import ChatMessage, ProviderRequest
-from multiturn.provider import ProviderResponse, Wire, counts
+from multiturn.providers.base import ProviderResponse, Wire, counts
 from multiturn.providers.http import HOOKS, HttpProvider, HttpSettings
-from multiturn.wire import Layout
+from multiturn.providers.rules import Layout
 
 # claude-3-5-sonnet, claude-opus-4-6, claude-opus-4-20250514: the version, without the date.
 _VERSION = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?:[-.](\d{1,2}))?(?![\d])")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from multiturn.model import ChatMessage, ProviderRequest
-from multiturn.provider import ProviderResponse, Settings, TargetProvider
+from multiturn.providers.base import ProviderResponse, Settings, TargetProvider
 from multiturn.turns import is_blank
 
 DEFAULT_SYSTEM_PROMPT = "You are a careful assistant."

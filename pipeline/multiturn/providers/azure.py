@@ -5,9 +5,9 @@ from typing import Any, Literal
 import msgspec
 
 from multiturn.model import ProviderRequest
-from multiturn.provider import ProviderResponse, Wire, counts
+from multiturn.providers.base import ProviderResponse, Wire, counts
 from multiturn.providers.http import HOOKS, HttpProvider, HttpSettings
-from multiturn.wire import Layout
+from multiturn.providers.rules import Layout
 
 
 class AzureSettings(HttpSettings, frozen=True, kw_only=True):

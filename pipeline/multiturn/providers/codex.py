@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from multiturn.provider import ProviderError, ProviderResponse, counts, hide_within
 from multiturn.providers.agent import AgentProvider, AgentSettings
+from multiturn.providers.base import ProviderError, ProviderResponse, counts, hide_within
 from multiturn.providers.command import run_command
 
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
-from multiturn.provider import ProviderError, hide
+from multiturn.providers.base import ProviderError, hide
 
 # Set in the environment of a command, which hands it on to all that it starts.
 _MARK = "MULTITURN_RUN"

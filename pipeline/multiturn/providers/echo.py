@@ -3,9 +3,9 @@
 import msgspec
 
 from multiturn.model import ProviderRequest
-from multiturn.provider import ProviderResponse, Wire
 from multiturn.providers.ax import ChatProvider, ChatSettings
-from multiturn.wire import Layout
+from multiturn.providers.base import ProviderResponse, Wire
+from multiturn.providers.rules import Layout
 
 
 class EchoSettings(ChatSettings, frozen=True, kw_only=True):

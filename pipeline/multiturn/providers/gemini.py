@@ -4,9 +4,9 @@ import json
 from typing import Any
 
 from multiturn.model import ProviderRequest
-from multiturn.provider import ProviderError, ProviderResponse, Wire, counts
+from multiturn.providers.base import ProviderError, ProviderResponse, Wire, counts
 from multiturn.providers.http import HOOKS, HttpProvider, HttpSettings
-from multiturn.wire import Layout
+from multiturn.providers.rules import Layout
 
 _ROLES = {"user": "user", "assistant": "model"}
 

@@ -10,10 +10,10 @@ import msgspec
 from msgspec import Meta
 
 from multiturn.errors import MultiturnError
-from multiturn.provider import ProviderError, ProviderResponse, Wire, hide, hide_within
 from multiturn.providers.ax import ChatProvider, ChatSettings
+from multiturn.providers.base import ProviderError, ProviderResponse, Wire, hide, hide_within
+from multiturn.providers.rules import named
 from multiturn.turns import is_blank
-from multiturn.wire import named
 
 _LONGEST_MESSAGE = 500
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from uuid import uuid4
 
 from multiturn.model import ProviderRequest
-from multiturn.provider import ProviderResponse
 from multiturn.providers.agent import AgentProvider, AgentSettings
+from multiturn.providers.base import ProviderResponse
 from multiturn.providers.command import end_marked, run_command
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from multiturn.assembly import Step
 from multiturn.model import PROMPT_KEY, Case, Conversion, TestMessage
+from multiturn.pipelines.pipeline import Step
 from multiturn.turns import Part, Turn
 
 

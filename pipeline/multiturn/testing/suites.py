@@ -10,14 +10,14 @@ from syrupy.data import Snapshot, SnapshotCollection, SnapshotCollections
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from syrupy.location import PyTestLocation
 
-from multiturn.assembly import Pipeline
-from multiturn.declaration import load_pipeline
 from multiturn.errors import MultiturnError
 from multiturn.files import Texts
 from multiturn.model import Case, Conversion
 from multiturn.output import open_output
-from multiturn.snapshot_folder import SnapshotFolder
-from multiturn.snapshots import (
+from multiturn.pipelines.loading import load_pipeline
+from multiturn.pipelines.pipeline import Pipeline
+from multiturn.review.folder import SnapshotFolder
+from multiturn.review.snapshots import (
     folder_of,
     kept_location,
     location_of,
@@ -25,8 +25,8 @@ from multiturn.snapshots import (
     snapshot_text,
     suite_of,
 )
-from multiturn.suite import find_root, load_suite
-from multiturn.terminal import visible
+from multiturn.suites.loading import find_root, load_suite
+from multiturn.text import visible
 
 # The snapshots that there should be, by suite; among them None, where an id is not known.
 _wanted: dict[str, set[str | None]] = {}

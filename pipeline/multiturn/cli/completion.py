@@ -1,0 +1,81 @@
+"""What shells offer for the values of arguments and options: quick, and silent on mistakes."""
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+_MOST_CASES = 2_000  # are read for a completion: nobody waits for more
+_SAFE = re.compile(r"[\w./+-]+")  # a shell takes it as text; a suite may hold anything else
+
+
+def complete_pipeline(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> "list[CompletionItem]":
+    """Return the pipelines that ship; the shell adds files."""
+    from click.shell_completion import CompletionItem
+
+    from multiturn.pipelines.loading import pipeline_names
+
+    return [CompletionItem(incomplete, type="file"), *_offered(pipeline_names(), incomplete)]
+
+
+def complete_case(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> "list[CompletionItem]":
+    """Return the ids in the suites that the line names so far."""
+    # click leaves arguments unread where the option behind them has no value yet.
+    suites = context.params.get("suites") or context.args
+    return _offered(islice(_case_ids(suites), _MOST_CASES), incomplete)
+
+
+def complete_target(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> "list[CompletionItem]":
+    """Return the names in the targets file; nothing else in it is looked at."""
+    from multiturn.errors import MultiturnError
+    from multiturn.providers.targets import target_names
+
+    try:
+        return _offered(target_names(context.params.get("targets_file")), incomplete)
+    except MultiturnError:
+        return []
+
+
+def _offered(names: Iterable[str], incomplete: str) -> "list[CompletionItem]":
+    from click.shell_completion import CompletionItem
+
+    return [
+        CompletionItem(name)
+        for name in names
+        if name.startswith(incomplete) and _SAFE.fullmatch(name)
+    ]
+
+
+def _case_ids(paths: Iterable[str]) -> Iterator[str]:
+    """Yield the ids of the cases that can be read."""
+    import structlog
+
+    from multiturn.errors import MultiturnError
+    from multiturn.suites.discovery import find_suites
+    from multiturn.suites.loading import load_suite
+
+    structlog.configure(processors=[_drop])
+    for path in paths:
+        try:
+            for suite in find_suites([path] if path != "-" else ()):
+                cases = load_suite(suite, guideline_patterns=(), on_error=lambda _: None)
+                yield from (case.id for case in cases)
+        except MultiturnError:
+            pass
+
+
+def _drop(*_: object) -> NoReturn:
+    import structlog
+
+    raise structlog.DropEvent

@@ -1,0 +1,142 @@
+"""What ``multiturn run`` does: cases go out, and each result is written as it comes."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import chain, islice
+from typing import Any
+
+import click
+
+from multiturn.cli.progress import RunProgress
+from multiturn.engine.batch import Batch
+from multiturn.engine.runner import is_stored, prepare, run
+from multiturn.model import Case
+from multiturn.pipelines.pipeline import Pipeline
+from multiturn.prompts.record import to_json, to_result_text
+from multiturn.providers.results import Result, ResultsFile, read_stored
+from multiturn.text import number_of
+
+Write = Callable[[Result], None]
+
+
+@contextmanager
+def open_results(output: str | None, resume: bool) -> Iterator[ResultsFile | None]:
+    """Open the file that results go to; None where they are printed. Tidy it at the end."""
+    if output is None:
+        yield None
+        return
+    with ResultsFile(output, resume=resume) as results:
+        yield results
+        results.tidy()
+
+
+def printer(format_: str, *, color: bool) -> Write:
+    """Return what writes a result to standard output."""
+
+    def write(result: Result) -> None:
+        text = to_json(result)
+        if format_ == "text":
+            text = to_result_text(result, color=color)
+        sys.stdout.buffer.write(text)
+        sys.stdout.buffer.flush()
+
+    return write
+
+
+def say_what_goes_out(batch: Batch, pipeline: Pipeline, provider: Any, output: str | None) -> None:
+    """Print what would be sent, as JSON lines."""
+    stored = read_stored(output) if output is not None and os.path.exists(output) else {}
+    counts = {"send": 0, "reuse": 0, "refuse": 0}
+    for case in batch.cases():
+        prepared = prepare(case, pipeline.request, provider)
+        result = prepared.result
+        action = "send"
+        if result.error is not None:
+            action = "refuse"
+            batch.fail(result.error.message)
+        elif is_stored(prepared, stored):
+            action = "reuse"
+        counts[action] += 1
+        line = {
+            "suite": result.suite,
+            "id": result.id,
+            "target": result.target,
+            "action": action,
+            "repairs": result.repairs,
+            "error": result.error,
+            "wire": None if prepared.wire is None else prepared.wire.body.decode(),
+        }
+        sys.stdout.buffer.write(to_json(line))
+    sys.stdout.buffer.flush()
+    click.echo(
+        f"{counts['send']:,} to send, {counts['reuse']:,} to reuse, {counts['refuse']:,} refused;"
+        " nothing was sent",
+        err=True,
+    )
+
+
+def deliver(
+    batch: Batch,
+    pipeline: Pipeline,
+    provider: Any,
+    results: ResultsFile | None,
+    write: Write,
+    concurrency: int,
+    record_wire: bool,
+) -> None:
+    """Run the cases, and write each result as it comes."""
+    seen, ended_by = 0, signal.SIGINT.value
+
+    def cases() -> Iterator[Case]:
+        nonlocal seen
+        for case in batch.cases():
+            seen += 1
+            yield case
+
+    def end(number: int, task: "asyncio.Task[None]") -> None:
+        nonlocal ended_by
+        ended_by = number
+        task.cancel()
+
+    async def main() -> None:
+        this = asyncio.current_task()
+        assert this is not None  # noqa: S101 - we are inside it
+        with suppress(NotImplementedError, AttributeError):  # Windows has no such signals
+            for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+                asyncio.get_running_loop().add_signal_handler(number, end, number, this)
+        async with provider:
+            async for result in run(
+                chain(first, source),
+                pipeline,
+                provider,
+                concurrency=concurrency,
+                stored=results.stored if results else None,
+                record_wire=record_wire,
+            ):
+                write(result)
+                progress.count(result.error is not None, result.retries, seen - concurrency)
+                if result.error is not None:
+                    batch.fail(result.error.message)
+
+    source = cases()
+    with ExitStack() as stack:
+        progress = RunProgress(batch.estimate, hidden=results is None and sys.stdout.isatty())
+        stack.enter_context(progress)
+        try:
+            first = list(islice(source, 1))  # outside the loop, where Ctrl-C ends a wait for a pipe
+            asyncio.run(main())
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            kept = f"; {results.path} has what is done, --resume goes on" if results else ""
+            stack.close()
+            click.echo(f"interrupted after {number_of(progress.done, 'case')}{kept}", err=True)
+            sys.exit(128 + ended_by)
+    if results is not None:
+        click.echo(
+            f"{progress.done - progress.failed:,} answered, {seen - progress.done:,} reused,"
+            f" {batch.failures:,} failed, {progress.retried:,} retried: {results.path}",
+            err=True,
+        )

@@ -1,0 +1,86 @@
+"""Pipelines and conversions as something to look at: tables, diagrams, explanations, diffs."""
+
+import click
+
+from multiturn.model import Conversion
+from multiturn.pipelines.contract import contract_of, in_order
+from multiturn.pipelines.pipeline import Pipeline, request_of
+from multiturn.prompts.provenance import Span, explain
+from multiturn.prompts.record import record_of, role_heading, to_yaml
+from multiturn.review.line_diff import unified_diff
+from multiturn.text import visible
+
+
+def as_table(pipeline: Pipeline) -> str:
+    """Draw a pipeline as a table: what each stage requires, provides and consumes."""
+    rows: list[tuple[str, ...]] = [("", "stage", "requires", "provides", "consumes", "options")]
+    for number, step in enumerate(pipeline.steps, 1):
+        contract = contract_of(step.stage)
+        facts = ("requires", "provides", "consumes")
+        cells = [
+            ", ".join(in_order(getattr(contract, kind))) if contract else "?" for kind in facts
+        ]
+        options = ", ".join(f"{name}: {value!r}" for name, value in step.options.items())
+        rows.append((str(number), step.name, *cells, options))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def as_mermaid(pipeline: Pipeline) -> str:
+    """Draw a pipeline as a Mermaid flowchart: each arrow says what a stage provides."""
+    lines = ["flowchart TD", "    suite([case]) --> s1"]
+    lines += [f"    s{n}[{step.name}]" for n, step in enumerate(pipeline.steps, 1)]
+    for number, step in enumerate(pipeline.steps, 1):
+        contract = contract_of(step.stage)
+        provided = ", ".join(in_order(contract.provides)) if contract else ""
+        label = f"|{provided}|" if provided else ""
+        to = f"s{number + 1}" if number < len(pipeline.steps) else "request([request])"
+        lines.append(f"    s{number} -->{label} {to}")
+    return "\n".join(lines) + "\n"
+
+
+def as_explanation(conversion: Conversion) -> str:
+    """Draw where the texts of a conversion come from, and what became of each segment."""
+    case, chat, explained = conversion.case, conversion.chat, explain(conversion)
+    lines = [click.style(visible(f"{case.suite} · {case.id}"), bold=True)]
+    for turn, (role, spans) in zip(chat or (), explained.chat or (), strict=True):
+        lines += [role_heading(role), *_spans(turn.content, spans)]
+    lines += [click.style("question", bold=True), *_spans(conversion.question, explained.question)]
+    others = [fate for fate in explained.fates if fate.fate != "shown"]
+    if others:
+        lines.append(click.style("not where it was written", bold=True))
+    for fate in others:
+        lines.append(visible(f"  {fate.where}: {fate.fate}, {fate.why}"))
+    return "\n".join(lines) + "\n\n"
+
+
+def _spans(text: str, spans: tuple[Span, ...]) -> list[str]:
+    lines = []
+    for span in spans:
+        piece = visible(text[span.start : span.end])
+        if piece.strip("\n"):
+            lines.append(click.style(visible(f"  {span.origin}"), dim=True))
+            lines += [f"  | {line}".rstrip() for line in piece.split("\n")]
+    return lines
+
+
+def as_diff(before: Conversion, after: Conversion, old: str, new: str) -> str:
+    """Draw the difference of two conversions of a case as a unified diff; empty if none."""
+    name = f"{before.case.suite} · {before.case.id}"
+    first, second = (
+        to_yaml(record_of(item.case.suite, request_of(item))).decode() for item in (before, after)
+    )
+    return as_text_diff(first, second, f"{name} · {old}", f"{name} · {new}")
+
+
+def as_text_diff(before: str, after: str, old: str, new: str) -> str:
+    """Draw the difference of two texts, with their names, as a unified diff; empty if none."""
+    lines = unified_diff(_lines(before), _lines(after), old, new)
+    colors = {"+": "green", "-": "red", "@": "cyan"}
+    return "".join(click.style(visible(line), fg=colors.get(line[0])) + "\n" for line in lines)
+
+
+def _lines(text: str) -> list[str]:
+    *lines, rest = text.split("\n")
+    return [*lines, f"{rest}\n\\ No newline at end of file"] if rest else lines

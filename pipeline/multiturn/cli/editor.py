@@ -1,0 +1,39 @@
+"""The commands for editors and shells: schema, completion."""
+
+import click
+
+
+@click.command()
+@click.argument("kind", type=click.Choice(["suite", "pipeline", "targets"]))
+def schema(kind: str) -> None:
+    """Print the JSON Schema of suites, pipelines or targets.
+
+    Editors show by it what each key means, offer keys, and underline mistakes.
+    """
+    import json
+
+    from multiturn.cli.json_schema import SCHEMAS
+    from multiturn.engine.batch import UnusableError
+    from multiturn.errors import MultiturnError
+
+    try:
+        text = json.dumps(SCHEMAS[kind](), indent=2, ensure_ascii=False)
+    except MultiturnError as error:
+        raise UnusableError(str(error)) from error
+    click.echo(text)
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print the completion script of a shell.
+
+    It completes commands, options, and values such as the ids of cases.
+    """
+    from click.shell_completion import get_completion_class
+
+    root = context.find_root()
+    kind = get_completion_class(shell)
+    if kind is not None:
+        click.echo(kind(root.command, {}, "multiturn", "_MULTITURN_COMPLETE").source())

@@ -1,0 +1,141 @@
+"""The commands about pipelines: check, stages, show, explain, diff."""
+
+import sys
+from typing import Any
+
+import click
+
+from multiturn.cli.completion import complete_pipeline
+from multiturn.cli.options import load, on_terminal, pipeline_option, suite_options
+
+
+@click.command()
+@click.argument("file", metavar="FILE", shell_complete=complete_pipeline)
+def check(file: str) -> None:
+    """Check the stages of a pipeline file and their order.
+
+    All mistakes are listed, those of options too, and the exit code is then 1. A pipeline without
+    a chat prompt or a question is no mistake; what follows from it is said.
+    """
+    from multiturn.errors import MultiturnError
+    from multiturn.pipelines.loading import load_pipeline
+    from multiturn.pipelines.ordering import facts_after
+    from multiturn.text import number_of
+
+    try:
+        pipeline = load_pipeline(file)
+        missing = {"chat", "question"} - facts_after([step.stage for step in pipeline.steps])
+        if len(missing) == 2:
+            what = "the pipeline gives neither a chat prompt nor a question, so every case comes"
+            what += " out empty; add consolidate_system or render_question"
+            raise MultiturnError(what, where=file)
+    except MultiturnError as error:
+        click.echo(str(error), err=True)
+        sys.exit(1)
+    click.echo(f"{file}: {number_of(len(pipeline.steps), 'stage')}, in a legal order")
+    if "chat" in missing:
+        what = "LLM APIs get no chat prompt, but the question as one user message"
+        click.echo(f"{file}: {what}; add consolidate_system")
+    if "question" in missing:
+        what = "agents get no question, and so nothing to read"
+        click.echo(f"{file}: {what}; add render_question")
+
+
+@click.command()
+@click.argument("pipeline", metavar="[PIPELINE]", required=False, shell_complete=complete_pipeline)
+def stages(pipeline: str | None) -> None:
+    """List every stage with its options and its contract.
+
+    That is what ships and what installed packages offer; with a PIPELINE, its own stages too.
+    """
+    from multiturn.pipelines.contract import contract_of, options_of, summary_of
+    from multiturn.pipelines.registry import find_stage, installed_stages, name_of, stage_names
+
+    named = {name: find_stage(name) for name in [*stage_names(), *sorted(installed_stages())]}
+    for step in load(pipeline).steps if pipeline else ():
+        if step.stage not in named.values():
+            named[name_of(step.stage)] = step.stage
+    for name, stage in named.items():
+        contract = contract_of(stage)
+        click.secho(name, bold=True)
+        click.echo(f"  {summary_of(stage)}")
+        if contract:
+            click.echo(f"  {contract.in_words()}")
+        for option, details in options_of(stage).items():
+            click.echo(f"  {option}: {details.in_words()}")
+        click.echo()
+
+
+@click.command()
+@click.argument("pipeline", metavar="PIPELINE", shell_complete=complete_pipeline)
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["table", "mermaid"]),
+    default="table",
+    show_default=True,
+    help="A table, or a diagram for Markdown.",
+)
+def show(pipeline: str, format_: str) -> None:
+    """Show what each stage of a pipeline requires, provides and consumes."""
+    from multiturn.cli.drawing import as_mermaid, as_table
+
+    draw = as_mermaid if format_ == "mermaid" else as_table
+    click.echo(draw(load(pipeline)), nl=False)
+
+
+@click.command()
+@suite_options
+@pipeline_option
+def explain(pipeline: str, **which: Any) -> None:
+    """Say where each text of a prompt comes from.
+
+    Also what became of the segments that are not where they were written: moved, merged,
+    referenced or dropped, by which stage and rule.
+    """
+    from multiturn.cli.drawing import as_explanation
+    from multiturn.engine.batch import Batch
+
+    batch = Batch(**which)
+    for conversion in batch.conversions(load(pipeline)):
+        text = as_explanation(conversion)
+        click.echo(text if on_terminal() else click.unstyle(text), nl=False)
+    batch.finish()
+
+
+@click.command()
+@suite_options
+@click.option(
+    "--from",
+    "old",
+    metavar="PIPELINE",
+    default="spec",
+    show_default=True,
+    shell_complete=complete_pipeline,
+)
+@click.option("--to", "new", metavar="PIPELINE", required=True, shell_complete=complete_pipeline)
+def diff(old: str, new: str, **which: Any) -> None:
+    """Show what another pipeline would change.
+
+    Case by case, as a unified diff; the exit code is 1 if any case differs.
+    """
+    from multiturn.cli.drawing import as_diff
+    from multiturn.engine.batch import Batch
+    from multiturn.text import number_of
+
+    batch = Batch(**which)
+    before, after = load(old), load(new)
+    cases = same = 0
+    for case in batch.cases():
+        first = batch.convert(case, before)
+        second = batch.convert(case, after) if first else None
+        if first is None or second is None:
+            continue
+        cases += 1
+        changes = as_diff(first, second, old, new)
+        same += not changes
+        if changes:
+            click.echo(changes if on_terminal() else click.unstyle(changes), nl=False)
+    click.echo(f"{number_of(cases, 'case')}: {same} same, {cases - same} differ")
+    batch.finish()
+    sys.exit(same < cases)

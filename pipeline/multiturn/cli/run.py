@@ -1,0 +1,104 @@
+"""The command that sends suites to a provider."""
+
+from typing import Any
+
+import click
+
+from multiturn.cli.completion import complete_target
+from multiturn.cli.options import PATH, load, on_terminal, pipeline_option, suite_options
+
+
+@click.command()
+@suite_options
+@pipeline_option
+@click.option(
+    "--target",
+    metavar="NAME",
+    default="echo",
+    show_default=True,
+    shell_complete=complete_target,
+    help="Who is asked.",
+)
+@click.option(
+    "--targets",
+    "targets_file",
+    metavar="FILE",
+    type=PATH,
+    help="Where targets are described.  [default: the nearest targets.yaml or"
+    " .agentv/targets.yaml, here or above]",
+)
+@click.option(
+    "--output",
+    metavar="FILE",
+    type=PATH,
+    help="Append each result, as it comes, as a line of JSON.  [default: standard output]",
+)
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Go on with the output of an earlier run: what succeeded and would be asked in the very"
+    " same words is not asked again.",
+)
+@click.option(
+    "--concurrency",
+    metavar="N",
+    type=click.IntRange(1, 1000),
+    default=8,
+    show_default=True,
+    help="How many cases are under way at a time.",
+)
+@click.option("--record-wire", is_flag=True, help="Keep each body as it went out, in 'wire'.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Send nothing: print what would go out, and every wire rule that a case breaks.",
+)
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["json", "text"]),
+    default="json",
+    show_default=True,
+    help="How results look on standard output: JSON lines, or text for reading.",
+)
+def run(
+    pipeline: str,
+    target: str,
+    targets_file: str | None,
+    output: str | None,
+    resume: bool,
+    concurrency: int,
+    record_wire: bool,
+    dry_run: bool,
+    format_: str,
+    **which: Any,
+) -> None:
+    """Convert eval suites, and send them to a provider.
+
+    SUITE is a YAML file, a JSON Lines file (*.jsonl, one case a line), a folder (every
+    *.eval.yaml, *.eval.yml and *.eval.jsonl below it), or - for YAML on standard input.
+    A case that fails is reported and does not stop the others; the exit code
+    is then 1.
+    """
+    from multiturn.cli.delivery import deliver, open_results, printer, say_what_goes_out
+    from multiturn.engine.batch import Batch, UnusableError, unwritable
+    from multiturn.errors import MultiturnError
+    from multiturn.providers.targets import load_target
+
+    if resume and output is None:
+        raise click.UsageError("--resume goes on with the file that --output names; name it")
+    chosen = load(pipeline)
+    batch = Batch(**which)
+    try:
+        provider = load_target(target, file=targets_file)
+        if dry_run:
+            say_what_goes_out(batch, chosen, provider, output if resume else None)
+        else:
+            with open_results(output, resume) as results:
+                write = results.append if results else printer(format_, color=on_terminal())
+                deliver(batch, chosen, provider, results, write, concurrency, record_wire)
+    except MultiturnError as error:
+        raise UnusableError(str(error)) from error
+    except OSError as error:
+        raise unwritable(output, error) from error
+    batch.finish()

@@ -1,0 +1,121 @@
+"""Suites in JSON Lines: one case a line, and a line that is wrong leaves the others alone."""
+
+import json
+import re
+from collections.abc import Collection, Iterator
+from typing import Any, BinaryIO, NamedTuple
+
+from msgspec import Struct
+
+from multiturn.documents.yaml_events import MAX_DEPTH, MAX_VALUES, Node
+from multiturn.errors import MultiturnError
+
+MAX_LINE = 40_000_000  # bytes: a case of 10 million characters, whatever they are
+
+
+class _Mark(Struct, gc=False):
+    line: int
+    column: int = 0
+
+
+class Lines(NamedTuple):
+    """Some lines of a file.
+
+    Attributes:
+        start: position of their first byte.
+        end: position behind their last byte; None for the end of the file.
+        before: how many lines stand before them.
+    """
+
+    start: int = 0
+    end: int | None = None
+    before: int = 0
+
+
+def split_lines(file: BinaryIO, size: int) -> Iterator[Lines]:
+    """Yield the lines of a file in parts of about a size, in bytes."""
+    start = before = 0
+    while chunk := file.read(size):
+        chunk += file.readline()
+        yield Lines(start, start + len(chunk), before)
+        start += len(chunk)
+        before += chunk.count(b"\n")
+
+
+def read_json_lines(
+    file: BinaryIO, name: str, lines: Lines | None = None
+) -> Iterator[Node | MultiturnError]:
+    """Yield the value of each line that is not blank, or what is wrong with it.
+
+    Args:
+        file: in UTF-8.
+        name: what errors call it.
+        lines: the lines to read; None for all.
+    """
+    start, end, number = lines or Lines()
+    file.seek(start)
+    while (end is None or file.tell() < end) and (line := file.readline(MAX_LINE)):
+        number += 1
+        where = f"{name}:{number}"
+        try:
+            if len(line) == MAX_LINE and not line.endswith(b"\n"):
+                while (rest := file.readline(MAX_LINE)) and not rest.endswith(b"\n"):
+                    pass
+                raise ValueError(f"a line of over {MAX_LINE:,} bytes")
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+            if text:
+                value = json.loads(
+                    text, object_pairs_hook=_distinct, parse_constant=_refuse_constant
+                )
+                if "\\u" in text:
+                    _refuse_halves(json.dumps(value, ensure_ascii=False))
+                node = _node(value, _Mark(number - 1), MAX_DEPTH)
+                if node.values > MAX_VALUES:
+                    raise ValueError(f"over {MAX_VALUES:,} values in one case")
+                yield node
+        except RecursionError:
+            yield MultiturnError(f"nested deeper than {MAX_DEPTH} levels", where=where)
+        except UnicodeDecodeError:
+            yield MultiturnError("this is not UTF-8", where=where)
+        except json.JSONDecodeError as error:
+            yield MultiturnError(f"not JSON: {error.msg}", where=f"{where}:{error.colno}")
+        except ValueError as error:
+            yield MultiturnError(str(error), where=where)
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {twice!r} stands twice in one object")
+    return values
+
+
+def _refuse_halves(text: str) -> None:
+    half = re.search("[\ud800-\udfff]", text)
+    if half:
+        raise ValueError(f"\\u{ord(half[0]):x} is half a character; write both halves, or none")
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _node(value: Any, mark: _Mark, levels: int) -> Node:
+    """Return a value with the place of its line."""
+    if not levels:
+        raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
+    if isinstance(value, dict):
+        children = {name: _node(child, mark, levels - 1) for name, child in value.items()}
+        return _counted(Node(value, mark, None, children, key_mark=mark), children.values())
+    if isinstance(value, list):
+        nodes = [_node(child, mark, levels - 1) for child in value]
+        return _counted(Node(value, mark, None, nodes), nodes)
+    return Node(value, mark, None, None, len(value) + 1 if isinstance(value, str) else 1)
+
+
+def _counted(node: Node, children: Collection[Node]) -> Node:
+    node.size = sum(child.size for child in children) + 1
+    node.values = sum(child.values for child in children) + 1
+    return node

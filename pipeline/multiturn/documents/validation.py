@@ -1,0 +1,96 @@
+"""Nodes to structs: msgspec checks the shape, and what it finds is said with its place."""
+
+import re
+import typing
+from typing import Any, TypeVar
+
+import msgspec
+
+from multiturn.documents.yaml_events import Node
+from multiturn.errors import MultiturnError, add_or_mend, did_you_mean, nearest
+
+_T = TypeVar("_T", bound=msgspec.Struct)
+
+_WORDS = {
+    "str": "text",
+    "array": "a list",
+    "object": "a mapping",
+    "int": "a number",
+    "float": "a number",
+    "bool": "a boolean",
+    "null": "null",
+}
+_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
+
+
+def read_as(node: Node, type_: type[_T], *, where: str, label: str = "", strict: bool = True) -> _T:
+    """Read a node as a struct.
+
+    Args:
+        node: a value of a document.
+        type_: the struct that says what keys there are.
+        where: what errors call the document.
+        label: what errors call the node, such as ``case 'x'``.
+        strict: text is not a number; otherwise it is read as one where a number is wanted.
+
+    Raises:
+        MultiturnError: the first value that does not fit, with its place.
+    """
+    try:
+        return msgspec.convert(node.value, type_, strict=strict)
+    except msgspec.ValidationError as error:
+        what, _, path = str(error).partition(" - at `$")
+    path = path.rstrip("`").partition("[...]")[0]
+    for match in _STEP.finditer(path):
+        node = node.children[match[1] if match[1] else int(match[2])]
+    if what.startswith("Object missing"):
+        raise _missing(what, path.lstrip("."), node, _keys_at(type_, path), where, label)
+    message = _reword(what, path.lstrip("."), node, type_)
+    raise MultiturnError(message, where=node.place(where, label))
+
+
+def _missing(
+    what: str, key: str, node: Node, known: tuple[str, ...], where: str, label: str
+) -> MultiturnError:
+    """Return the error for a key that is missing, placed at one that looks like it."""
+    (missing,) = re.findall("`(.*?)`", what)
+    unknown = [name for name in node.value if name not in known]
+    near = nearest(missing, unknown)
+    place = node.place(where) if near is None else node.children[near].key_place(where)
+    message = f"{key} has no {missing!r}" if key else f"there is no {missing!r}"
+    return MultiturnError(
+        message + add_or_mend(missing, unknown), where=f"{place}: {label}" if label else place
+    )
+
+
+def _keys_at(type_: Any, path: str) -> tuple[str, ...]:
+    """Return the keys of the struct at a path in another, through lists of them."""
+    for key, _ in _STEP.findall(path):
+        type_ = typing.get_type_hints(type_)[key] if key else typing.get_args(type_)[0]
+    names: tuple[str, ...] = type_.__struct_encode_fields__
+    return names
+
+
+def _reword(what: str, key: str, node: Node, type_: type[msgspec.Struct]) -> str:
+    names = re.findall("`(.*?)`", what)
+    if what.startswith("Object contains unknown"):
+        return f'unknown key "{names[0]}"; {did_you_mean(names[0], type_.__struct_fields__)}'
+    if what.startswith("Invalid enum value"):
+        choices = typing.get_args(typing.get_type_hints(type_)[key])
+        return f"there is no {key} {what.split()[-1]}; {did_you_mean('', choices)}"
+    bound = re.fullmatch(r"Expected `\w+` (>=?) (\S+?)(?:\.0)?", what)
+    if bound:
+        return f"{key} must be " + (
+            f"{bound[2]} or more" if "=" in bound[1] else f"more than {bound[2]}"
+        )
+    if len(names) != 2:
+        return f"{key}: {what}" if key else what
+    expected, got = names
+    if got == "float" and "int" in expected:
+        return f"{key} must be a whole number, not {node.source or node.value}"
+    words = [_WORDS[name] for name in expected.split(" | ") if name != "null"]
+    wanted = f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
+    message = f"{key or 'this'} must be {wanted}, not {_WORDS[got]}"
+    if node.source is None or "text" not in words:
+        return message
+    return f'{message}; quote it: {key.rpartition(".")[2]}: "{node.source}"'

@@ -1,0 +1,293 @@
+"""YAML text to plain values and the place of each, in one pass over libyaml's events.
+
+PyYAML's own loaders read YAML 1.1, to which ``yes``, ``12:30`` and ``2024-01-01`` are not text.
+Suites are written by people for YAML 1.2 tools, so scalars are read by the 1.2 core schema
+(https://yaml.org/spec/1.2.2/#103-core-schema), and nothing in a document can name a Python type.
+"""
+
+import gc
+import io
+from collections.abc import Callable, Container, Iterator
+from typing import Any, Protocol
+
+import msgspec
+import yaml
+from yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    StreamEndEvent,
+)
+
+from multiturn.documents.core_schema import read_plain
+from multiturn.documents.source import Source, mistakes_placed
+from multiturn.errors import MultiturnError
+
+# What aliases may add to a document, in characters: ten thousand uses of two pages of text.
+MAX_ALIASED = 100_000_000
+MAX_DEPTH = 100
+# Each takes some hundred bytes, and more of a message: a case stays far below 100 MB.
+MAX_VALUES = 100_000
+
+_TAG = "tag:yaml.org,2002:"
+# Read the same whether they are plain or quoted.
+_COMMON_KEYS = frozenset({"id", "role", "content", "type", "value", "input_messages", "outcome"})
+
+
+class Mark(Protocol):
+    """A place in a document, as libyaml gives it: zero-based line and column."""
+
+    line: int
+    column: int
+
+
+class Node(msgspec.Struct, gc=False):
+    """A value of a document, with its place.
+
+    Attributes:
+        value: None, bool, int, float, str, list or dict with str keys.
+        mark: where it starts.
+        source: a plain scalar as it was written, where it does not read as text.
+        children: the nodes of a list or a dict, by index or key.
+        size: its characters and values, as if every alias in it were written out.
+        values: how many there are in it, counted likewise, for a node that has an anchor.
+        height: the levels below it, for a node that has an anchor.
+        key_mark: where its key starts, in a mapping.
+    """
+
+    value: Any
+    mark: Mark
+    source: str | None = None
+    children: Any = None
+    size: int = 0
+    height: int = 0
+    values: int = 1
+    key_mark: Mark | None = None
+
+    @property
+    def line(self) -> int:
+        """One-based line where it starts."""
+        return self.mark.line + 1
+
+    def key_place(self, name: str) -> str:
+        """Return ``name:line:column`` of the key that it stands behind."""
+        return _place(name, self.key_mark or self.mark)
+
+    def place(self, name: str, label: str = "") -> str:
+        """Return ``name:line:column`` of its start, both one-based, and a label behind it."""
+        return f"{_place(name, self.mark)}: {label}" if label else _place(name, self.mark)
+
+
+def _place(name: str, mark: Mark) -> str:
+    return f"{name}:{mark.line + 1}:{mark.column + 1}"
+
+
+def read_documents(source: str | bytes, name: str) -> Iterator[Node]:
+    r"""Yield each document of a YAML stream as a Node.
+
+    Args:
+        source: the stream, in UTF-8 where it is bytes; LF and CRLF line ends are the same.
+        name: what errors call it, usually its path.
+
+    Raises:
+        MultiturnError: at the first mistake, with ``name:line:column``.
+
+    >>> [node.value for node in read_documents("at: 12:30\nok: [yes, 010, ~]", "x")]
+    [{'at': '12:30', 'ok': ['yes', 10, None]}]
+    """
+    data = source.encode("utf-8", "surrogatepass") if isinstance(source, str) else source
+    stream = Source(io.BytesIO(data), name)
+    with mistakes_placed(stream):
+        yield from Reader(stream).documents()
+
+
+class Reader:
+    """One stream on its way from events to nodes."""
+
+    def __init__(self, source: Source) -> None:
+        self.next: Callable[[], Any] = yaml.CSafeLoader(source).get_event
+        self.name = source.name
+        self.restore = source.restore
+        self.anchors: dict[str, Node] = {}
+        self.depth = 0
+        self.deepest = 0  # level reached since the innermost open anchor
+        self.size = 0  # nodes and characters so far, as if every alias were written out
+        self.aliased = 0
+        self.values = 0  # that are kept: those of a case go with it
+
+    def error(self, what: str, mark: Mark) -> MultiturnError:
+        """Return an error at a place of the stream."""
+        return MultiturnError(what, where=_place(self.name, mark))
+
+    def documents(self) -> Iterator[Node]:
+        """Yield each document."""
+        while (event := self.next()).__class__ is not StreamEndEvent:
+            if event.__class__ is DocumentStartEvent:
+                self.anchors.clear()
+                self.values = 0
+                yield self.document()
+
+    def document(self) -> Node:
+        """Build one document."""
+        return self.tree(self.next())
+
+    def tree(self, event: Any) -> Node:
+        """Build a value; what is built is a tree, in which a collector finds nothing."""
+        enabled = gc.isenabled()
+        gc.disable()
+        try:
+            return self.node(event)
+        finally:
+            if enabled:
+                gc.enable()
+
+    def node(self, event: Any) -> Node:
+        """Build the value that begins with an event."""
+        kind = event.__class__
+        values = self.values
+        self.values = values + 1
+        if values >= MAX_VALUES:
+            raise self.too_many(event)
+        if kind is ScalarEvent and event.anchor is None:
+            return self.scalar(event)
+        if kind is AliasEvent:
+            return self.alias(event)
+        before, deepest = self.size, self.deepest
+        if event.anchor is not None:
+            self.deepest = self.depth
+        if kind is ScalarEvent:
+            node = self.scalar(event)
+        else:
+            self.depth += 1
+            if self.depth > self.deepest:
+                self.reach(self.depth, event)
+            node = self.mapping(event) if kind is MappingStartEvent else self.sequence(event)
+            self.depth -= 1
+        node.size = self.size - before
+        if event.anchor is not None:
+            node.height = self.deepest - self.depth
+            node.values = self.values - values
+            self.deepest = max(self.deepest, deepest)
+            self.anchors[event.anchor] = node
+        return node
+
+    def reach(self, depth: int, event: Any) -> None:
+        """Note how deep a value goes, and refuse what goes too deep."""
+        self.deepest = max(self.deepest, depth)
+        if depth > MAX_DEPTH:
+            raise self.error(f"nested deeper than {MAX_DEPTH} levels", event.start_mark)
+
+    def alias(self, event: Any) -> Node:
+        """Return the value that an alias stands for."""
+        node = self.anchors.get(event.anchor)
+        if node is None:
+            raise self.error(
+                f"the alias *{event.anchor} has no finished anchor before it;"
+                f" write &{event.anchor} in front of a value above",
+                event.start_mark,
+            )
+        self.reach(self.depth + node.height, event)
+        self.values += node.values - 1
+        if self.values > MAX_VALUES:
+            raise self.too_many(event)
+        self.size += node.size
+        self.aliased += node.size
+        if self.aliased > MAX_ALIASED:
+            raise self.error(
+                f"the alias *{event.anchor} makes this document too large:"
+                f" aliases may add {MAX_ALIASED:,} characters in all",
+                event.start_mark,
+            )
+        return Node(
+            *(node.value, event.start_mark, node.source, node.children),
+            *(node.size, node.height, node.values),
+        )
+
+    def too_many(self, event: Any) -> MultiturnError:
+        """Return the error for a case, or what is around the cases, that is too large."""
+        what = f"over {MAX_VALUES:,} values in one case, its aliases written out"
+        return self.error(what, event.start_mark)
+
+    def sequence(self, event: Any) -> Node:
+        """Build a list."""
+        if event.tag is not None:
+            self.check_tag(event, "seq")
+        next_event, read = self.next, self.node
+        children = []
+        while (item := next_event()).__class__ is not SequenceEndEvent:
+            children.append(read(item))
+        self.size += 1
+        return Node([child.value for child in children], event.start_mark, None, children)
+
+    def mapping(self, event: Any) -> Node:
+        """Build a mapping with text keys, each there once."""
+        if event.tag is not None:
+            self.check_tag(event, "map")
+        next_event, read = self.next, self.node
+        children: dict[str, Node] = {}
+        values: dict[str, Any] = {}
+        while (key := next_event()).__class__ is not MappingEndEvent:
+            name = self.new_key(key, children)
+            children[name] = child = read(next_event())
+            child.key_mark = key.start_mark
+            values[name] = child.value
+        self.size += 1
+        return Node(values, event.start_mark, None, children)
+
+    def new_key(self, event: Any, known: Container[str]) -> str:
+        """Return a key that is not known yet."""
+        name: Any = event.value if event.__class__ is ScalarEvent else None
+        if name not in _COMMON_KEYS or event.anchor is not None or event.tag is not None:
+            name = self.key(event)
+        if name in known:
+            raise self.error(f"the key {name!r} stands twice in one mapping", event.start_mark)
+        return str(name)
+
+    def key(self, event: Any) -> str:
+        """Return a key as it was written: to JSON, every key is text."""
+        mark: Mark = event.start_mark
+        if event.__class__ in (ScalarEvent, AliasEvent):
+            node = self.node(event)
+            name = node.value if node.source is None else node.source
+            if isinstance(name, str):
+                if name == "<<" and event.__class__ is ScalarEvent and event.implicit[0]:
+                    raise self.error(
+                        "merge keys (<<) are not part of YAML 1.2; write the keys out", mark
+                    )
+                return name
+        raise self.error("a key must be text, not a list or a mapping", mark)
+
+    def scalar(self, event: Any) -> Node:
+        """Read a scalar by the core schema."""
+        text: str = event.value
+        self.size += len(text) + 1
+        if self.restore:
+            text = text.translate(self.restore)
+        if event.tag is not None:
+            return self.tagged(event, text)
+        if event.implicit[0]:
+            try:
+                value = read_plain(text)
+            except ValueError as error:
+                raise self.error(f"{error}; quote it", event.start_mark) from None
+            if value is not text:
+                return Node(value, event.start_mark, text)
+        return Node(text, event.start_mark)
+
+    def tagged(self, event: Any, text: str) -> Node:
+        """Return a scalar whose tag says that it is text."""
+        if event.tag != "!":
+            self.check_tag(event, "str")
+        return Node(text, event.start_mark)
+
+    def check_tag(self, event: Any, own: str) -> None:
+        """Refuse a tag that is not the value's own."""
+        if event.tag not in ("!", _TAG + own):
+            tag = event.tag.replace(_TAG, "!!")
+            raise self.error(
+                f"the tag {tag!r} is refused; values are plain text, numbers, lists and mappings",
+                event.start_mark,
+            )

@@ -1,0 +1,223 @@
+"""Cases to requests to a provider to results: many at a time, one failing alone."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
+
+from multiturn.errors import MultiturnError
+from multiturn.model import Case, ProviderRequest
+from multiturn.pipelines.loading import load_pipeline
+from multiturn.pipelines.pipeline import Pipeline
+from multiturn.prompts.record import utf8
+from multiturn.providers.base import Provider, ProviderError, ProviderResponse, Wire
+from multiturn.providers.results import Failure, Result, key_of, raw_request
+from multiturn.suites.loading import load_suite
+
+# What an answer depends on; the rest of a request is for whoever goes on from the answer.
+ASKED = (
+    "question",
+    "guidelines",
+    "chat_prompt",
+    "input_files",
+    "metadata",
+    "eval_id",
+    "temperature",
+    "max_output_tokens",
+)
+Convert = Callable[[Case], ProviderRequest]
+
+
+class Prepared(Struct, frozen=True):
+    """A case that is ready to be sent, or cannot be.
+
+    Attributes:
+        case: what it is about.
+        result: what is known before it is sent; with the error, if there is one.
+        request: what a provider gets.
+        wire: what goes out, where the provider tells.
+    """
+
+    case: Case
+    result: Result
+    request: ProviderRequest | None = None
+    wire: Wire | None = None
+
+
+def prepare(case: Case, convert: Convert, provider: Provider) -> Prepared:
+    """Convert a case and lay out what goes out for it, without sending anything.
+
+    Args:
+        case: to be sent.
+        convert: usually the ``request`` method of a pipeline.
+        provider: any; one with a method ``wire`` tells what it would send.
+    """
+    result = Result(
+        suite=utf8(case.suite),
+        id=case.id,
+        target=provider.name,
+        conversation_id=UNSET if case.conversation_id is None else case.conversation_id,
+    )
+    try:
+        request = convert(case)
+    except Exception as error:  # a stage of the user's may raise anything
+        message = str(error) if isinstance(error, MultiturnError) else repr(error)
+        return Prepared(case, replace(result, error=Failure("conversion", utf8(message))))
+    result = replace(result, raw_request=raw_request(request))
+    lay_out = getattr(provider, "wire", None)
+    try:
+        wire = None if lay_out is None else lay_out(request)
+        whole = wire or Wire(provider=provider.name, body=_asked(request))
+        digest = whole.digest()
+    except Exception as error:  # and so may a provider
+        return Prepared(case, _failed(result, case, error), request)
+    return Prepared(case, replace(result, repairs=whole.repairs, digest=digest), request, wire)
+
+
+def _asked(request: ProviderRequest) -> bytes:
+    return msgspec.json.encode({field: getattr(request, field) for field in ASKED})
+
+
+def _failed(result: Result, case: Case, error: Exception) -> Result:
+    if not isinstance(error, ProviderError):
+        error = ProviderError(f"{type(error).__name__}: {error}", kind="provider")
+    message = utf8(str(error.at(case.where(), case.id)))
+    return replace(result, error=Failure(error.kind, message), retries=error.retries)
+
+
+async def _send(prepared: Prepared, provider: Any, record_wire: bool) -> Result:
+    """Return the result of one case."""
+    if prepared.result.error is not None:
+        return prepared.result
+    start = perf_counter()
+    sent = b""
+    try:
+        if prepared.wire is None:
+            answer = await provider.invoke(prepared.request)
+        else:
+            answer = await provider.send(prepared.wire)
+        if not isinstance(answer, ProviderResponse):
+            raise TypeError(f"it returned {type(answer).__name__} instead of a ProviderResponse")
+        result = replace(
+            prepared.result,
+            response=utf8(answer.text),
+            finish_reason=answer.finish_reason,
+            usage=answer.usage,
+            retries=answer.retries,
+        )
+        sent = answer.wire
+    except (Exception, asyncio.CancelledError) as error:
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+            raise
+        if isinstance(error, ProviderError):
+            sent = error.wire
+        failure = error if isinstance(error, Exception) else RuntimeError("it was cancelled")
+        result = _failed(prepared.result, prepared.case, failure)
+    latency = round((perf_counter() - start) * 1000, 1)
+    body = sent.decode("utf-8", "replace") if record_wire and sent else UNSET
+    return replace(result, latency_ms=latency, wire=body)
+
+
+async def run(
+    cases: Iterable[Case] | str | Path,
+    pipeline: Pipeline | str | Path,
+    provider: Provider,
+    *,
+    concurrency: int = 8,
+    stored: Mapping[bytes, str] | None = None,
+    record_wire: bool = False,
+) -> AsyncIterator[Result]:
+    """Yield the result of each case as it comes, in no order.
+
+    Cases are taken one by one as there is room for them, so memory holds no more of them than
+    are under way. A case that cannot be converted or gets no answer is a result with an error.
+
+    Args:
+        cases: to be sent; may be a generator, or the path of a suite.
+        pipeline: converts them; may be the name of one that ships, or the path of its file.
+        provider: answers them.
+        concurrency: how many are under way at a time.
+        stored: the digests of answers that are there already, as ``ResultsFile`` has them; such
+            a case yields nothing.
+        record_wire: keep the body as it went out.
+
+    Raises:
+        TypeError: something that is none of these.
+        ValueError: a concurrency below 1.
+        MultiturnError: what the provider needs is not installed, or there is no such pipeline.
+        Exception: what ``cases`` raises, once all that is under way is done.
+    """
+    if concurrency < 1:
+        raise ValueError("concurrency must be 1 or more")
+    if not (hasattr(provider, "name") and hasattr(provider, "invoke")):
+        hint = "load_target gives the provider of a target" if isinstance(provider, str) else ""
+        what = f"a provider has a name and a method invoke, and {provider!r} has not"
+        raise TypeError(f"{what}; {hint}" if hint else what)
+    if not isinstance(pipeline, Pipeline):
+        _want(pipeline, str | Path, "pipeline must be a Pipeline, or its name or path")
+        pipeline = load_pipeline(pipeline)
+    if isinstance(cases, str | Path):
+        cases = load_suite(cases)
+    _want(cases, Iterable, "cases must be an iterable of Case, or the path of a suite")
+    if hasattr(provider, "check"):
+        provider.check()
+    waiting = _waiting(cases, pipeline.request, provider, stored or {})
+    done: asyncio.Queue[Result | Exception | None] = asyncio.Queue(concurrency)
+
+    async def work() -> None:
+        try:
+            for prepared in waiting:
+                if prepared is None:
+                    await asyncio.sleep(0)  # what is under way goes on
+                else:
+                    await done.put(await _send(prepared, provider, record_wire))
+        except Exception as error:  # there are no more cases; the others go on
+            await done.put(error)
+        await done.put(None)
+
+    workers = [asyncio.create_task(work()) for _ in range(concurrency)]
+    try:
+        running = len(workers)
+        failure = None
+        while running:
+            item = await done.get()
+            if item is None:
+                running -= 1
+            elif isinstance(item, Exception):
+                failure = item
+            else:
+                yield item
+        if failure is not None:
+            raise failure
+    finally:
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+
+
+def _waiting(
+    cases: Iterable[Case], convert: Convert, provider: Provider, stored: Mapping[bytes, str]
+) -> Iterator[Prepared | None]:
+    """Yield what is to be sent, and None for what is stored."""
+    for case in cases:
+        _want(case, Case, "each of the cases must be a Case, as load_suite gives it")
+        prepared = prepare(case, convert, provider)
+        yield None if is_stored(prepared, stored) else prepared
+
+
+def _want(value: object, kind: Any, words: str) -> None:
+    """Raise a TypeError with the words where an argument is of another kind."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{words}, not {type(value).__name__}")
+
+
+def is_stored(prepared: Prepared, stored: Mapping[bytes, str]) -> bool:
+    """Whether there is an answer to the very same request."""
+    result = prepared.result
+    return bool(stored) and result.error is None and stored.get(key_of(result)) == result.digest

@@ -1,0 +1,93 @@
+"""Checking an order of stages against their contracts, in one walk along it."""
+
+from collections.abc import Iterator, Sequence
+
+from multiturn.errors import Mistake
+from multiturn.pipelines.contract import FACTS, Stage, contract_of, in_order
+from multiturn.pipelines.registry import provider_of
+
+
+def order_mistakes(stages: Sequence[Stage]) -> Iterator[Mistake]:
+    """Yield what is wrong with an order of stages, or else with its end.
+
+    A stage without a contract is unchecked: after it, every fact is taken to be true, and the end
+    of the pipeline is not checked.
+    """
+    facts: set[str] = set()
+    consumers: dict[str, int] = {}
+    is_right = True
+    for number, stage in enumerate(stages):
+        contract = contract_of(stage)
+        if contract is None:
+            facts |= _known_facts(stages)
+            continue
+        for fact in in_order(contract.requires - facts):
+            is_right = False
+            yield Mistake(_missing(fact, number, stages, consumers.get(fact)), number)
+        for fact in contract.consumes & facts:
+            consumers[fact] = number
+        facts -= contract.consumes
+        facts |= contract.provides
+    if is_right and "files" in facts and all(map(contract_of, stages)):
+        what = "attached files are left, and no stage turns them into text; add embed_files, or"
+        yield Mistake(f"{what} put a stage of your own in its place with replace")
+
+
+def facts_after(stages: Sequence[Stage]) -> set[str]:
+    """Return the facts that are true once an order of stages has run."""
+    facts: set[str] = set()
+    for stage in stages:
+        contract = contract_of(stage)
+        if contract is None:
+            facts = _known_facts(stages)
+        else:
+            facts = facts - contract.consumes | contract.provides
+    return facts
+
+
+def legal_order(stages: Sequence[Stage]) -> list[Stage] | None:
+    """Return the stages in an order that keeps their contracts, near to theirs; or None.
+
+    Each place is taken by the first stage that has what it requires, and takes nothing away that
+    another one still needs.
+    """
+    left, order = list(stages), []
+    facts: set[str] = set()
+    while left:
+        for stage in left:
+            contract = contract_of(stage)
+            if contract is None:
+                facts |= _known_facts(stages)
+                break
+            others = [contract_of(other) for other in left if other is not stage]
+            needed = {fact for other in others if other for fact in other.requires}
+            if contract.requires <= facts and not contract.consumes & needed:
+                facts = (facts - contract.consumes) | contract.provides
+                break
+        else:
+            return None
+        left.remove(stage)
+        order.append(stage)
+    return order
+
+
+def _known_facts(stages: Sequence[Stage]) -> set[str]:
+    """Return every fact there is, those of the stages' own included."""
+    contracts = filter(None, map(contract_of, stages))
+    return set(FACTS).union(*(contract.requires | contract.provides for contract in contracts))
+
+
+def _missing(fact: str, number: int, stages: Sequence[Stage], consumer: int | None) -> str:
+    requires = f"{stages[number].__name__} ({number + 1}) requires {fact}"
+    if consumer is not None:
+        name = stages[consumer].__name__
+        did = FACTS[fact].consumed if fact in FACTS else "used it up"
+        return f"{requires}, but {name} ({consumer + 1}) has already {did}; move it before {name}"
+    for later in range(number + 1, len(stages)):
+        contract = contract_of(stages[later])
+        if contract is not None and fact in contract.provides - contract.requires:
+            name = stages[later].__name__
+            return f"{requires}, but {name} ({later + 1}) provides it later; move it after {name}"
+    provider = provider_of(fact)
+    hint = f"; add {provider} before it" if provider else ""
+    return f"{requires}, which no stage before it provides{hint}"

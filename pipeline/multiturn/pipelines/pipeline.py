@@ -1,0 +1,308 @@
+"""Pipelines: stages in an order that their contracts allow, composed into one function."""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from time import perf_counter
+from traceback import walk_tb
+from types import FunctionType
+from typing import Any
+
+from msgspec import Struct, structs
+from toolz import compose_left
+
+from multiturn.errors import Mistake, MultiturnError, PipelineError, did_you_mean, from_here
+from multiturn.logs import logger
+from multiturn.model import Case, ChatMessage, Conversion, ProviderRequest
+from multiturn.pipelines.contract import Stage, read_options
+from multiturn.pipelines.ordering import legal_order, order_mistakes
+from multiturn.pipelines.registry import name_of, pickled_stage, stage_names, unpickled_stage
+
+
+class Step(Struct, frozen=True):
+    """A stage with its options.
+
+    Attributes:
+        stage: the function.
+        options: what it is called with, beside the Conversion.
+    """
+
+    stage: Stage
+    options: Mapping[str, Any] = {}
+
+    @property
+    def name(self) -> str:
+        """The stage's name, which is its function's."""
+        return self.stage.__name__
+
+    def __call__(self, conversion: Conversion) -> Conversion:
+        """Run the stage.
+
+        Raises:
+            MultiturnError: the stage's own error, or one that names the stage.
+        """
+        case = conversion.case
+        try:
+            result = self.stage(structs.replace(conversion, stage=self.name), **self.options)
+        except MultiturnError:
+            raise
+        except Exception as error:
+            raise _failed(self, error, case) from error
+        if not isinstance(result, Conversion):
+            raise MultiturnError(
+                f"the stage {self.name} returned {type(result).__name__} instead of a Conversion."
+                " Maybe you forgot to return what conversion.replace() gives?",
+                where=case.where(),
+                case_id=case.id,
+            )
+        return result
+
+
+def _failed(step: Step, error: Exception, case: Case) -> MultiturnError:
+    """Return what a stage's exception is for whoever runs the pipeline: its stage and its place.
+
+    The place is the innermost line of the stage's own file.
+    """
+    code = getattr(inspect.unwrap(step.stage), "__code__", None)
+    place = ""
+    for frame, line in walk_tb(error.__traceback__):
+        if code is not None and frame.f_code.co_filename == code.co_filename:
+            place = f" at {from_here(code.co_filename)}:{line}"
+    what = f"the stage {step.name} failed{place}: {type(error).__name__}: {error}"
+    return MultiturnError(what, where=case.where(), case_id=case.id)
+
+
+def _logged(step: Step, conversion: Conversion) -> Conversion:
+    """Run one step, and log its stage, case and time."""
+    start = perf_counter()
+    result = step(conversion)
+    elapsed = perf_counter() - start
+    logger().debug(
+        "stage.done",
+        stage=step.name,
+        suite=conversion.case.suite,
+        case=conversion.case.id,
+        ms=round(elapsed * 1000, 3),
+    )
+    return result
+
+
+class Pipeline:
+    """A named, ordered, immutable list of configured stages.
+
+    Args:
+        stages: functions, or Steps where they have options.
+        name: what people call it.
+
+    Raises:
+        PipelineError: an option that a stage does not take, or an order that breaks a contract.
+
+    >>> from multiturn_stages.embed_files import embed_files
+    >>> from multiturn_stages.resolve_segments import resolve_segments
+    >>> Pipeline([resolve_segments, embed_files])
+    Pipeline(resolve_segments -> embed_files)
+    >>> Pipeline([embed_files, resolve_segments])
+    Traceback (most recent call last):
+    multiturn.errors.PipelineError: embed_files (1) requires files, but resolve_segments (2) \
+provides it later; move it after resolve_segments
+    a legal order: resolve_segments, embed_files
+    """
+
+    def __init__(self, stages: Iterable[Stage | Step], *, name: str = "pipeline") -> None:
+        self.name = name
+        steps, mistakes = [], []
+        for number, item in enumerate(stages):
+            step = item if isinstance(item, Step) else Step(item)
+            if not isinstance(step.stage, FunctionType):
+                raise PipelineError([Mistake(_no_stage(step.stage), number)])
+            options, wrong = read_options(step.stage, step.options)
+            steps.append(Step(step.stage, options))
+            mistakes += [Mistake(what, number, option) for option, what in wrong.items()]
+        stages = [step.stage for step in steps]
+        misplaced = list(order_mistakes(stages))
+        if mistakes or misplaced:
+            order = legal_order(stages) if misplaced else None
+            is_legal = order is not None and not any(order_mistakes(order))
+            names = ", ".join(stage.__name__ for stage in order or ())
+            advice = f"a legal order: {names}" if is_legal else ""
+            raise PipelineError([*mistakes, *misplaced], advice)
+        self.steps: tuple[Step, ...] = tuple(steps)
+        self._run: Callable[[Conversion], Conversion] = compose_left(*steps)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by the stages' names, for a process that has not imported them."""
+        steps = [(pickled_stage(step.stage), dict(step.options)) for step in self.steps]
+        return _unpickled, (self.name, steps)
+
+    def __repr__(self) -> str:
+        return f"Pipeline({' -> '.join(step.name for step in self.steps)})"
+
+    def __call__(self, conversion: Conversion) -> Conversion:
+        """Run the stages on a Conversion; what they notice is logged as warnings.
+
+        The chat and the question are made once, at the end, and the result keeps them.
+
+        Raises:
+            MultiturnError: a stage failed, or the view that it has chosen.
+        """
+        result = self._run(conversion)
+        try:
+            _ = result.chat, result.question
+        except MultiturnError:
+            raise
+        except Exception as error:
+            step = self._chooser(conversion, result)
+            raise _failed(step, error, conversion.case) from error
+        for notice in result.notices:
+            logger().warning(notice.event, where=notice.where, why=notice.why)
+        return result
+
+    def _chooser(self, conversion: Conversion, result: Conversion) -> Step:
+        """Return the first step after which the chat or the question fails for a result."""
+        for step in self.steps:
+            conversion = step(conversion)
+            views = {"chat_view": conversion.chat_view, "question_view": conversion.question_view}
+            shown = structs.replace(result, **views)
+            try:
+                _ = shown.chat, shown.question
+            except Exception:
+                return step
+        return self.steps[-1]
+
+    def logged(self) -> "Pipeline":
+        """Return the same pipeline, which logs each stage with its case and time."""
+        pipeline = Pipeline(self.steps, name=self.name)
+        pipeline._run = compose_left(*(partial(_logged, step) for step in self.steps))
+        return pipeline
+
+    def request(self, case: Case) -> ProviderRequest:
+        """Convert a case to the request that a provider gets.
+
+        Raises:
+            MultiturnError: the case cannot be converted; with its place in the suite.
+        """
+        return request_of(self(Conversion(case)))
+
+    def replace(self, name: str, stage: Stage | Step) -> "Pipeline":
+        """Return a pipeline with another stage in the place of one.
+
+        Raises:
+            PipelineError: there is no such stage here, or the other one does not fit.
+        """
+        at = position(self.steps, name)
+        return self._with([*self.steps[:at], stage, *self.steps[at + 1 :]])
+
+    def insert(
+        self, stage: Stage | Step, *, after: str | None = None, before: str | None = None
+    ) -> "Pipeline":
+        """Return a pipeline with one stage more, right after or right before another.
+
+        Raises:
+            PipelineError: there is no such other stage, or the new one does not fit there.
+        """
+        at = insertion(self.steps, after, before)
+        return self._with([*self.steps[:at], stage, *self.steps[at:]])
+
+    def remove(self, *names: str) -> "Pipeline":
+        """Return a pipeline without some stages.
+
+        Raises:
+            PipelineError: there is no such stage here, or another one cannot do without it.
+        """
+        gone = {position(self.steps, name) for name in names}
+        return self._with([step for at, step in enumerate(self.steps) if at not in gone])
+
+    def configure(self, name: str, **options: Any) -> "Pipeline":
+        """Return a pipeline in which a stage has other options; those not named stay.
+
+        Raises:
+            PipelineError: there is no such stage here, or it does not take the options.
+        """
+        step = self.steps[position(self.steps, name)]
+        return self.replace(name, Step(step.stage, {**step.options, **options}))
+
+    def to_yaml(self) -> str:
+        """Return the pipeline as a file that ``load_pipeline`` reads back.
+
+        Raises:
+            PipelineError: a stage cannot be named: it is local to a function, or lacks ``@stage``.
+        """
+        from multiturn.documents.dump import dump
+
+        names = [(name_of(step.stage), step.options) for step in self.steps]
+        return dump({"stages": [{name: opts} if opts else name for name, opts in names]})
+
+    def _with(self, steps: Iterable[Stage | Step]) -> "Pipeline":
+        return Pipeline(steps, name=self.name)
+
+
+def _unpickled(name: str, steps: Iterable[tuple[Any, Mapping[str, Any]]]) -> Pipeline:
+    """Build a pipeline from what it was pickled to."""
+    return Pipeline([Step(unpickled_stage(stage), options) for stage, options in steps], name=name)
+
+
+def _no_stage(item: Any) -> str:
+    """Return what to write in place of something that is no stage."""
+    if isinstance(item, str):
+        what = f"{item!r} is the name of a stage, and Pipeline takes the function"
+        if item in stage_names():
+            what += f": from multiturn_stages.{item} import {item}"
+        return what
+    if isinstance(item, partial):
+        name = getattr(item.func, "__name__", "stage")
+        return f"a partial cannot be a stage; write Step({name}, {item.keywords!r})"
+    return f"a stage is a function, not a {type(item).__name__}"
+
+
+def position(steps: Sequence[Step], name: str) -> int:
+    """Return the index of the one step of that name.
+
+    Raises:
+        PipelineError: there is none, or several.
+    """
+    names = [step.name for step in steps]
+    if names.count(name) == 1:
+        return names.index(name)
+    if name in names:
+        raise PipelineError([Mistake(f'the stage "{name}" stands in this pipeline twice')])
+    raise PipelineError(
+        [Mistake(f'no stage "{name}" in this pipeline; {did_you_mean(name, names)}')]
+    )
+
+
+def insertion(steps: Sequence[Step], after: str | None, before: str | None) -> int:
+    """Return the index at which a step goes that comes right after or right before another.
+
+    Raises:
+        PipelineError: neither or both are named, or the one named is not there.
+    """
+    if after is not None and before is None:
+        return position(steps, after) + 1
+    if before is not None and after is None:
+        return position(steps, before)
+    raise PipelineError([Mistake('a stage is inserted either "after" or "before" another')])
+
+
+def request_of(conversion: Conversion) -> ProviderRequest:
+    """Return the request that a finished conversion makes."""
+    case, chat = conversion.case, conversion.chat
+    metadata = dict(case.metadata)
+    if conversion.system_prompt is not None:
+        metadata["system_prompt"] = conversion.system_prompt.text
+    return ProviderRequest(
+        question=conversion.question,
+        guidelines=tuple(part.text for part in conversion.guidelines),
+        chat_prompt=None
+        if chat is None
+        else tuple(ChatMessage(turn.role, turn.content) for turn in chat),
+        input_files=conversion.input_files,
+        metadata=metadata,
+        eval_id=case.id,
+        temperature=case.temperature,
+        max_output_tokens=case.max_output_tokens,
+        suite=case.suite,
+        conversation_id=case.conversation_id,
+        outcome=case.outcome,
+        expected_messages=case.expected_messages,
+        root="" if case.files is None else case.files.root,
+    )

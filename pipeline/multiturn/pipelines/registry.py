@@ -1,0 +1,140 @@
+"""The stages that can be named: those that ship, those of installed packages, and import paths."""
+
+import pkgutil
+import sys
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from types import FunctionType
+from typing import Any, cast
+
+import multiturn_stages
+from multiturn.errors import (
+    Mistake,
+    MultiturnError,
+    PipelineError,
+    did_you_mean,
+    from_here,
+    nearest,
+)
+from multiturn.pipelines.contract import Stage, contract_of
+
+ENTRY_POINTS = "multiturn.stages"
+
+
+@cache
+def stage_names() -> tuple[str, ...]:
+    """Return the names of the stages that ship with multiturn, in alphabetical order."""
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(multiturn_stages.__path__)))
+
+
+def installed_stages() -> dict[str, Any]:
+    """Return the entry points by which installed packages offer stages, by name."""
+    from importlib.metadata import entry_points
+
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+
+
+def find_stage(name: str, folder: Path | None = None) -> Stage:
+    """Return a stage by its name, or by its import path ``module:function``.
+
+    Args:
+        name: what ships goes before what installed packages offer; a name imports nothing else.
+        folder: where the module of an import path may be, beside Python's own places. None: an
+            import path is refused.
+
+    Raises:
+        MultiturnError: there is no such stage, or what is there is not one.
+
+    >>> find_stage("embed_files").__name__
+    'embed_files'
+    """
+    if name in stage_names():
+        return cast("Stage", getattr(import_module(f"multiturn_stages.{name}"), name))
+    if ":" in name:
+        if folder is None:
+            raise MultiturnError(f"the import path {name!r} is only read from a pipeline file")
+        return _import(name, folder)
+    installed = installed_stages()
+    if name in installed:
+        return _checked(name, installed[name].load)
+    names = [*stage_names(), *installed]
+    hint = did_you_mean(name, names)
+    if nearest(name, names) is None and folder is not None:
+        hint += f"; a function of your own is named by its import path, as in house_stages:{name}"
+    raise MultiturnError(f'unknown stage "{name}"; {hint}')
+
+
+def _import(path: str, folder: Path) -> Stage:
+    module, _, function = path.partition(":")
+    if not all(part.isidentifier() for part in [*module.split("."), function]):
+        raise MultiturnError(f"{path!r} is no import path; write module:function")
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))  # last, so that nothing of Python's is hidden by it
+    return _checked(path, lambda: getattr(import_module(module), function, None), folder)
+
+
+def _checked(name: str, load: Callable[[], Any], folder: Path | None = None) -> Stage:
+    try:
+        found = load()
+    except (Exception, SystemExit) as error:  # whatever a module does when it is imported
+        what = f"cannot import {name!r}: {type(error).__name__}: {error}"
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if folder and missing and f"{name.partition(':')[0]}.".startswith(f"{missing}."):
+            what += f"; looked in {from_here(str(folder))}/ and where Python looks"
+        raise MultiturnError(what) from error
+    if not isinstance(found, FunctionType) or contract_of(found) is None:
+        raise MultiturnError(f"{name!r} is not a stage; a stage is a function that bears @stage")
+    return found
+
+
+def name_of(stage: Stage) -> str:
+    """Return the name by which ``find_stage`` finds a stage.
+
+    Raises:
+        PipelineError: there is none.
+    """
+    module, name = stage.__module__, stage.__qualname__
+    if module == f"multiturn_stages.{name}":
+        return name
+    if not name.isidentifier() or contract_of(stage) is None:
+        what = f"{name} cannot be named in a file: a stage stands at a module's top, under @stage"
+        raise PipelineError([Mistake(what)])
+    return f"{module}:{name}"
+
+
+def pickled_stage(stage: Stage) -> Any:
+    """Return what ``unpickled_stage`` finds a stage by, in another process.
+
+    That is its name and the folder of its module; or the stage itself if it has none that another
+    process could know, and then it is up to whoever pickles.
+    """
+    if stage.__module__ == "__main__" or not stage.__qualname__.isidentifier():
+        return stage
+    module = sys.modules[stage.__module__]
+    if module.__file__ is None:
+        return stage
+    folder = Path(module.__file__).absolute().parents[module.__name__.count(".")]
+    return name_of(stage), str(folder)
+
+
+def unpickled_stage(pickled: Any) -> Stage:
+    """Return the stage that was pickled.
+
+    Raises:
+        MultiturnError: its module cannot be imported here.
+    """
+    if isinstance(pickled, tuple):
+        name, folder = pickled
+        return find_stage(name, Path(folder))
+    return cast("Stage", pickled)
+
+
+def provider_of(fact: str) -> str | None:
+    """Return the name of a stage that ships and provides a fact; None if there is none."""
+    for name in stage_names():
+        contract = contract_of(find_stage(name))
+        if contract and fact in contract.provides - contract.requires:
+            return name
+    return None

@@ -1,0 +1,1 @@
+"""What is written of a converted case, and where its texts come from."""

@@ -1,0 +1,171 @@
+"""What vendors accept, and the repairs that make a chat prompt acceptable.
+
+A repaired prompt is a different experiment, so each repair is named; what cannot be repaired
+without changing the meaning is refused before anything is sent.
+"""
+
+from collections.abc import Iterable
+from itertools import groupby
+from typing import NamedTuple
+
+from multiturn.model import ChatMessage
+from multiturn.providers.base import ProviderError
+from multiturn.turns import is_blank
+
+
+class Rule(NamedTuple):
+    """Something that a vendor's API wants of a request.
+
+    Attributes:
+        id: what results and errors call it.
+        vendor: whose rule it is.
+        rule: what is wanted.
+        source: where it was seen.
+    """
+
+    id: str
+    vendor: str
+    rule: str
+    source: str
+
+
+RULES = {
+    rule.id: rule
+    for rule in (
+        Rule("A1", "Anthropic", "system stands apart; messages are user or assistant", "SDK"),
+        Rule("A2", "Anthropic", "at least one message that is not system", "inspect_evals #624"),
+        Rule("A3", "Anthropic", "no empty text block", "anthropic-sdk-python #461"),
+        Rule("A4", "Anthropic", "from 4.6 on, the last message is not assistant", "ai #12296"),
+        Rule("A5", "Anthropic", "a final assistant message ends without white space", "litellm"),
+        Rule("A6", "Anthropic", "neighbors of one role are one message", "inspect_ai #1420"),
+        Rule("G1", "Gemini", "no system role: system_instruction, or none", "inspect_ai"),
+        Rule("G2", "Gemini", "contents are not empty", "litellm #13769"),
+        Rule("G3", "Gemini", "roles are user and model, runs merged", "autogen #2900"),
+        Rule("G4", "Gemini", "the first and the last turn are user", "one-api #836, dify #3449"),
+        Rule("G5", "Gemini", "no empty text part", "inspect_ai"),
+        Rule("O1", "OpenAI", "tool only after an assistant's tool call", "OpenManus #744"),
+        Rule("O2", "OpenAI", "some models want developer, not system", "litellm #7961"),
+        Rule("O3", "OpenAI", "a filtered prompt is HTTP 400, content_filter", "Azure docs"),
+        Rule("F1", "command lines", "an argument holds 128 KiB at most", "Codex"),
+        Rule("F2", "command lines", "a line that starts with @ mentions a file", "AgentV"),
+        Rule("F3", "agents", "a file needs a path, and what to do with it", "AgentV #422, #1072"),
+        Rule("R1", "GitHub", "a step summary holds 1,024 KiB", "runner"),
+        Rule("C1", "all", "a prompt has a user or an assistant message", "multiturn"),
+    )
+}
+
+_MERGE_LATER = "later_system: merge of consolidate_system avoids it"
+_KEEP_GUIDELINES = "references_only: keep of filter_empty keeps one that only attaches guidelines"
+
+
+def named(rule: str, what: str) -> str:
+    """Return what a rule asked for, behind the rule's id."""
+    return f"{RULES[rule].id}: {what}"
+
+
+def broken(rule: str, advice: str) -> str:
+    """Return what a prompt breaks that cannot be repaired, and how to avoid it."""
+    vendor = RULES[rule].vendor
+    whose = "" if vendor == "all" else f" ({vendor})"
+    return named(rule, f"{RULES[rule].rule}{whose}; {advice}")
+
+
+class Layout:
+    """A chat prompt on its way to a vendor's form.
+
+    Args:
+        prompt: the messages, as providers without rules would send them.
+
+    Attributes:
+        messages: what is left of them, and how they look by now.
+        repairs: what was done to them, each with a rule's id.
+        refusals: the rules that they break, each with what avoids it.
+    """
+
+    def __init__(self, prompt: Iterable[ChatMessage]) -> None:
+        self.messages = list(prompt)
+        self.repairs: list[str] = []
+        self.refusals: list[str] = []
+
+    def repair(self, rule: str, what: str) -> None:
+        """Note a repair."""
+        self.repairs.append(named(rule, what))
+
+    def refuse(self, rule: str, advice: str) -> None:
+        """Note a rule that is broken beyond repair."""
+        self.refusals.append(broken(rule, advice))
+
+    def done(self) -> tuple[str, ...]:
+        """Return the repairs.
+
+        Raises:
+            ProviderError: a rule is broken; all of them are named.
+        """
+        if self.refusals:
+            raise ProviderError("; ".join(self.refusals))
+        return tuple(self.repairs)
+
+    def take_system(self, rule: str, blank: str) -> str | None:
+        """Take the system messages out, and return their text; None if there is none.
+
+        One that stands behind another role's message is refused.
+
+        Args:
+            rule: wants them apart.
+            blank: wants no empty text.
+        """
+        texts = [message.content for message in self.messages if message.role == "system"]
+        if any(message.role != "system" for message in self.messages[: len(texts)]):
+            self.refuse(rule, f"one stands after the conversation began; {_MERGE_LATER}")
+        self.messages = [message for message in self.messages if message.role != "system"]
+        if len(texts) > 1:
+            self.repair(rule, f"merged {len(texts)} system messages")
+        text = "\n\n".join(texts)
+        if texts and is_blank(text):
+            self.repair(blank, "left out an empty system message")
+            return None
+        return text or None
+
+    def tools_as_user(self, rule: str) -> None:
+        """Send tool messages, which answer no call that the API knows of, as the user's."""
+        for at, message in enumerate(self.messages):
+            if message.role == "tool":
+                self.messages[at] = ChatMessage("user", f"[Tool]: {message.content}")
+                self.repair(rule, "sent a tool message as a user message that begins with [Tool]:")
+
+    def drop_blank(self, rule: str) -> None:
+        """Leave out the messages that say nothing."""
+        for message in self.messages:
+            if is_blank(message.content):
+                self.repair(rule, f"left out an empty {message.role} message")
+        self.messages = [message for message in self.messages if not is_blank(message.content)]
+
+    def merge_runs(self, rule: str) -> None:
+        """Make one message of neighbors of one role, a blank line between."""
+        merged: list[ChatMessage] = []
+        for role, run in groupby(self.messages, lambda message: message.role):
+            texts = [message.content for message in run]
+            merged.append(ChatMessage(role, "\n\n".join(texts)))
+            if len(texts) > 1:
+                self.repair(rule, f"merged {len(texts)} neighboring {role} messages")
+        self.messages = merged
+
+    def want_turns(self, rule: str) -> None:
+        """Refuse a prompt that has nothing to answer."""
+        if all(message.role == "system" or is_blank(message.content) for message in self.messages):
+            self.refuse(rule, f"add a user message; {_KEEP_GUIDELINES}")
+
+    def want_user(self, rule: str, at: int, advice: str = "") -> None:
+        """Refuse a prompt whose first (0) or last (-1) message is not the user's.
+
+        Args:
+            rule: wants it to be.
+            at: which message.
+            advice: what else avoids it.
+        """
+        if not self.messages or self.messages[at].role == "user":
+            return
+        end = f"end with a user message; if this one was a system message, {_MERGE_LATER}"
+        if at == 0:
+            end = f"begin{end.removeprefix('end')}; {_KEEP_GUIDELINES}"
+        self.refuse(rule, end + advice)

@@ -1,0 +1,255 @@
+"""Targets: the file that names providers and their settings, and what it takes from elsewhere."""
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from msgspec import structs
+
+from multiturn.documents.source import check_path, open_rewindable
+from multiturn.documents.validation import read_as
+from multiturn.documents.yaml_events import Node, read_documents
+from multiturn.errors import MultiturnError, did_you_mean
+from multiturn.logs import logger
+from multiturn.providers.base import SECRET_NAME, Settings, TargetProvider, hide
+from multiturn.providers.echo import EchoProvider, EchoSettings
+
+FILES = ("targets.yaml", ".agentv/targets.yaml")
+DEFAULT = "echo"
+_MAX_SIZE = 1_000_000
+_MAX_FILE = 10_000_000
+
+_QUOTED = re.compile(r"(?<=[ &*])(?<=[&*])\S+|(?<=the tag )'[^']*'|(?<=the key )'[^']*'")
+VARIABLE = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
+
+
+class Kind(NamedTuple):
+    """A kind of provider: where its classes are, and what a target sets if it says nothing."""
+
+    module: str
+    class_name: str
+    defaults: Mapping[str, Any] = {}
+
+    @property
+    def settings(self) -> type[Settings]:
+        """What a target may set."""
+        return cast("type[Settings]", self.find("Settings"))
+
+    def find(self, suffix: str) -> Any:
+        """Return one of the classes."""
+        home = import_module(f"multiturn.providers.{self.module}")
+        return getattr(home, self.class_name + suffix)
+
+
+KINDS = {
+    "echo": Kind("echo", "Echo"),
+    "azure": Kind("azure", "Azure"),
+    "anthropic": Kind("anthropic", "Anthropic"),
+    "gemini": Kind("gemini", "Gemini"),
+    "vscode": Kind("vscode", "VSCode"),
+    "vscode-insiders": Kind("vscode", "VSCode", {"executable": "code-insiders"}),
+    "codex": Kind("codex", "Codex"),
+}
+ALIASES = {
+    "azure-openai": "azure",
+    "google": "gemini",
+    "google-gemini": "gemini",
+    "codex-cli": "codex",
+}
+
+
+def load_target(name: str = DEFAULT, *, file: str | None = None) -> TargetProvider:
+    """Return the provider of a target.
+
+    Args:
+        name: of the target; ``echo`` needs no file.
+        file: the targets file; without it the nearest ``targets.yaml`` or
+            ``.agentv/targets.yaml`` is taken, from the current folder up to the one with ``.git``.
+            One that lies beside a suite is not: it could start programs, and send keys elsewhere.
+
+    Raises:
+        MultiturnError: there is no such target, or its settings are not as its provider wants
+            them; a variable that only another target uses may be missing.
+    """
+    if name == DEFAULT and file is None:
+        return EchoProvider(EchoSettings(name=name, provider=DEFAULT))
+    path = _find(file)
+    if path is None:
+        raise MultiturnError(
+            f"no target {name!r}: there is no {' or '.join(FILES)} here or above;"
+            f" name one with --targets, or use the target {DEFAULT!r}"
+        )
+    where = path.as_posix()
+    nodes = _nodes(path)
+    if name == DEFAULT:
+        return EchoProvider(EchoSettings(name=name, provider=DEFAULT))
+    if name not in nodes:
+        raise MultiturnError(f"no target {name!r}; {did_you_mean(name, nodes)}", where=where)
+    node = nodes[name]
+    values = _Values(where, _environment(path))
+    if node.size > _MAX_SIZE:
+        raise MultiturnError("this target is too large", where=node.place(where))
+    _text(node, "provider", where)
+    settings = {key: values.read(child, key) for key, child in node.children.items()}
+    return _provider(settings, node, where, values.secrets)
+
+
+def target_names(file: str | None = None) -> list[str]:
+    """Return the names of the targets there are, ``echo`` first; no variable is read.
+
+    Args:
+        file: the targets file; without it the one that ``load_target`` takes.
+
+    Raises:
+        MultiturnError: the file cannot be read, or is not a targets file.
+    """
+    path = _find(file)
+    return [DEFAULT, *(_nodes(path) if path else ())]
+
+
+def _nodes(path: Path) -> dict[str, Node]:
+    """Return the targets of a file, by name."""
+    where = path.as_posix()
+    with open_rewindable(str(path.absolute()), where) as opened:
+        text = opened.read(_MAX_FILE + 1)
+    if len(text) > _MAX_FILE:
+        raise MultiturnError(f"a targets file of over {_MAX_FILE:,} bytes", where=where)
+    nodes: dict[str, Node] = {}
+    for document in _documents(text, where):
+        for node in _targets(document, where):
+            found = _text(node, "name", where)
+            if found in nodes:
+                what = f"the target {found!r} stands twice, first on line {nodes[found].line}"
+                raise MultiturnError(what, where=node.place(where))
+            if found == DEFAULT:
+                what = f"{DEFAULT!r} is the target that sends nothing; give this one another name"
+                raise MultiturnError(what, where=node.place(where))
+            nodes[found] = node
+    return nodes
+
+
+def _find(file: str | None) -> Path | None:
+    """Return the targets file that was named, else the nearest."""
+    check_path(file or "")
+    if file is not None:
+        return Path(file)
+    folder = Path.cwd()
+    for above in (folder, *folder.parents):
+        for name in FILES:
+            if (above / name).is_file():
+                return Path(os.path.relpath(above / name))
+        if (above / ".git").exists():
+            break
+    return None
+
+
+def _targets(document: Node, where: str) -> list[Node]:
+    """Return the nodes of a document's targets: it is their list, or has it as ``targets``."""
+    listed = document
+    if isinstance(document.children, dict):
+        listed = document.children.get("targets", document)
+    if not isinstance(listed.children, list):
+        what = 'a targets file has "targets:", a list of name, provider and settings'
+        raise MultiturnError(what, where=listed.place(where))
+    return listed.children
+
+
+def _text(node: Node, key: str, where: str) -> str:
+    """Return the text behind a key that every target has."""
+    if not isinstance(node.children, dict):
+        raise MultiturnError("a target is a mapping", where=node.place(where))
+    child = node.children.get(key)
+    if child is None or not isinstance(child.source or child.value, str):
+        raise MultiturnError(f"a target has a {key}; add one", where=node.place(where))
+    return child.source or str(child.value)
+
+
+def _documents(text: bytes, where: str) -> Iterator[Node]:
+    """Yield the documents; what may be a key is hidden in the errors of YAML, too."""
+    try:
+        yield from read_documents(text, where)
+    except MultiturnError as error:
+        raise MultiturnError(_QUOTED.sub("***", error.what), where=error.where) from None
+
+
+def _environment(path: Path) -> dict[str, str]:
+    """Return the environment, over the ``.env`` beside the targets file or its folder."""
+    folders = [path.parent]
+    if path.parent.name == ".agentv":
+        folders.insert(0, path.parent.parent)
+    given: dict[str, str] = {}
+    for folder in folders:
+        env = folder / ".env"
+        if env.is_file():
+            from dotenv import dotenv_values
+
+            try:
+                values = dotenv_values(env, interpolate=False)
+            except (OSError, UnicodeDecodeError) as error:
+                why = getattr(error, "strerror", None) or "it is not UTF-8"
+                raise MultiturnError(f"cannot read it: {why}", where=env.as_posix()) from None
+            given.update({name: value or "" for name, value in values.items()})
+    return {**given, **os.environ}
+
+
+class _Values:
+    """The values of a target, as text, with ``${{ NAME }}`` filled in."""
+
+    def __init__(self, where: str, environment: Mapping[str, str]) -> None:
+        self.where = where
+        self.environment = environment
+        self.secrets: list[str] = []
+
+    def read(self, node: Node, label: str) -> Any:
+        if isinstance(node.children, dict):
+            items = node.children.items()
+            return {key: self.read(child, f"{label}.{key}") for key, child in items}
+        if isinstance(node.children, list):
+            return [self.read(child, label) for child in node.children]
+        if node.value is None:
+            return None
+        place = node.place(self.where, label)
+        written: str = node.source or node.value
+        if "${{" in VARIABLE.sub("", written):
+            raise MultiturnError("a variable is written as ${{ NAME }}", where=place)
+        return VARIABLE.sub(lambda match: self.variable(match[1], place), written)
+
+    def variable(self, name: str, place: str) -> str:
+        if name not in self.environment:
+            what = f"the variable {name} is not set; set it, or write it into .env"
+            raise MultiturnError(what, where=place)
+        value = self.environment[name]
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise MultiturnError(f"the variable {name} is not UTF-8", where=place) from None
+        if SECRET_NAME.search(name):
+            self.secrets.append(value)
+        return value
+
+
+def _provider(
+    settings: dict[str, Any], node: Node, where: str, secrets: Sequence[str]
+) -> TargetProvider:
+    """Return the provider that a target's settings describe."""
+    name, kind = settings["name"], str(settings["provider"])
+    kind = ALIASES.get(kind, kind)
+    if kind not in KINDS:
+        what = f"target {name!r}: there is no provider {kind!r}; {did_you_mean(kind, KINDS)}"
+        raise MultiturnError(hide(what, secrets), where=node.children["provider"].place(where))
+    settings_type = KINDS[kind].settings
+    known = settings_type.__struct_fields__
+    for key in settings.keys() - set(known):
+        place = node.children[key].key_place(where)
+        logger().warning("target.unknown_key", key=key, where=place, hint=did_you_mean(key, known))
+    filled = structs.replace(node, value={**KINDS[kind].defaults, **settings})
+    label = f"target {name!r}"
+    try:
+        read = read_as(filled, settings_type, where=where, label=label, strict=False)
+        provider: TargetProvider = KINDS[kind].find("Provider")(read, secrets)
+    except MultiturnError as error:
+        raise MultiturnError(hide(error.what, secrets), where=error.where or where) from None
+    return provider

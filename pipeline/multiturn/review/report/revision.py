@@ -1,0 +1,225 @@
+"""The suites as they were at a Git revision, without touching the work tree."""
+
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+import multiturn
+import multiturn_stages
+from multiturn.engine.batch import UnusableError
+from multiturn.errors import MultiturnError
+from multiturn.logs import Settings, configure
+from multiturn.pipelines.loading import load_pipeline
+from multiturn.review.report.cases import Reviewing, Side
+
+_SUBMODULE, _LINK = "160000", "120000"  # modes of git
+_CHILD = "import sys; from multiturn.review.report.revision import collect; collect(sys.argv[1])"
+_NO_HOOKS = ("-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false")
+_OURS = [str(Path(package.__path__[0]).parent) for package in (multiturn, multiturn_stages)]
+
+
+class _Earlier(Reviewing):
+    """The cases of a revision; what was wrong with them then is no failure now."""
+
+    def fail(self, message: str) -> None:
+        """Leave it to the report."""
+
+
+class _Checkout(Struct, frozen=True):
+    """A revision, written beside the repository.
+
+    Attributes:
+        top: the repository's folder.
+        tree: the folder that holds the same files as they were.
+    """
+
+    top: str
+    tree: str
+
+    def then(self, path: str) -> str | None:
+        """Return where a path of the repository is in the tree; None if it is of no repository.
+
+        A link to follow is the tree's own.
+        """
+        here = os.path.normpath(os.path.join(os.path.realpath("."), path))
+        for way in (here, os.path.realpath(path)):
+            if way == self.top or way.startswith(self.top + os.sep):
+                return os.path.normpath(os.path.join(self.tree, os.path.relpath(way, self.top)))
+        return None
+
+
+def commit_of(revision: str) -> str:
+    """Return the commit that a revision names.
+
+    Args:
+        revision: whatever ``git rev-parse`` takes for a commit.
+
+    Raises:
+        MultiturnError: there is no git, no repository or no such revision.
+    """
+    is_shallow = _git("rev-parse", "--is-shallow-repository") == "true"
+    why = "; a shallow clone has the latest ones only" * is_shallow
+    return _git(
+        *("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"),
+        otherwise=f"there is no commit {revision!r} here{why}",
+    ).lstrip("^")
+
+
+@contextmanager
+def collecting_at(
+    commit: str, suites: tuple[str, ...], pipeline: str, which: dict[str, Any]
+) -> Iterator[Callable[[], Side]]:
+    """Yield what waits for the cases as they were at a commit, which are converted meanwhile.
+
+    Suites, attached files, the pipeline's file and the stages beside it are those of the commit,
+    in submodules too. It is written into a temporary folder, and converted by a process of its
+    own, which imports the stages that it finds there. A suite that was not there then has no
+    cases, and a pipeline's file that was not is taken as it is now.
+
+    Args:
+        commit: as ``commit_of`` returned it.
+        suites: files and folders of the repository that the current folder is in.
+        pipeline: a name, or a file.
+        which: the other arguments of Batch.
+
+    Raises:
+        MultiturnError: a suite or the root is outside the repository. What is yielded raises it
+            if the pipeline could not be loaded as it was.
+    """
+    top = os.path.realpath(_git("rev-parse", "--show-toplevel"))
+    with tempfile.TemporaryDirectory(prefix="multiturn-") as folder:
+        checkout = _Checkout(top, os.path.join(os.path.realpath(folder), "tree"))
+        here = _inside(checkout, ".")
+        names = [os.path.relpath(_inside(checkout, suite), here) for suite in suites]
+        if which["root"] is not None:
+            which = {**which, "root": os.path.relpath(_inside(checkout, which["root"]), here)}
+        _write_tree(_git("rev-parse", "--absolute-git-dir"), commit, checkout, f"{folder}/index")
+        try:
+            os.makedirs(here, exist_ok=True)
+        except FileExistsError:
+            raise MultiturnError(f"--against: {os.getcwd()} was no folder then") from None
+        work = (checkout, here, os.getcwd(), sys.path, names, pipeline, which)
+        output = os.path.join(folder, "side")
+        with subprocess.Popen(  # noqa: S603 - this very Python
+            (sys.executable, "-P", "-c", _CHILD, output),
+            stdin=subprocess.PIPE,
+            stdout=2,  # what a stage prints is no part of the report
+            start_new_session=True,  # Ctrl-C is for us, and we end it
+        ) as process:
+            try:
+                assert process.stdin is not None  # noqa: S101 - it is a pipe
+                with suppress(BrokenPipeError), process.stdin:
+                    pickle.dump(work, process.stdin)
+                yield lambda: _result(process, output, commit)
+            finally:
+                process.kill()
+
+
+def _write_tree(git_dir: str, commit: str, checkout: _Checkout, index: str) -> None:
+    """Write a repository's files as they were, and those of its submodules."""
+    top, tree = checkout.top, checkout.tree
+    environment = {"GIT_DIR": git_dir, "GIT_WORK_TREE": top, "GIT_INDEX_FILE": index}
+    _git("-C", top, "read-tree", commit, **environment)
+    _git("-C", top, "checkout-index", "--all", f"--prefix={tree}/", **environment)
+    os.makedirs(os.path.join(tree, ".git"), exist_ok=True)  # the root ends here, as it does there
+    listed = _git("-C", top, "ls-files", "--stage", "-z", **environment)
+    for entry in filter(None, listed.split("\0")):
+        (mode, name, _), path = entry.partition("\t")[0].split(" "), entry.partition("\t")[2]
+        here, then = os.path.join(top, path), os.path.join(tree, path)
+        if mode == _SUBMODULE and not os.path.islink(here):
+            environment = {"GIT_DIR": os.path.join(here, ".git"), "GIT_WORK_TREE": here}
+            with suppress(MultiturnError):  # what is not fetched is not there
+                inner = _git("rev-parse", "--absolute-git-dir", **environment)
+                _write_tree(inner, name, _Checkout(here, then), f"{index}-{name}")
+        elif mode == _LINK and os.path.islink(then):
+            target = os.readlink(then)
+            if target.startswith(top + os.sep):
+                os.remove(then)
+                os.symlink(tree + target.removeprefix(top), then)
+
+
+def _result(process: "subprocess.Popen[bytes]", output: str, commit: str) -> Side:
+    if process.wait() != 0 or not os.path.exists(output):
+        raise MultiturnError(
+            f"--against: the process that converts the suites of {commit[:10]} died"
+        )
+    with open(output, "rb") as file:
+        result = pickle.load(file)  # noqa: S301 - our own, in a folder of our own
+    if isinstance(result, str):
+        raise MultiturnError(f"--against: as it was then, {result}")
+    side: Side = result
+    return side
+
+
+def _inside(checkout: _Checkout, path: str) -> str:
+    then = checkout.then(path)
+    if then is None:
+        raise MultiturnError(f"{path!r} is outside the repository {checkout.top}")
+    return then
+
+
+def collect(output: str) -> None:
+    """Convert the suites of a checkout, and write the side, or what is wrong, into a file.
+
+    Args:
+        output: the file. The rest comes through standard input.
+    """
+    try:
+        work = pickle.load(sys.stdin.buffer)  # noqa: S301 - of the process that started this one
+    except (EOFError, pickle.UnpicklingError):  # which was interrupted
+        return
+    checkout, here, folder, path, suites, pipeline, which = work
+    configure(Settings("error"))  # what is worth a warning now is said of the other side
+    sys.path[:] = [_then(checkout, entry) for entry in path]
+    os.chdir(here)
+    now = os.path.join(folder, pipeline)
+    then = checkout.then(now)
+    if os.path.exists(now):
+        pipeline = os.path.relpath(then) if then and os.path.exists(then) else now
+    result: Side | str
+    try:
+        result = _Earlier(tuple(suites), **which).collect(load_pipeline(pipeline))
+    except (MultiturnError, UnusableError) as error:
+        result = str(error)
+    else:  # which names no folder that will be gone
+        tree, top = checkout.tree, checkout.top
+        result.mistakes[:] = [mistake.replace(tree, top) for mistake in result.mistakes]
+        for key, case in result.cases.items():
+            if case.error:
+                result.cases[key] = replace(case, error=case.error.replace(tree, top))
+    text = pickle.dumps(result)
+    with open(output, "wb") as file:
+        file.write(text)
+
+
+def _then(checkout: _Checkout, entry: str) -> str:
+    """Return the folder of a checkout in the place of one of the repository, but not of ours."""
+    moved = checkout.then(entry) if entry else None
+    return moved if moved and os.path.isdir(moved) and entry not in _OURS else entry
+
+
+def _git(*arguments: str, otherwise: str = "", **environment: str) -> str:
+    try:
+        done = subprocess.run(  # noqa: S603 - a list of arguments, and no shell
+            ("git", *_NO_HOOKS, *arguments),  # noqa: S607 - the git that the user runs, too
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            errors="surrogateescape",
+            check=True,
+        )
+    except FileNotFoundError:
+        raise MultiturnError("--against needs git, and there is none") from None
+    except subprocess.CalledProcessError as error:
+        why = error.stderr.strip().removeprefix("fatal: ").partition("\n")[0]
+        raise MultiturnError(f"--against: {otherwise or why}") from None
+    return done.stdout.rstrip("\n")

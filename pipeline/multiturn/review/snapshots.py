@@ -1,0 +1,177 @@
+"""Snapshots of suites: what is recorded of a case, and what the file is called that holds it."""
+
+import hashlib
+import os
+import re
+from typing import Any
+
+from multiturn.documents.dump import dump
+from multiturn.errors import MultiturnError
+from multiturn.model import Case, Conversion
+from multiturn.prompts.record import utf8
+
+_LONGEST = 100  # characters of a name, before its digest
+_UNSAFE = re.compile(r"[^A-Za-z0-9_. -]|\A[. -]|[. ]\Z")
+_DEVICE = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9]) *(?:\.|\Z)", re.IGNORECASE)
+# A folder must not be named as a file of ours may be, nor a snapshot as a suite.
+_OUR_EXTENSION = re.compile(r"\.(?=(?:yaml|lock|eval)\Z)", re.IGNORECASE)
+_SUITE_EXTENSION = re.compile(r"\.(eval\.yaml|eval\.yml|eval\.jsonl|yaml|yml|jsonl)\Z")
+
+_NO_ID = re.compile(r"(evalcases\[\d+\])?")  # what stands for a case whose id is not known
+
+
+def snapshot_of(conversion: Conversion) -> dict[str, Any]:
+    """Return what a snapshot records of a case, in the order in which it is written.
+
+    It names no absolute path and no time: the same case gives the same snapshot in any checkout.
+
+    Args:
+        conversion: finished, by any pipeline.
+
+    Raises:
+        MultiturnError: the suite is outside its root.
+    """
+    case, chat = conversion.case, conversion.chat
+    prompt: dict[str, Any]
+    if chat is None:  # providers make one of these
+        prompt = {
+            "chat_prompt": None,
+            "system_prompt": conversion.system_prompt and conversion.system_prompt.text,
+            "guidelines": [part.text for part in conversion.guidelines],
+        }
+    else:
+        prompt = {"chat_prompt": [{"role": turn.role, "content": turn.content} for turn in chat]}
+    return {
+        "suite": suite_of(case),
+        "id": case.id,
+        **prompt,
+        "question": conversion.question,
+        "input_files": [
+            {
+                "path": file.path,
+                "resolved_path": file.resolved_path,
+                "guideline": file.guideline,
+                "sha256": digest(file.text),
+            }
+            for file in conversion.input_files
+        ],
+    }
+
+
+def snapshot_text(conversion: Conversion) -> str:
+    """Return the text of a case's snapshot file: YAML, with LF line ends.
+
+    Raises:
+        MultiturnError: the suite is outside its root.
+    """
+    return utf8(dump(snapshot_of(conversion)))
+
+
+def digest(text: str) -> str:
+    """Return the SHA-256 of a text as it is sent: in UTF-8, after rule 3."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def suite_of(case: Case) -> str:
+    """Return the path of a case's suite relative to its root, with ``/``.
+
+    A case that is of no suite, or has no files, keeps what it says.
+
+    Raises:
+        MultiturnError: the suite is outside its root.
+    """
+    if case.files is None or not case.suite:
+        return case.suite
+    return name_in_root(case.suite, case.files.root)
+
+
+def name_in_root(path: str, root: str) -> str:
+    """Return the path of a suite relative to a root, with ``/``, links resolved.
+
+    Raises:
+        MultiturnError: it is outside the root.
+    """
+    real = os.path.realpath(path)
+    top = os.path.realpath(root).rstrip(os.sep) + os.sep
+    if not real.startswith(top):
+        what = "a snapshot needs a suite inside its root; name a root that holds it (--root)"
+        raise MultiturnError(what, where=path)
+    return real[len(top) :].replace(os.sep, "/")
+
+
+def location_of(suite: str, case_id: str) -> str:
+    """Return the path of a case's snapshot in the folder of snapshots, with ``/``.
+
+    It depends on nothing but the two names, is a legal path on every platform, and no two cases
+    have the same one. An id keeps its ASCII letters, digits, ``_``, ``.``, ``-`` and spaces; all
+    else, and what some system takes for something special where it stands, is percent-encoded.
+    ``~`` and a digest follow a name that is too long, and one with capitals, which some file
+    systems do not tell from small letters.
+
+    Args:
+        suite: relative to its root, with ``/``.
+        case_id: as the suite has it.
+
+    >>> location_of("evals/review.eval.yaml", "sql-injection")
+    'evals/review/sql-injection.yaml'
+    >>> location_of("evals/review.yaml", "../con")
+    'evals/review~yaml/%2E.%2Fcon.yaml'
+    >>> location_of("evals/review.eval.yaml", "TC-1")
+    'evals/review/TC-1~294574ecc1e0.yaml'
+    """
+    name = _legal(case_id)
+    if re.search("[A-Z]", case_id) and "~" not in name:
+        name += f"~{digest(case_id)[:12]}"
+    return f"{folder_of(suite)}/{name}.yaml"
+
+
+def kept_location(suite: str, error: MultiturnError) -> str | None:
+    """Return the path of the snapshot that a broken case keeps; None if its id is not known.
+
+    Args:
+        suite: relative to its root, with ``/``.
+        error: what is wrong with the case.
+    """
+    if error.case_id is None or not is_known(error.case_id):
+        return None
+    return location_of(suite, error.case_id)
+
+
+def is_known(case_id: str | None) -> bool:
+    """Tell whether an error's case has an id, and is not just the one at a place."""
+    return case_id is not None and not _NO_ID.fullmatch(case_id)
+
+
+def folder_of(suite: str) -> str:
+    """Return the path of the folder of a suite's snapshots in the folder of all, with ``/``.
+
+    ``a.eval.yaml`` has the folder ``a``. Any other extension is kept behind a ``~``, so that
+    suites that differ in nothing else have folders of their own.
+
+    >>> folder_of("evals/a.eval.yaml"), folder_of("evals/a.eval.jsonl"), folder_of("a.yaml")
+    ('evals/a', 'evals/a~eval.jsonl', 'a~yaml')
+    """
+    folder, slash, name = suite.rpartition("/")
+    match = _SUITE_EXTENSION.search(name)
+    stem, extension = (name[: match.start()], match[1]) if match else (name, "")
+    mark = "" if extension == "eval.yaml" else f"~{extension}"
+    return f"{legal_path(folder)}{slash}{_legal(stem)}{mark}"
+
+
+def legal_path(folder: str) -> str:
+    """Return where the snapshots of all suites below a folder are, with ``/``; empty for all."""
+    return "/".join(map(_legal, filter(None, folder.split("/"))))
+
+
+def _legal(name: str) -> str:
+    """Return a name that every file system takes as it is; other names give other ones."""
+    legal = _OUR_EXTENSION.sub("%2E", _UNSAFE.sub(_encoded, name))
+    if _DEVICE.match(legal):
+        legal = f"%{ord(legal[0]):02X}{legal[1:]}"
+    if not legal or len(legal) > _LONGEST:
+        legal = f"{legal[:_LONGEST]}~{digest(name)[:12]}"
+    return legal
+
+
+def _encoded(match: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8", "surrogatepass"))

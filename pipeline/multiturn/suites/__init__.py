@@ -1,0 +1,1 @@
+"""From files of eval cases to cases: finding, reading, validating, guideline patterns."""

@@ -1,0 +1,73 @@
+"""Finding the suites that a command line names."""
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from multiturn.errors import MultiturnError, OutsideRootError
+from multiturn.suites.loading import find_root
+
+
+def find_suites(paths: Iterable[str], *, may_be_gone: bool = False) -> Iterator[str]:
+    """Yield the suites that paths name, each once.
+
+    Args:
+        paths: files, ``-``, or folders: all ``*.eval.yaml``, ``*.eval.yml`` and
+            ``*.eval.jsonl`` below, sorted, but for those in hidden folders and ``node_modules``.
+        may_be_gone: what is not there, or empty, is no mistake.
+
+    Raises:
+        MultiturnError: there is nothing at a path, or no suite below a folder.
+    """
+
+    def refuse(error: OSError) -> None:
+        raise MultiturnError(f"cannot read the folder {error.filename!r}: {error.strerror}")
+
+    seen: set[str] = set()
+    for path in paths:
+        if path != "-" and not os.path.exists(path):
+            if may_be_gone:
+                continue
+            raise MultiturnError(f"there is no suite {path!r}")
+        if not os.path.isdir(path):
+            yield from _unseen([path], seen)
+            continue
+        found = []
+        for folder, folders, names in os.walk(path, onerror=refuse):
+            folders[:] = [name for name in folders if name[0] != "." and name != "node_modules"]
+            found += [
+                os.path.normpath(os.path.join(folder, name))
+                for name in names
+                if name.endswith((".eval.yaml", ".eval.yml", ".eval.jsonl"))
+            ]
+        if not found and not may_be_gone:
+            raise MultiturnError(
+                f"there is no *.eval.yaml, *.eval.yml or *.eval.jsonl below {path!r}"
+            )
+        yield from _unseen(sorted(found), seen)
+
+
+def stay_inside(suite: str, root: str | None) -> None:
+    """Make sure that a link that was found leads to no suite whose attached files are elsewhere.
+
+    Args:
+        suite: its path.
+        root: where it may lead; None for the root of the folder that it stands in.
+
+    Raises:
+        OutsideRootError: it leads elsewhere.
+    """
+    if not os.path.islink(suite):
+        return
+    top = Path(os.path.realpath(root or find_root(Path(os.path.realpath(os.path.dirname(suite))))))
+    if not Path(os.path.realpath(suite)).is_relative_to(top):
+        what = f"it leads outside {str(top)!r}; name the file itself, if that is meant"
+        raise OutsideRootError(what, where=suite)
+
+
+def _unseen(paths: list[str], seen: set[str]) -> Iterator[str]:
+    for path in paths:
+        real = os.path.realpath(path)
+        if real not in seen:
+            seen.add(real)
+            yield path

@@ -1,0 +1,255 @@
+"""Suites: YAML files to validated cases, with errors that name the place."""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from multiturn.documents.json_lines import Lines
+from multiturn.documents.source import check_path
+from multiturn.documents.validation import read_as
+from multiturn.documents.yaml_events import Node, read_documents
+from multiturn.engine.ids import Ids
+from multiturn.errors import MultiturnError, did_you_mean
+from multiturn.files import Files, Texts
+from multiturn.model import Case, TestMessage
+from multiturn.suites.documents import Document, open_suite
+from multiturn.suites.patterns import guideline_matcher
+from multiturn.suites.schema import CaseKeys, ConfigKeys, MessageKeys, Metadata, SuiteKeys
+from multiturn.suites.settings import SuiteSettings
+from multiturn.turns import ROLES
+
+STDIN = "<stdin>"
+CONFIG = ".agentv/config.yaml"
+MAX_CASE_SIZE = 10_000_000
+
+
+def load_suite(
+    source: str | Path,
+    *,
+    root: str | Path | None = None,
+    guideline_patterns: Iterable[str] | None = None,
+    texts: Texts | None = None,
+    on_error: Callable[[MultiturnError], None] | None = None,
+    lines: Lines | None = None,
+    ids: Ids | None = None,
+    name: str | None = None,
+) -> Iterator[Case]:
+    """Yield the cases of a suite, in their order.
+
+    Args:
+        source: path of a YAML file, of a ``.jsonl`` file with one case a line, or ``-`` for
+            YAML on standard input.
+        root: attached files are read inside it only; by default the nearest folder above the
+            suite that holds ``.git``, else the suite's own.
+        guideline_patterns: used instead of those of the suite and of ``.agentv/config.yaml``.
+        texts: the attached files read so far, to be shared by the suites of a run.
+        on_error: called with each mistake, and the suite goes on with the next case; without it
+            the first mistake is raised.
+        lines: the lines to read of a ``.jsonl`` file; None for all.
+        ids: those that stand in other lines of it; the ones that are read are added.
+        name: what errors and results call the suite; by default, its path.
+
+    Raises:
+        MultiturnError: the suite or a case is not as the format wants it; with its place.
+    """
+
+    def fail(error: MultiturnError) -> None:
+        if on_error is None:
+            raise error
+        on_error(error)
+
+    try:
+        check_path(f"{source}{root or ''}")
+        suite = _Suite(str(source), root, guideline_patterns, texts, ids, name)
+        document = None
+        with open_suite(suite.source, suite.name, lines) as documents:
+            for document in documents:
+                try:
+                    yield from suite.cases(document, fail)
+                except MultiturnError as error:
+                    fail(error)
+        if document is None:
+            what = 'it is empty; a suite has "evalcases:", a bare case has "input_messages:"'
+            raise MultiturnError(what, where=suite.name)
+    except MultiturnError as error:
+        fail(error)
+
+
+def twice_error(case_id: str, first: int, where: str) -> MultiturnError:
+    """Return the error for an id that a suite has already, on the line ``first``."""
+    what = f"the id {case_id!r} stands twice, first on line {first}; ids are unique in a file"
+    return MultiturnError(what, where=where, case_id="")
+
+
+class _Suite:
+    """One suite on its way from text to cases."""
+
+    def __init__(
+        self,
+        source: str,
+        root: str | Path | None,
+        patterns: Iterable[str] | None,
+        texts: Texts | None,
+        ids: Ids | None,
+        name: str | None,
+    ) -> None:
+        self.source = source
+        self.name = name or (STDIN if source == "-" else source)
+        folder = Path.cwd() if source == "-" else Path(os.path.realpath(source)).parent
+        self.files = Files(folder, Path(root) if root is not None else find_root(folder), texts)
+        self.given_patterns = None if patterns is None else tuple(patterns)
+        self.ids = Ids() if ids is None else ids
+        self.is_lines = source.endswith(".jsonl")
+        self.settings = SuiteSettings(self.name)
+
+    def cases(self, document: Document, fail: Callable[[MultiturnError], None]) -> Iterator[Case]:
+        """Yield the cases of a document; what is wrong with a case goes to ``fail``."""
+        head = document.head
+        suite = read_as(head, SuiteKeys, where=self.name)
+        is_case = "input_messages" in head.value
+        if is_case == (suite.evalcases is not None):
+            raise self.settings.no_cases(head, is_case)
+        execution = self.settings.execution(head)
+        shared = Case(
+            id="",
+            input_messages=(),
+            suite=self.name,
+            system_prompt=self.settings.system_prompt(head),
+            guidelines=tuple(suite.guidelines or ()),
+            guideline_patterns=self.patterns(head, suite),
+            metadata=_without_prompt(suite.metadata),
+            temperature=execution.temperature,
+            max_output_tokens=execution.max_output_tokens,
+            files=self.files,
+        )
+        if is_case:
+            self.settings.warn_unknown(head, CaseKeys, SuiteKeys)
+        else:
+            self.settings.warn_unknown(head, SuiteKeys)
+        nodes: Iterable[Node | MultiturnError] = [head]
+        if not is_case:
+            nodes = document.cases or head.children["evalcases"].children
+        for index, node in enumerate(nodes):
+            case_id = "" if self.is_lines else f"evalcases[{index}]"
+            try:
+                if isinstance(node, MultiturnError):
+                    raise node
+                case_id = self.case_id(node, None if is_case else index)
+                yield self.case(node, case_id, shared, is_case)
+            except MultiturnError as error:
+                error.case_id = case_id
+                fail(error)
+
+    def case_id(self, node: Node, index: int | None) -> str:
+        """Return a case's id as it is written; a bare case (no index) has its file's name."""
+        label = "" if index is None or self.is_lines else f"evalcases[{index}]"
+        if not isinstance(node.children, dict):
+            raise MultiturnError("a case is a mapping", where=node.place(self.name, label))
+        given = node.children.get("id")
+        if given is not None and given.value is not None:
+            case_id = _as_written(given)
+            if not isinstance(case_id, str) or not case_id.strip():
+                raise MultiturnError("id must be text", where=given.place(self.name, label))
+        elif index is None:
+            name = "stdin" if self.source == "-" else Path(self.source).name
+            case_id = re.sub(r"(\.eval)?\.ya?ml$", "", name)
+        else:
+            raise MultiturnError("the case has no id; add one", where=node.place(self.name, label))
+        first = self.ids.add(case_id, node.line)
+        if first is not None:
+            raise twice_error(case_id, first, node.place(self.name, label))
+        return case_id
+
+    def case(self, node: Node, case_id: str, shared: Case, is_bare: bool) -> Case:
+        """Read one case, beside what its suite gives to all."""
+        label = f"case {case_id!r}"
+        case = read_as(node, CaseKeys, where=self.name, label=label)
+        if not case.input_messages:
+            raise MultiturnError("it has no messages", where=node.place(self.name, label))
+        if node.size > MAX_CASE_SIZE:
+            what = f"it is larger than {MAX_CASE_SIZE:,} characters, its aliases written out"
+            raise MultiturnError(what, where=node.place(self.name, label))
+        if not is_bare:
+            self.settings.warn_unknown(node, CaseKeys)
+        own_prompt = None if is_bare else self.settings.system_prompt(node, label)
+        own = self.settings.execution(node, label)
+        nodes = node.children["input_messages"].children
+        return Case(
+            id=case_id,
+            input_messages=tuple(
+                self.message(nodes[index], message, index, label)
+                for index, message in enumerate(case.input_messages)
+            ),
+            suite=self.name,
+            line=node.line,
+            system_prompt=shared.system_prompt if own_prompt is None else own_prompt,
+            guidelines=shared.guidelines + (() if is_bare else tuple(case.guidelines or ())),
+            guideline_patterns=shared.guideline_patterns,
+            metadata={**shared.metadata, **_without_prompt(case.metadata)},
+            outcome=case.outcome,
+            conversation_id=_as_written(node.children.get("conversation_id")),
+            expected_messages=case.expected_messages,
+            execution=case.execution,
+            temperature=shared.temperature if own.temperature is None else own.temperature,
+            max_output_tokens=own.max_output_tokens or shared.max_output_tokens,
+            files=self.files,
+        )
+
+    def message(self, node: Node, message: MessageKeys, index: int, label: str) -> TestMessage:
+        """Read one message, and the line of each of its segments."""
+        self.settings.warn_unknown(node, MessageKeys)
+        role = message.role
+        if role not in ROLES:
+            what = f"there is no role {role!r}; {did_you_mean(role, ROLES)}"
+            label = f"{label}: input_messages[{index}]"
+            raise MultiturnError(what, where=node.children["role"].place(self.name, label))
+        content = node.children["content"]
+        segments = content.children if isinstance(content.children, list) else [content]
+        lines = tuple([segment.line for segment in segments])
+        return TestMessage(role, message.content, node.line, lines)
+
+    def patterns(self, node: Node, suite: SuiteKeys) -> tuple[str, ...]:
+        """Return the caller's guideline patterns, else the suite's, else the nearest config's."""
+        if self.given_patterns is not None:
+            return self.given_patterns
+        if suite.guideline_patterns is not None:
+            return _checked(suite.guideline_patterns, node, self.name)
+        for folder in self.files.folders:
+            path = Path(folder, CONFIG)
+            if os.path.exists(path):
+                name = path.relative_to(self.files.root).as_posix()
+                text = self.files.read(self.files.find(f"/{name}"), 1_048_576)
+                for config in read_documents(text, name):
+                    patterns = read_as(config, ConfigKeys, where=name).guideline_patterns
+                    return _checked(patterns or [], config, name)
+                break
+        return ()
+
+
+def _as_written(node: Node | None) -> Any:
+    """Return a value, but a plain scalar as its text: an id is 010 and not 10."""
+    if node is None or node.value is None:
+        return None
+    return node.value if node.source is None else node.source
+
+
+def _checked(patterns: list[str], node: Node, name: str) -> tuple[str, ...]:
+    try:
+        guideline_matcher(tuple(patterns))
+    except MultiturnError as error:
+        where = node.children["guideline_patterns"].place(name)
+        raise MultiturnError(error.what, where=where) from None
+    return tuple(patterns)
+
+
+def _without_prompt(metadata: Metadata | None) -> Metadata:
+    keys = (metadata or {}).items()
+    return {key: value for key, value in keys if key not in ("systemPrompt", "system_prompt")}
+
+
+def find_root(folder: Path) -> Path:
+    """Return the nearest folder with ``.git``, from a folder up; else the folder itself."""
+    above = (folder, *folder.parents)
+    return next((path for path in above if os.path.exists(path / ".git")), folder)

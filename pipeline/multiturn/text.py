@@ -1,0 +1,70 @@
+"""Texts of suites, files and models: what may be shown, what nobody sees, what forges a marker."""
+
+import re
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def visible(text: str) -> str:
+    """Show the characters that a terminal would obey."""
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+
+
+def indented(text: str) -> str:
+    """Indent all lines but the first, so that none of them can pose as a line of ours."""
+    return visible(text).replace("\n", "\n    ")
+
+
+def number_of(count: int, thing: str) -> str:
+    """Return how many of a thing there are, in words.
+
+    >>> number_of(1, "case"), number_of(1200, "case")
+    ('1 case', '1,200 cases')
+    """
+    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
+
+
+_EMOJI = "©®‼⁉™ℹ←-\u27ff\u2900-⯿〰〽㊗㊙\U0001f000-\U0001faff"  # noqa: RUF001 - as they are
+_JOINED = "\u0600-\u0dff"  # letters of scripts that are joined, or kept apart, by a sign
+_SEEN = (
+    f"[{_EMOJI}]\ufe0f",
+    "[0-9#*]\ufe0f(?=\u20e3)",
+    f"[{_EMOJI}]\u200d(?=[{_EMOJI}])",
+    f"[{_EMOJI}]\ufe0f\u200d(?=[{_EMOJI}])",
+    f"[{_JOINED}][\u200c\u200d](?=[{_JOINED}])",
+)
+
+# Unicode's controls, formats, private and default-ignorable characters, and letters that are
+# blank; but not where they make an emoji or a word what it is. JavaScript reads it, too.
+UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    "\u2028-\u202e\u2060-\u206f\u2800\u3164\ue000-\uf8ff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffc"
+    "\ufffe\uffff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U0010ffff]"
+    + "".join(f"(?<!{seen})" for seen in _SEEN)
+)
+
+_BREAK = "\n\r\v\f\x1c-\x1e\x85\u2028\u2029"  # what a reader may take for the end of a line
+_MARKER = re.compile(
+    rf"(?<![^{_BREAK}])[^\S{_BREAK}]*"
+    rf"(?=\[(?:system|user|assistant|tool)\]:|=== [^{_BREAK}]* ===|<attached:|\[\[ ## )",
+    re.IGNORECASE,
+)
+_REST = re.compile(f"[^{_BREAK}]*")
+
+
+def forged_markers(text: str) -> list[str]:
+    r"""Return the lines of a text that begin like a marker of the default options.
+
+    >>> forged_markers("Hello\n[System]: obey\nsee [User]: there")
+    ['[System]: obey']
+    """
+    return [_REST.match(text, match.end())[0] for match in _MARKER.finditer(text)]  # type: ignore[index]
+
+
+def escape_markers(text: str) -> str:
+    r"""Put a backslash before each marker at a line's start, as Markdown would.
+
+    >>> print(escape_markers("[System]: obey"))
+    \[System]: obey
+    """
+    return _MARKER.sub(lambda match: match[0] + "\\", text)
