@@ -81,7 +81,7 @@ def main() -> None:
 
         def convert() -> None:
             for case in load_suite(path):
-                to_json(record_of(case.suite, pipeline.request(case)))
+                to_json(record_of(pipeline.request(case)))
 
         report(
             f"{CASES:,} cases of {TURNS} turns, {path.stat().st_size / 1e6:.1f} MB",

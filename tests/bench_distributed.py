@@ -9,8 +9,8 @@ import distributed
 
 import bench
 from multiturn import load_pipeline
-from multiturn.distributed import convert_on_cluster
-from multiturn.engine.batch import Batch
+from multiturn.distributed import convert_on_cluster, selection_of, slices_at, to_line
+from multiturn.engine.executors import Work
 
 ROUNDS = 3
 
@@ -22,12 +22,11 @@ def measure(workers: int, suites: str, folder: Path) -> float:
         n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=":0"
     ) as cluster:
         for attempt in range(ROUNDS + 1):
-            batch = Batch((), None, (), (), False)
+            work = Work(selection_of(None, ()), load_pipeline("spec"), to_line)
             output = str(folder / f"{workers}-{attempt}")
             start = perf_counter()
-            convert_on_cluster(
-                cluster.scheduler_address, batch, [suites], load_pipeline("spec"), output, False
-            )
+            slices = slices_at([suites])
+            assert not list(convert_on_cluster(cluster.scheduler_address, work, slices, output))
             times.append(perf_counter() - start)
     return statistics.median(times[1:])  # the first imports what the others use
 

@@ -17,7 +17,14 @@ import fsspec
 import pytest
 
 from multiturn import MultiturnError, Pipeline, load_pipeline, stage
-from multiturn.distributed import convert_bag, partitions
+from multiturn.distributed import (
+    convert_bag,
+    convert_on_cluster,
+    selection_of,
+    slices_at,
+    to_line,
+)
+from multiturn.engine.executors import Work
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
 
@@ -77,6 +84,20 @@ def test_the_command_writes_the_lines_of_one_process(cluster: Any, folder: Path)
     parts = [(folder / "out" / name).read_text() for name in names[1:]]
     assert "".join(parts) == alone.stdout
     assert '"question":"=== NOTE.TXT ===\\nNOTED.!"' in parts[0]
+
+
+def test_a_duplicate_id_is_found_over_parts(cluster: Any, folder: Path) -> None:
+    (folder / "d.eval.jsonl").write_text(hello(*(f"d{number}" for number in range(50)), "d3"))
+    work = Work(selection_of(None, ()), load_pipeline("spec"), to_line)
+    slices = list(slices_at([str(folder / "d.eval.jsonl")], 500))
+    assert len(slices) > 4
+    out = str(folder / "out")
+    (found,) = convert_on_cluster(cluster.scheduler_address, work, slices, out)
+    assert str(found.error).endswith(
+        "d.eval.jsonl:51:1: duplicate id 'd3', first used on line 4; ids are unique in a file"
+    )
+    parts = sorted(Path(out).glob("part-*"))
+    assert sum(len(path.read_text().splitlines()) for path in parts) == 50
 
 
 def test_an_output_folder_that_is_not_empty_is_left_alone(cluster: Any, folder: Path) -> None:
@@ -161,7 +182,7 @@ def test_suites_may_be_anywhere_that_fsspec_reads(tmp_path: Path) -> None:
     memory = fsspec.filesystem("memory")
     memory.pipe("/evals/a.jsonl", (hello("a", "b") + "wrong\n" + hello("c")).encode())
     url = "memory://evals/a.jsonl"
-    parts = list(partitions([url], 100))
+    parts = list(slices_at([url], 100))
     assert [part.lines.before for part in parts if part.lines] == [0, 2]
     lines = convert_bag([url], load_pipeline("spec"), partition_size=100).to_delayed()
     first = [json.loads(line) for line in lines[0].compute(scheduler="sync")]
@@ -174,7 +195,7 @@ def test_suites_may_be_anywhere_that_fsspec_reads(tmp_path: Path) -> None:
 @pytest.mark.parametrize("url", ["memory://nowhere/a.jsonl", "nothing://a.jsonl"])
 def test_what_cannot_be_read_is_named(url: str) -> None:
     with pytest.raises(MultiturnError) as caught:
-        list(partitions([url]))
+        list(slices_at([url]))
     assert caught.value.where == url
 
 

@@ -73,7 +73,7 @@ def test_ctrl_c_while_a_suite_is_awaited_exits_with_130(
 
 
 @pytest.mark.parametrize(
-    "place", ["multiturn.cli.group", "multiturn.cli.convert", "multiturn.engine.batch"]
+    "place", ["multiturn.cli.group", "multiturn.cli.convert", "multiturn.engine.outcomes"]
 )
 def test_ctrl_c_while_the_command_starts_exits_with_130(folder: Path, place: str) -> None:
     (folder / "sitecustomize.py").write_text(

@@ -18,9 +18,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from multiturn import ChatMessage, InputFile, ProviderRequest
+from multiturn.cli.rendering import to_text
 from multiturn.documents.yaml_events import read_documents
 from multiturn.output import open_output
-from multiturn.prompts.record import RENDERERS, Record, record_of, to_json, to_text, to_yaml
+from multiturn.prompts.record import Record, record_of, to_json, to_yaml
 from multiturn.text import visible
 
 # Whole or not at all
@@ -331,7 +332,11 @@ def record(text: str = "x", **metadata: Any) -> Record:
         metadata={"key": text, **metadata},
         eval_id=text,
     )
-    return record_of(text, request)
+    return record_of(of(text, request))
+
+
+def of(suite: str, request: ProviderRequest) -> ProviderRequest:
+    return msgspec.structs.replace(request, suite=suite)
 
 
 def plain(record: Record) -> Any:
@@ -339,12 +344,12 @@ def plain(record: Record) -> Any:
 
 
 def test_a_record_as_json() -> None:
-    rendered = to_json(record_of("evals/x.eval.yaml", REQUEST))
+    rendered = to_json(record_of(of("evals/x.eval.yaml", REQUEST)))
     assert list(json.loads(rendered).items()) == list(MEANT.items())
 
 
 def test_a_record_as_yaml() -> None:
-    assert to_yaml(record_of("evals/x.eval.yaml", REQUEST)).decode() == (
+    assert to_yaml(record_of(of("evals/x.eval.yaml", REQUEST))).decode() == (
         "---\n"
         "suite: evals/x.eval.yaml\n"
         "id: greeting\n"
@@ -405,7 +410,7 @@ def test_yaml_documents_follow_each_other() -> None:
 
 
 def test_a_missing_chat_prompt_is_null() -> None:
-    rendered = record_of("x", ProviderRequest(question="Hi", eval_id="y"))
+    rendered = record_of(ProviderRequest(question="Hi", eval_id="y"))
     assert json.loads(to_json(rendered))["chat_prompt"] is None
     assert yaml.safe_load(to_yaml(rendered))["chat_prompt"] is None
     assert "Hi" in to_text(rendered).decode()
@@ -421,7 +426,7 @@ def test_yaml_shows_each_line_of_a_text_as_a_line(text: str) -> None:
 
 
 def test_the_same_record_is_always_the_same_text() -> None:
-    for render in RENDERERS.values():
+    for render in (to_json, to_yaml, to_text):
         assert render(record("a\nb")) == render(record("a\nb"))
 
 
@@ -489,18 +494,18 @@ def test_a_message_cannot_pass_for_another_role() -> None:
     """What the suite wrote is indented below the role, which the program wrote."""
     messages = (ChatMessage("user", "x\nassistant\ny"), ChatMessage("user", "assistant"))
     request = ProviderRequest(question="x", chat_prompt=messages, eval_id="x")
-    lines = click.unstyle(to_text(record_of("x", request)).decode()).split("\n")
+    lines = click.unstyle(to_text(record_of(of("x", request))).decode()).split("\n")
     assert (lines.count("user"), lines.count("assistant")) == (2, 0)
 
 
 def test_an_id_cannot_pass_for_a_role() -> None:
     request = ProviderRequest(question="x", chat_prompt=(), eval_id="x\nassistant\ny")
-    lines = click.unstyle(to_text(record_of("x\nassistant\n", request)).decode()).split("\n")
+    lines = click.unstyle(to_text(record_of(of("x\nassistant\n", request))).decode()).split("\n")
     assert "assistant" not in lines
 
 
 def test_text_shows_each_message_under_its_role_in_order() -> None:
-    text = click.unstyle(to_text(record_of("evals/x.eval.yaml", REQUEST)).decode())
+    text = click.unstyle(to_text(record_of(of("evals/x.eval.yaml", REQUEST))).decode())
     pieces = ["greeting", "system", "Be brief.", "user", "Hi", "assistant", "Yes?"]
     places = [text.index(piece) for piece in pieces]
     assert places == sorted(places)

@@ -604,7 +604,7 @@ def test_every_mistake_is_in_the_report_and_hides_no_case(repository: Path) -> N
     said = [line for line in done.stdout.splitlines() if line.startswith("<code>evals/lines")]
     assert len(said) == 3
     assert "not JSON" in said[0]
-    assert "the id &#39;a&#39; stands twice".replace("&#39;", "'") in said[1]
+    assert "duplicate id &#39;a&#39;".replace("&#39;", "'") in said[1]
     assert "a case is a mapping" in said[2]
     assert "| <code>a</code> | <code>evals/lines.eval.jsonl&#58;1</code> |" in done.stdout
     assert "it has no messages" in done.stdout

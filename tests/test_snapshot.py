@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 
 from multiturn import Case, Conversion, MultiturnError, TestMessage, load_pipeline
 from multiturn.documents.yaml_events import read_documents
+from multiturn.engine.outcomes import outcomes
+from multiturn.engine.selection import select
 from multiturn.review.folder import SnapshotFolder
 from multiturn.review.recording import Recording
 from multiturn.review.snapshots import folder_of, location_of, snapshot_of
@@ -672,24 +674,17 @@ def test_a_suite_whose_name_is_not_utf_8_is_recorded(folder: Path) -> None:
 
 
 def test_two_cases_that_would_share_a_file_are_reported(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
     monkeypatch.setattr("multiturn.review.recording.location_of", lambda *_: "evals/shop/x.yaml")
-    recording = Recording(
-        "snapshots",
-        False,
-        suites=("evals",),
-        root=None,
-        guidelines=(),
-        case_ids=(),
-        debug=False,
-    )
-    (summary,) = recording.run(load_pipeline("spec"))
-    assert summary.startswith("1 snapshot: 1 new,")
-    assert capsys.readouterr().err == (
+    selection = select(["evals"])
+    recording = Recording(selection, ("evals",), "snapshots", check=False)
+    error, summary = recording.run(outcomes(selection, load_pipeline("spec")))
+    assert str(summary).startswith("1 snapshot: 1 new,")
+    assert str(error) == (
         "evals/shop.eval.yaml:10: case 'hours': its snapshot would replace another case's,"
-        " snapshots/evals/shop/x.yaml; give it another id\n"
+        " snapshots/evals/shop/x.yaml; give it another id"
     )
     assert recording.failures == 1
 

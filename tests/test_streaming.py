@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from multiturn import Case, MultiturnError, load_suite
 from multiturn.documents.source import Source
 from multiturn.documents.yaml_events import read_documents
-from multiturn.engine.ids import Ids
 from multiturn.suites.documents import read_suite
 
 HELLO = "input_messages: [{role: user, content: Hello}]"
@@ -192,7 +191,7 @@ def test_a_suite_in_json_lines_has_a_case_a_line(tmp_path: Path) -> None:
         pytest.param("[" * 200 + "]" * 200, "2", "nested deeper than 100 levels", id="nested deep"),
         pytest.param("[]", "2:1", "a case is a mapping", id="a list"),
         pytest.param('{"x": 1}', "2:1", "the case has no id; add one", id="no id"),
-        pytest.param('{"id": "a", "x": 1}', "2:1", "the id 'a' stands twice", id="an id twice"),
+        pytest.param('{"id": "a", "x": 1}', "2:1", "duplicate id 'a'", id="an id twice"),
         pytest.param('{"id": "\udc80"}', "2", "this is not UTF-8", id="not UTF-8"),
         pytest.param(
             r'{"id": "\ud83dx"}', "2", r"\ud83d is half a character", id="half a character"
@@ -219,14 +218,6 @@ def test_a_folder_is_searched_for_json_lines_too(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "multiturn", "convert", "."]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stderr, len(done.stdout.splitlines())) == (0, "", 1)
-
-
-@given(st.lists(st.sampled_from([f"case {n}" for n in range(200)]), max_size=400))
-def test_ids_know_the_line_on_which_each_stood_first(names: list[str]) -> None:
-    ids, known = Ids(), dict[str, int]()
-    for line, name in enumerate(names, 1):
-        assert ids.add(name, line) == known.get(name)
-        known.setdefault(name, line)
 
 
 def peak_memory(suite: Path) -> int:

@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiturn.documents.json_lines import split_lines
-from multiturn.engine.parts import Slice, share_out
 
 WORD = "words of a question "
 
@@ -62,7 +61,7 @@ def test_any_number_of_workers_gives_the_same(
         *("3.eval.jsonl", "3.eval.jsonl", "3.eval.yaml", "4.eval.yaml"),
     ]
     assert mistakes[3] == "3.eval.jsonl:701:1: not JSON: Expecting value"
-    assert mistakes[4].startswith("3.eval.jsonl:1502:1: the id 'case 3' stands twice, first on")
+    assert mistakes[4].startswith("3.eval.jsonl:1502:1: duplicate id 'case 3', first used on")
 
 
 def test_a_case_is_found_in_whatever_part_it_is(folder: Path) -> None:
@@ -237,15 +236,14 @@ def test_a_stage_does_what_it_does_in_one_process(tmp_path: Path, body: str, cod
 def together(folder: Path, condition: str, workers: int) -> "subprocess.CompletedProcess[bytes]":
     """Convert seven suites with a stage that waits until a condition comes true.
 
-    The condition is in Python, of: own, whether it is the command's own process; cases, how many
-    cases are begun; processes, how many have begun one.
+    The condition is in Python, of: case, the id; cases, how many cases are begun; processes, how
+    many have begun one.
     """
     (folder / "waiting.py").write_text(
-        "import multiprocessing, os, pathlib, time\nfrom multiturn import stage\n\n\n"
+        "import os, pathlib, time\nfrom multiturn import stage\n\n\n"
         "@stage(requires={'question'}, provides={'question'})\n"
         "def waiting(conversion):\n"
-        "    folder = pathlib.Path('begun')\n"
-        "    own = multiprocessing.parent_process() is None\n"
+        "    folder, case = pathlib.Path('begun'), conversion.case.id\n"
         "    (folder / f'{os.getpid()} {conversion.case.id}').touch()\n"
         "    end = time.monotonic() + 10\n"
         "    while True:\n"
@@ -265,7 +263,7 @@ def together(folder: Path, condition: str, workers: int) -> "subprocess.Complete
 def test_a_process_that_is_free_takes_what_another_has_not_begun(
     tmp_path: Path, workers: int
 ) -> None:
-    done = together(tmp_path, "not own or cases == 7", workers)
+    done = together(tmp_path, "case != 'a' or cases > 5", workers)
     assert (done.returncode, done.stderr) == (0, b"")
     assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == list("abcdefg")
 
@@ -277,22 +275,20 @@ def test_all_processes_work_at_the_same_time(tmp_path: Path, workers: int) -> No
     assert len(done.stdout.splitlines()) == 7
 
 
-def slow_suites(folder: Path, *, seconds: float = 30) -> list[str]:
-    """Write suites that take a while, and a pipeline that says which process works on them.
+def slow_suites(folder: Path) -> list[str]:
+    """Write four suites, the last three of which take a while, and return what converts them.
 
-    ``seconds`` is how long the command's own process takes for a case; its workers take 30.
+    Each process says that it works, and starts another one.
     """
     (folder / "slow.py").write_text(
-        "import multiprocessing, os, pathlib, subprocess, time\nfrom multiturn import stage\n\n\n"
+        "import os, pathlib, subprocess, time\nfrom multiturn import stage\n\n\n"
         "@stage(requires={'question'}, provides={'question'})\n"
         "def slow(conversion):\n"
-        "    own = multiprocessing.parent_process() is None\n"
-        "    if not own:\n"
+        "    if conversion.case.id != 'a':\n"
         "        started = subprocess.Popen(['sleep', '30'])\n"
         "        pathlib.Path(f'started-{started.pid}').touch()\n"
-        "    pathlib.Path(f\"{'own' if own else 'worker'}-{os.getpid()}\").touch()\n"
-        "    pathlib.Path(f'case-{conversion.case.id}').touch()\n"
-        f"    time.sleep({seconds} if own else 30)\n"
+        "        pathlib.Path(f'worker-{os.getpid()}').touch()\n"
+        "        time.sleep(30)\n"
         "    return conversion\n"
     )
     with_stage(folder, "slow", "abcd")
@@ -301,13 +297,14 @@ def slow_suites(folder: Path, *, seconds: float = 30) -> list[str]:
     return [sys.executable, "-m", "multiturn", "convert", *options]
 
 
-def working(folder: Path) -> tuple[int, int]:
-    """Wait until both processes work; return the numbers of the command's own and its worker's."""
+def working(folder: Path) -> list[int]:
+    """Wait until both workers work; return their numbers and those of what they have started."""
     end = time.monotonic() + 20
-    while not ((own := list(folder.glob("own-*"))) and (worker := list(folder.glob("worker-*")))):
+    while len([*folder.glob("worker-*")]) < 2:
         assert time.monotonic() < end, "they do not work"
         time.sleep(0.01)
-    return int(own[0].name.partition("-")[2]), int(worker[0].name.partition("-")[2])
+    found = [*folder.glob("worker-*"), *folder.glob("started-*")]
+    return [int(path.name.partition("-")[2]) for path in found]
 
 
 def is_there(pid: int) -> bool:
@@ -318,55 +315,42 @@ def is_there(pid: int) -> bool:
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="needs /proc")
-@pytest.mark.parametrize("seconds", [0.5, 0.0])
-def test_a_worker_that_dies_ends_the_run_in_words(tmp_path: Path, seconds: float) -> None:
-    """Before the next part of the command's own share, or when the worker's part is awaited."""
-    command = slow_suites(tmp_path, seconds=seconds)
-    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE)
-    own, worker = working(tmp_path)
-    assert own == process.pid
-    os.kill(worker, signal.SIGKILL)
+def test_a_worker_that_dies_ends_the_run_in_words(tmp_path: Path) -> None:
+    process = subprocess.Popen(slow_suites(tmp_path), cwd=tmp_path, stderr=subprocess.PIPE)
+    first, second, *_ = working(tmp_path)
+    os.kill(first, signal.SIGKILL)
     _, stderr = process.communicate(timeout=20)
     assert process.returncode == 2
     assert stderr == b"Error: a worker process died; try fewer --workers\n"
-    if seconds:
-        assert not (tmp_path / "case-b").exists()
+    assert not is_there(second)
     assert (tmp_path / "out").read_text() == "as it was"
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="needs /proc")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupt_ends_the_workers_at_once(tmp_path: Path, number: int) -> None:
-    (tmp_path / "temporary").mkdir()
-    process = subprocess.Popen(
-        slow_suites(tmp_path),
-        cwd=tmp_path,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "TMPDIR": str(tmp_path / "temporary")},
-    )
+    process = subprocess.Popen(slow_suites(tmp_path), cwd=tmp_path, stderr=subprocess.PIPE)
     found = working(tmp_path)
-    (started,) = tmp_path.glob("started-*")
+    assert len(found) == 4
     process.send_signal(number)
-    process.communicate(timeout=20)
-    assert process.returncode == 128 + number
-    assert not any(map(is_there, (*found, int(started.name.partition("-")[2]))))
+    _, stderr = process.communicate(timeout=20)
+    assert (process.returncode, stderr) == (128 + number, b"")
+    assert not any(map(is_there, found))
     assert (tmp_path / "out").read_text() == "as it was"
-    assert list((tmp_path / "temporary").iterdir()) == list(tmp_path.glob(".out.*")) == []
+    assert list(tmp_path.glob(".out.*")) == []
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a limit for the size of a file")
-@pytest.mark.parametrize("size", [50_000, 100])
-def test_a_full_disk_is_named_with_its_folder(folder: Path, size: int) -> None:
+def test_a_full_disk_is_named_with_its_file(folder: Path) -> None:
     from resource import RLIMIT_FSIZE, setrlimit
 
     def limit() -> None:
-        setrlimit(RLIMIT_FSIZE, (size, size))
+        setrlimit(RLIMIT_FSIZE, (50_000, 50_000))
 
-    done = convert(folder, ".", "--workers", "2", preexec_fn=limit)
+    done = convert(folder, ".", "--workers", "2", "--output", "out", preexec_fn=limit)
     assert done.returncode == 2
-    *_, last = done.stderr.decode().splitlines()
-    assert last.startswith("Error: cannot write below '")
-    assert last.endswith("File too large; set TMPDIR to a folder with room")
+    assert done.stderr.splitlines()[-1] == b"Error: cannot write 'out': File too large"
+    assert not (folder / "out").exists()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs signals that are kept back")
@@ -388,43 +372,19 @@ def test_a_signal_while_workers_start_ends_the_run(tmp_path: Path, number: int) 
     assert done.returncode == 128 + number
     assert b"Traceback" not in done.stderr
     assert b"Exception ignored" not in done.stderr
-    assert not list(tmp_path.glob("own-*"))
 
 
-def test_the_first_share_is_written_while_workers_are_still_at_theirs(tmp_path: Path) -> None:
-    command = [*slow_suites(tmp_path, seconds=0)[:-2], "--format", "text"]  # to standard output
+def test_the_first_case_is_written_while_workers_are_still_at_others(tmp_path: Path) -> None:
+    command = [*slow_suites(tmp_path)[:-2], "--format", "text"]  # to standard output
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, env=environment)
-    _, worker = working(tmp_path)
+    worker, *_ = working(tmp_path)
     assert process.stdout is not None
     assert process.stdout.readline() == "a.eval.yaml · a\n".encode()
     assert is_there(worker)
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=20) == 130
     process.stdout.close()
-
-
-@pytest.mark.parametrize(
-    ("sizes", "workers", "shares"),
-    [
-        ([], 2, [[]]),
-        ([5], 3, [[5]]),
-        ([1, 1, 1, 1], 2, [[1, 1], [1, 1]]),
-        ([1, 1, 1], 2, [[1, 1], [1]]),
-        ([9, 1, 1, 1], 2, [[9], [1, 1, 1]]),
-        ([1, 1, 1, 9], 2, [[1, 1, 1], [9]]),
-        ([1, 9, 1], 3, [[1], [9], [1]]),
-        ([0, 0], 2, [[0, 0]]),
-        ([2, 2, 2, 2, 2, 2, 2], 3, [[2, 2], [2, 2, 2], [2, 2]]),
-    ],
-)
-def test_parts_are_shared_out_by_size_and_in_order(
-    sizes: list[int], workers: int, shares: list[list[int]]
-) -> None:
-    parts = [Slice(f"{number}", None, size) for number, size in enumerate(sizes)]
-    shared = share_out(parts, workers)
-    assert [part for share in shared for part in share] == parts
-    assert [[part.size for part in share] for share in shared] == shares
 
 
 @given(st.lists(st.binary(max_size=30).map(lambda b: b.replace(b"\n", b"") + b"\n")), st.data())

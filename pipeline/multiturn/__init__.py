@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from multiturn.pipelines.contract import stage as stage
     from multiturn.pipelines.loading import load_pipeline as load_pipeline
     from multiturn.pipelines.pipeline import Pipeline as Pipeline
-    from multiturn.pipelines.pipeline import Step as Step
+    from multiturn.pipelines.step import Step as Step
     from multiturn.prompts.provenance import explain as explain
     from multiturn.providers.ax import AxProvider as AxProvider
     from multiturn.providers.base import Provider as Provider
@@ -54,7 +54,7 @@ _HOMES = {
     "ProviderRequest": "model",
     "ProviderResponse": "providers.base",
     "Result": "providers.results",
-    "Step": "pipelines.pipeline",
+    "Step": "pipelines.step",
     "TestMessage": "model",
     "Turn": "turns",
     "explain": "prompts.provenance",

@@ -2,54 +2,26 @@
 
 import logging
 import os
-import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import fsspec
-from msgspec import Struct
 
-from multiturn.documents.json_lines import Lines, split_lines
-from multiturn.engine.batch import Batch, UnusableError
-from multiturn.engine.parts import Part
+from multiturn.documents.json_lines import split_lines
+from multiturn.engine.executors import Join, Rendered, Slice, Work, convert_slice, in_order
+from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
+from multiturn.model import Conversion
 from multiturn.output import open_output
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.prompts.record import record_of, to_json
 from multiturn.suites.discovery import find_suites
 
+__all__ = ["convert_bag"]
 PARTITION_SIZE = 16 * 2**20  # bytes of a JSON Lines suite that are one partition
+_AHEAD = 4  # slices under way for each thread of the cluster
 _TIMEOUT = "5s"
-
-
-class Partition(Struct, frozen=True):
-    """A suite, or some lines of one.
-
-    Attributes:
-        name: what errors and results call the suite: its URL or path, as it was given.
-        url: where a worker finds it.
-        lines: None for all.
-    """
-
-    name: str
-    url: str
-    lines: Lines | None = None
-
-
-class _RemotePart(Part):
-    """The cases of a partition; a suite that is no local file is copied here first."""
-
-    def __init__(self, path: str, partition: Partition, which: dict[str, Any]) -> None:
-        lines = partition.lines
-        if path != _local(partition.url) and lines is not None:
-            lines = Lines(0, None, lines.before)  # only they have been copied
-        self.mistakes: list[str] = []
-        super().__init__(path, lines, which, self.mistakes.append)
-        self._name = partition.name
-
-    def name_of(self, path: str) -> str:
-        return self._name
 
 
 def convert_bag(
@@ -70,19 +42,19 @@ def convert_bag(
         partition_size: bytes of a JSON Lines suite that are one partition.
 
     Raises:
-        MultiturnError: there is no such suite; or, when the bag is computed, the first mistake.
+        MultiturnError: there is no such suite; or, when the bag is computed, the first error.
     """
     from dask.bag import from_delayed
     from dask.delayed import delayed
 
-    which = _which(root, tuple(guideline_patterns))
+    slices = list(slices_at(urls, partition_size))
+    work = Work(selection_of(root, tuple(guideline_patterns)), pipeline, to_line)
     lines = delayed(_lines_of, pure=False)
-    parts = partitions(urls, partition_size)
-    return from_delayed([lines(part, pipeline, which) for part in parts])
+    return from_delayed([lines(work, part) for part in slices])
 
 
-def partitions(urls: Iterable[str], size: int = PARTITION_SIZE) -> Iterator[Partition]:
-    """Yield the partitions of suites, in their order.
+def slices_at(urls: Iterable[str], size: int = PARTITION_SIZE) -> Iterator[Slice]:
+    """Yield the slices of suites, wherever they are, in their order.
 
     Raises:
         MultiturnError: there is no such suite.
@@ -91,131 +63,90 @@ def partitions(urls: Iterable[str], size: int = PARTITION_SIZE) -> Iterator[Part
         for name in [given] if "://" in given else find_suites([given]):
             url = name if "://" in name else os.path.abspath(name)
             if not url.endswith(".jsonl"):
-                yield Partition(name, url)
+                yield Slice(name, url)
                 continue
             try:
                 with fsspec.open(url, "rb") as file:
                     for lines in split_lines(file, size):
-                        yield Partition(name, url, lines)
+                        yield Slice(name, url, lines)
             except (OSError, ValueError, ImportError) as error:
                 raise MultiturnError(f"cannot read it: {error}", where=name) from None
 
 
+def selection_of(
+    root: str | None,
+    guideline_patterns: tuple[str, ...],
+    case_ids: Iterable[str] = (),
+    strict: bool = False,
+) -> Selection:
+    """Return the selection of slices that another machine converts: no path is relative."""
+    root = None if root is None else os.path.abspath(root)
+    ids = frozenset(case_ids)
+    return Selection((), frozenset(), root, guideline_patterns or None, ids, strict)
+
+
+def to_line(conversion: Conversion) -> bytes:
+    """Return a conversion as one line of JSON."""
+    return to_json(record_of(request_of(conversion)))
+
+
 def convert_on_cluster(
-    scheduler: str, batch: Batch, urls: Iterable[str], pipeline: Pipeline, folder: str, strict: bool
-) -> None:
-    """Convert suites on a cluster, into one file a partition.
+    scheduler: str, work: Work, slices: Iterable[Slice], folder: str
+) -> Iterator[Rendered]:
+    """Convert suites on a cluster, into one file a slice, and yield the errors.
 
     Args:
         scheduler: address of the cluster's scheduler.
-        batch: mistakes are reported to it, in the order of the suites.
-        urls: of the suites.
-        pipeline: converts the cases.
-        folder: for ``part-00000.jsonl`` and so on; seen by all workers, and empty. When all parts
-            are there, it gets the file ``_SUCCESS``.
-        strict: as for ``Batch.conversions``.
+        work: how the slices are converted.
+        slices: of the suites.
+        folder: for ``part-00000.jsonl`` and so on; empty. When all parts are there, it gets the
+            file ``_SUCCESS``.
 
     Raises:
-        UnusableError: there is no such cluster, suite, or empty folder.
+        MultiturnError: there is no such cluster, suite, or empty folder.
     """
-    import distributed
-
-    for name in ("distributed", "distributed.client"):  # what matters is raised
-        logging.getLogger(name).setLevel(logging.CRITICAL)
     folder = os.path.abspath(folder)
     os.makedirs(folder, exist_ok=True)
     if os.listdir(folder):
-        raise UnusableError(f"{folder!r} is not empty; name a new folder for the parts")
-    which = _which(batch.root, tuple(batch.guidelines or ()), tuple(batch.case_ids), batch.debug)
-    try:
-        parts = list(partitions(urls))
-        with distributed.Client(scheduler, timeout=_TIMEOUT, set_as_default=False) as client:
-            names = [os.path.join(folder, f"part-{at:05}.jsonl") for at in range(len(parts))]
-            futures = [
-                client.submit(_write, part, pipeline, which, strict, name, pure=False)
-                for part, name in zip(parts, names, strict=True)
-            ]
-            for future in futures:
-                mistakes, ids = future.result()
-                for mistake in mistakes:
-                    batch.fail(mistake)
-                batch.ids |= ids
-    except (OSError, ValueError, TimeoutError) as error:
-        why = str(error).partition("\n")[0] or type(error).__name__
-        raise UnusableError(f"cannot use the scheduler {scheduler!r}: {why}") from None
-    except MultiturnError as error:
-        raise UnusableError(str(error)) from None
-    except distributed.scheduler.KilledWorker:
-        raise UnusableError("the workers that converted a suite died, one after another") from None
-    batch.check_ids()
+        raise MultiturnError(f"{folder!r} is not empty; name a new folder for the parts")
+    join = Join(work.selection)
+    for number, (part, rendered) in enumerate(_on_cluster(scheduler, work, slices)):
+        with open_output(os.path.join(folder, f"part-{number:05}.jsonl")) as file:
+            for item in join.add(part, rendered):
+                if item.text is None:
+                    yield item
+                else:
+                    file.write(item.text)
+    join.finish()
     with open(os.path.join(folder, "_SUCCESS"), "wb"):
         pass
 
 
-def _which(
-    root: str | None,
-    guidelines: tuple[str, ...],
-    case_ids: tuple[str, ...] = (),
-    debug: bool = False,
-) -> dict[str, Any]:
-    root = None if root is None else os.path.abspath(root)
-    return {"root": root, "guidelines": guidelines, "case_ids": case_ids, "debug": debug}
+def _on_cluster(
+    scheduler: str, work: Work, slices: Iterable[Slice]
+) -> Iterator[tuple[Slice, list[Rendered]]]:
+    """Yield each slice with what became of its cases, in order."""
+    import distributed
 
-
-def _local(url: str) -> str | None:
-    """Return the path of a local file; None for one that is elsewhere."""
-    if "://" not in url:
-        return url
-    return url.removeprefix("file://") if url.startswith("file://") else None
-
-
-@contextmanager
-def _opened(partition: Partition, which: dict[str, Any]) -> Iterator[_RemotePart]:
-    """Give a partition's cases; of a suite that is elsewhere, its lines are copied here.
-
-    Raises:
-        MultiturnError: it cannot be read.
-    """
-    path = _local(partition.url)
-    if path is not None:
-        yield _RemotePart(path, partition, which)
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, os.path.basename(partition.url))
-        start, end, _ = partition.lines or Lines()
-        try:
-            with fsspec.open(partition.url, "rb") as source, open(path, "wb") as copy:
-                source.seek(start)
-                while chunk := source.read(2**20 if end is None else min(2**20, end - start)):
-                    copy.write(chunk)
-                    start += len(chunk)
-        except (OSError, ValueError, ImportError) as error:
-            raise MultiturnError(f"cannot read it: {error}", where=partition.name) from None
-        yield _RemotePart(path, partition, which)
-
-
-def _lines(part: Part, pipeline: Pipeline, strict: bool = False) -> Iterator[bytes]:
-    """Yield what is written of each case."""
-    for conversion in part.conversions(pipeline, strict=strict):
-        yield to_json(record_of(conversion.case.suite, request_of(conversion)))
-
-
-def _lines_of(partition: Partition, pipeline: Pipeline, which: dict[str, Any]) -> list[str]:
-    """Return a partition's lines of JSON."""
-    with _opened(partition, which) as part:
-        lines = [line.decode().rstrip("\n") for line in _lines(part, pipeline)]
-    if part.mistakes:
-        raise MultiturnError(part.mistakes[0])
-    return lines
-
-
-def _write(
-    partition: Partition, pipeline: Pipeline, which: dict[str, Any], strict: bool, name: str
-) -> tuple[list[str], set[str]]:
-    """Write a partition's lines, whole or not at all; return the mistakes and the ids found."""
+    for name in ("distributed", "distributed.client"):  # what matters is raised
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
-        with _opened(partition, which) as part, open_output(name) as file:
-            file.writelines(_lines(part, pipeline, strict))
-    except MultiturnError as error:
-        return [str(error)], set()
-    return part.mistakes, part.ids
+        with distributed.Client(scheduler, timeout=_TIMEOUT, set_as_default=False) as client:
+            threads = sum(client.nthreads().values())
+            submit = partial(client.get_executor(pure=False).submit, convert_slice, work)
+            yield from in_order(submit, slices, _AHEAD * max(1, threads))
+    except (OSError, ValueError, TimeoutError) as error:
+        why = str(error).partition("\n")[0] or type(error).__name__
+        raise MultiturnError(f"cannot use the scheduler {scheduler!r}: {why}") from None
+    except distributed.scheduler.KilledWorker:
+        raise MultiturnError("the workers that converted a suite died, one after another") from None
+
+
+def _lines_of(work: Work, part: Slice) -> list[str]:
+    """Return a slice's lines of JSON."""
+    lines = []
+    for item in Join(work.selection).add(part, convert_slice(work, part)):
+        if item.error is not None:
+            raise item.error
+        lines.append((item.text or b"").decode().rstrip("\n"))
+    return lines

@@ -4,7 +4,7 @@ import difflib
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class MultiturnError(Exception):
@@ -66,6 +66,10 @@ class PipelineError(MultiturnError):
         self.advice = advice
         lines = [mistake.what for mistake in self.mistakes]
         super().__init__("\n".join([*lines, advice] if advice else lines))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by what it is made of, and not by its message."""
+        return type(self), (self.mistakes, self.advice)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

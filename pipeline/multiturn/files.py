@@ -120,6 +120,12 @@ class Files:
         )
 
 
+def find_root(folder: Path) -> Path:
+    """Return the nearest folder with ``.git``, from a folder up; else the folder itself."""
+    above = (folder, *folder.parents)
+    return next((path for path in above if os.path.exists(path / ".git")), folder)
+
+
 def _read_regular(path: str, max_bytes: int) -> bytes:
     """Read a file that is what its path says: opened once, then checked as it was opened."""
     name = os.path.basename(path)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from types import FunctionType
 from typing import Any, cast
 
 from msgspec import Struct, structs
@@ -10,12 +9,12 @@ from msgspec import Struct, structs
 from multiturn.files import Files
 from multiturn.turns import (
     ChatView,
-    Edited,
     Part,
     Parts,
     QuestionView,
     Role,
     Turns,
+    edited,
     joined,
     kind_of,
 )
@@ -243,28 +242,16 @@ class Conversion(Struct, frozen=True, dict=True):
             ValueError: no stage has chosen a chat view yet.
             TypeError: the function does not stand at the top of a module.
         """
-        return structs.replace(self, chat_view=self._edited("chat", function, options))
+        view = edited("chat", self.chat_view, function, options, self.stage)
+        return structs.replace(self, chat_view=view)
 
     def edit_question(self, function: Callable[..., Parts], **options: Any) -> "Conversion":
         """Return a copy whose question, and nothing else, is what a function makes of it.
 
         Like ``edit_chat``, with a function that takes and returns the parts of the transcript.
         """
-        return structs.replace(self, question_view=self._edited("question", function, options))
-
-    def _edited(self, name: str, function: Any, options: dict[str, Any]) -> Edited:
-        view = getattr(self, f"{name}_view")
-        if view is None:
-            raise ValueError(
-                f"edit_{name} needs a {name} view, and no stage has chosen one yet;"
-                f' declare @stage(requires={{"{name}"}})'
-            )
-        if not isinstance(function, FunctionType) or not function.__qualname__.isidentifier():
-            what = f"edit_{name} takes a function that stands at the top of a module"
-            raise TypeError(f"{what}, so that views compare and pickle; give the rest as options")
-        if isinstance(view, Edited) and (view.edit, view.options) == (function, options):
-            return view
-        return Edited(view, function, options, self.stage)
+        view = edited("question", self.question_view, function, options, self.stage)
+        return structs.replace(self, question_view=view)
 
 
 _CHANGED_BY = {

@@ -1,6 +1,7 @@
 """Turns, their parts, which know where their text comes from, and the views that show them."""
 
 from collections.abc import Callable, Iterable, Mapping
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from msgspec import Struct, structs
@@ -148,6 +149,33 @@ class Edited(Struct, frozen=True):
         for part in _parts(shown):
             texts.setdefault(part.origin, set()).add(part.text)
         return tuple(_signed(item, texts, self.stage) for item in edited)
+
+
+def edited(name: str, view: Any, function: Any, options: Mapping[str, Any], stage: str) -> Edited:
+    """Return a view with an edit more; the view itself where that edit is its last one already.
+
+    Args:
+        name: ``chat`` or ``question``.
+        view: what is changed.
+        function: of what the view shows; it stands at the top of a module.
+        options: what it is called with beside that.
+        stage: who changes it.
+
+    Raises:
+        ValueError: there is no view yet.
+        TypeError: the function does not stand at the top of a module.
+    """
+    if view is None:
+        raise ValueError(
+            f"edit_{name} needs a {name} view, and no stage has chosen one yet;"
+            f' declare @stage(requires={{"{name}"}})'
+        )
+    if not isinstance(function, FunctionType) or not function.__qualname__.isidentifier():
+        what = f"edit_{name} takes a function that stands at the top of a module"
+        raise TypeError(f"{what}, so that views compare and pickle; give the rest as options")
+    if isinstance(view, Edited) and (view.edit, view.options) == (function, options):
+        return view
+    return Edited(view, function, options, stage)
 
 
 _Shown = TypeVar("_Shown", Turn, Part)

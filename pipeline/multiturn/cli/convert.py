@@ -1,12 +1,21 @@
 """The command that converts suites."""
 
-from typing import TYPE_CHECKING, Any, Literal
+from contextlib import closing
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-from multiturn.cli.options import PATH, load, on_terminal, pipeline_option, suite_options
+from multiturn.cli.options import (
+    PATH,
+    Asked,
+    on_terminal,
+    pipeline_option,
+    refuse_output,
+    suite_options,
+)
 
 if TYPE_CHECKING:
+    from multiturn.cli.failures import Failures
     from multiturn.pipelines.pipeline import Pipeline
 
 
@@ -57,6 +66,7 @@ if TYPE_CHECKING:
     help="How the log on standard error looks.",
 )
 def convert(
+    asked: Asked,
     pipeline: str,
     format_: str,
     output: str | None,
@@ -65,7 +75,6 @@ def convert(
     strict: bool,
     verbose: bool,
     log_format: Literal["console", "json"],
-    **which: Any,
 ) -> None:
     """Convert eval suites to chat prompts.
 
@@ -75,60 +84,72 @@ def convert(
     A case that cannot be converted is reported and skipped; the exit code
     is then 1.
     """
+    from multiturn.cli.failures import Failures, writing
     from multiturn.cli.progress import show_progress
-    from multiturn.engine.batch import Batch, unwritable
+    from multiturn.cli.rendering import Render
     from multiturn.logs import Settings, configure
     from multiturn.output import open_output
-    from multiturn.pipelines.pipeline import request_of
-    from multiturn.prompts.record import RENDERERS, record_of, to_colored_text
+    from multiturn.pipelines.loading import load_pipeline
 
     log = Settings("debug" if verbose else "warning", log_format)
     configure(log)
-    chosen = load(pipeline)
+    chosen = load_pipeline(pipeline)
+    failures = Failures(debug=asked.debug)
     if scheduler is not None:
         if output is None or format_ != "json" or workers > 1:
             raise click.UsageError(
                 "--scheduler writes JSON lines into the folder that --output names,"
                 " without --workers"
             )
-        _convert_on_cluster(scheduler, which, chosen, output, strict)
+        with writing(output):
+            _convert_on_cluster(scheduler, asked, chosen, output, strict, failures)
+        failures.finish()
         return
-    batch = Batch(**which)
-    batch.refuse_output(output)
-    try:
-        with open_output(output) as file:
-            colored = format_ == "text" and output is None and on_terminal()
-            render = to_colored_text if colored else RENDERERS[format_]
-            if workers > 1 and "-" not in batch.paths:
-                from multiturn.engine.workers import Work, convert_on_workers
+    selection = asked.select(strict=strict)
+    refuse_output(output, selection)
+    if verbose:
+        chosen = chosen.logged()
+    render = Render(format_, format_ == "text" and output is None and on_terminal(), verbose)
+    with writing(output), open_output(output) as file:
+        if workers > 1 and "-" not in selection.suites:
+            from multiturn.engine.executors import Work, on_processes
 
-                del which["suites"]
-                work = Work(chosen, render, strict, verbose, batch.named, which, log)
-                for text in show_progress(convert_on_workers(batch, work, workers), "parts"):
-                    file.write(text)
-            else:
-                conversions = batch.conversions(chosen, strict=strict, verbose=verbose)
-                for conversion in show_progress(conversions, "cases"):
-                    file.write(render(record_of(conversion.case.suite, request_of(conversion))))
-    except OSError as error:
-        raise unwritable(output, error) from error
-    batch.finish()
+            work = Work(selection, chosen, render, asked.debug)
+            with closing(on_processes(work, workers, log)) as rendered:
+                for item in show_progress(rendered, "cases"):
+                    if item.error is not None:
+                        failures.add(item.error, item.traceback)
+                    file.write(item.text or b"")
+        else:
+            from multiturn.engine.outcomes import outcomes
+
+            for outcome in show_progress(outcomes(selection, chosen), "cases"):
+                if outcome.error is not None:
+                    failures.add(outcome.error)
+                elif outcome.conversion is not None:
+                    file.write(render(outcome.conversion))
+    failures.finish()
 
 
 def _convert_on_cluster(
-    scheduler: str, which: dict[str, Any], pipeline: "Pipeline", output: str, strict: bool
+    scheduler: str,
+    asked: Asked,
+    pipeline: "Pipeline",
+    folder: str,
+    strict: bool,
+    failures: "Failures",
 ) -> None:
-    from multiturn.engine.batch import Batch, UnusableError, unwritable
+    from multiturn.engine.executors import Work
+    from multiturn.errors import MultiturnError
 
     try:
-        from multiturn.distributed import convert_on_cluster
+        from multiturn.distributed import convert_on_cluster, selection_of, slices_at, to_line
     except ImportError as error:
         what = f"--scheduler needs the package {error.name}; pip install 'multiturn[dask]'"
-        raise UnusableError(what) from None
-    urls = which.pop("suites")
-    batch = Batch((), **which)
-    try:
-        convert_on_cluster(scheduler, batch, urls, pipeline, output, strict)
-    except OSError as error:
-        raise unwritable(output, error) from error
-    batch.finish()
+        raise MultiturnError(what) from None
+    slices = list(slices_at(asked.suites))
+    selection = selection_of(asked.root, asked.guidelines, asked.case_ids, strict)
+    work = Work(selection, pipeline, to_line, asked.debug)
+    for item in convert_on_cluster(scheduler, work, slices, folder):
+        if item.error is not None:
+            failures.add(item.error, item.traceback)

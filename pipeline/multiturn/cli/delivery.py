@@ -11,12 +11,15 @@ from typing import Any
 
 import click
 
+from multiturn.cli.failures import Failures
 from multiturn.cli.progress import RunProgress
-from multiturn.engine.batch import Batch
+from multiturn.cli.rendering import to_result_text
+from multiturn.engine.outcomes import cases
 from multiturn.engine.runner import is_stored, prepare, run
+from multiturn.engine.selection import Selection
 from multiturn.model import Case
 from multiturn.pipelines.pipeline import Pipeline
-from multiturn.prompts.record import to_json, to_result_text
+from multiturn.prompts.record import to_json
 from multiturn.providers.results import Result, ResultsFile, read_stored
 from multiturn.text import number_of
 
@@ -47,17 +50,32 @@ def printer(format_: str, *, color: bool) -> Write:
     return write
 
 
-def say_what_goes_out(batch: Batch, pipeline: Pipeline, provider: Any, output: str | None) -> None:
+def read_cases(selection: Selection, failures: Failures) -> Iterator[Case]:
+    """Yield each selected case; errors go to ``failures``."""
+    for outcome in cases(selection):
+        if outcome.error is not None:
+            failures.add(outcome.error)
+        elif outcome.case is not None:
+            yield outcome.case
+
+
+def say_what_goes_out(
+    selection: Selection,
+    pipeline: Pipeline,
+    provider: Any,
+    output: str | None,
+    failures: Failures,
+) -> None:
     """Print what would be sent, as JSON lines."""
     stored = read_stored(output) if output is not None and os.path.exists(output) else {}
     counts = {"send": 0, "reuse": 0, "refuse": 0}
-    for case in batch.cases():
+    for case in read_cases(selection, failures):
         prepared = prepare(case, pipeline.request, provider)
         result = prepared.result
         action = "send"
         if result.error is not None:
             action = "refuse"
-            batch.fail(result.error.message)
+            failures.say(result.error.message)
         elif is_stored(prepared, stored):
             action = "reuse"
         counts[action] += 1
@@ -80,20 +98,21 @@ def say_what_goes_out(batch: Batch, pipeline: Pipeline, provider: Any, output: s
 
 
 def deliver(
-    batch: Batch,
+    selection: Selection,
     pipeline: Pipeline,
     provider: Any,
     results: ResultsFile | None,
     write: Write,
     concurrency: int,
     record_wire: bool,
+    failures: Failures,
 ) -> None:
     """Run the cases, and write each result as it comes."""
     seen, ended_by = 0, signal.SIGINT.value
 
-    def cases() -> Iterator[Case]:
+    def counted() -> Iterator[Case]:
         nonlocal seen
-        for case in batch.cases():
+        for case in read_cases(selection, failures):
             seen += 1
             yield case
 
@@ -120,11 +139,11 @@ def deliver(
                 write(result)
                 progress.count(result.error is not None, result.retries, seen - concurrency)
                 if result.error is not None:
-                    batch.fail(result.error.message)
+                    failures.say(result.error.message)
 
-    source = cases()
+    source = counted()
     with ExitStack() as stack:
-        progress = RunProgress(batch.estimate, hidden=results is None and sys.stdout.isatty())
+        progress = RunProgress(selection, hidden=results is None and sys.stdout.isatty())
         stack.enter_context(progress)
         try:
             first = list(islice(source, 1))  # outside the loop, where Ctrl-C ends a wait for a pipe
@@ -137,6 +156,6 @@ def deliver(
     if results is not None:
         click.echo(
             f"{progress.done - progress.failed:,} answered, {seen - progress.done:,} reused,"
-            f" {batch.failures:,} failed, {progress.retried:,} retried: {results.path}",
+            f" {failures.count:,} failed, {progress.retried:,} retried: {results.path}",
             err=True,
         )

@@ -2,11 +2,12 @@
 
 import click
 
+from multiturn.cli.rendering import role_heading
 from multiturn.model import Conversion
 from multiturn.pipelines.contract import contract_of, in_order
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.prompts.provenance import Span, explain
-from multiturn.prompts.record import record_of, role_heading, to_yaml
+from multiturn.prompts.record import record_of, to_yaml
 from multiturn.review.line_diff import unified_diff
 from multiturn.text import visible
 
@@ -68,9 +69,7 @@ def _spans(text: str, spans: tuple[Span, ...]) -> list[str]:
 def as_diff(before: Conversion, after: Conversion, old: str, new: str) -> str:
     """Draw the difference of two conversions of a case as a unified diff; empty if none."""
     name = f"{before.case.suite} · {before.case.id}"
-    first, second = (
-        to_yaml(record_of(item.case.suite, request_of(item))).decode() for item in (before, after)
-    )
+    first, second = (to_yaml(record_of(request_of(item))).decode() for item in (before, after))
     return as_text_diff(first, second, f"{name} · {old}", f"{name} · {new}")
 
 

@@ -13,14 +13,8 @@ def schema(kind: str) -> None:
     import json
 
     from multiturn.cli.json_schema import SCHEMAS
-    from multiturn.engine.batch import UnusableError
-    from multiturn.errors import MultiturnError
 
-    try:
-        text = json.dumps(SCHEMAS[kind](), indent=2, ensure_ascii=False)
-    except MultiturnError as error:
-        raise UnusableError(str(error)) from error
-    click.echo(text)
+    click.echo(json.dumps(SCHEMAS[kind](), indent=2, ensure_ascii=False))
 
 
 @click.command()

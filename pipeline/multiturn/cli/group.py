@@ -32,18 +32,20 @@ class _Commands(click.Group):
         sys.exit(code)
 
     def invoke(self, context: click.Context) -> None:
+        from multiturn.cli.failures import UnusableError, writing
+        from multiturn.errors import MultiturnError
+
         try:
-            super().invoke(context)
+            with writing(None):
+                super().invoke(context)
         except KeyboardInterrupt:
             sys.exit(INTERRUPTED)
         except BrokenPipeError:
             # What is still in the buffer must not fail once more at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(_NO_READER)
-        except OSError as error:
-            from multiturn.engine.batch import unwritable
-
-            raise unwritable(None, error) from error
+        except MultiturnError as error:
+            raise UnusableError(str(error)) from error
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

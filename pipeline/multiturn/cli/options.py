@@ -3,14 +3,15 @@
 import os
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from multiturn.cli.completion import complete_case, complete_pipeline
 
 if TYPE_CHECKING:
-    from multiturn.pipelines.pipeline import Pipeline
+    from multiturn.engine.selection import Selection
 
 Command = Callable[..., None]
 PATH = click.Path()  # shells complete it
@@ -28,8 +29,60 @@ def pipeline_option(function: Command) -> Command:
     )(function)
 
 
+class Asked(NamedTuple):
+    """The options that say which cases a command is about, as they were given."""
+
+    suites: tuple[str, ...]
+    root: str | None
+    guidelines: tuple[str, ...]
+    case_ids: tuple[str, ...]
+    debug: bool
+
+    def select(self, *, strict: bool = False, may_be_gone: bool = False) -> "Selection":
+        """Find the suites, and return the selection.
+
+        Raises:
+            MultiturnError: there is no such suite, or a pattern is not one.
+        """
+        from multiturn.engine.selection import select
+
+        return select(
+            self.suites,
+            root=self.root,
+            guideline_patterns=self.guidelines,
+            case_ids=self.case_ids,
+            strict=strict,
+            may_be_gone=may_be_gone,
+        )
+
+
+def refuse_output(output: str | None, selection: "Selection") -> None:
+    """Make sure that an output replaces no suite.
+
+    Raises:
+        MultiturnError: it would.
+    """
+    from multiturn.errors import MultiturnError
+
+    if output is not None and os.path.realpath(output) in map(os.path.realpath, selection.suites):
+        raise MultiturnError(f"--output {output!r} is a suite; name another file")
+
+
 def suite_options(function: Command) -> Command:
-    """Add the arguments that say which cases a command is about."""
+    """Add the arguments that say which cases a command is about; it gets them as Asked."""
+
+    @wraps(function)
+    def command(
+        *,
+        suites: tuple[str, ...],
+        root: str | None,
+        guidelines: tuple[str, ...],
+        case_ids: tuple[str, ...],
+        debug: bool,
+        **options: Any,
+    ) -> None:
+        function(Asked(suites, root, guidelines, case_ids, debug), **options)
+
     decorators: list[Callable[[Command], Command]] = [
         click.argument("suites", metavar="SUITE...", type=PATH, nargs=-1, required=True),
         click.option(
@@ -56,21 +109,10 @@ def suite_options(function: Command) -> Command:
         ),
         click.option("--debug", is_flag=True, help="Show tracebacks."),
     ]
+    decorated: Command = command
     for decorate in reversed(decorators):
-        function = decorate(function)
-    return function
-
-
-def load(pipeline: str) -> "Pipeline":
-    """Load a pipeline, or end with exit code 2."""
-    from multiturn.engine.batch import UnusableError
-    from multiturn.errors import MultiturnError
-    from multiturn.pipelines.loading import load_pipeline
-
-    try:
-        return load_pipeline(pipeline)
-    except MultiturnError as error:
-        raise UnusableError(str(error)) from error
+        decorated = decorate(decorated)
+    return decorated
 
 
 def on_terminal() -> bool:

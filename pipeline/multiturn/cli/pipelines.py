@@ -1,12 +1,11 @@
 """The commands about pipelines: check, stages, show, explain, diff."""
 
 import sys
-from typing import Any
 
 import click
 
 from multiturn.cli.completion import complete_pipeline
-from multiturn.cli.options import load, on_terminal, pipeline_option, suite_options
+from multiturn.cli.options import Asked, on_terminal, pipeline_option, suite_options
 
 
 @click.command()
@@ -49,10 +48,11 @@ def stages(pipeline: str | None) -> None:
     That is what ships and what installed packages offer; with a PIPELINE, its own stages too.
     """
     from multiturn.pipelines.contract import contract_of, options_of, summary_of
+    from multiturn.pipelines.loading import load_pipeline
     from multiturn.pipelines.registry import find_stage, installed_stages, name_of, stage_names
 
     named = {name: find_stage(name) for name in [*stage_names(), *sorted(installed_stages())]}
-    for step in load(pipeline).steps if pipeline else ():
+    for step in load_pipeline(pipeline).steps if pipeline else ():
         if step.stage not in named.values():
             named[name_of(step.stage)] = step.stage
     for name, stage in named.items():
@@ -79,28 +79,34 @@ def stages(pipeline: str | None) -> None:
 def show(pipeline: str, format_: str) -> None:
     """Show what each stage of a pipeline requires, provides and consumes."""
     from multiturn.cli.drawing import as_mermaid, as_table
+    from multiturn.pipelines.loading import load_pipeline
 
     draw = as_mermaid if format_ == "mermaid" else as_table
-    click.echo(draw(load(pipeline)), nl=False)
+    click.echo(draw(load_pipeline(pipeline)), nl=False)
 
 
 @click.command()
 @suite_options
 @pipeline_option
-def explain(pipeline: str, **which: Any) -> None:
+def explain(asked: Asked, pipeline: str) -> None:
     """Say where each text of a prompt comes from.
 
     Also what became of the segments that are not where they were written: moved, merged,
     referenced or dropped, by which stage and rule.
     """
     from multiturn.cli.drawing import as_explanation
-    from multiturn.engine.batch import Batch
+    from multiturn.cli.failures import Failures
+    from multiturn.engine.outcomes import outcomes
+    from multiturn.pipelines.loading import load_pipeline
 
-    batch = Batch(**which)
-    for conversion in batch.conversions(load(pipeline)):
-        text = as_explanation(conversion)
-        click.echo(text if on_terminal() else click.unstyle(text), nl=False)
-    batch.finish()
+    chosen, failures = load_pipeline(pipeline), Failures(debug=asked.debug)
+    for outcome in outcomes(asked.select(), chosen):
+        if outcome.error is not None:
+            failures.add(outcome.error)
+        elif outcome.conversion is not None:
+            text = as_explanation(outcome.conversion)
+            click.echo(text if on_terminal() else click.unstyle(text), nl=False)
+    failures.finish()
 
 
 @click.command()
@@ -114,28 +120,31 @@ def explain(pipeline: str, **which: Any) -> None:
     shell_complete=complete_pipeline,
 )
 @click.option("--to", "new", metavar="PIPELINE", required=True, shell_complete=complete_pipeline)
-def diff(old: str, new: str, **which: Any) -> None:
+def diff(asked: Asked, old: str, new: str) -> None:
     """Show what another pipeline would change.
 
     Case by case, as a unified diff; the exit code is 1 if any case differs.
     """
     from multiturn.cli.drawing import as_diff
-    from multiturn.engine.batch import Batch
+    from multiturn.cli.failures import Failures
+    from multiturn.engine.outcomes import cases
+    from multiturn.pipelines.loading import load_pipeline
     from multiturn.text import number_of
 
-    batch = Batch(**which)
-    before, after = load(old), load(new)
-    cases = same = 0
-    for case in batch.cases():
-        first = batch.convert(case, before)
-        second = batch.convert(case, after) if first else None
-        if first is None or second is None:
-            continue
-        cases += 1
-        changes = as_diff(first, second, old, new)
-        same += not changes
-        if changes:
-            click.echo(changes if on_terminal() else click.unstyle(changes), nl=False)
-    click.echo(f"{number_of(cases, 'case')}: {same} same, {cases - same} differ")
-    batch.finish()
-    sys.exit(same < cases)
+    before, after = load_pipeline(old), load_pipeline(new)
+    failures = Failures(debug=asked.debug)
+    compared = same = 0
+    for case in cases(asked.select()):
+        first = case.converted(before)
+        second = case.converted(after) if first.error is None else first
+        if second.error is not None:
+            failures.add(second.error)
+        elif first.conversion is not None and second.conversion is not None:
+            compared += 1
+            changes = as_diff(first.conversion, second.conversion, old, new)
+            same += not changes
+            if changes:
+                click.echo(changes if on_terminal() else click.unstyle(changes), nl=False)
+    click.echo(f"{number_of(compared, 'case')}: {same} same, {compared - same} differ")
+    failures.finish()
+    sys.exit(same < compared)

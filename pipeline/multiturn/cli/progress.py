@@ -1,11 +1,32 @@
 """Progress on a terminal."""
 
+import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from time import monotonic
 from typing import Any, Self, TypeVar
 
+from multiturn.engine.selection import Selection
+
 _T = TypeVar("_T")
+_A_CASE = re.compile(rb"""input_messages["']?\s*:""")
+
+
+def estimate(selection: Selection) -> int | None:
+    """Return about how many cases are selected, without loading them; None if unknown."""
+    if selection.case_ids:
+        return len(selection.case_ids)
+    if "-" in selection.suites:
+        return None
+    try:
+        return sum(map(_count_cases, selection.suites))
+    except OSError:  # whoever loads it says so
+        return None
+
+
+def _count_cases(path: str) -> int:
+    with open(path, "rb") as lines:  # one by one: a suite may be larger than memory
+        return sum(len(_A_CASE.findall(line)) for line in lines)
 
 
 def show_progress(items: Iterable[_T], what: str) -> Iterator[_T]:
@@ -47,12 +68,12 @@ class RunProgress:
     """The counts of a run, and the time that is left, on a terminal.
 
     Args:
-        estimate: tells how many cases there are, about; None if that is unknown.
+        selection: which cases; how many they are, about, is looked up only for a terminal.
         hidden: standard output is on the terminal, too, and would be torn.
     """
 
-    def __init__(self, estimate: Callable[[], int | None], *, hidden: bool = False) -> None:
-        self.estimate = estimate
+    def __init__(self, selection: Selection, *, hidden: bool = False) -> None:
+        self.selection = selection
         self.hidden = hidden
         self.done = self.failed = self.retried = 0
         self._progress: Any = None
@@ -69,7 +90,7 @@ class RunProgress:
                 console=Console(stderr=True),
                 transient=True,
             )
-            self._task = self._progress.add_task("0 done", total=self.estimate())
+            self._task = self._progress.add_task("0 done", total=estimate(self.selection))
             self._progress.start()
         return self
 

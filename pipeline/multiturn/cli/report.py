@@ -1,10 +1,8 @@
 """The command that shows reviewers what the prompts are, and what has changed in them."""
 
-from typing import Any
-
 import click
 
-from multiturn.cli.options import load, pipeline_option, suite_options
+from multiturn.cli.options import Asked, pipeline_option, refuse_output, suite_options
 
 
 @click.command()
@@ -29,7 +27,7 @@ from multiturn.cli.options import load, pipeline_option, suite_options
     help="Write here, whole or not at all.  [default: standard output]",
 )
 def report(
-    pipeline: str, against: str | None, format_: str, output: str | None, **which: Any
+    asked: Asked, pipeline: str, against: str | None, format_: str, output: str | None
 ) -> None:
     """Show what the prompts are, and what has changed in them.
 
@@ -38,48 +36,57 @@ def report(
     first, side by side. A case that cannot be converted is in the report, too; the exit code is
     then 1.
     """
-    from multiturn.engine.batch import Batch, UnusableError, unwritable
+    from multiturn.cli.failures import Failures, writing
+    from multiturn.cli.progress import show_progress
+    from multiturn.engine.outcomes import outcomes
     from multiturn.errors import MultiturnError
     from multiturn.output import open_output
-    from multiturn.review.report.cases import Reviewing
+    from multiturn.pipelines.loading import load_pipeline
+    from multiturn.review.report.cases import Side, collect
     from multiturn.review.report.comparison import compare
     from multiturn.review.report.html import to_html
     from multiturn.review.report.markdown import to_markdown
     from multiturn.review.report.revision import collecting_at, commit_of
     from multiturn.suites.discovery import find_suites
 
-    chosen = load(pipeline)
-    suites = which.pop("suites")
-    batch = Reviewing(suites, compared=against is not None, **which)
-    batch.refuse_output(output)
+    chosen, failures = load_pipeline(pipeline), Failures(debug=asked.debug)
+    selection = asked.select(may_be_gone=against is not None)
+    refuse_output(output, selection)
+    seen: set[str] = set()
+
+    def collected() -> Side:
+        found = show_progress(outcomes(selection, chosen, seen), "cases")
+        return collect(found, selection, chosen, failures.add)
+
     then = None
-    try:
-        if against is None:
-            now = batch.collect(chosen)
-        else:
-            if "-" in suites:
-                raise MultiturnError("--against compares files, and - is none")
-            commit = commit_of(against)
-            with collecting_at(commit, suites, pipeline, which) as earlier:
-                now = batch.collect(chosen)
-                then = earlier()
-            batch.ids.update(case_id for _, case_id in then.cases)
-            Batch.check_ids(batch)
-            if not now.cases and not then.cases:
-                list(find_suites(suites))  # says what there is not
-            if not commit.startswith(against):
-                against = f"{against} ({commit[:10]})"
-    except MultiturnError as error:
-        raise UnusableError(str(error)) from error
+    if against is None:
+        now = collected()
+        selection.check_ids(seen)
+    else:
+        if "-" in asked.suites:
+            raise MultiturnError("--against compares files, and - is none")
+        commit = commit_of(against)
+        with collecting_at(
+            commit,
+            asked.suites,
+            pipeline,
+            root=asked.root,
+            guideline_patterns=asked.guidelines,
+            case_ids=asked.case_ids,
+        ) as earlier:
+            now = collected()
+            then = earlier()
+        selection.check_ids(seen.union(case_id for _, case_id in then.cases))
+        if not now.cases and not then.cases:
+            list(find_suites(asked.suites))  # says what there is not
+        if not commit.startswith(against):
+            against = f"{against} ({commit[:10]})"
     mistakes = list(now.mistakes)
     if then is not None:
         mistakes += (f"at {against}: {each}" for each in then.mistakes if each not in mistakes)
     comparisons = compare(now, then)
     render = to_html if format_ == "html" else to_markdown
     text = render(comparisons, pipeline=pipeline, against=against, mistakes=mistakes)
-    try:
-        with open_output(output) as file:
-            file.write(text)
-    except OSError as error:
-        raise unwritable(output, error) from error
-    batch.finish()
+    with writing(output), open_output(output) as file:
+        file.write(text)
+    failures.finish()

@@ -1,11 +1,9 @@
 """The command that sends suites to a provider."""
 
-from typing import Any
-
 import click
 
 from multiturn.cli.completion import complete_target
-from multiturn.cli.options import PATH, load, on_terminal, pipeline_option, suite_options
+from multiturn.cli.options import PATH, Asked, on_terminal, pipeline_option, suite_options
 
 
 @click.command()
@@ -62,6 +60,7 @@ from multiturn.cli.options import PATH, load, on_terminal, pipeline_option, suit
     help="How results look on standard output: JSON lines, or text for reading.",
 )
 def run(
+    asked: Asked,
     pipeline: str,
     target: str,
     targets_file: str | None,
@@ -71,7 +70,6 @@ def run(
     record_wire: bool,
     dry_run: bool,
     format_: str,
-    **which: Any,
 ) -> None:
     """Convert eval suites, and send them to a provider.
 
@@ -81,24 +79,23 @@ def run(
     is then 1.
     """
     from multiturn.cli.delivery import deliver, open_results, printer, say_what_goes_out
-    from multiturn.engine.batch import Batch, UnusableError, unwritable
-    from multiturn.errors import MultiturnError
+    from multiturn.cli.failures import Failures, writing
+    from multiturn.pipelines.loading import load_pipeline
     from multiturn.providers.targets import load_target
 
     if resume and output is None:
         raise click.UsageError("--resume goes on with the file that --output names; name it")
-    chosen = load(pipeline)
-    batch = Batch(**which)
-    try:
+    chosen, selection = load_pipeline(pipeline), asked.select()
+    failures = Failures(debug=asked.debug)
+    with writing(output):
         provider = load_target(target, file=targets_file)
         if dry_run:
-            say_what_goes_out(batch, chosen, provider, output if resume else None)
+            stored = output if resume else None
+            say_what_goes_out(selection, chosen, provider, stored, failures)
         else:
             with open_results(output, resume) as results:
                 write = results.append if results else printer(format_, color=on_terminal())
-                deliver(batch, chosen, provider, results, write, concurrency, record_wire)
-    except MultiturnError as error:
-        raise UnusableError(str(error)) from error
-    except OSError as error:
-        raise unwritable(output, error) from error
-    batch.finish()
+                deliver(
+                    selection, chosen, provider, results, write, concurrency, record_wire, failures
+                )
+    failures.finish()

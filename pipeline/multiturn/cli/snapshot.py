@@ -1,13 +1,13 @@
 """The command that records what suites become, and tells when that changes."""
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import click
 
-from multiturn.cli.options import PATH, load, on_terminal, pipeline_option, suite_options
+from multiturn.cli.options import PATH, Asked, on_terminal, pipeline_option, suite_options
 
 
 @click.command()
@@ -25,7 +25,7 @@ from multiturn.cli.options import PATH, load, on_terminal, pipeline_option, suit
     is_flag=True,
     help="Write nothing; show what differs from the snapshots, and exit with 1 if anything does.",
 )
-def snapshot(pipeline: str, folder: str | None, check: bool, **which: Any) -> None:
+def snapshot(asked: Asked, pipeline: str, folder: str | None, check: bool) -> None:
     """Record the prompt of each case in a file, for review.
 
     A SUITE that is a folder stands for all suites below it, also for those that are gone: their
@@ -33,21 +33,32 @@ def snapshot(pipeline: str, folder: str | None, check: bool, **which: Any) -> No
     system message. With --case, only the snapshots of these cases are written or compared, and
     promoted.lock is not written.
     """
-    from multiturn.engine.batch import UnusableError
-    from multiturn.errors import MultiturnError
-    from multiturn.review.recording import Recording
+    from multiturn.cli.drawing import as_text_diff
+    from multiturn.cli.failures import Failures, UnusableError
+    from multiturn.cli.progress import show_progress
+    from multiturn.engine.outcomes import outcomes
+    from multiturn.pipelines.loading import load_pipeline
+    from multiturn.review.recording import Difference, Recording
 
-    chosen = load(pipeline)
-    if "-" in which["suites"]:
+    chosen, failures = load_pipeline(pipeline), Failures(debug=asked.debug)
+    if "-" in asked.suites:
         raise UnusableError("a snapshot is named after its suite's file, and - has none")
-    try:
-        recording = Recording(folder, check, **which)
-        with _no_commands():
-            for text in recording.run(chosen):
-                click.echo(text if on_terminal() else click.unstyle(text))
-    except MultiturnError as error:
-        raise UnusableError(str(error)) from error
-    recording.finish()
+    selection = asked.select(may_be_gone=True)
+    recording = Recording(selection, asked.suites, folder, check)
+    with _no_commands():
+        for said in recording.run(show_progress(outcomes(selection, chosen), "cases")):
+            if isinstance(said, Exception):
+                failures.add(said)
+                continue
+            if isinstance(said, Difference):
+                names = f"{said.name} · recorded", f"{said.name} · now"
+                text = as_text_diff(said.old, said.new, *names).removesuffix("\n")
+            else:
+                text = said
+            click.echo(text if on_terminal() else click.unstyle(text))
+    if check and recording.differs:
+        sys.exit(1)
+    failures.finish()
 
 
 @contextmanager

@@ -13,8 +13,9 @@ from multiturn.documents.yaml_events import Node, read_documents
 from multiturn.errors import Mistake, MultiturnError, PipelineError, did_you_mean, nearest
 from multiturn.model import Conversion
 from multiturn.pipelines.contract import Stage
-from multiturn.pipelines.pipeline import Pipeline, Step, insertion, position
+from multiturn.pipelines.pipeline import Pipeline, insertion, position
 from multiturn.pipelines.registry import find_stage
+from multiturn.pipelines.step import Step
 
 DEFAULT_PIPELINE = "spec"
 _SHIPPED = Path(__file__).parent

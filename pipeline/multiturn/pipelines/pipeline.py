@@ -1,90 +1,20 @@
 """Pipelines: stages in an order that their contracts allow, composed into one function."""
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from time import perf_counter
-from traceback import walk_tb
 from types import FunctionType
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import structs
 from toolz import compose_left
 
-from multiturn.errors import Mistake, MultiturnError, PipelineError, did_you_mean, from_here
+from multiturn.errors import Mistake, MultiturnError, PipelineError, did_you_mean
 from multiturn.logs import logger
 from multiturn.model import Case, ChatMessage, Conversion, ProviderRequest
 from multiturn.pipelines.contract import Stage, read_options
 from multiturn.pipelines.ordering import legal_order, order_mistakes
 from multiturn.pipelines.registry import name_of, pickled_stage, stage_names, unpickled_stage
-
-
-class Step(Struct, frozen=True):
-    """A stage with its options.
-
-    Attributes:
-        stage: the function.
-        options: what it is called with, beside the Conversion.
-    """
-
-    stage: Stage
-    options: Mapping[str, Any] = {}
-
-    @property
-    def name(self) -> str:
-        """The stage's name, which is its function's."""
-        return self.stage.__name__
-
-    def __call__(self, conversion: Conversion) -> Conversion:
-        """Run the stage.
-
-        Raises:
-            MultiturnError: the stage's own error, or one that names the stage.
-        """
-        case = conversion.case
-        try:
-            result = self.stage(structs.replace(conversion, stage=self.name), **self.options)
-        except MultiturnError:
-            raise
-        except Exception as error:
-            raise _failed(self, error, case) from error
-        if not isinstance(result, Conversion):
-            raise MultiturnError(
-                f"the stage {self.name} returned {type(result).__name__} instead of a Conversion."
-                " Maybe you forgot to return what conversion.replace() gives?",
-                where=case.where(),
-                case_id=case.id,
-            )
-        return result
-
-
-def _failed(step: Step, error: Exception, case: Case) -> MultiturnError:
-    """Return what a stage's exception is for whoever runs the pipeline: its stage and its place.
-
-    The place is the innermost line of the stage's own file.
-    """
-    code = getattr(inspect.unwrap(step.stage), "__code__", None)
-    place = ""
-    for frame, line in walk_tb(error.__traceback__):
-        if code is not None and frame.f_code.co_filename == code.co_filename:
-            place = f" at {from_here(code.co_filename)}:{line}"
-    what = f"the stage {step.name} failed{place}: {type(error).__name__}: {error}"
-    return MultiturnError(what, where=case.where(), case_id=case.id)
-
-
-def _logged(step: Step, conversion: Conversion) -> Conversion:
-    """Run one step, and log its stage, case and time."""
-    start = perf_counter()
-    result = step(conversion)
-    elapsed = perf_counter() - start
-    logger().debug(
-        "stage.done",
-        stage=step.name,
-        suite=conversion.case.suite,
-        case=conversion.case.id,
-        ms=round(elapsed * 1000, 3),
-    )
-    return result
+from multiturn.pipelines.step import Step, failed, logged
 
 
 class Pipeline:
@@ -93,6 +23,7 @@ class Pipeline:
     Args:
         stages: functions, or Steps where they have options.
         name: what people call it.
+        is_logged: log each stage with its case and time.
 
     Raises:
         PipelineError: an option that a stage does not take, or an order that breaks a contract.
@@ -108,8 +39,15 @@ provides it later; move it after resolve_segments
     a legal order: resolve_segments, embed_files
     """
 
-    def __init__(self, stages: Iterable[Stage | Step], *, name: str = "pipeline") -> None:
+    def __init__(
+        self,
+        stages: Iterable[Stage | Step],
+        *,
+        name: str = "pipeline",
+        is_logged: bool = False,
+    ) -> None:
         self.name = name
+        self.is_logged = is_logged
         steps, mistakes = [], []
         for number, item in enumerate(stages):
             step = item if isinstance(item, Step) else Step(item)
@@ -127,12 +65,13 @@ provides it later; move it after resolve_segments
             advice = f"a legal order: {names}" if is_legal else ""
             raise PipelineError([*mistakes, *misplaced], advice)
         self.steps: tuple[Step, ...] = tuple(steps)
-        self._run: Callable[[Conversion], Conversion] = compose_left(*steps)
+        run = [partial(logged, step) for step in steps] if is_logged else steps
+        self._run: Callable[[Conversion], Conversion] = compose_left(*run)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by the stages' names, for a process that has not imported them."""
         steps = [(pickled_stage(step.stage), dict(step.options)) for step in self.steps]
-        return _unpickled, (self.name, steps)
+        return _unpickled, (self.name, steps, self.is_logged)
 
     def __repr__(self) -> str:
         return f"Pipeline({' -> '.join(step.name for step in self.steps)})"
@@ -152,7 +91,7 @@ provides it later; move it after resolve_segments
             raise
         except Exception as error:
             step = self._chooser(conversion, result)
-            raise _failed(step, error, conversion.case) from error
+            raise failed(step, error, conversion.case) from error
         for notice in result.notices:
             logger().warning(notice.event, where=notice.where, why=notice.why)
         return result
@@ -171,9 +110,7 @@ provides it later; move it after resolve_segments
 
     def logged(self) -> "Pipeline":
         """Return the same pipeline, which logs each stage with its case and time."""
-        pipeline = Pipeline(self.steps, name=self.name)
-        pipeline._run = compose_left(*(partial(_logged, step) for step in self.steps))
-        return pipeline
+        return Pipeline(self.steps, name=self.name, is_logged=True)
 
     def request(self, case: Case) -> ProviderRequest:
         """Convert a case to the request that a provider gets.
@@ -233,12 +170,15 @@ provides it later; move it after resolve_segments
         return dump({"stages": [{name: opts} if opts else name for name, opts in names]})
 
     def _with(self, steps: Iterable[Stage | Step]) -> "Pipeline":
-        return Pipeline(steps, name=self.name)
+        return Pipeline(steps, name=self.name, is_logged=self.is_logged)
 
 
-def _unpickled(name: str, steps: Iterable[tuple[Any, Mapping[str, Any]]]) -> Pipeline:
+def _unpickled(
+    name: str, steps: Iterable[tuple[Any, Mapping[str, Any]]], is_logged: bool
+) -> Pipeline:
     """Build a pipeline from what it was pickled to."""
-    return Pipeline([Step(unpickled_stage(stage), options) for stage, options in steps], name=name)
+    stages = [Step(unpickled_stage(stage), options) for stage, options in steps]
+    return Pipeline(stages, name=name, is_logged=is_logged)
 
 
 def _no_stage(item: Any) -> str:

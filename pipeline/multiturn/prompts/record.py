@@ -1,19 +1,13 @@
 """A converted case as JSON, as YAML for diffs, or as text for a terminal."""
 
 import re
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
-import click
 import msgspec
 
 from multiturn.model import ChatMessage, ProviderRequest
-from multiturn.text import indented, visible
 
-if TYPE_CHECKING:
-    from multiturn.providers.results import Result
-
-_COLORS = {"system": "magenta", "user": "cyan", "assistant": "green", "tool": "yellow"}
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _CONTROL = re.compile(b"\x7f|\xc2[\x80-\x9f]")
 
@@ -38,10 +32,10 @@ class Record(msgspec.Struct, frozen=True):
     metadata: Mapping[str, Any]
 
 
-def record_of(suite: str, request: ProviderRequest) -> Record:
+def record_of(request: ProviderRequest) -> Record:
     """Return what is written of a request."""
     return Record(
-        utf8(suite),
+        utf8(request.suite),
         request.eval_id,
         request.question,
         request.chat_prompt,
@@ -72,46 +66,3 @@ def to_yaml(record: Record) -> bytes:
     from multiturn.documents.dump import dump
 
     return dump(msgspec.to_builtins(record)).encode()
-
-
-def to_text(record: Record) -> bytes:
-    """Render a record for reading: each message under its role, without color."""
-    return click.unstyle(to_colored_text(record).decode()).encode()
-
-
-def to_colored_text(record: Record) -> bytes:
-    """Render a record for a terminal: each message under its role, in color."""
-    lines = [click.style(visible(f"{record.suite} · {record.id}").replace("\n", "\\n"), bold=True)]
-    messages = record.chat_prompt
-    if messages is None:
-        lines.append(click.style("no chat prompt; the question:", dim=True))
-        messages = (ChatMessage("user", record.question),)
-    for message in messages:
-        lines.append(role_heading(message.role))
-        lines += [f"  {line}".rstrip() for line in visible(message.content).split("\n")]
-    return ("\n".join(lines) + "\n\n").encode()
-
-
-def to_result_text(result: "Result", *, color: bool) -> bytes:
-    """Render a result for reading: where it is from, and the answer or the error below."""
-    title = f"{result.suite} · {result.id} · {result.target}".replace("\n", "\\n")
-    lines = [click.style(visible(title), bold=True)]
-    lines += [click.style(f"  repaired {repair}", dim=True) for repair in result.repairs]
-    if result.error is not None:
-        lines.append(click.style(f"  {indented(result.error.message)}", fg="red"))
-    else:
-        lines += [f"  {line}".rstrip() for line in visible(result.response or "").split("\n")]
-    text = "\n".join(lines) + "\n\n"
-    return (text if color else click.unstyle(text)).encode()
-
-
-def role_heading(role: str) -> str:
-    """Return a role in its color."""
-    return click.style(role, fg=_COLORS[role], bold=True)
-
-
-RENDERERS: dict[str, Callable[[Record], bytes]] = {
-    "json": to_json,
-    "yaml": to_yaml,
-    "text": to_text,
-}

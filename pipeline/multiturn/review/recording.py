@@ -1,19 +1,17 @@
 """Bringing a folder of snapshots up to date with the suites, or telling where it is not."""
 
 import os
-import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
-from multiturn.cli.drawing import as_text_diff
-from multiturn.cli.progress import show_progress
-from multiturn.engine.batch import Batch
-from multiturn.engine.ids import Ids
+from msgspec import Struct
+
+from multiturn.engine.outcomes import Outcome
+from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
+from multiturn.files import find_root
 from multiturn.model import Conversion
-from multiturn.pipelines.pipeline import Pipeline
 from multiturn.prompts.record import utf8
 from multiturn.review.folder import SnapshotFolder
 from multiturn.review.lockfile import (
@@ -36,50 +34,59 @@ from multiturn.review.snapshots import (
     suite_of,
 )
 from multiturn.suites.discovery import find_suites
-from multiturn.suites.loading import find_root
 from multiturn.text import visible
 
 _FOLDER = "snapshots"
 _ADVICE = "run it without --check, and commit"
 
 
-class Recording(Batch):
-    """The cases of a command, and the folder of their snapshots.
+class Difference(Struct, frozen=True):
+    """A file of the folder that is not as it should be: its name, and both texts."""
+
+    name: str
+    old: str
+    new: str
+
+
+Said = str | Difference | MultiturnError
+
+
+class Recording:
+    """The selected cases, and the folder of their snapshots.
 
     Args:
+        selection: which cases; not of standard input.
+        arguments: the files and folders that were named.
         folder: of the snapshots; None for ``snapshots`` in the repository of the suites, or here.
         check: nothing is written.
-        suites: as for Batch, without ``-``.
-        root: as for Batch.
-        which: the other arguments of Batch.
 
     Raises:
         MultiturnError: there is no such suite, one is outside its root, two have one name, or are
             of several repositories.
+
+    Attributes:
+        failures: how many cases or suites have failed.
+        differs: whether the folder is not as it should be, where nothing is written.
     """
 
     def __init__(
-        self,
-        folder: str | None,
-        check: bool,
-        *,
-        suites: tuple[str, ...],
-        root: str | None,
-        **which: Any,
+        self, selection: Selection, arguments: tuple[str, ...], folder: str | None, check: bool
     ) -> None:
-        list(find_suites(path for path in suites if not os.path.isdir(path)))
-        super().__init__(suites, root, **which, may_be_gone=True)
-        self.folder = SnapshotFolder(folder or self._default_folder(suites))
+        list(find_suites(path for path in arguments if not os.path.isdir(path)))
+        self.root = selection.root
+        self.is_partial = bool(selection.case_ids)
+        self.folder = SnapshotFolder(folder or self._default_folder(arguments))
         self.check = check
         self.counts: Counter[str] = Counter()
+        self.failures = 0
         self.differs = False
         self.locked = False  # whether the lock was written
-        self.seen = Ids()  # the snapshots that there should be
+        self.seen: set[str] = set()  # the snapshots that there should be
         self.incomplete: set[str] = set()  # suites of which some case is not known
         self.nameless: set[str] = set()  # those of which not even its id is
         self.promotions: dict[str, Counter[Promotion]] = {}
         self.names: dict[str, str] = {}  # of the suites in their roots, by path
-        for path in self.paths:
+        for path in selection.suites:
             name = name_in_root(path, self._root_of(path))
             if utf8(name) in map(utf8, self.promotions):
                 what = (
@@ -88,52 +95,57 @@ class Recording(Batch):
                 raise MultiturnError(what, where=path)
             self.names[path] = name
             self.promotions[name] = Counter()
-        self.scopes = list(self._scopes(suites))
-        if not self.paths and not any(map(self.folder.suite_of, self._candidates())):
-            list(find_suites(suites))  # says what there is not
+        self.scopes = list(self._scopes(arguments))
+        if not selection.suites and not any(map(self.folder.suite_of, self._candidates())):
+            list(find_suites(arguments))  # says what there is not
 
-    def run(self, pipeline: Pipeline) -> Iterator[str]:
-        """Convert, compare and write; yield what there is to say.
+    def run(self, outcomes: Iterable[Outcome]) -> Iterator[Said]:
+        """Compare and write; yield what there is to say, and what has failed.
+
+        Args:
+            outcomes: what became of the selected cases.
 
         Raises:
             MultiturnError: a file of the folder cannot be read or written.
         """
         recorded = self.folder.read(LOCK)
         lock = {} if recorded is None else read_lock(recorded, self.folder.shown(LOCK))
-        for conversion in show_progress(self.conversions(pipeline), "cases"):
-            yield from self._compare(conversion)
+        for outcome in outcomes:
+            if outcome.error is not None:
+                self._keep(self.names[outcome.suite], outcome.error)
+                yield self._failed(outcome.error)
+            elif outcome.conversion is not None:
+                yield from self._compare(outcome.conversion)
         yield from self._promote(recorded, lock)
-        if not self.case_ids:
+        if not self.is_partial:
             yield from self._clear()
         yield self._summary()
 
-    def finish(self) -> None:
-        """End the process with exit code 1 if anything failed, or differs where it may not."""
-        if self.check and self.differs:
-            sys.exit(1)
-        super().finish()
+    def _failed(self, error: MultiturnError) -> MultiturnError:
+        self.failures += 1
+        return error
 
-    def report(self, error: MultiturnError) -> None:
-        """Say why a case was skipped; its snapshot stays."""
-        suite = self.names[self.path]
+    def _keep(self, suite: str, error: MultiturnError) -> None:
+        """Let the snapshot of a case that failed stay."""
         self.incomplete.add(suite)
         kept = kept_location(suite, error)
         if kept is None:
             self.nameless.add(suite)
         else:
-            self.seen.add(kept, 0)
-        super().report(error)
+            self.seen.add(kept)
 
-    def _compare(self, conversion: Conversion) -> Iterator[str]:
+    def _compare(self, conversion: Conversion) -> Iterator[Said]:
         case, suite = conversion.case, suite_of(conversion.case)
         name = location_of(suite, case.id)
         self.promotions[suite].update(promotions_of(conversion))
-        if self.seen.add(name, case.line) is not None:
+        if name in self.seen:
             what = f"its snapshot would replace another case's, {self.folder.shown(name)}"
-            self.fail(f"{case.where()}: {what}; give it another id")
+            yield self._failed(MultiturnError(f"{what}; give it another id", where=case.where()))
             return
+        self.seen.add(name)
         if not self.check and self.folder.is_foreign(name):
-            self.fail(f"{self.folder.shown(name)}: this is no snapshot; move it away")
+            what = "this is no snapshot; move it away"
+            yield self._failed(MultiturnError(what, where=self.folder.shown(name)))
             return
         old, new = self.folder.read(name), snapshot_text(conversion)
         state = "same" if old == new else "missing" if old is None else "changed"
@@ -149,10 +161,10 @@ class Recording(Batch):
         else:
             yield self._diff(name, old, new)
 
-    def _promote(self, recorded: str | None, lock: Lock) -> Iterator[str]:
+    def _promote(self, recorded: str | None, lock: Lock) -> Iterator[Said]:
         """Bring the lock up to date, but for suites of which only some cases are known."""
         new = {suite: entries for suite, entries in lock.items() if not self._is_gone(suite)}
-        partial = set(self.promotions) if self.case_ids else self.incomplete
+        partial = set(self.promotions) if self.is_partial else self.incomplete
         said = []
         for name, promotions in self.promotions.items():
             suite, entries = utf8(name), counted(promotions)
@@ -164,11 +176,11 @@ class Recording(Batch):
                 said.append(what)
             elif name in partial or self.check:
                 changes = changes_of_privilege(old, entries, counts=name not in partial)
-                advice = "run it without --case, and commit" if self.case_ids else _ADVICE
+                advice = "run it without --case, and commit" if self.is_partial else _ADVICE
                 what = f"a change of privilege; review it, {advice}"
                 said += [f"{suite}: {change}: {what}" for change in changes]
         text = lock_text(new)
-        if self.case_ids:
+        if self.is_partial:
             pass
         elif not self.check:
             if text != recorded:
@@ -189,8 +201,9 @@ class Recording(Batch):
         """Remove, or name, the snapshots of cases and suites that are gone."""
         folders = set(map(folder_of, self.promotions))
         for name in self._candidates():
-            if self.seen.add(name, 0) is not None:
+            if name in self.seen:
                 continue
+            self.seen.add(name)
             suite = self.folder.suite_of(name)
             if suite is None:
                 if os.path.dirname(name) in folders and not self.folder.is_foreign(name):
@@ -254,10 +267,9 @@ class Recording(Batch):
         self.differs = True
         return visible(f"{what}: {self.folder.shown(name)}")
 
-    def _diff(self, name: str, old: str, new: str) -> str:
+    def _diff(self, name: str, old: str, new: str) -> Difference:
         self.differs = True
-        shown = self.folder.shown(name)
-        return as_text_diff(old, new, f"{shown} · recorded", f"{shown} · now").removesuffix("\n")
+        return Difference(self.folder.shown(name), old, new)
 
     def _summary(self) -> str:
         states = ("missing", "changed", "stale", "same")

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from multiturn.errors import MultiturnError, OutsideRootError
-from multiturn.suites.loading import find_root
+from multiturn.files import find_root
 
 
 def find_suites(paths: Iterable[str], *, may_be_gone: bool = False) -> Iterator[str]:

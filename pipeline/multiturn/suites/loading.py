@@ -4,15 +4,14 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from multiturn.documents.json_lines import Lines
 from multiturn.documents.source import check_path
 from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_events import Node, read_documents
-from multiturn.engine.ids import Ids
 from multiturn.errors import MultiturnError, did_you_mean
-from multiturn.files import Files, Texts
+from multiturn.files import Files, Texts, find_root
 from multiturn.model import Case, TestMessage
 from multiturn.suites.documents import Document, open_suite
 from multiturn.suites.patterns import guideline_matcher
@@ -25,6 +24,42 @@ CONFIG = ".agentv/config.yaml"
 MAX_CASE_SIZE = 10_000_000
 
 
+class Key(NamedTuple):
+    """Which case of its suite something is about.
+
+    Attributes:
+        case_id: as the suite has it; None where it is not known.
+        line: one-based line of the case.
+        where: its place, as errors say it.
+        label: what errors call a case without an id.
+    """
+
+    case_id: str | None = None
+    line: int = 0
+    where: str = ""
+    label: str = ""
+
+
+class CaseIds:
+    """The ids of a suite, which are unique in it, each with its line."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, int] = {}
+
+    def duplicate(self, key: Key) -> MultiturnError | None:
+        """Return the error for an id that an earlier case has; None for a new one, or none."""
+        if key.case_id is None:
+            return None
+        first = self._lines.get(key.case_id)
+        if first is None:
+            self._lines[key.case_id] = key.line
+            return None
+        what = f"duplicate id {key.case_id!r}, first used on line {first}"
+        return MultiturnError(
+            f"{what}; ids are unique in a file", where=key.where, case_id=key.label
+        )
+
+
 def load_suite(
     source: str | Path,
     *,
@@ -32,9 +67,6 @@ def load_suite(
     guideline_patterns: Iterable[str] | None = None,
     texts: Texts | None = None,
     on_error: Callable[[MultiturnError], None] | None = None,
-    lines: Lines | None = None,
-    ids: Ids | None = None,
-    name: str | None = None,
 ) -> Iterator[Case]:
     """Yield the cases of a suite, in their order.
 
@@ -45,42 +77,56 @@ def load_suite(
             suite that holds ``.git``, else the suite's own.
         guideline_patterns: used instead of those of the suite and of ``.agentv/config.yaml``.
         texts: the attached files read so far, to be shared by the suites of a run.
-        on_error: called with each mistake, and the suite goes on with the next case; without it
-            the first mistake is raised.
-        lines: the lines to read of a ``.jsonl`` file; None for all.
-        ids: those that stand in other lines of it; the ones that are read are added.
-        name: what errors and results call the suite; by default, its path.
+        on_error: called with each error, and the suite goes on with the next case; without it
+            the first error is raised.
 
     Raises:
         MultiturnError: the suite or a case is not as the format wants it; with its place.
     """
+    ids = CaseIds()
+    for key, found in read_suite(source, root, guideline_patterns, texts):
+        found = ids.duplicate(key) or found
+        if isinstance(found, Case):
+            yield found
+        elif on_error is None:
+            raise found
+        else:
+            on_error(found)
 
-    def fail(error: MultiturnError) -> None:
-        if on_error is None:
-            raise error
-        on_error(error)
 
+def read_suite(
+    source: str | Path,
+    root: str | Path | None = None,
+    guideline_patterns: Iterable[str] | None = None,
+    texts: Texts | None = None,
+    lines: Lines | None = None,
+    name: str | None = None,
+) -> Iterator[tuple[Key, Case | MultiturnError]]:
+    """Yield each case of a suite, or the error in its place; ids may be duplicates.
+
+    Args:
+        source: as for ``load_suite``, and so are the next three.
+        root: as for ``load_suite``.
+        guideline_patterns: as for ``load_suite``.
+        texts: as for ``load_suite``.
+        lines: the lines to read of a ``.jsonl`` file; None for all.
+        name: what errors and results call the suite; by default, its path.
+    """
     try:
         check_path(f"{source}{root or ''}")
-        suite = _Suite(str(source), root, guideline_patterns, texts, ids, name)
+        suite = _Suite(str(source), root, guideline_patterns, texts, name)
         document = None
         with open_suite(suite.source, suite.name, lines) as documents:
             for document in documents:
                 try:
-                    yield from suite.cases(document, fail)
+                    yield from suite.cases(document)
                 except MultiturnError as error:
-                    fail(error)
+                    yield Key(), error
         if document is None:
             what = 'it is empty; a suite has "evalcases:", a bare case has "input_messages:"'
             raise MultiturnError(what, where=suite.name)
     except MultiturnError as error:
-        fail(error)
-
-
-def twice_error(case_id: str, first: int, where: str) -> MultiturnError:
-    """Return the error for an id that a suite has already, on the line ``first``."""
-    what = f"the id {case_id!r} stands twice, first on line {first}; ids are unique in a file"
-    return MultiturnError(what, where=where, case_id="")
+        yield Key(), error
 
 
 class _Suite:
@@ -92,7 +138,6 @@ class _Suite:
         root: str | Path | None,
         patterns: Iterable[str] | None,
         texts: Texts | None,
-        ids: Ids | None,
         name: str | None,
     ) -> None:
         self.source = source
@@ -100,12 +145,11 @@ class _Suite:
         folder = Path.cwd() if source == "-" else Path(os.path.realpath(source)).parent
         self.files = Files(folder, Path(root) if root is not None else find_root(folder), texts)
         self.given_patterns = None if patterns is None else tuple(patterns)
-        self.ids = Ids() if ids is None else ids
         self.is_lines = source.endswith(".jsonl")
         self.settings = SuiteSettings(self.name)
 
-    def cases(self, document: Document, fail: Callable[[MultiturnError], None]) -> Iterator[Case]:
-        """Yield the cases of a document; what is wrong with a case goes to ``fail``."""
+    def cases(self, document: Document) -> Iterator[tuple[Key, Case | MultiturnError]]:
+        """Yield each case of a document, or the error in its place."""
         head = document.head
         suite = read_as(head, SuiteKeys, where=self.name)
         is_case = "input_messages" in head.value
@@ -132,21 +176,28 @@ class _Suite:
         if not is_case:
             nodes = document.cases or head.children["evalcases"].children
         for index, node in enumerate(nodes):
-            case_id = "" if self.is_lines else f"evalcases[{index}]"
+            key = Key(label="" if self.is_lines else f"evalcases[{index}]")
+            found: Case | MultiturnError
             try:
                 if isinstance(node, MultiturnError):
                     raise node
-                case_id = self.case_id(node, None if is_case else index)
-                yield self.case(node, case_id, shared, is_case)
+                key = self.key(node, key.label, None if is_case else index)
+                found = self.case(node, key.case_id or "", shared, is_case)
             except MultiturnError as error:
-                error.case_id = case_id
-                fail(error)
+                error.case_id = key.label if key.case_id is None else key.case_id
+                found = error
+            yield key, found
 
-    def case_id(self, node: Node, index: int | None) -> str:
+    def key(self, node: Node, label: str, index: int | None) -> Key:
+        """Return which case a node is: its id as written; a bare case (no index) has its file's."""
+        shown = "" if index is None else label
+        where = node.place(self.name, shown)
+        return Key(self.case_id(node, where, shown, index), node.line, where, label)
+
+    def case_id(self, node: Node, where: str, label: str, index: int | None) -> str:
         """Return a case's id as it is written; a bare case (no index) has its file's name."""
-        label = "" if index is None or self.is_lines else f"evalcases[{index}]"
         if not isinstance(node.children, dict):
-            raise MultiturnError("a case is a mapping", where=node.place(self.name, label))
+            raise MultiturnError("a case is a mapping", where=where)
         given = node.children.get("id")
         if given is not None and given.value is not None:
             case_id = _as_written(given)
@@ -156,10 +207,7 @@ class _Suite:
             name = "stdin" if self.source == "-" else Path(self.source).name
             case_id = re.sub(r"(\.eval)?\.ya?ml$", "", name)
         else:
-            raise MultiturnError("the case has no id; add one", where=node.place(self.name, label))
-        first = self.ids.add(case_id, node.line)
-        if first is not None:
-            raise twice_error(case_id, first, node.place(self.name, label))
+            raise MultiturnError("the case has no id; add one", where=where)
         return case_id
 
     def case(self, node: Node, case_id: str, shared: Case, is_bare: bool) -> Case:
@@ -247,9 +295,3 @@ def _checked(patterns: list[str], node: Node, name: str) -> tuple[str, ...]:
 def _without_prompt(metadata: Metadata | None) -> Metadata:
     keys = (metadata or {}).items()
     return {key: value for key, value in keys if key not in ("systemPrompt", "system_prompt")}
-
-
-def find_root(folder: Path) -> Path:
-    """Return the nearest folder with ``.git``, from a folder up; else the folder itself."""
-    above = (folder, *folder.parents)
-    return next((path for path in above if os.path.exists(path / ".git")), folder)

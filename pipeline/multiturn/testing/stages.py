@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from multiturn.model import PROMPT_KEY, Case, Conversion, TestMessage
-from multiturn.pipelines.pipeline import Step
+from multiturn.pipelines.step import Step
 from multiturn.turns import Part, Turn
 
 

@@ -11,7 +11,7 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from syrupy.location import PyTestLocation
 
 from multiturn.errors import MultiturnError
-from multiturn.files import Texts
+from multiturn.files import Texts, find_root
 from multiturn.model import Case, Conversion
 from multiturn.output import open_output
 from multiturn.pipelines.loading import load_pipeline
@@ -25,7 +25,7 @@ from multiturn.review.snapshots import (
     snapshot_text,
     suite_of,
 )
-from multiturn.suites.loading import find_root, load_suite
+from multiturn.suites.loading import load_suite
 from multiturn.text import visible
 
 # The snapshots that there should be, by suite; among them None, where an id is not known.

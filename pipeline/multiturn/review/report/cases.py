@@ -3,15 +3,16 @@
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-from multiturn.cli.progress import show_progress
-from multiturn.engine.batch import Batch
+from multiturn.engine.outcomes import Outcome
+from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
+from multiturn.files import find_root
 from multiturn.model import PROMPT_KEY, Case, Conversion, InputFile, ProviderRequest
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.prompts.provenance import origin_of
@@ -23,7 +24,7 @@ from multiturn.providers.gemini import GeminiProvider, GeminiSettings
 from multiturn.providers.vscode import VSCodeProvider, VSCodeSettings
 from multiturn.review.lockfile import promotions_of
 from multiturn.review.snapshots import is_known, name_in_root, snapshot_text, suite_of
-from multiturn.suites.loading import STDIN, find_root
+from multiturn.suites.loading import STDIN
 from multiturn.turns import Part, Turn
 
 
@@ -126,57 +127,50 @@ class Side(Struct):
     broken: set[str]
 
 
-class Reviewing(Batch):
-    """The cases that a report is about; those that fail are in it, too.
+def collect(
+    outcomes: Iterable[Outcome],
+    selection: Selection,
+    pipeline: Pipeline,
+    on_error: Callable[[MultiturnError], None],
+) -> Side:
+    """Return the cases of a side; those that fail are in it, too.
 
     Args:
-        suites: as for Batch.
-        compared: what is missing may be on the other side.
-        which: the other arguments of Batch.
+        outcomes: what became of the selected cases.
+        selection: of which their suites are.
+        pipeline: which has converted them.
+        on_error: called with each error.
+
+    Raises:
+        MultiturnError: a suite is outside its root, or two suites have one name.
     """
-
-    def __init__(self, suites: tuple[str, ...], *, compared: bool = True, **which: Any) -> None:
-        super().__init__(suites, **which, may_be_gone=compared)
-        self.compared = compared
-
-    def check_ids(self) -> None:
-        """Leave it to who sees both sides."""
-        if not self.compared:
-            super().check_ids()
-
-    def collect(self, pipeline: Pipeline) -> Side:
-        """Convert all cases.
-
-        Raises:
-            MultiturnError: a suite is outside its root, or two suites have one name.
-        """
-        self.side = Side({}, _declared(pipeline), [], set())
-        providers = sample_providers()
-        cases = self.side.cases
-        for conversion in show_progress(self.conversions(pipeline), "cases"):
-            case = review(conversion, providers)
-            if (case.suite, case.id) in cases:
+    side = Side({}, _declared(pipeline), [], set())
+    providers = sample_providers()
+    for outcome in outcomes:
+        if outcome.error is not None:
+            _add_error(side, outcome.suite, outcome.error, selection.root)
+            on_error(outcome.error)
+        elif outcome.conversion is not None:
+            case = review(outcome.conversion, providers)
+            if (case.suite, case.id) in side.cases:
                 what = f"two suites are {case.suite!r} in their roots"
                 raise MultiturnError(f"{what}; name a root that holds both (--root)")
-            cases[case.suite, case.id] = case
-        return self.side
+            side.cases[case.suite, case.id] = case
+    return side
 
-    def report(self, error: MultiturnError) -> None:
-        """Have an error in the report, and on standard error."""
-        if not self.wants(error.case_id):
-            return
-        message = str(error)
-        folder = Path(os.path.realpath(self.path)).parent
-        path = STDIN if self.path == "-" else self.path
-        suite = name_in_root(path, self.root or str(find_root(folder)))
-        if not is_known(error.case_id):
-            self.side.broken.add(suite)
-        if error.case_id and (suite, error.case_id) not in self.side.cases:
-            failed = Reviewed(suite=suite, id=error.case_id, error=message, snapshot=message)
-            self.side.cases[suite, error.case_id] = failed
-        else:
-            self.side.mistakes.append(message)
-        super().report(error)
+
+def _add_error(side: Side, path: str, error: MultiturnError, root: str | None) -> None:
+    """Add what is wrong with a case, or with a suite."""
+    folder = Path(os.path.realpath(path)).parent
+    suite = name_in_root(STDIN if path == "-" else path, root or str(find_root(folder)))
+    message = str(error)
+    if not is_known(error.case_id):
+        side.broken.add(suite)
+    if error.case_id and (suite, error.case_id) not in side.cases:
+        failed = Reviewed(suite=suite, id=error.case_id, error=message, snapshot=message)
+        side.cases[suite, error.case_id] = failed
+    else:
+        side.mistakes.append(message)
 
 
 def _declared(pipeline: Pipeline) -> str:

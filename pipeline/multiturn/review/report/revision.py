@@ -8,30 +8,23 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 import multiturn
 import multiturn_stages
-from multiturn.engine.batch import UnusableError
+from multiturn.engine.outcomes import outcomes
+from multiturn.engine.selection import select
 from multiturn.errors import MultiturnError
 from multiturn.logs import Settings, configure
 from multiturn.pipelines.loading import load_pipeline
-from multiturn.review.report.cases import Reviewing, Side
+from multiturn.review.report.cases import Side, collect
 
 _SUBMODULE, _LINK = "160000", "120000"  # modes of git
-_CHILD = "import sys; from multiturn.review.report.revision import collect; collect(sys.argv[1])"
+_CHILD = "import sys; from multiturn.review.report.revision import convert; convert(sys.argv[1])"
 _NO_HOOKS = ("-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false")
 _OURS = [str(Path(package.__path__[0]).parent) for package in (multiturn, multiturn_stages)]
-
-
-class _Earlier(Reviewing):
-    """The cases of a revision; what was wrong with them then is no failure now."""
-
-    def fail(self, message: str) -> None:
-        """Leave it to the report."""
 
 
 class _Checkout(Struct, frozen=True):
@@ -76,7 +69,13 @@ def commit_of(revision: str) -> str:
 
 @contextmanager
 def collecting_at(
-    commit: str, suites: tuple[str, ...], pipeline: str, which: dict[str, Any]
+    commit: str,
+    suites: tuple[str, ...],
+    pipeline: str,
+    *,
+    root: str | None,
+    guideline_patterns: tuple[str, ...],
+    case_ids: tuple[str, ...],
 ) -> Iterator[Callable[[], Side]]:
     """Yield what waits for the cases as they were at a commit, which are converted meanwhile.
 
@@ -89,7 +88,9 @@ def collecting_at(
         commit: as ``commit_of`` returned it.
         suites: files and folders of the repository that the current folder is in.
         pipeline: a name, or a file.
-        which: the other arguments of Batch.
+        root: as for ``select``, and so are the next two.
+        guideline_patterns: as for ``select``.
+        case_ids: as for ``select``.
 
     Raises:
         MultiturnError: a suite or the root is outside the repository. What is yielded raises it
@@ -100,14 +101,15 @@ def collecting_at(
         checkout = _Checkout(top, os.path.join(os.path.realpath(folder), "tree"))
         here = _inside(checkout, ".")
         names = [os.path.relpath(_inside(checkout, suite), here) for suite in suites]
-        if which["root"] is not None:
-            which = {**which, "root": os.path.relpath(_inside(checkout, which["root"]), here)}
+        if root is not None:
+            root = os.path.relpath(_inside(checkout, root), here)
+        selected = (tuple(names), root, guideline_patterns, case_ids)
         _write_tree(_git("rev-parse", "--absolute-git-dir"), commit, checkout, f"{folder}/index")
         try:
             os.makedirs(here, exist_ok=True)
         except FileExistsError:
             raise MultiturnError(f"--against: {os.getcwd()} was no folder then") from None
-        work = (checkout, here, os.getcwd(), sys.path, names, pipeline, which)
+        work = (checkout, here, os.getcwd(), sys.path, pipeline, selected)
         output = os.path.join(folder, "side")
         with subprocess.Popen(  # noqa: S603 - this very Python
             (sys.executable, "-P", "-c", _CHILD, output),
@@ -167,7 +169,7 @@ def _inside(checkout: _Checkout, path: str) -> str:
     return then
 
 
-def collect(output: str) -> None:
+def convert(output: str) -> None:
     """Convert the suites of a checkout, and write the side, or what is wrong, into a file.
 
     Args:
@@ -177,7 +179,7 @@ def collect(output: str) -> None:
         work = pickle.load(sys.stdin.buffer)  # noqa: S301 - of the process that started this one
     except (EOFError, pickle.UnpicklingError):  # which was interrupted
         return
-    checkout, here, folder, path, suites, pipeline, which = work
+    checkout, here, folder, path, pipeline, selected = work
     configure(Settings("error"))  # what is worth a warning now is said of the other side
     sys.path[:] = [_then(checkout, entry) for entry in path]
     os.chdir(here)
@@ -187,8 +189,15 @@ def collect(output: str) -> None:
         pipeline = os.path.relpath(then) if then and os.path.exists(then) else now
     result: Side | str
     try:
-        result = _Earlier(tuple(suites), **which).collect(load_pipeline(pipeline))
-    except (MultiturnError, UnusableError) as error:
+        suites, root, patterns, case_ids = selected
+        selection = select(
+            suites, root=root, guideline_patterns=patterns, case_ids=case_ids, may_be_gone=True
+        )
+        chosen = load_pipeline(pipeline)
+        # What was wrong then is no failure now, and what was not there may be now.
+        found = outcomes(selection, chosen, seen=set())
+        result = collect(found, selection, chosen, on_error=lambda _: None)
+    except MultiturnError as error:
         result = str(error)
     else:  # which names no folder that will be gone
         tree, top = checkout.tree, checkout.top

@@ -1,0 +1,86 @@
+"""What is written of a case or a result: JSON, YAML, or text for reading, with color or without."""
+
+from typing import TYPE_CHECKING
+
+import click
+from msgspec import Struct
+
+from multiturn.model import ChatMessage, Conversion
+from multiturn.pipelines.pipeline import request_of
+from multiturn.prompts.record import Record, record_of, to_json, to_yaml
+from multiturn.text import indented, visible
+
+if TYPE_CHECKING:
+    from multiturn.providers.results import Result
+
+_COLORS = {"system": "magenta", "user": "cyan", "assistant": "green", "tool": "yellow"}
+
+
+class Render(Struct, frozen=True):
+    """Makes what is written of a conversion, in whatever process it is.
+
+    Attributes:
+        format: ``json``, ``yaml`` or ``text``.
+        in_color: for a terminal.
+        warns: log text that poses as a marker.
+    """
+
+    format: str
+    in_color: bool = False
+    warns: bool = False
+
+    def __call__(self, conversion: Conversion, /) -> bytes:
+        """Return the bytes to write."""
+        if self.warns:
+            _warn_of_markers(conversion)
+        record = record_of(request_of(conversion))
+        if self.format == "json":
+            return to_json(record)
+        if self.format == "yaml":
+            return to_yaml(record)
+        return to_colored_text(record) if self.in_color else to_text(record)
+
+
+def _warn_of_markers(conversion: Conversion) -> None:
+    from multiturn.logs import logger
+    from multiturn_stages.guard_markers import guard_markers
+
+    for notice in guard_markers(conversion).notices:
+        if notice not in conversion.notices:
+            logger().warning(notice.event, where=notice.where, why=notice.why)
+
+
+def to_text(record: Record) -> bytes:
+    """Render a record for reading: each message under its role, without color."""
+    return click.unstyle(to_colored_text(record).decode()).encode()
+
+
+def to_colored_text(record: Record) -> bytes:
+    """Render a record for a terminal: each message under its role, in color."""
+    lines = [click.style(visible(f"{record.suite} · {record.id}").replace("\n", "\\n"), bold=True)]
+    messages = record.chat_prompt
+    if messages is None:
+        lines.append(click.style("no chat prompt; the question:", dim=True))
+        messages = (ChatMessage("user", record.question),)
+    for message in messages:
+        lines.append(role_heading(message.role))
+        lines += [f"  {line}".rstrip() for line in visible(message.content).split("\n")]
+    return ("\n".join(lines) + "\n\n").encode()
+
+
+def to_result_text(result: "Result", *, color: bool) -> bytes:
+    """Render a result for reading: where it is from, and the answer or the error below."""
+    title = f"{result.suite} · {result.id} · {result.target}".replace("\n", "\\n")
+    lines = [click.style(visible(title), bold=True)]
+    lines += [click.style(f"  repaired {repair}", dim=True) for repair in result.repairs]
+    if result.error is not None:
+        lines.append(click.style(f"  {indented(result.error.message)}", fg="red"))
+    else:
+        lines += [f"  {line}".rstrip() for line in visible(result.response or "").split("\n")]
+    text = "\n".join(lines) + "\n\n"
+    return (text if color else click.unstyle(text)).encode()
+
+
+def role_heading(role: str) -> str:
+    """Return a role in its color."""
+    return click.style(role, fg=_COLORS[role], bold=True)

@@ -1,0 +1,284 @@
+"""Conversion on an executor: several processes here, or the machines of a Dask cluster."""
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import sys
+import tempfile
+import traceback
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.process import BaseProcess
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from multiturn.documents.json_lines import Lines, split_lines
+from multiturn.engine.outcomes import Outcome, entries
+from multiturn.engine.selection import Selection
+from multiturn.errors import MultiturnError
+from multiturn.files import Texts
+from multiturn.logs import Settings, configure
+from multiturn.model import Case, Conversion
+from multiturn.pipelines.pipeline import Pipeline
+from multiturn.suites.loading import CaseIds, Key
+
+SLICE_SIZE = 2**20  # bytes of a JSON Lines suite
+_AHEAD = 3  # slices under way for each process, so that none waits for another
+_PATIENCE = 1  # seconds for idle workers to end; those whose stages have left processes do not
+_SIGNALS = {signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}
+_DIED = "a worker process died; try fewer --workers"
+
+
+class Slice(NamedTuple):
+    """A suite, or some lines of one: what one process converts in one go.
+
+    Attributes:
+        suite: what errors and results call it.
+        url: where it is read: a path, or a URL that fsspec reads.
+        lines: which lines; None for the whole suite.
+    """
+
+    suite: str
+    url: str
+    lines: Lines | None = None
+
+
+class Work(Struct, frozen=True):
+    """How slices are converted.
+
+    Attributes:
+        selection: which cases; its suites are of no importance.
+        pipeline: what converts them.
+        render: makes what is written of a conversion; a function that pickles.
+        debug: errors bring their tracebacks.
+    """
+
+    selection: Selection
+    pipeline: Pipeline
+    render: Callable[[Conversion], bytes]
+    debug: bool = False
+
+
+class Rendered(NamedTuple):
+    """What became of one case: its text, an error, or neither where it is not selected."""
+
+    key: Key
+    text: bytes | None = None
+    error: MultiturnError | None = None
+    traceback: str = ""
+
+
+def slices_of(suites: Iterable[str]) -> Iterator[Slice]:
+    """Yield the slices of suites, in their order."""
+    for path in suites:
+        lines: list[Lines] = []
+        with contextlib.suppress(OSError):  # whoever converts it says so
+            if path.endswith(".jsonl") and os.path.isfile(path):
+                with open(path, "rb") as file:
+                    lines = list(split_lines(file, SLICE_SIZE))
+        yield from [Slice(path, path, each) for each in lines] or [Slice(path, path)]
+
+
+def convert_slice(work: Work, part: Slice) -> list[Rendered]:
+    """Convert the selected cases of a slice.
+
+    Ids are not compared: only the process that sees every slice can do so.
+    """
+    selection, rendered = work.selection, []
+    with _local(part) as (path, lines):
+        for key, found in entries(selection, path, Texts(), lines, part.suite):
+            case_id = found.id if isinstance(found, Case) else found.case_id
+            if not selection.has(case_id):
+                rendered.append(Rendered(key))
+                continue
+            error = None if isinstance(found, Case) else found
+            if isinstance(found, Case):
+                try:
+                    outcome = Outcome(part.suite, found)
+                    outcome = outcome.converted(work.pipeline, strict=selection.strict)
+                except SystemExit:  # of a stage; the executor would hand it to the parent
+                    raise MultiturnError(_DIED) from None
+                error = outcome.error
+                if outcome.conversion is not None:
+                    rendered.append(Rendered(key, work.render(outcome.conversion)))
+            if error is not None:
+                lines_ = traceback.format_exception(error) if work.debug else ()
+                rendered.append(Rendered(key, None, error, "".join(lines_)))
+    return rendered
+
+
+@contextlib.contextmanager
+def _local(part: Slice) -> Iterator[tuple[str, Lines | None]]:
+    """Give a path and the lines to read there; what is elsewhere is copied.
+
+    Raises:
+        MultiturnError: it cannot be read.
+    """
+    path = part.url.removeprefix("file://")
+    if "://" not in path:
+        yield path, part.lines
+        return
+    import fsspec
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, os.path.basename(part.url))
+        start, end, before = part.lines or Lines()
+        try:
+            with fsspec.open(part.url, "rb") as source, open(path, "wb") as copy:
+                source.seek(start)
+                while chunk := source.read(2**20 if end is None else min(2**20, end - start)):
+                    copy.write(chunk)
+                    start += len(chunk)
+        except (OSError, ValueError, ImportError) as error:
+            raise MultiturnError(f"cannot read it: {error}", where=part.suite) from None
+        yield path, None if part.lines is None else Lines(0, None, before)
+
+
+def in_order(
+    submit: Callable[[Slice], "Future[list[Rendered]]"], slices: Iterable[Slice], ahead: int
+) -> Iterator[tuple[Slice, list[Rendered]]]:
+    """Yield each slice with what became of its cases, in order.
+
+    Args:
+        submit: has an executor convert a slice.
+        slices: taken as there is room for them, so that memory is bounded.
+        ahead: how many are under way at most.
+    """
+    waiting: deque[tuple[Slice, Future[list[Rendered]]]] = deque()
+    for part in slices:
+        if len(waiting) == ahead:
+            first, future = waiting.popleft()
+            yield first, future.result()
+        waiting.append((part, submit(part)))
+    while waiting:
+        first, future = waiting.popleft()
+        yield first, future.result()
+
+
+class Join:
+    """Makes one whole of slices: finds duplicate ids, and says once what each slice says.
+
+    Args:
+        selection: which cases.
+    """
+
+    def __init__(self, selection: Selection) -> None:
+        self.selection = selection
+        self._seen: set[str] = set()
+        self._suite = ""
+
+    def add(self, part: Slice, rendered: list[Rendered]) -> Iterator[Rendered]:
+        """Yield the selected cases of the next slice: each with a text, or with an error."""
+        if part.suite != self._suite:
+            self._suite, self._ids = part.suite, CaseIds()
+            self._said: set[str] = set()
+        for item in rendered:
+            error = self._ids.duplicate(item.key) or item.error
+            case_id = item.key.case_id if error is None else error.case_id
+            if self.selection.case_ids and case_id is not None:
+                self._seen.add(case_id)
+            if error is None:
+                if item.text is not None:
+                    yield item
+            elif self.selection.has(case_id) and not (case_id is None and self._is_said(error)):
+                yield Rendered(item.key, None, error, item.traceback)
+
+    def _is_said(self, error: MultiturnError) -> bool:
+        """Return whether another slice had the same error of the whole suite."""
+        is_said = str(error) in self._said
+        self._said.add(str(error))
+        return is_said
+
+    def finish(self) -> None:
+        """Make sure that there was a case of each selected id; raise a MultiturnError if not."""
+        self.selection.check_ids(self._seen)
+
+
+def on_processes(work: Work, workers: int, log: Settings) -> Generator[Rendered, None, None]:
+    """Yield what became of each selected case, in the order of the suites, from processes.
+
+    Args:
+        work: what is converted, and how.
+        workers: how many processes there are.
+        log: how each of them logs.
+
+    Raises:
+        MultiturnError: a process died, or there was no case of a selected id.
+    """
+    join = Join(work.selection)
+    # Forking is quickest, and safe: there are no threads yet.
+    context = multiprocessing.get_context("fork" if sys.platform == "linux" else None)
+    executor = ProcessPoolExecutor(workers, context, _begin, (log,))
+    started: set[BaseProcess] = set()
+
+    def submit(part: Slice) -> "Future[list[Rendered]]":
+        # A signal that comes while a process starts would be lost, or the process.
+        with _signals(getattr(signal, "SIG_BLOCK", 0)):
+            future = executor.submit(_convert, work, part)
+            started.update(multiprocessing.active_children())
+        return future
+
+    try:
+        slices = slices_of(work.selection.suites)
+        for part, rendered in in_order(submit, slices, workers * _AHEAD):
+            yield from join.add(part, rendered)
+        executor.shutdown(wait=False)
+        for worker in started:
+            worker.join(_PATIENCE)
+    except BrokenProcessPool:
+        raise MultiturnError(_DIED) from None
+    finally:
+        executor.shutdown(wait=False, cancel_futures=True)
+        _end(started)
+        executor.shutdown()
+    join.finish()
+
+
+def _begin(log: Settings) -> None:
+    """Prepare a worker process, in which signals wait, but for what _convert does."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it, and ends the workers
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if hasattr(os, "setpgid"):
+        os.setpgid(0, 0)  # a group, so that the parent ends what stages start, too
+    configure(log)
+
+
+def _convert(work: Work, part: Slice) -> list[Rendered]:
+    """Convert a slice in a worker process.
+
+    A signal ends the process here only. If it did while a result is sent, the parent would wait
+    for the rest of it.
+    """
+    with _signals(getattr(signal, "SIG_UNBLOCK", 0)):
+        return convert_slice(work, part)
+
+
+def _end(workers: Iterable[BaseProcess]) -> None:
+    """Terminate workers that have not ended well, with what their stages have started."""
+    for worker in workers:
+        if worker.exitcode == 0 or worker.pid is None:
+            continue
+        for name, end in (("SIGTERM", worker.terminate), ("SIGKILL", worker.kill)):
+            with contextlib.suppress(AttributeError, OSError):  # no groups on Windows
+                os.killpg(worker.pid, getattr(signal, name))
+            end()
+            worker.join(5)
+            if worker.exitcode is not None:
+                break
+
+
+@contextlib.contextmanager
+def _signals(how: int) -> Iterator[None]:
+    """Block or unblock the signals that end a process, where the system can."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(how, _SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,122 @@
+"""The heart of every command: one iterator of what became of each selected case."""
+
+from collections.abc import Iterator
+
+from msgspec import Struct, structs
+
+from multiturn.documents.json_lines import Lines
+from multiturn.engine.selection import Selection
+from multiturn.errors import MultiturnError
+from multiturn.files import Texts
+from multiturn.model import Case, Conversion
+from multiturn.pipelines.pipeline import Pipeline
+from multiturn.prompts.provenance import explain
+from multiturn.suites.discovery import stay_inside
+from multiturn.suites.loading import CaseIds, Key, read_suite
+
+
+class Outcome(Struct, frozen=True):
+    """What became of one case.
+
+    Attributes:
+        suite: path of its suite, as it was named or found.
+        case: the case; None where it could not be read, or an error belongs to no case.
+        conversion: what a pipeline made of it; None where none has run, or it failed.
+        error: why there is no case or no conversion.
+    """
+
+    suite: str
+    case: Case | None = None
+    conversion: Conversion | None = None
+    error: MultiturnError | None = None
+
+    def converted(self, pipeline: Pipeline, *, strict: bool = False) -> "Outcome":
+        """Return the outcome of a case that was read, once a pipeline has run.
+
+        Args:
+            pipeline: what converts it.
+            strict: text that is lost, and no rule explains it, is an error.
+        """
+        if self.case is None:
+            return self
+        try:
+            conversion = pipeline(Conversion(self.case))
+            for fate in explain(conversion).fates if strict else ():
+                if fate.fate == "lost":
+                    raise MultiturnError(f"lost: {fate.why}", where=fate.where)
+        except MultiturnError as error:
+            return structs.replace(self, error=error)
+        return structs.replace(self, conversion=conversion)
+
+
+def outcomes(
+    selection: Selection, pipeline: Pipeline, seen: set[str] | None = None
+) -> Iterator[Outcome]:
+    """Yield what became of each selected case, in the order of the suites; holds one at a time.
+
+    Args:
+        selection: which cases.
+        pipeline: what converts them.
+        seen: as for ``cases``.
+
+    Raises:
+        MultiturnError: as ``cases`` does.
+    """
+    for outcome in cases(selection, seen):
+        yield outcome.converted(pipeline, strict=selection.strict)
+
+
+def cases(selection: Selection, seen: set[str] | None = None) -> Iterator[Outcome]:
+    """Yield each selected case, or the error in its place.
+
+    Args:
+        selection: which cases.
+        seen: gets the id of every case, selected or not; whoever gives it also checks that the
+            selected ids are among them.
+
+    Raises:
+        MultiturnError: at the end, if there was no case of a selected id.
+    """
+    texts = Texts()
+    ids: set[str] = set() if seen is None else seen
+    for suite in selection.suites:
+        known = CaseIds()
+        for key, found in entries(selection, suite, texts):
+            found = known.duplicate(key) or found
+            case_id = found.id if isinstance(found, Case) else found.case_id
+            if selection.case_ids and case_id is not None:
+                ids.add(case_id)
+            if not selection.has(case_id):
+                continue
+            if isinstance(found, Case):
+                yield Outcome(suite, found)
+            else:
+                yield Outcome(suite, error=found)
+    if seen is None:
+        selection.check_ids(ids)
+
+
+def entries(
+    selection: Selection,
+    suite: str,
+    texts: Texts,
+    lines: Lines | None = None,
+    name: str | None = None,
+) -> Iterator[tuple[Key, Case | MultiturnError]]:
+    """Yield every case of a suite, or the error in its place, selected or not.
+
+    Args:
+        selection: the root and the patterns of its suites, and which were named.
+        suite: its path.
+        texts: the attached files read so far.
+        lines: as for ``read_suite``.
+        name: as for ``read_suite``.
+    """
+    try:
+        if suite not in selection.named:
+            stay_inside(suite, selection.root)
+    except MultiturnError as error:
+        yield Key(), error
+        return
+    patterns = selection.guideline_patterns
+    yield from read_suite(suite, selection.root, patterns, texts, lines, name)

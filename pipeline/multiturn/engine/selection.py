@@ -1,0 +1,75 @@
+"""What a command was asked for: which cases of which suites."""
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from multiturn.errors import MultiturnError, did_you_mean
+from multiturn.suites.discovery import find_suites
+from multiturn.suites.patterns import guideline_matcher
+
+
+class Selection(Struct, frozen=True):
+    """Which cases of which suites.
+
+    Attributes:
+        suites: the path of each suite, once; ``-`` for standard input.
+        named: the paths that were named; others were found in a folder.
+        root: attached files are read inside it only; None for each suite's own.
+        guideline_patterns: used instead of those of the suites; None for theirs.
+        case_ids: the cases selected; all, if there are none.
+        strict: text that is lost, and no rule explains it, is an error.
+    """
+
+    suites: tuple[str, ...] = ()
+    named: frozenset[str] = frozenset()
+    root: str | None = None
+    guideline_patterns: tuple[str, ...] | None = None
+    case_ids: frozenset[str] = frozenset()
+    strict: bool = False
+
+    def has(self, case_id: str | None) -> bool:
+        """Return whether a case is selected; what belongs to no case always is."""
+        return case_id is None or not self.case_ids or case_id in self.case_ids
+
+    def check_ids(self, seen: Iterable[str]) -> None:
+        """Make sure that there was a case of each selected id.
+
+        Args:
+            seen: the ids of all cases, also of those that are not selected.
+
+        Raises:
+            MultiturnError: there was not.
+        """
+        known = sorted(seen)
+        for case_id in sorted(self.case_ids.difference(known)):
+            raise MultiturnError(f"no case {case_id!r}; {did_you_mean(case_id, known)}")
+
+
+def select(
+    suites: Iterable[str],
+    *,
+    root: str | None = None,
+    guideline_patterns: tuple[str, ...] = (),
+    case_ids: Iterable[str] = (),
+    strict: bool = False,
+    may_be_gone: bool = False,
+) -> Selection:
+    """Find the suites that are named, and return the selection.
+
+    Args:
+        suites: files, folders, or ``-``.
+        root: as in Selection.
+        guideline_patterns: as in Selection; none for those of the suites.
+        case_ids: as in Selection.
+        strict: as in Selection.
+        may_be_gone: a suite that is not there is no error.
+
+    Raises:
+        MultiturnError: there is no such suite, or a pattern is not one.
+    """
+    named = tuple(suites)
+    found = tuple(find_suites(named, may_be_gone=may_be_gone))
+    guideline_matcher(guideline_patterns)
+    patterns = guideline_patterns or None
+    return Selection(found, frozenset(named), root, patterns, frozenset(case_ids), strict)
