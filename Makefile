@@ -3,9 +3,12 @@ FUZZ_SECONDS ?= 20
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+LOCK := .venv-lock/bin/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
+	--custom-compile-command 'make lock' $(UPGRADE)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint snapshots bench fuzz clean
+.PHONY: help demo test lint snapshots bench fuzz lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,16 +38,23 @@ bench: $(READY)  ## measure against floors: an event scan, an ideal server
 	$(BIN)/python tests/bench_report.py
 
 fuzz: $(READY)  ## look for input that breaks something, FUZZ_SECONDS=20 for each kind
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[fuzz]'
+	$(INSTALL) --require-hashes --requirement requirements-fuzz.lock
 	for kind in suites pipelines targets patterns; do \
 		$(BIN)/python tests/fuzz.py $$kind -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 || exit 1; done
 
+lock:  ## choose and lock the packages for pyproject.toml; UPGRADE=--upgrade takes the newest
+	$(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(LOCK) pyproject.toml --all-extras --group dev --output-file requirements.lock
+	$(LOCK) --group fuzz --output-file requirements-fuzz.lock
+
 clean:  ## remove everything that was made
-	rm -rf $(VENV) report.html results.jsonl dist .fuzz .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-lock report.html results.jsonl dist .fuzz .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "multiturn needs Python 3.11 or newer, and $(PYTHON) is older; try: make PYTHON=python3.11 $(MAKECMDGOALS)")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,azure,anthropic,gemini,dask]'
+	$(INSTALL) --require-hashes --requirement requirements.lock
+	$(INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
