@@ -20,9 +20,10 @@ demo: $(READY)  ## convert the example suites, show the prompts, and send them t
 test: $(READY)  ## run every test
 	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
-lint: $(READY)  ## check format, style and types
+lint: $(READY)  ## check format, style, spelling and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/codespell
 	$(BIN)/mypy
 
 snapshots: $(READY)  ## write the prompt snapshots anew, and say what changed
