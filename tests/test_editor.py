@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import npm
 from multiturn.cli.json_schema import SCHEMAS
 
 DRAWN = {kind: schema() for kind, schema in SCHEMAS.items()}  # before tests install stages
@@ -109,19 +109,7 @@ class Editor:
 @pytest.fixture(scope="module")
 def server(pytestconfig: pytest.Config) -> Path:
     """Return the real server, installed once."""
-    npm = shutil.which("npm")
-    if npm is None:
-        pytest.skip("there is no npm to install yaml-language-server with")
-    folder = pytestconfig.cache.mkdir("yaml-language-server") / PACKAGE.rpartition("@")[2]
-    installed = folder / "node_modules" / ".bin" / "yaml-language-server"
-    if not installed.exists():
-        command = [npm, "install", "--no-audit", "--no-fund", "--prefix", str(folder), PACKAGE]
-        try:
-            subprocess.run(command, check=True, capture_output=True, timeout=300)
-        except (OSError, subprocess.SubprocessError) as error:
-            shutil.rmtree(folder, ignore_errors=True)
-            pytest.skip(f"npm could not install yaml-language-server: {error}")
-    return installed
+    return npm.installed(PACKAGE, "yaml-language-server", pytestconfig)
 
 
 @pytest.fixture(scope="module")

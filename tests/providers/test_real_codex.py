@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import npm
 import standins
 from multiturn.model import InputFile, ProviderRequest
 from multiturn.providers.base import ProviderError
@@ -113,18 +114,7 @@ def codex(pytestconfig: pytest.Config) -> str:
     found = shutil.which("codex")
     if found is not None:
         return found
-    npm = shutil.which("npm")
-    if npm is None:
-        pytest.skip("there is no codex on the path, and no npm to install it")
-    folder = pytestconfig.cache.mkdir("codex") / PACKAGE.rpartition("@")[2]
-    installed = folder / "node_modules" / ".bin" / "codex"
-    if not installed.exists():
-        command = [npm, "install", "--no-audit", "--no-fund", "--prefix", str(folder), PACKAGE]
-        try:
-            subprocess.run(command, check=True, capture_output=True, timeout=300)
-        except (OSError, subprocess.SubprocessError) as error:
-            shutil.rmtree(folder, ignore_errors=True)
-            pytest.skip(f"there is no codex on the path, and npm could not install it: {error}")
+    installed = npm.installed(PACKAGE, "codex", pytestconfig)
     if subprocess.run([installed, "--version"], capture_output=True).returncode:
         pytest.skip("npm has installed codex, but it does not run on this machine")
     return str(installed)

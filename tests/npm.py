@@ -1,0 +1,31 @@
+"""Programs from npm that tests use; each is installed once, into pytest's cache."""
+
+import shutil
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+
+def installed(package: str, program: str, config: pytest.Config) -> Path:
+    """Return a program of a package, ``NAME@VERSION``; skip the test where it cannot be had."""
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip(f"there is no npm to install {program} with")
+    folder = config.cache.mkdir(program)
+    version = folder / package.rpartition("@")[2]
+    path = version / "node_modules" / ".bin" / program
+    if not path.exists():
+        # Written beside it and renamed: another process of the same run may install it, too.
+        with TemporaryDirectory(dir=folder) as half:
+            command = [npm, "install", "--no-audit", "--no-fund", "--prefix", half, package]
+            try:
+                subprocess.run(command, check=True, capture_output=True, timeout=300)
+            except (OSError, subprocess.SubprocessError) as error:
+                pytest.skip(f"npm could not install {program}: {error}")
+            version.mkdir(exist_ok=True)
+            with suppress(OSError):  # the other one was first
+                (Path(half) / "node_modules").rename(version / "node_modules")
+    return path
