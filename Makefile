@@ -8,7 +8,7 @@ LOCK := .venv-lock/bin/uv pip compile --quiet --universal --generate-hashes --py
 	--custom-compile-command 'make lock' $(UPGRADE)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint snapshots bench fuzz lock clean
+.PHONY: help demo test lint snapshots bench fuzz build lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,11 @@ fuzz: $(READY)  ## look for input that breaks something, FUZZ_SECONDS=20 for eac
 	$(INSTALL) --require-hashes --requirement requirements-fuzz.lock
 	for kind in suites pipelines targets patterns; do \
 		$(BIN)/python tests/fuzz.py $$kind -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 || exit 1; done
+
+build: $(READY)  ## build the sdist and the wheel into dist, and check them
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/twine check --strict dist/*
 
 lock:  ## choose and lock the packages for pyproject.toml; UPGRADE=--upgrade takes the newest
 	$(PYTHON) -m venv .venv-lock

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -390,28 +389,3 @@ def test_nothing_heavy_is_imported_before_it_is_needed(
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "click" in imported
     assert imported & unwanted == set()
-
-
-def test_the_wheel_holds_all_that_the_command_needs(folder: Path) -> None:
-    subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", folder, ROOT],
-        check=True,
-        capture_output=True,
-    )
-    (wheel,) = folder.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(folder / "site")
-    environment = {**os.environ, "PYTHONPATH": str(folder / "site")}
-    where = subprocess.run(
-        [sys.executable, "-c", "import multiturn; print(multiturn.__file__)"],
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    assert where.stdout.startswith(str(folder / "site"))
-    for pipeline in ("spec", "design", "shipped"):
-        process = start(
-            "convert", "a.eval.yaml", "--pipeline", pipeline, folder=folder, env=environment
-        )
-        out, err = process.communicate(timeout=30)
-        assert (ids(out), err) == (["one", "002"], "")

@@ -13,6 +13,7 @@ from jsonschema import Draft202012Validator
 from multiturn.documents.yaml_events import read_documents
 from multiturn.pipelines.contract import FACTS
 from multiturn.providers.rules import RULES, Rule
+from pages import sessions
 
 ROOT = Path(__file__).parent.parent
 
@@ -21,30 +22,26 @@ def page(name: str) -> str:
     return (ROOT / "docs" / name).read_text(encoding="utf-8")
 
 
-def write_files(text: str, folder: Path) -> list[tuple[str, str]]:
-    """Write a page's files, and return all its blocks with their languages."""
-    blocks = re.findall(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    for _, block in blocks:
+def write_files(text: str, folder: Path) -> None:
+    """Write each file that a page shows under its name."""
+    for block in re.findall(r"^```\w+\n(.*?)^```$", text, re.M | re.DOTALL):
         name = re.match(r"# ([\w.]+)\n", block)
         if name:
             (folder / name[1]).write_text(block)
-    return blocks
 
 
 def play(text: str, folder: Path) -> int:
     """Write a page's files, run its commands, and return how many there were."""
-    blocks = write_files(text, folder)
+    write_files(text, folder)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path}
     environment.pop("ANTHROPIC_API_KEY", None)
-    console = "".join(block for language, block in blocks if language == "console")
-    sessions = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", console, re.MULTILINE)
-    for command, output in sessions:
+    for command, output in sessions(text):
         done = subprocess.run(
             command, shell=True, cwd=folder, env=environment, capture_output=True, text=True
         )
         assert done.stdout + done.stderr == output
-    return len(sessions)
+    return len(sessions(text))
 
 
 def test_the_page_of_stages_works_as_it_stands(tmp_path: Path) -> None:

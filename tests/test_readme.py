@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from multiturn.documents.yaml_events import read_documents
+from pages import sessions
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -19,12 +20,6 @@ BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 BIN = Path(sys.executable).parent
 ENVIRONMENT = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
 ENVIRONMENT.pop("ANTHROPIC_API_KEY", None)
-
-
-def sessions() -> list[tuple[str, str]]:
-    """Return each command of the README with the output shown below it."""
-    text = "".join(block for language, block in BLOCKS if language == "console")
-    return re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", text, re.MULTILINE)
 
 
 @pytest.fixture
@@ -37,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_command_prints_what_the_readme_shows(folder: Path) -> None:
-    commands = [session for session in sessions() if session[0].startswith("multiturn")]
+    commands = [session for session in sessions(README) if session[0].startswith("multiturn")]
     assert len(commands) == 8
     for command, output in commands:
         done = subprocess.run(
@@ -85,9 +80,9 @@ def test_every_other_command_is_a_target_of_the_makefile() -> None:
     help_text = subprocess.run(
         ["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
-    others = [command for command, _ in sessions() if not command.startswith("multiturn")]
+    others = [command for command, _ in sessions(README) if not command.startswith("multiturn")]
     assert others == ["make demo", "make test"]
-    for target in ("demo", "test", "lint", "snapshots", "bench", "fuzz", "clean"):
+    for target in ["demo", "test", "lint", "snapshots", "bench", "fuzz", "build", "lock", "clean"]:
         assert f"  make {target} " in help_text
 
 
