@@ -25,6 +25,7 @@ lint: $(READY)  ## check format, style, spelling and types
 	$(BIN)/ruff check .
 	$(BIN)/codespell
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 snapshots: $(READY)  ## write the prompt snapshots anew, and say what changed
 	$(BIN)/pytest -q tests/test_scenarios.py --snapshot-update
