@@ -8,10 +8,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self
+
+import commands
 
 KEY = "sk-not-for-anyone-4711"
 Answer = tuple[int, Any]
@@ -115,11 +117,12 @@ def start(*arguments: str, folder: Path, **options: Any) -> "subprocess.Popen[st
     return subprocess.Popen(command, cwd=folder, env=env, **{**pipes, **options})
 
 
-def run(*arguments: str, folder: Path, **options: Any) -> "subprocess.CompletedProcess[str]":
-    """Run the command ``multiturn run`` to its end."""
-    process = start(*arguments, folder=folder, **options)
-    out, err = process.communicate(timeout=60)
-    return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+def run(
+    *arguments: str, folder: Path, env: Mapping[str, str] | None = None
+) -> "subprocess.CompletedProcess[str]":
+    """Run the command ``multiturn run`` to its end, inside this process."""
+    env = {"NO_PROXY": "127.0.0.1", **(env or {})}
+    return commands.run("run", *arguments, folder=folder, env=env)
 
 
 def records(text: str | Path) -> list[dict[str, Any]]:

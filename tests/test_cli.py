@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from commands import run
+
 ROOT = Path(__file__).parent.parent
 SUITE = """\
 evalcases:
@@ -32,12 +34,6 @@ def start(*arguments: str, folder: Path, **options: Any) -> "subprocess.Popen[st
     command = [sys.executable, "-W", "error", "-m", "multiturn", *arguments]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(command, cwd=folder, **{**pipes, **options})
-
-
-def run(*arguments: str, folder: Path, given: str = "") -> "subprocess.CompletedProcess[str]":
-    process = start(*arguments, folder=folder, stdin=subprocess.PIPE)
-    out, err = process.communicate(given, timeout=30)
-    return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
 
 @pytest.fixture

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from test_cli import read_terminal, run
+from commands import run
+from test_cli import read_terminal
 
 SUITE = """\
 evalcases:

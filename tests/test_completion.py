@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from test_cli import run
+from commands import run
 
 PAGE = (Path(__file__).parent.parent / "docs/editor.md").read_text(encoding="utf-8")
 TARGETS = "[{name: claude, provider: anthropic, api_key: '${{ NO_SUCH_KEY }}'}]"

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from structlog.testing import capture_logs
 
+from commands import run
 from multiturn import MultiturnError, load_pipeline, load_suite, load_target
 from multiturn.cli.json_schema import SCHEMAS
 from multiturn.documents.yaml_events import read_documents
 from multiturn.providers.targets import ALIASES, KINDS, target_names
-from test_cli import run
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"

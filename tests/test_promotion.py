@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec import Struct, structs
 
+from commands import run
 from multiturn import (
     Case,
     Conversion,
@@ -18,7 +19,6 @@ from multiturn import (
 )
 from multiturn.review.lockfile import Promotion, lock_text, promotions_of, read_lock
 from multiturn.suites.patterns import matching_pattern
-from test_cli import run
 
 SUITE = """\
 guideline_patterns: ["*.rules.md"]

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+import commands
 from multiturn.review.report.cases import Piece, content_of
 from multiturn.review.report.words import changes, mark
 
@@ -92,7 +94,15 @@ def commit(folder: Path) -> None:
     git(folder, "commit", "-q", "--allow-empty", "-m", "a commit")
 
 
-def run(folder: Path, *arguments: str, **options: Any) -> "subprocess.CompletedProcess[str]":
+def run(
+    folder: Path, *arguments: str, given: str = "", env: Mapping[str, str] | None = None
+) -> "subprocess.CompletedProcess[str]":
+    return commands.run("report", *arguments, folder=folder, given=given, env=env)
+
+
+def run_process(
+    folder: Path, *arguments: str, **options: Any
+) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "multiturn", "report", *arguments]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, **options)
 
@@ -156,7 +166,7 @@ def test_without_git_or_a_repository_it_is_said(repository: Path, tmp_path: Path
     done = run(tmp_path, "repository/evals", "--against=HEAD")
     assert done.returncode == 2
     assert done.stderr.startswith("Error: --against: not a git repository")
-    done = run(repository, "-", "--against=HEAD", input=SUITE)
+    done = run(repository, "-", "--against=HEAD", given=SUITE)
     assert (done.returncode, done.stderr) == (2, "Error: --against compares files, and - is none\n")
     write(tmp_path, {"other.eval.yaml": SUITE})
     done = run(repository, "../other.eval.yaml", "--against=HEAD")
@@ -233,8 +243,7 @@ def test_stages_on_the_path_are_those_of_the_revision(repository: Path, monkeypa
     )
     commit(repository)
     replace(repository, "lib/house2.py", "Ada", "Barbara")
-    inherited = os.environ.get("PYTHONPATH", "")
-    monkeypatch.setenv("PYTHONPATH", f"{repository / 'lib'}{os.pathsep}{inherited}")
+    monkeypatch.syspath_prepend(repository / "lib")
     assert title(repository, "--pipeline=p.yaml") == (
         "## 3 cases changed, 1 cause: <code>the code of a stage</code>"
     )

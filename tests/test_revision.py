@@ -7,7 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from test_report import SUITE, TONE, commit, git, replace, repository, run, summary, title, write
+from test_report import (
+    SUITE,
+    TONE,
+    commit,
+    git,
+    replace,
+    repository,
+    run,
+    run_process,
+    summary,
+    title,
+    write,
+)
 
 __all__ = ["repository"]
 
@@ -162,7 +174,7 @@ def test_what_a_stage_prints_then_is_not_in_the_report(repository: Path) -> None
     replace(repository, "house/house.py", "    return conversion", printed)
     commit(repository)
     replace(repository, "house/house.py", "    print('A WORD')\n", "")
-    done = run(
+    done = run_process(
         *(repository, "evals", "--format=markdown", "--against=HEAD"),
         "--pipeline=house/pipeline.yaml",
     )

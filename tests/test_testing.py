@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from commands import run
 from multiturn import MultiturnError
 from multiturn.testing import cases
-from test_cli import run
 
 TEST = """\
 import pytest
