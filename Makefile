@@ -56,7 +56,7 @@ lock:  ## choose and lock the packages for pyproject.toml; UPGRADE=--upgrade tak
 	$(LOCK) --group fuzz --output-file requirements-fuzz.lock
 
 clean:  ## remove everything that was made
-	rm -rf $(VENV) .venv-lock report.html results.jsonl dist .fuzz .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-lock .import_linter_cache report.html results.jsonl dist .fuzz .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml requirements.lock

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from functools import cache
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from test_contracts import SEVEN, SIX, accepted_orders, cases, names
 BY_NAME = {stage.__name__: stage for stage in SEVEN}
 
 
+@cache
 def refusal(order: tuple[Stage, ...]) -> PipelineError | None:
     try:
         Pipeline(order)
