@@ -113,7 +113,7 @@ def test_stages_lists_those_of_a_pipeline_too(folder: Path) -> None:
     shipped = run("stages", folder=folder).stdout
     done = run("stages", "lossy.yaml", folder=folder)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == f"{shipped}lossy_of_cli:forget\n  \n  requires turns\n\n"
+    assert done.stdout == f"lossy_of_cli:forget\n  \n  requires turns\n\n{shipped}"
     assert run("stages", "spec", folder=folder).stdout == shipped
     unknown = run("stages", "spce", folder=folder)
     assert (unknown.returncode, unknown.stdout) == (2, "")

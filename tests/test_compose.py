@@ -292,7 +292,11 @@ def test_a_bare_name_of_a_function_is_said_with_its_import_path(write: Write) ->
     (line,) = refused(write("extends: spec\ninsert: [{stage: redact, after: resolve_segments}]"))
     assert line.startswith('mine.yaml:2:18: unknown stage "redact"; known are: ')
     assert line.endswith(
-        "; a function of your own is named by its import path, as in house_stages:redact"
+        "; a function of your own is named by its import path, as in my_module:redact"
+    )
+    (line,) = refused(write("stages: [house_of_tests.redact]"))
+    assert line.endswith(
+        "; a function of your own is named by its import path, as in house_of_tests:redact"
     )
 
 

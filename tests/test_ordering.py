@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multiturn import Case, Conversion, Pipeline, PipelineError, load_pipeline
+from multiturn import Case, Conversion, Pipeline, PipelineError, load_pipeline, stage
 from multiturn.pipelines.contract import FACTS, Stage, contract_of
 from multiturn_stages.embed_files import embed_files
 from multiturn_stages.extract_guidelines import extract_guidelines
@@ -79,6 +79,36 @@ def test_a_stage_that_nobody_provides_for_has_no_legal_order() -> None:
     assert error is not None
     assert error.advice == ""
     assert "add resolve_segments before it" in str(error)
+
+
+def test_two_stages_of_which_only_one_can_work_are_not_told_to_move() -> None:
+    error = refusal((resolve_segments, embed_files, embed_files))
+    assert str(error) == (
+        "embed_files (3) requires files, but embed_files (2) has already turned them into text,"
+        " and only one stage can do so; remove one of them, or use replace"
+    )
+
+
+@stage(requires={"files"}, provides={"files"}, consumes={"house.c"})
+def first(conversion: Conversion) -> Conversion:
+    return conversion
+
+
+@stage(provides={"files", "house.b"})
+def second(conversion: Conversion) -> Conversion:
+    return conversion
+
+
+@stage(requires={"house.b"})
+def third(conversion: Conversion) -> Conversion:
+    return conversion
+
+
+def test_an_order_is_found_where_the_first_that_fits_leads_nowhere() -> None:
+    """Whoever embeds the files before ``second`` brings more is left with those."""
+    error = refusal((resolve_segments, first, embed_files, third, second))
+    assert error is not None
+    assert error.advice == "a legal order: resolve_segments, first, second, embed_files, third"
 
 
 class Untouchable:

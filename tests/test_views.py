@@ -162,7 +162,11 @@ def test_an_edit_shows_what_comes_after_it() -> None:
 def test_the_same_edit_twice_is_one_edit() -> None:
     once = viewed(("user", "Hi")).edit_chat(tagged, tag="a")
     assert once.edit_chat(tagged, tag="a") == once
-    assert spoken(once.edit_chat(tagged, tag="b").chat) == ["user: b\na\nHi"]
+    other = once.edit_chat(tagged, tag="b")
+    assert spoken(other.chat) == ["user: b\na\nHi"]
+    assert other.edit_chat(tagged, tag="a").edit_chat(tagged, tag="b") == other
+    mine = once.replace(stage="mine").edit_chat(tagged, tag="a")
+    assert spoken(mine.chat) == ["user: a\na\nHi"]
 
 
 def test_an_edit_of_a_chat_that_is_left_out_leaves_it_out() -> None:
@@ -187,8 +191,24 @@ def test_an_edit_needs_its_view() -> None:
     ],
 )
 def test_an_edit_is_a_function_at_the_top_of_a_module(function: Any) -> None:
-    with pytest.raises(TypeError, match="edit_chat takes a function that stands at the top of a"):
+    with pytest.raises(TypeError, match="edit_chat takes a function at the top of a module"):
         viewed(("user", "Hi")).edit_chat(function)
+
+
+def test_an_edit_gets_the_options_that_it_takes() -> None:
+    with pytest.raises(TypeError, match="louder got an unexpected keyword argument 'tag'"):
+        viewed(("user", "Hi")).edit_chat(louder, tag="x")
+    with pytest.raises(TypeError, match="tagged missing a required argument: 'tag'"):
+        viewed(("user", "Hi")).edit_chat(tagged)
+
+
+def numbers(turns: Turns) -> Turns:
+    return (1,)  # type: ignore[return-value]
+
+
+def test_an_edit_returns_what_it_was_given() -> None:
+    with pytest.raises(TypeError, match="numbers returned a int among its turns"):
+        _ = viewed(("user", "Hi")).edit_chat(numbers).chat
 
 
 def test_map_parts_gives_each_text_of_suite_and_files_once() -> None:
@@ -208,7 +228,9 @@ def test_map_parts_gives_each_text_of_suite_and_files_once() -> None:
     assert sorted(seen) == ["A", "G", "P", "S", "U", "given"]
 
 
-def test_map_parts_wants_a_part_back() -> None:
+def test_map_parts_wants_a_part_with_a_text_back() -> None:
+    with pytest.raises(TypeError, match="returned a part whose text is None, not a str"):
+        conversion(("user", "Hi")).map_parts(lambda part: replace(part, text=None))
     with pytest.raises(TypeError, match="given to map_parts returned None, not a Part"):
         conversion(("user", "Hi")).map_parts(lambda part: None)  # type: ignore[arg-type, return-value]
 
@@ -285,6 +307,10 @@ def test_a_view_keeps_its_own_error() -> None:
 # What is no stage
 
 
+def needy(given: Conversion, *, mark: str) -> Conversion:
+    return given
+
+
 def positional(given: Conversion, mark: str = "x") -> Conversion:
     return given
 
@@ -314,6 +340,7 @@ def positional(given: Conversion, mark: str = "x") -> Conversion:
             id="a step of a name",
         ),
         pytest.param(7, "a stage is a function, not a int", id="a number"),
+        pytest.param(needy, 'option "mark" of needy has no default; give it', id="no default"),
         pytest.param(
             positional,
             'option "mark" of positional is not keyword-only; write positional(conversion, *,'
@@ -389,6 +416,11 @@ def test_a_fact_that_does_not_exist_gets_a_hint(fact: str, hint: str) -> None:
     with pytest.raises(ValueError, match=hint) as caught:
         stage(requires={fact})
     assert "a fact of your own has a dot, such as house.redacted" in str(caught.value)
+
+
+def test_one_fact_is_a_set_too() -> None:
+    with pytest.raises(TypeError, match=r'requires is a set of facts; write requires={"turns"}'):
+        stage(requires="turns")
 
 
 def test_files_that_nobody_embeds_are_an_error_with_the_remedy() -> None:

@@ -206,8 +206,8 @@ def with_stage(folder: Path, stage: str, suites: str) -> None:
             "        global pool\n"
             "        pool = concurrent.futures.ProcessPoolExecutor(1)\n"
             "        pool.submit(int).result()\n"
-            "        raise SystemExit(3)\n",
-            2,
+            "    raise SystemExit(3)\n",
+            1,
         ),
     ],
     ids=["a stage starts processes", "a stage ends the process", "a stage with processes exits"],
@@ -229,8 +229,31 @@ def test_a_stage_does_what_it_does_in_one_process(tmp_path: Path, body: str, cod
     with_stage(tmp_path, "odd", "ab")
     done = convert(tmp_path, ".", "--workers", "2", "--pipeline", "p.yaml")
     assert done.returncode == code
-    said = b"Error: a worker process died; try fewer --workers\n" if code else b""
-    assert done.stderr == said
+    if code == 1:
+        alone = convert(tmp_path, ".", "--pipeline", "p.yaml")
+        assert done.stderr == alone.stderr
+        assert done.stderr.count(b": the stage odd failed at odd.py:16: SystemExit: 3\n") == 2
+    else:
+        assert done.stderr == (b"Error: a worker process died; try fewer --workers\n" * (code > 1))
+
+
+def test_an_error_of_a_stages_own_names_its_case_with_workers_too(tmp_path: Path) -> None:
+    (tmp_path / "odd.py").write_text(
+        "from multiturn import MultiturnError, stage\n\n\n"
+        "class House(MultiturnError):\n"
+        "    def __init__(self, code, detail):\n"
+        "        super().__init__(f'{code}: {detail}')\n\n\n"
+        "@stage(requires={'question'}, provides={'question'})\n"
+        "def odd(conversion):\n"
+        "    raise House(7, 'not today')\n"
+    )
+    with_stage(tmp_path, "odd", "ab")
+    for workers in ("1", "2"):
+        done = convert(tmp_path, ".", "--workers", workers, "--pipeline", "p.yaml")
+        assert (done.returncode, done.stderr.decode()) == (
+            1,
+            "a.eval.yaml:1: case 'a': 7: not today\nb.eval.yaml:1: case 'b': 7: not today\n",
+        )
 
 
 def together(folder: Path, condition: str, workers: int) -> "subprocess.CompletedProcess[bytes]":

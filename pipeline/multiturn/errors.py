@@ -4,7 +4,7 @@ import difflib
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 
 class MultiturnError(Exception):
@@ -22,9 +22,11 @@ class MultiturnError(Exception):
         self.what = what
         self.case_id = case_id
 
-    def at(self, where: str, case_id: str) -> "MultiturnError":
-        """Return the same error, placed in a case."""
-        return type(self)(self.what, where=where, case_id=case_id)
+    def at(self, where: str, case_id: str) -> Self:
+        """Place the error in a case, and return it."""
+        self.where, self.case_id = where, case_id
+        self.args = (f"{where}: {self.what}" if where else self.what,)
+        return self
 
 
 class SegmentTypeError(MultiturnError):

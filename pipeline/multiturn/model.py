@@ -213,9 +213,11 @@ class Conversion(Struct, frozen=True, dict=True):
                 return part
             new = function(part)
             if not isinstance(new, Part):
-                raise TypeError(
-                    f"the function given to map_parts returned {kind_of(new)}, not a Part"
-                )
+                what = f"the function given to map_parts returned {kind_of(new)}, not a Part"
+                raise TypeError(what)
+            if not isinstance(new.text, str):
+                what = "the function given to map_parts returned a part whose text is"
+                raise TypeError(f"{what} {kind_of(new.text)}, not a str")
             return new if new.text == part.text else structs.replace(new, changed_by=self.stage)
 
         prompt = self.system_prompt
@@ -240,7 +242,7 @@ class Conversion(Struct, frozen=True, dict=True):
 
         Raises:
             ValueError: no stage has chosen a chat view yet.
-            TypeError: the function does not stand at the top of a module.
+            TypeError: the function does not stand at the top of a module, or lacks an option.
         """
         view = edited("chat", self.chat_view, function, options, self.stage)
         return structs.replace(self, chat_view=view)

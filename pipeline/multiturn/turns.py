@@ -1,6 +1,8 @@
 """Turns, their parts, which know where their text comes from, and the views that show them."""
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
@@ -143,16 +145,22 @@ class Edited(Struct, frozen=True):
         if shown is None:
             return None
         edited = self.edit(shown, **self.options)
+        name, kind = self.edit.__name__, Turn if shown and isinstance(shown[0], Turn) else Part
         if not isinstance(edited, tuple | list):
-            raise TypeError(f"{self.edit.__name__} returned {kind_of(edited)}, not a tuple")
+            raise TypeError(f"{name} returned {kind_of(edited)}, not a tuple")
+        for item in edited:
+            if shown and not isinstance(item, kind):
+                raise TypeError(
+                    f"{name} returned {kind_of(item)} among its {kind.__name__.lower()}s"
+                )
         texts: dict[Any, set[str]] = {}
         for part in _parts(shown):
             texts.setdefault(part.origin, set()).add(part.text)
         return tuple(_signed(item, texts, self.stage) for item in edited)
 
 
-def edited(name: str, view: Any, function: Any, options: Mapping[str, Any], stage: str) -> Edited:
-    """Return a view with an edit more; the view itself where that edit is its last one already.
+def edited(name: str, view: Any, function: Any, options: Mapping[str, Any], stage: str) -> Any:
+    """Return a view with an edit more; the view itself where the same stage has made that edit.
 
     Args:
         name: ``chat`` or ``question``.
@@ -163,7 +171,7 @@ def edited(name: str, view: Any, function: Any, options: Mapping[str, Any], stag
 
     Raises:
         ValueError: there is no view yet.
-        TypeError: the function does not stand at the top of a module.
+        TypeError: the function does not stand at the top of a module, or lacks an option.
     """
     if view is None:
         raise ValueError(
@@ -171,11 +179,24 @@ def edited(name: str, view: Any, function: Any, options: Mapping[str, Any], stag
             f' declare @stage(requires={{"{name}"}})'
         )
     if not isinstance(function, FunctionType) or not function.__qualname__.isidentifier():
-        what = f"edit_{name} takes a function that stands at the top of a module"
-        raise TypeError(f"{what}, so that views compare and pickle; give the rest as options")
-    if isinstance(view, Edited) and (view.edit, view.options) == (function, options):
-        return view
-    return Edited(view, function, options, stage)
+        what = f"edit_{name} takes a function at the top of a module, because it is sent to other"
+        raise TypeError(f"{what} processes by its name; give what it needs as options")
+    _check_options(function, frozenset(options))
+    new = Edited(view, function, options, stage)
+    layer: Any = view
+    while isinstance(layer, Edited):
+        if (layer.edit, layer.options, layer.stage) == (new.edit, new.options, new.stage):
+            return view
+        layer = layer.view
+    return new
+
+
+@cache
+def _check_options(function: Any, options: frozenset[str]) -> None:
+    try:
+        inspect.signature(function).bind(None, **dict.fromkeys(options))
+    except TypeError as error:
+        raise TypeError(f"{function.__name__} {error}") from None
 
 
 _Shown = TypeVar("_Shown", Turn, Part)

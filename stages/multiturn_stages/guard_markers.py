@@ -15,8 +15,9 @@ def guard_markers(
 ) -> Conversion:
     """Look for lines that begin like a role, a file's header, a reference or the guidelines.
 
-    Put it after ``consolidate_system`` and ``render_question``. Only what suites and files hold
-    is looked at, not what stages add.
+    Put it after ``consolidate_system`` and ``render_question``, and after stages that change texts:
+    ``warn`` and ``error`` look at the texts as they are when it runs. Only what suites and files
+    hold is looked at, not what stages add.
 
     Args:
         mode: log each such line, refuse the case, or put a backslash before the marker, which

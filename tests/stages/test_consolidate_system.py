@@ -312,8 +312,8 @@ def test_an_empty_file_makes_a_system_message(run_stage: Build) -> None:
             id="another heading, in which no placeholder is special",
         ),
         pytest.param(
-            {"guideline_header": "{path} %s {role} {path}"},
-            "P.\n\n[[ ## Guidelines ## ]]\n\nK.\n\na.md %s {role} a.md\nA.",
+            {"guideline_header": "{path} %s {0} {path}"},
+            "P.\n\n[[ ## Guidelines ## ]]\n\nK.\n\na.md %s {0} a.md\nA.",
             id="another header, in which only {path} is special",
         ),
         pytest.param(

@@ -89,7 +89,7 @@ def test_what_the_stage_wrote_says_so(run_stage: Build) -> None:
     [
         pytest.param("--- {path}", "a\n--- x/y.js\ntext\nb", id="another header"),
         pytest.param("{path}\n{path}", "a\nx/y.js\nx/y.js\ntext\nb", id="the path stands twice"),
-        pytest.param("%s {role} {}", "a\n%s {role} {}\ntext\nb", id="only {path} is special"),
+        pytest.param("%s {0} {}", "a\n%s {0} {}\ntext\nb", id="only {path} is special"),
         pytest.param("", "a\ntext\nb", id="an empty header is no line"),
     ],
 )

@@ -69,9 +69,7 @@ def test_rewrites(run_stage: Build, messages: Any, expected: str) -> None:
     [
         pytest.param("{role} > ", "User > Hi\nTool > 4", id="another marker"),
         pytest.param("{role} {role} ", "User User Hi\nTool Tool 4", id="the role stands twice"),
-        pytest.param(
-            "%s {path} {} ", "%s {path} {} Hi\n%s {path} {} 4", id="only {role} is special"
-        ),
+        pytest.param("%s {0} {} ", "%s {0} {} Hi\n%s {0} {} 4", id="only {role} is special"),
         pytest.param("", "Hi\n4", id="no marker"),
     ],
 )

@@ -13,8 +13,8 @@ from multiturn.cli.options import Asked, on_terminal, pipeline_option, suite_opt
 def check(file: str) -> None:
     """Check the stages of a pipeline file and their order.
 
-    All mistakes are listed, those of options too, and the exit code is then 1. A pipeline without
-    a chat prompt or a question is no mistake; what follows from it is said.
+    All mistakes are listed, those of options too, and the exit code is then 1. Of chat prompt and
+    question one may be missing, and what follows is said; without both it is a mistake.
     """
     from multiturn.errors import MultiturnError
     from multiturn.pipelines.loading import load_pipeline
@@ -45,17 +45,16 @@ def check(file: str) -> None:
 def stages(pipeline: str | None) -> None:
     """List every stage with its options and its contract.
 
-    That is what ships and what installed packages offer; with a PIPELINE, its own stages too.
+    Those of a PIPELINE that are its own come first, then what ships and what packages offer.
     """
     from multiturn.pipelines.contract import contract_of, options_of, summary_of
     from multiturn.pipelines.loading import load_pipeline
     from multiturn.pipelines.registry import find_stage, installed_stages, name_of, stage_names
 
-    named = {name: find_stage(name) for name in [*stage_names(), *sorted(installed_stages())]}
-    for step in load_pipeline(pipeline).steps if pipeline else ():
-        if step.stage not in named.values():
-            named[name_of(step.stage)] = step.stage
-    for name, stage in named.items():
+    others = {name: find_stage(name) for name in [*stage_names(), *sorted(installed_stages())]}
+    steps = load_pipeline(pipeline).steps if pipeline else ()
+    own = {name_of(step.stage): step.stage for step in steps if step.stage not in others.values()}
+    for name, stage in {**own, **others}.items():
         contract = contract_of(stage)
         click.secho(name, bold=True)
         click.echo(f"  {summary_of(stage)}")

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -86,27 +87,26 @@ def slices_of(suites: Iterable[str]) -> Iterator[Slice]:
 def convert_slice(work: Work, part: Slice) -> list[Rendered]:
     """Convert the selected cases of a slice.
 
-    Ids are not compared: only the process that sees every slice can do so.
+    Which ids are duplicates is for the process that sees every slice to say.
     """
-    selection, rendered = work.selection, []
+    selection, rendered, known = work.selection, [], CaseIds()
     with _local(part) as (path, lines):
         for key, found in entries(selection, path, Texts(), lines, part.suite):
             case_id = found.id if isinstance(found, Case) else found.case_id
-            if not selection.has(case_id):
+            if known.duplicate(key) is not None or not selection.has(case_id):
                 rendered.append(Rendered(key))
                 continue
             error = None if isinstance(found, Case) else found
             if isinstance(found, Case):
-                try:
-                    outcome = Outcome(part.suite, found)
-                    outcome = outcome.converted(work.pipeline, strict=selection.strict)
-                except SystemExit:  # of a stage; the executor would hand it to the parent
-                    raise MultiturnError(_DIED) from None
+                outcome = Outcome(part.suite, found)
+                outcome = outcome.converted(work.pipeline, strict=selection.strict)
                 error = outcome.error
                 if outcome.conversion is not None:
                     rendered.append(Rendered(key, work.render(outcome.conversion)))
             if error is not None:
                 lines_ = traceback.format_exception(error) if work.debug else ()
+                # A plain error: one of a stage's own may not pickle.
+                error = MultiturnError(error.what, where=error.where, case_id=error.case_id)
                 rendered.append(Rendered(key, None, error, "".join(lines_)))
     return rendered
 
@@ -184,7 +184,9 @@ class Join:
             if error is None:
                 if item.text is not None:
                     yield item
-            elif self.selection.has(case_id) and not (case_id is None and self._is_said(error)):
+            elif self.selection.has(case_id) and not (
+                item.key.case_id is None and self._is_said(error)
+            ):
                 yield Rendered(item.key, None, error, item.traceback)
 
     def _is_said(self, error: MultiturnError) -> bool:
@@ -214,6 +216,7 @@ def on_processes(work: Work, workers: int, log: Settings) -> Generator[Rendered,
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else None)
     executor = ProcessPoolExecutor(workers, context, _begin, (log,))
     started: set[BaseProcess] = set()
+    patience = 0.0
 
     def submit(part: Slice) -> "Future[list[Rendered]]":
         # A signal that comes while a process starts would be lost, or the process.
@@ -226,15 +229,15 @@ def on_processes(work: Work, workers: int, log: Settings) -> Generator[Rendered,
         slices = slices_of(work.selection.suites)
         for part, rendered in in_order(submit, slices, workers * _AHEAD):
             yield from join.add(part, rendered)
-        executor.shutdown(wait=False)
-        for worker in started:
-            worker.join(_PATIENCE)
+        patience = _PATIENCE
     except BrokenProcessPool:
         raise MultiturnError(_DIED) from None
     finally:
-        executor.shutdown(wait=False, cancel_futures=True)
+        end = threading.Thread(target=executor.shutdown, kwargs={"cancel_futures": True})
+        end.start()
+        end.join(patience)
         _end(started)
-        executor.shutdown()
+        end.join()
     join.finish()
 
 

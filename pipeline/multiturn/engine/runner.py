@@ -151,7 +151,8 @@ async def run(
         TypeError: something that is none of these.
         ValueError: a concurrency below 1.
         MultiturnError: what the provider needs is not installed, or there is no such pipeline.
-        Exception: what ``cases`` raises, once all that is under way is done.
+        Exception: what ``cases`` raises, once all that is under way is done; with the path of a
+            suite that is its first error. ``load_suite(path, on_error=print)`` goes on.
     """
     if concurrency < 1:
         raise ValueError("concurrency must be 1 or more")

@@ -101,7 +101,7 @@ def stage(
     A fact of one's own has a dot, such as ``house.redacted``; it is checked like the others.
 
     Raises:
-        TypeError: the parentheses were forgotten.
+        TypeError: the parentheses were forgotten, or a fact stands for a set of them.
         ValueError: a fact that is neither one of FACTS nor has a dot.
 
     >>> @stage(requires={"chat"}, provides={"house.wrapped"})
@@ -112,7 +112,11 @@ def stage(
     """
     if function is not None:
         raise TypeError("write @stage(), with parentheses")
-    contract = Contract(frozenset(requires), frozenset(provides), frozenset(consumes))
+    facts = {"requires": requires, "provides": provides, "consumes": consumes}
+    for name, given in facts.items():
+        if isinstance(given, str):
+            raise TypeError(f'{name} is a set of facts; write {name}={{"{given}"}}')
+    contract = Contract(*map(frozenset, facts.values()))
     for fact in sorted(contract.requires | contract.provides | contract.consumes):
         if fact not in FACTS and not _OWN_FACT.fullmatch(fact):
             what = f"there is no fact {fact!r}; {did_you_mean(fact, FACTS)}"
@@ -210,6 +214,9 @@ def read_options(
             choices = _choices(known[option].type)
             hint = f"; there are {', '.join(choices)}" if choices else ""
             mistakes[option] = f'option "{option}" of {name}: {text[0].lower()}{text[1:]}{hint}'
+    for option, details in known.items():
+        if details.default is inspect.Parameter.empty and option not in given:
+            mistakes[option] = f'option "{option}" of {name} has no default; give it'
     return values, mistakes
 
 

@@ -6,6 +6,8 @@ from multiturn.errors import Mistake
 from multiturn.pipelines.contract import FACTS, Stage, contract_of, in_order
 from multiturn.pipelines.registry import provider_of
 
+_MAX_TRIED = 10_000
+
 
 def order_mistakes(stages: Sequence[Stage]) -> Iterator[Mistake]:
     """Yield what is wrong with an order of stages, or else with its end.
@@ -48,27 +50,32 @@ def facts_after(stages: Sequence[Stage]) -> set[str]:
 def legal_order(stages: Sequence[Stage]) -> list[Stage] | None:
     """Return the stages in an order that keeps their contracts, near to theirs; or None.
 
-    Each place is taken by the first stage that has what it requires, and takes nothing away that
-    another one still needs.
+    Each place is taken by the first stage that has what it requires and with which the others
+    still find an order. No more than 10,000 beginnings are tried.
     """
-    left, order = list(stages), []
-    facts: set[str] = set()
-    while left:
-        for stage in left:
-            contract = contract_of(stage)
-            if contract is None:
-                facts |= _known_facts(stages)
-                break
-            others = [contract_of(other) for other in left if other is not stage]
-            needed = {fact for other in others if other for fact in other.requires}
-            if contract.requires <= facts and not contract.consumes & needed:
-                facts = (facts - contract.consumes) | contract.provides
-                break
-        else:
+    known = _known_facts(stages)
+    tried: set[tuple[frozenset[int], frozenset[str]]] = set()
+
+    def complete(left: frozenset[int], facts: frozenset[str]) -> list[int] | None:
+        if not left:
+            return [] if "files" not in facts or not all(map(contract_of, stages)) else None
+        if (left, facts) in tried or len(tried) >= _MAX_TRIED:
             return None
-        left.remove(stage)
-        order.append(stage)
-    return order
+        tried.add((left, facts))
+        for number in sorted(left):
+            contract = contract_of(stages[number])
+            after = facts | known
+            if contract is not None:
+                if not contract.requires <= facts:
+                    continue
+                after = facts - contract.consumes | contract.provides
+            rest = complete(left - {number}, after)
+            if rest is not None:
+                return [number, *rest]
+        return None
+
+    order = complete(frozenset(range(len(stages))), frozenset())
+    return None if order is None else [stages[number] for number in order]
 
 
 def _known_facts(stages: Sequence[Stage]) -> set[str]:
@@ -82,6 +89,10 @@ def _missing(fact: str, number: int, stages: Sequence[Stage], consumer: int | No
     if consumer is not None:
         name = stages[consumer].__name__
         did = FACTS[fact].consumed if fact in FACTS else "used it up"
+        contract = contract_of(stages[number])
+        if contract is not None and fact in contract.consumes:
+            only = "only one stage can do so; remove one of them, or use replace"
+            return f"{requires}, but {name} ({consumer + 1}) has already {did}, and {only}"
         return f"{requires}, but {name} ({consumer + 1}) has already {did}; move it before {name}"
     for later in range(number + 1, len(stages)):
         contract = contract_of(stages[later])

@@ -46,6 +46,8 @@ provides it later; move it after resolve_segments
         name: str = "pipeline",
         is_logged: bool = False,
     ) -> None:
+        if isinstance(stages, str):
+            raise TypeError(f"load_pipeline({stages!r}) loads a pipeline; Pipeline takes stages")
         self.name = name
         self.is_logged = is_logged
         steps, mistakes = [], []
@@ -60,9 +62,8 @@ provides it later; move it after resolve_segments
         misplaced = list(order_mistakes(stages))
         if mistakes or misplaced:
             order = legal_order(stages) if misplaced else None
-            is_legal = order is not None and not any(order_mistakes(order))
             names = ", ".join(stage.__name__ for stage in order or ())
-            advice = f"a legal order: {names}" if is_legal else ""
+            advice = f"a legal order: {names}" if names else ""
             raise PipelineError([*mistakes, *misplaced], advice)
         self.steps: tuple[Step, ...] = tuple(steps)
         run = [partial(logged, step) for step in steps] if is_logged else steps
@@ -87,9 +88,11 @@ provides it later; move it after resolve_segments
         result = self._run(conversion)
         try:
             _ = result.chat, result.question
-        except MultiturnError:
+        except MultiturnError as error:
+            if error.case_id is None:
+                error.at(error.where or conversion.case.where(), conversion.case.id)
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             step = self._chooser(conversion, result)
             raise failed(step, error, conversion.case) from error
         for notice in result.notices:
@@ -104,7 +107,7 @@ provides it later; move it after resolve_segments
             shown = structs.replace(result, **views)
             try:
                 _ = shown.chat, shown.question
-            except Exception:
+            except (Exception, SystemExit):
                 return step
         return self.steps[-1]
 
@@ -200,6 +203,10 @@ def position(steps: Sequence[Step], name: str) -> int:
     Raises:
         PipelineError: there is none, or several.
     """
+    if not isinstance(name, str):
+        what = "a stage of a pipeline is named by its name, as text"
+        hint = f'; write "{name.__name__}"' if hasattr(name, "__name__") else ""
+        raise PipelineError([Mistake(what + hint)])
     names = [step.name for step in steps]
     if names.count(name) == 1:
         return names.index(name)

@@ -62,7 +62,9 @@ def find_stage(name: str, folder: Path | None = None) -> Stage:
     names = [*stage_names(), *installed]
     hint = did_you_mean(name, names)
     if nearest(name, names) is None and folder is not None:
-        hint += f"; a function of your own is named by its import path, as in house_stages:{name}"
+        module, _, function = name.rpartition(".")
+        path = f"{module or 'my_module'}:{function}"
+        hint += f"; a function of your own is named by its import path, as in {path}"
     raise MultiturnError(f'unknown stage "{name}"; {hint}')
 
 

@@ -39,9 +39,11 @@ class Step(Struct, frozen=True):
         case = conversion.case
         try:
             result = self.stage(structs.replace(conversion, stage=self.name), **self.options)
-        except MultiturnError:
+        except MultiturnError as error:
+            if error.case_id is None:
+                error.at(error.where or case.where(), case.id)
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # nor may a stage end the run of the others
             raise failed(self, error, case) from error
         if not isinstance(result, Conversion):
             raise MultiturnError(
@@ -53,7 +55,7 @@ class Step(Struct, frozen=True):
         return result
 
 
-def failed(step: Step, error: Exception, case: Case) -> MultiturnError:
+def failed(step: Step, error: BaseException, case: Case) -> MultiturnError:
     """Return what a stage's exception is for whoever runs the pipeline: its stage and its place.
 
     The place is the innermost line of the stage's own file.

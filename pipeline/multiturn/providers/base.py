@@ -108,17 +108,6 @@ class ProviderError(MultiturnError):
         self.retries = retries
         self.wire = wire
 
-    def at(self, where: str, case_id: str) -> "ProviderError":
-        """Return the same error, placed in a case."""
-        return ProviderError(
-            self.what,
-            where=where,
-            case_id=case_id,
-            kind=self.kind,
-            retries=self.retries,
-            wire=self.wire,
-        )
-
 
 class Settings(Struct, frozen=True, kw_only=True):
     """What every target may set.

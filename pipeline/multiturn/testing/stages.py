@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from multiturn.model import PROMPT_KEY, Case, Conversion, TestMessage
+from multiturn.pipelines.contract import read_options
 from multiturn.pipelines.step import Step
 from multiturn.turns import Part, Turn
 
@@ -35,7 +36,9 @@ def conversion(
     system_prompt: str | None = None,
     **case: Any,
 ) -> Conversion:
-    """Return a Conversion as ``resolve_segments`` leaves it; no file is read.
+    """Return a Conversion on which ``resolve_segments`` has run; no file is read.
+
+    Unlike that stage, it keeps blank texts.
 
     Args:
         messages: each its role, then its content: texts, and parts such as ``file(...)``.
@@ -48,17 +51,22 @@ def conversion(
     """
 
     def part(piece: str | Part, message: int, content: int) -> Part:
+        if not isinstance(piece, str | Part):
+            raise TypeError(f"content is texts and parts such as file(...), not {piece!r}")
         made = Part("text", piece) if isinstance(piece, str) else piece
         return replace(made, message=message, content=content)
 
-    def guideline(given: str | Part, number: int) -> Part:
-        if isinstance(given, str):
-            return Part("text", given, "\n\n", key=f"guidelines[{number}]")
-        return replace(given, kind="text", moved_by="extract_guidelines")
+    def guideline(each: str | Part) -> Part:
+        if isinstance(each, str):
+            return Part("text", each, "\n\n", key=f"guidelines[{given.index(each)}]")
+        return replace(each, kind="text", moved_by="extract_guidelines")
 
     def written(piece: str | Part) -> Any:
         return piece if isinstance(piece, str) else {"type": "file", "value": piece.path}
 
+    if any(isinstance(message, str) for message in messages) or isinstance(guidelines, str):
+        raise TypeError('messages are tuples, as in conversion(("user", "Hi")); guidelines a list')
+    guidelines = list(guidelines)
     given = tuple(text for text in guidelines if isinstance(text, str))
     return Conversion(
         Case(
@@ -74,7 +82,7 @@ def conversion(
             Turn(role, tuple(part(piece, at, n) for n, piece in enumerate(pieces)), at)
             for at, (role, *pieces) in enumerate(messages)
         ),
-        guidelines=tuple(guideline(each, number) for number, each in enumerate(guidelines)),
+        guidelines=tuple(map(guideline, guidelines)),
         system_prompt=None
         if system_prompt is None
         else Part("text", system_prompt, "\n\n", key=PROMPT_KEY),
@@ -94,6 +102,9 @@ def run_stage() -> Callable[..., Conversion]:
 def _run_stage(
     stage: Callable[..., Conversion], conversion: Conversion, /, **options: Any
 ) -> Conversion:
+    options, wrong = read_options(stage, options)
+    if wrong:
+        pytest.fail("; ".join(wrong.values()))
     step, before = Step(stage, options), repr(conversion)
     once = replace(step(conversion), stage=conversion.stage)
     if repr(conversion) != before:
