@@ -24,7 +24,7 @@ from multiturn.distributed import (
     slices_at,
     to_line,
 )
-from multiturn.engine.executors import Work
+from multiturn.engine.executors import Slice, Work, convert_slice
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
 
@@ -190,6 +190,12 @@ def test_suites_may_be_anywhere_that_fsspec_reads(tmp_path: Path) -> None:
     with pytest.raises(MultiturnError) as caught:
         lines[1].compute(scheduler="sync")
     assert str(caught.value) == f"{url}:3:1: not JSON: Expecting value"
+
+
+def test_a_suite_that_is_gone_when_it_is_converted_is_an_error_of_its_own() -> None:
+    work = Work(selection_of(None, ()), load_pipeline("spec"), to_line)
+    (found,) = convert_slice(work, Slice("memory://gone.yaml", "memory://gone.yaml"))
+    assert str(found.error).startswith("memory://gone.yaml: cannot read it: ")
 
 
 @pytest.mark.parametrize("url", ["memory://nowhere/a.jsonl", "nothing://a.jsonl"])

@@ -89,26 +89,33 @@ def convert_slice(work: Work, part: Slice) -> list[Rendered]:
 
     Which ids are duplicates is for the process that sees every slice to say.
     """
-    selection, rendered, known = work.selection, [], CaseIds()
-    with _local(part) as (path, lines):
-        for key, found in entries(selection, path, Texts(), lines, part.suite):
-            case_id = found.id if isinstance(found, Case) else found.case_id
-            if known.duplicate(key) is not None or not selection.has(case_id):
-                rendered.append(Rendered(key))
-                continue
-            error = None if isinstance(found, Case) else found
-            if isinstance(found, Case):
-                outcome = Outcome(part.suite, found)
-                outcome = outcome.converted(work.pipeline, strict=selection.strict)
-                error = outcome.error
-                if outcome.conversion is not None:
-                    rendered.append(Rendered(key, work.render(outcome.conversion)))
-            if error is not None:
-                lines_ = traceback.format_exception(error) if work.debug else ()
-                # A plain error: one of a stage's own may not pickle.
-                error = MultiturnError(error.what, where=error.where, case_id=error.case_id)
-                rendered.append(Rendered(key, None, error, "".join(lines_)))
-    return rendered
+    try:
+        with _local(part) as (path, lines):
+            return list(_rendered(work, part.suite, path, lines))
+    except MultiturnError as error:  # it is elsewhere, and cannot be read
+        return [Rendered(Key(), None, error)]
+
+
+def _rendered(work: Work, suite: str, path: str, lines: Lines | None) -> Iterator[Rendered]:
+    """Yield what became of each case of a slice."""
+    selection, known = work.selection, CaseIds()
+    for key, found in entries(selection, path, Texts(), lines, suite):
+        case_id = found.id if isinstance(found, Case) else found.case_id
+        if known.duplicate(key) is not None or not selection.has(case_id):
+            yield Rendered(key)
+            continue
+        if isinstance(found, Case):
+            outcome = Outcome(suite, found).converted(work.pipeline, strict=selection.strict)
+        else:
+            outcome = Outcome(suite, error=found)
+        if outcome.conversion is not None:
+            yield Rendered(key, work.render(outcome.conversion))
+        elif outcome.error is not None:
+            error = outcome.error
+            trace = "".join(traceback.format_exception(error)) if work.debug else ""
+            # A plain error: one of a stage's own may not pickle.
+            error = MultiturnError(error.what, where=error.where, case_id=error.case_id)
+            yield Rendered(key, None, error, trace)
 
 
 @contextlib.contextmanager
