@@ -480,3 +480,11 @@ def test_run_stage_sees_a_view_that_does_not_pickle(run_stage: Run) -> None:
         pytest.fail.Exception, match="keeps_a_local chose a view that cannot be pickled"
     ):
         run_stage(keeps_a_local, conversion(("user", "Hi")))
+
+
+def test_an_error_of_a_pipeline_pickles_with_what_it_is_made_of() -> None:
+    with pytest.raises(PipelineError) as caught:
+        Pipeline([embed_files, extract_guidelines])
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert str(again) == str(caught.value)
+    assert (again.mistakes, again.advice) == (caught.value.mistakes, caught.value.advice)
