@@ -14,7 +14,7 @@ from multiturn.model import Case, ChatMessage, Conversion, ProviderRequest
 from multiturn.pipelines.contract import Stage, read_options
 from multiturn.pipelines.ordering import legal_order, order_mistakes
 from multiturn.pipelines.registry import name_of, pickled_stage, stage_names, unpickled_stage
-from multiturn.pipelines.step import Step, failed, logged
+from multiturn.pipelines.step import Step, failed, logged, placed
 
 
 class Pipeline:
@@ -89,9 +89,7 @@ provides it later; move it after resolve_segments
         try:
             _ = result.chat, result.question
         except MultiturnError as error:
-            if error.case_id is None:
-                error.at(error.where or conversion.case.where(), conversion.case.id)
-            raise
+            raise placed(error, conversion.case) from error.__cause__
         except (Exception, SystemExit) as error:
             step = self._chooser(conversion, result)
             raise failed(step, error, conversion.case) from error

@@ -40,9 +40,7 @@ class Step(Struct, frozen=True):
         try:
             result = self.stage(structs.replace(conversion, stage=self.name), **self.options)
         except MultiturnError as error:
-            if error.case_id is None:
-                error.at(error.where or case.where(), case.id)
-            raise
+            raise placed(error, case) from error.__cause__
         except (Exception, SystemExit) as error:  # nor may a stage end the run of the others
             raise failed(self, error, case) from error
         if not isinstance(result, Conversion):
@@ -53,6 +51,11 @@ class Step(Struct, frozen=True):
                 case_id=case.id,
             )
         return result
+
+
+def placed(error: MultiturnError, case: Case) -> MultiturnError:
+    """Return an error of a stage's or a view's own, with its case where it names none."""
+    return error if error.case_id is not None else error.at(error.where or case.where(), case.id)
 
 
 def failed(step: Step, error: BaseException, case: Case) -> MultiturnError:
