@@ -18,12 +18,12 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from multiturn.documents.json_lines import Lines, split_lines
-from multiturn.engine.outcomes import Outcome, entries
+from multiturn.engine.outcomes import entries
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
 from multiturn.files import Texts
 from multiturn.logs import Settings, configure
-from multiturn.model import Case, Conversion
+from multiturn.model import Conversion
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.suites.loading import CaseIds, Key
 
@@ -100,14 +100,10 @@ def _rendered(work: Work, suite: str, path: str, lines: Lines | None) -> Iterato
     """Yield what became of each case of a slice."""
     selection, known = work.selection, CaseIds()
     for key, found in entries(selection, path, Texts(), lines, suite):
-        case_id = found.id if isinstance(found, Case) else found.case_id
-        if known.duplicate(key) is not None or not selection.has(case_id):
+        if known.duplicate(key) is not None or not selection.has(found.case_id):
             yield Rendered(key)
             continue
-        if isinstance(found, Case):
-            outcome = Outcome(suite, found).converted(work.pipeline, strict=selection.strict)
-        else:
-            outcome = Outcome(suite, error=found)
+        outcome = found.converted(work.pipeline, strict=selection.strict)
         if outcome.conversion is not None:
             yield Rendered(key, work.render(outcome.conversion))
         elif outcome.error is not None:

@@ -30,6 +30,13 @@ class Outcome(Struct, frozen=True):
     conversion: Conversion | None = None
     error: MultiturnError | None = None
 
+    @property
+    def case_id(self) -> str | None:
+        """The case's id; None where an error belongs to no case."""
+        if self.error is not None:
+            return self.error.case_id
+        return None if self.case is None else self.case.id
+
     def converted(self, pipeline: Pipeline, *, strict: bool = False) -> "Outcome":
         """Return the outcome of a case that was read, once a pipeline has run.
 
@@ -82,16 +89,12 @@ def cases(selection: Selection, seen: set[str] | None = None) -> Iterator[Outcom
     for suite in selection.suites:
         known = CaseIds()
         for key, found in entries(selection, suite, texts):
-            found = known.duplicate(key) or found
-            case_id = found.id if isinstance(found, Case) else found.case_id
-            if selection.case_ids and case_id is not None:
-                ids.add(case_id)
-            if not selection.has(case_id):
-                continue
-            if isinstance(found, Case):
-                yield Outcome(suite, found)
-            else:
-                yield Outcome(suite, error=found)
+            duplicate = known.duplicate(key)
+            outcome = found if duplicate is None else Outcome(suite, error=duplicate)
+            if selection.case_ids and outcome.case_id is not None:
+                ids.add(outcome.case_id)
+            if selection.has(outcome.case_id):
+                yield outcome
     if seen is None:
         selection.check_ids(ids)
 
@@ -102,7 +105,7 @@ def entries(
     texts: Texts,
     lines: Lines | None = None,
     name: str | None = None,
-) -> Iterator[tuple[Key, Case | MultiturnError]]:
+) -> Iterator[tuple[Key, Outcome]]:
     """Yield every case of a suite, or the error in its place, selected or not.
 
     Args:
@@ -116,7 +119,11 @@ def entries(
         if suite not in selection.named:
             stay_inside(suite, selection.root)
     except MultiturnError as error:
-        yield Key(), error
+        yield Key(), Outcome(suite, error=error)
         return
     patterns = selection.guideline_patterns
-    yield from read_suite(suite, selection.root, patterns, texts, lines, name)
+    for key, found in read_suite(suite, selection.root, patterns, texts, lines, name):
+        if isinstance(found, Case):
+            yield key, Outcome(suite, found)
+        else:
+            yield key, Outcome(suite, error=found)
