@@ -252,7 +252,7 @@ def test_what_is_wrong_is_underlined(
         pytest.param(
             "targets",
             "- name: t\n  provider: google\n  |",
-            {"base_url": "of a gateway; None for Google's own."},
+            {"base_url": "of a gateway; null for Google's own."},
             id="a setting of the provider",
         ),
     ],

@@ -782,7 +782,7 @@ def test_a_suite_is_valid_exactly_if_it_converts_without_a_warning(
 
 SETTINGS: list[Any] = [
     *(None, True, False, 1, 0, 5, -1, 0.5, "", "x", "5", "-5", "1e3", "0.5", "05", "+5", ".5"),
-    *("true", "TRUE", "null", "inf", "Infinity", "nan", "4.10", [], ["a", 5], [None], {}),
+    *("true", "TRUE", "null", "inf", "Infinity", "4.10", [], ["a", 5], [None], {}),
     *("${{ FIVE }}", "a${{FIVE}}b", "${{ FIVE", "${{ NO-NAME }}", "$ {{ }}", "\n", {"A": 1}),
     *({"A": None}, {"A": "${{ FIVE }}"}, {"A": []}, [["a"]], ["${{ FIVE }}"]),
 ]

@@ -6,9 +6,9 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from msgspec import structs
+from msgspec import Meta, structs
 
 from multiturn.errors import MultiturnError
 from multiturn.model import InputFile, ProviderRequest
@@ -29,22 +29,20 @@ _FOLDER = ".multiturn-"  # a folder for one request begins so
 _MENTION = re.compile("(^|[\n\r\v\f\x85\u2028\u2029])@")
 
 
+Executable = Annotated[str, Meta(description="the agent's command line program.")]
+
+
 class AgentSettings(Settings, frozen=True, kw_only=True):
-    """What every target that starts an agent may set.
+    """What every target that starts an agent may set."""
 
-    Attributes:
-        executable: the agent's command line.
-        args: further arguments.
-        cwd: working folder; None for the current one.
-        env: set in its environment; what is called a key or a token there is hidden.
-        timeout_seconds: how long one case may take.
-    """
-
-    executable: str
-    args: tuple[str, ...] = ()
-    cwd: str | None = None
-    env: Mapping[str, str] = {}
-    timeout_seconds: Seconds = 1800
+    executable: Executable
+    args: Annotated[tuple[str, ...], Meta(description="further arguments.")] = ()
+    cwd: Annotated[str | None, Meta(description="working folder; null for the current one.")] = None
+    env: Annotated[
+        Mapping[str, str],
+        Meta(description="environment variables; values of names such as API_KEY are hidden."),
+    ] = {}
+    timeout_seconds: Annotated[Seconds, Meta(description="how long one case may take.")] = 1800
 
     def secrets(self) -> Iterator[str]:
         """Yield the keys among what the environment is given."""

@@ -1,9 +1,10 @@
 """Anthropic, through its SDK: system apart, user and assistant in turn, never an empty text."""
 
 import re
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from multiturn.model import ChatMessage, ProviderRequest
 from multiturn.providers.base import ProviderResponse, Wire, counts
@@ -17,15 +18,18 @@ _DEFAULT_LIMIT = 4096  # the API wants one
 
 
 class AnthropicSettings(HttpSettings, frozen=True, kw_only=True):
-    """The settings of an ``anthropic`` target.
+    """The settings of an ``anthropic`` target."""
 
-    Attributes:
-        base_url: of a gateway; None for Anthropic's own.
-        prefill: whether the model takes a final assistant message (A4); None to go by its name.
-    """
-
-    base_url: str | None = None
-    prefill: bool | None = None
+    base_url: Annotated[str | None, Meta(description="of a gateway; null for Anthropic's own.")] = (
+        None
+    )
+    prefill: Annotated[
+        bool | None,
+        Meta(
+            description="whether the model takes a final assistant message (A4);"
+            " null to go by its name."
+        ),
+    ] = None
 
 
 class AnthropicProvider(HttpProvider):

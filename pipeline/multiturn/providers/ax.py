@@ -11,22 +11,19 @@ from multiturn.turns import is_blank
 
 DEFAULT_SYSTEM_PROMPT = "You are a careful assistant."
 GUIDELINES_HEADING = "[[ ## Guidelines ## ]]"
+Model = Annotated[str, Meta(description="the model, or the deployment, to ask.")]
+_WHERE_UNSET = Meta(description="used where the request says nothing.")
 
 
 class ChatSettings(Settings, frozen=True, kw_only=True):
-    """What every target with a model may set.
+    """What every target with a model may set."""
 
-    Attributes:
-        model: the model, or the deployment, to ask.
-        temperature: used where the request says nothing.
-        max_output_tokens: used where the request says nothing.
-        max_retries: how often the SDK sends again what failed for a passing reason.
-    """
-
-    model: str = ""
-    temperature: float | None = None
-    max_output_tokens: Annotated[int, Meta(ge=1)] | None = None
-    max_retries: Annotated[int, Meta(ge=0)] = 2
+    model: Model = ""
+    temperature: Annotated[float | None, _WHERE_UNSET] = None
+    max_output_tokens: Annotated[Annotated[int, Meta(ge=1)] | None, _WHERE_UNSET] = None
+    max_retries: Annotated[
+        int, Meta(ge=0, description="how often the SDK repeats a request after a passing error.")
+    ] = 2
 
 
 class AxProvider(ABC):

@@ -1,8 +1,9 @@
 """Azure OpenAI, through the openai SDK: the messages go as they are."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 from multiturn.model import ProviderRequest
 from multiturn.providers.base import ProviderResponse, Wire, counts
@@ -11,17 +12,14 @@ from multiturn.providers.rules import Layout
 
 
 class AzureSettings(HttpSettings, frozen=True, kw_only=True):
-    """The settings of an ``azure`` target.
+    """The settings of an ``azure`` target."""
 
-    Attributes:
-        endpoint: ``https://NAME.openai.azure.com``.
-        version: of the API.
-        system_role: what the model calls its system message (O2).
-    """
-
-    endpoint: str
-    version: str = "2024-12-01-preview"
-    system_role: Literal["system", "developer"] = "system"
+    endpoint: Annotated[str, Meta(description="`https://NAME.openai.azure.com`.")]
+    version: Annotated[str, Meta(description="of the API.")] = "2024-12-01-preview"
+    system_role: Annotated[
+        Literal["system", "developer"],
+        Meta(description="what the model calls its system message (O2)."),
+    ] = "system"
 
 
 class AzureProvider(HttpProvider):

@@ -110,17 +110,11 @@ class ProviderError(MultiturnError):
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """What every target may set.
+    """What every target may set; editors show the descriptions."""
 
-    Attributes:
-        name: the target's name.
-        provider: the kind of provider.
-        timeout_seconds: how long one attempt may take.
-    """
-
-    name: str
-    provider: str
-    timeout_seconds: Seconds = 600
+    name: Annotated[str, Meta(description="the target's name.")]
+    provider: Annotated[str, Meta(description="the kind of provider.")]
+    timeout_seconds: Annotated[Seconds, Meta(description="how long one attempt may take.")] = 600
 
     def __repr__(self) -> str:  # the values may be keys
         return f"{type(self).__name__}({self.name!r})"

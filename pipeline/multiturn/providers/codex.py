@@ -2,24 +2,23 @@
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
-from multiturn.providers.agent import AgentProvider, AgentSettings
+from multiturn.providers.agent import AgentProvider, AgentSettings, Executable
 from multiturn.providers.base import ProviderError, ProviderResponse, counts, hide_within
 from multiturn.providers.command import run_command
 
 
 class CodexSettings(AgentSettings, frozen=True, kw_only=True):
-    """The settings of a ``codex`` target.
+    """The settings of a ``codex`` target."""
 
-    Attributes:
-        model: the model to ask for; empty for Codex's own choice.
-    """
-
-    executable: str = "codex"
-    model: str = ""
+    executable: Executable = "codex"
+    model: Annotated[
+        str, Meta(description="the model to ask for; empty for Codex's own choice.")
+    ] = ""
 
 
 class CodexProvider(AgentProvider):

@@ -1,7 +1,9 @@
 """Gemini, through the google-genai SDK: system_instruction, and the roles user and model."""
 
 import json
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from multiturn.model import ProviderRequest
 from multiturn.providers.base import ProviderError, ProviderResponse, Wire, counts
@@ -12,13 +14,9 @@ _ROLES = {"user": "user", "assistant": "model"}
 
 
 class GeminiSettings(HttpSettings, frozen=True, kw_only=True):
-    """The settings of a ``gemini`` target.
+    """The settings of a ``gemini`` target."""
 
-    Attributes:
-        base_url: of a gateway; None for Google's own.
-    """
-
-    base_url: str | None = None
+    base_url: Annotated[str | None, Meta(description="of a gateway; null for Google's own.")] = None
 
 
 class GeminiProvider(HttpProvider):

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from multiturn.errors import MultiturnError
-from multiturn.providers.ax import ChatProvider, ChatSettings
+from multiturn.providers.ax import ChatProvider, ChatSettings, Model
 from multiturn.providers.base import ProviderError, ProviderResponse, Wire, hide, hide_within
 from multiturn.providers.rules import named
 from multiturn.turns import is_blank
@@ -19,15 +19,16 @@ _LONGEST_MESSAGE = 500
 
 
 class HttpSettings(ChatSettings, frozen=True, kw_only=True):
-    """What every target behind HTTP sets.
+    """What every target behind HTTP sets."""
 
-    Attributes:
-        model: the model, or the deployment, to ask.
-        api_key: never logged, and hidden in whatever comes back.
-    """
-
-    model: str
-    api_key: Annotated[str, Meta(extra_json_schema={"pattern": r"\S"})]
+    model: Model
+    api_key: Annotated[
+        str,
+        Meta(
+            description="never logged, and hidden in whatever comes back.",
+            extra_json_schema={"pattern": r"\S"},
+        ),
+    ]
 
     def secrets(self) -> tuple[str, ...]:
         """Return the key."""

@@ -5,7 +5,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from multiturn.model import ProviderRequest
-from multiturn.providers.agent import AgentProvider, AgentSettings
+from multiturn.providers.agent import AgentProvider, AgentSettings, Executable
 from multiturn.providers.base import ProviderResponse
 from multiturn.providers.command import end_marked, run_command
 
@@ -13,7 +13,7 @@ from multiturn.providers.command import end_marked, run_command
 class VSCodeSettings(AgentSettings, frozen=True, kw_only=True):
     """The settings of a ``vscode`` target."""
 
-    executable: str = "code"
+    executable: Executable = "code"
 
 
 class VSCodeProvider(AgentProvider):
