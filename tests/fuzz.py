@@ -41,7 +41,7 @@ def suites(data: bytes) -> None:
         except MultiturnError as error:
             mistakes.append(error)
     for mistake in mistakes:
-        _check_place(mistake.where, path)
+        _check_place(str(mistake.where), path)
 
 
 def pipelines(data: bytes) -> None:
@@ -60,7 +60,7 @@ def targets(data: bytes) -> None:
     try:
         load_target("t", file=str(path))
     except MultiturnError as error:
-        _check_place(error.where, path)
+        _check_place(str(error.where), path)
 
 
 def patterns(data: bytes) -> None:

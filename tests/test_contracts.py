@@ -476,7 +476,7 @@ def test_an_order_that_cannot_work_names_both_stages_and_says_what_to_move(
 ) -> None:
     with pytest.raises(PipelineError) as caught:
         Pipeline(order)
-    (mistake,) = caught.value.mistakes
+    (mistake,) = caught.value.errors
     assert mistake.what.startswith(f"{late} requires ")
     assert f", but {early} " in mistake.what
     assert mistake.what.endswith(f"; {remedy}")
@@ -575,7 +575,7 @@ def test_an_order_that_cannot_work_names_both_stages_and_says_what_to_move(
 def test_an_option_that_cannot_be_names_itself_and_its_stage(step: Step, message: str) -> None:
     with pytest.raises(PipelineError, match=message) as caught:
         Pipeline([identity, step])
-    assert [mistake.step for mistake in caught.value.mistakes] == [1]
+    assert [mistake.step for mistake in caught.value.errors] == [1]
 
 
 @pytest.mark.parametrize(
@@ -607,9 +607,9 @@ def test_a_word_that_an_option_does_not_know_says_what_would_be_right(
 def test_all_mistakes_are_reported_together() -> None:
     with pytest.raises(PipelineError) as caught:
         Pipeline([Step(embed_files, {"heder": "", "system_header": 1}), resolve_segments, shout])
-    assert [mistake.step for mistake in caught.value.mistakes] == [0, 0, 0]
+    assert [mistake.step for mistake in caught.value.errors] == [0, 0, 0]
     for mistake, part in zip(
-        caught.value.mistakes, ["heder", "system_header", "requires files"], strict=True
+        caught.value.errors, ["heder", "system_header", "requires files"], strict=True
     ):
         assert part in mistake.what
         assert mistake.what in str(caught.value)
@@ -654,7 +654,7 @@ def test_a_stage_that_raises_is_named_with_its_case() -> None:
 
 def test_a_stage_keeps_its_own_error() -> None:
     error = raised(give_up, RICH)
-    assert (str(error), error.where, error.case_id) == ("here: no more", "here", "rich")
+    assert (str(error), str(error.where), error.case_id) == ("here: no more", "here", "rich")
 
 
 def test_what_is_left_out_is_logged_as_a_warning(files: Files) -> None:

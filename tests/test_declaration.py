@@ -196,7 +196,7 @@ def test_the_error_holds_each_mistake(write: Write) -> None:
     path = write("stages:\n  - extract_guidelines\n  - embed_file\n")
     with pytest.raises(PipelineError) as caught:
         load_pipeline(path)
-    assert [mistake.what.count("mine.yaml:") for mistake in caught.value.mistakes] == [1, 1]
+    assert [str(error).count("mine.yaml:") for error in caught.value.errors] == [1, 1]
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def test_each_text_has_its_origin(review: Case) -> None:
 
 def test_each_segment_has_its_fate(review: Case) -> None:
     fates = explain(load_pipeline("spec")(Conversion(review))).fates
-    assert [(fate.where.rpartition(".")[2], fate.fate) for fate in fates] == [
+    assert [(str(fate.where).rpartition(".")[2], fate.fate) for fate in fates] == [
         ("content[0]", "shown"),
         ("content[1]", "moved"),
         ("content[2]", "shown"),
@@ -110,7 +110,7 @@ def test_each_segment_has_its_fate(review: Case) -> None:
     ]
     assert fates[1].why == "by extract_guidelines (rule 4)"
     assert fates[3].why == "blank text is no content (rule 2)"
-    assert fates[1].where.startswith("evals/review.eval.yaml:12: case 'review'")
+    assert str(fates[1].where).startswith("evals/review.eval.yaml:12: case 'review'")
 
 
 def fates_of(pipeline: Pipeline, *messages: tuple[Any, Any], **case: Any) -> list[tuple[str, str]]:

@@ -58,7 +58,7 @@ def test_the_advice_of_each_refused_order_is_accepted(stages: tuple[Stage, ...])
         moved = order
         for _ in range(20):
             assert error is not None
-            moved = follow(moved, error.mistakes[0].what)
+            moved = follow(moved, error.errors[0].what)
             if names(moved) in accepted:
                 break
             error = refusal(moved)

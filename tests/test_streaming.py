@@ -35,7 +35,7 @@ def test_a_case_is_there_before_the_rest_of_the_suite_is_read(tmp_path: Path) ->
     assert [case.id for case in islice(cases, 1_000)] == [f"c{n}" for n in range(1_000)]
     with pytest.raises(MultiturnError) as caught:
         next(cases)
-    assert caught.value.where == f"{path}:1003:1"
+    assert str(caught.value.where) == f"{path}:1003:1"
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_key_that_stands_behind_the_cases_twice_is_a_mistake(tmp_path: Path) -
     path.write_text(f"evalcases:\n  - {{id: a, {HELLO}}}\nevalcases:\n  - {{id: b, {HELLO}}}\n")
     with pytest.raises(MultiturnError, match="'evalcases' stands twice") as caught:
         list(load_suite(path))
-    assert caught.value.where == f"{path}:3:1"
+    assert str(caught.value.where) == f"{path}:3:1"
 
 
 def test_a_mistake_behind_the_cases_leaves_the_cases_alone(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_mistake_behind_the_cases_leaves_the_cases_alone(tmp_path: Path) -> No
     path.write_text(f"evalcases:\n  - {{id: a, {HELLO}}}\nmetadata: [\n")
     mistakes: list[MultiturnError] = []
     assert [case.id for case in load_suite(path, on_error=mistakes.append)] == ["a"]
-    assert [mistake.where for mistake in mistakes] == [f"{path}:4:1"]
+    assert [str(mistake.where) for mistake in mistakes] == [f"{path}:4:1"]
 
 
 @pytest.mark.parametrize("bad", ["- {id: b, x: [}\n", "- !!python/name:x y\n", "- *nowhere\n"])
@@ -98,7 +98,7 @@ def test_a_mistake_among_the_cases_is_reported_once(tmp_path: Path, bad: str) ->
     path.write_text(f"evalcases:\n- {{id: a, {HELLO}}}\n{bad}- {{id: c, {HELLO}}}\n")
     mistakes: list[MultiturnError] = []
     assert [case.id for case in load_suite(path, on_error=mistakes.append)] == ["a"]
-    assert [mistake.where.split(":")[1] for mistake in mistakes] == ["3"]
+    assert [str(mistake.where).split(":")[1] for mistake in mistakes] == ["3"]
 
 
 SCALARS = st.text(st.sampled_from("ab: #'\"\n\u2028\x85é\U000f0000"), max_size=12)
@@ -208,7 +208,7 @@ def test_a_line_that_is_wrong_leaves_the_others_alone(
     cases: list[Case] = list(load_suite(path, on_error=mistakes.append))
     assert [case.id for case in cases] == ["a", "b"]
     assert len(mistakes) == 1
-    assert mistakes[0].where.startswith(f"{path}:{where}")
+    assert str(mistakes[0].where).startswith(f"{path}:{where}")
     assert what in mistakes[0].what
 
 

@@ -191,7 +191,7 @@ def test_a_repeated_id_is_an_error(write: Write, text: str, meant: list[str]) ->
     said: list[MultiturnError] = []
     assert [case.id for case in load_suite("x.eval.yaml", on_error=said.append)] == meant
     [error] = said
-    assert error.where.startswith(f"x.eval.yaml:{len(meant) * 2 + 2}:")
+    assert str(error.where).startswith(f"x.eval.yaml:{len(meant) * 2 + 2}:")
     assert repr(meant[0]) in error.what
 
 
@@ -1161,7 +1161,7 @@ def test_with_a_handler_the_other_cases_are_converted(write: Write) -> None:
     )
     said: list[MultiturnError] = []
     assert [case.id for case in load_suite("x.eval.yaml", on_error=said.append)] == ["a", "d", "e"]
-    assert [int(error.where.split(":")[1]) for error in said] == [4, 5, 7, 10]
+    assert [int(str(error.where).split(":")[1]) for error in said] == [4, 5, 7, 10]
     assert [error.case_id for error in said if error.case_id in ("b", "c")] == ["b", "c"]
 
 
@@ -1187,7 +1187,7 @@ def test_what_comes_before_broken_yaml_is_converted(write: Write) -> None:
     write("x.eval.yaml", f"id: a\n{HI}---\nid: b\nid: c\n{HI}---\nid: d\n{HI}")
     said: list[MultiturnError] = []
     assert [case.id for case in load_suite("x.eval.yaml", on_error=said.append)][:1] == ["a"]
-    assert [error.where for error in said] == ["x.eval.yaml:5:1"]
+    assert [str(error.where) for error in said] == ["x.eval.yaml:5:1"]
 
 
 def test_a_missing_file_may_be_left_out_with_a_warning(write: Write) -> None:

@@ -358,7 +358,7 @@ def test_what_is_no_stage_is_said_with_what_to_write(item: Any, words: str) -> N
     with pytest.raises(PipelineError) as caught:
         Pipeline([*load_pipeline("spec").steps, item])
     assert str(caught.value).startswith(words)
-    assert [mistake.step for mistake in caught.value.mistakes] == [6]
+    assert [mistake.step for mistake in caught.value.errors] == [6]
 
 
 # Facts of one's own
@@ -487,4 +487,4 @@ def test_an_error_of_a_pipeline_pickles_with_what_it_is_made_of() -> None:
         Pipeline([embed_files, extract_guidelines])
     again = pickle.loads(pickle.dumps(caught.value))
     assert str(again) == str(caught.value)
-    assert (again.mistakes, again.advice) == (caught.value.mistakes, caught.value.advice)
+    assert (again.errors, again.advice) == (caught.value.errors, caught.value.advice)

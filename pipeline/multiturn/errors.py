@@ -7,25 +7,54 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 
-class MultiturnError(Exception):
-    """A mistake in a suite, an attached file, a pipeline or an option.
+class Place(NamedTuple):
+    """Where something is in a file.
 
     Attributes:
-        where: ``path:line`` of the mistake, then the case and the key; empty without a file.
-        what: what is wrong, and what would be right.
-        case_id: the case that it belongs to, or None if it is the whole file's.
+        file: as it was named; empty if there is none.
+        line: one-based; 0 for the whole file.
+        column: one-based; 0 for the whole line.
+        label: what it is about, such as ``case 'x': input_messages[0]``.
+
+    >>> str(Place("a.yaml", 3, 5, "case 'x'")), str(Place("a.yaml")), str(Place())
+    ("a.yaml:3:5: case 'x'", 'a.yaml', '')
     """
 
-    def __init__(self, what: str, *, where: str = "", case_id: str | None = None) -> None:
-        super().__init__(f"{where}: {what}" if where else what)
-        self.where = where
+    file: str = ""
+    line: int = 0
+    column: int = 0
+    label: str = ""
+
+    def __str__(self) -> str:
+        """Return ``file:line:column: label``, without what is not known."""
+        numbers = [str(number) for number in (self.line, self.column) if number]
+        place = ":".join([self.file, *numbers]) if self.file else ""
+        return ": ".join(filter(None, (place, self.label)))
+
+
+class MultiturnError(Exception):
+    """An error in a suite, an attached file, a pipeline or an option.
+
+    Attributes:
+        what: what is wrong, and what would be right.
+        where: the place; text given for it is the name of a file.
+        case_id: id of its case; empty if that case has none, None if it belongs to no case.
+    """
+
+    def __init__(self, what: str, *, where: Place | str = "", case_id: str | None = None) -> None:
+        super().__init__(what)
         self.what = what
+        self.where = Place(where) if isinstance(where, str) else where
         self.case_id = case_id
 
-    def at(self, where: str, case_id: str) -> Self:
+    def __str__(self) -> str:
+        """Return the error in one line: its place, what is wrong, and what would be right."""
+        where = str(self.where)
+        return f"{where}: {self.what}" if where else self.what
+
+    def at(self, where: Place, case_id: str) -> Self:
         """Place the error in a case, and return it."""
         self.where, self.case_id = where, case_id
-        self.args = (f"{where}: {self.what}" if where else self.what,)
         return self
 
 
@@ -41,37 +70,44 @@ class OutsideRootError(MultiturnError):
     """A path leads outside the root; no option allows that."""
 
 
-class Mistake(NamedTuple):
+class ErrorDetail(NamedTuple):
     """One thing that is wrong with a pipeline.
 
     Attributes:
         what: what is wrong, and what would be right.
         step: index of the step it is about, or None.
         option: name of that step's option, or None.
+        where: the place in the pipeline's file.
     """
 
     what: str
     step: int | None = None
     option: str | None = None
+    where: Place = Place()
+
+    def __str__(self) -> str:
+        """Return the error in one line."""
+        where = str(self.where)
+        return f"{where}: {self.what}" if where else self.what
 
 
 class PipelineError(MultiturnError):
     """A pipeline does not fit together.
 
     Attributes:
-        mistakes: all that was found.
+        errors: everything that is wrong.
         advice: an order in which the stages would fit; empty if that is not what is wrong.
     """
 
-    def __init__(self, mistakes: Iterable[Mistake], advice: str = "") -> None:
-        self.mistakes = tuple(mistakes)
+    def __init__(self, errors: Iterable[ErrorDetail], advice: str = "") -> None:
+        self.errors = tuple(errors)
         self.advice = advice
-        lines = [mistake.what for mistake in self.mistakes]
+        lines = [str(error) for error in self.errors]
         super().__init__("\n".join([*lines, advice] if advice else lines))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by what it is made of, and not by its message."""
-        return type(self), (self.mistakes, self.advice)
+        return type(self), (self.errors, self.advice)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

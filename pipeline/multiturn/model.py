@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from msgspec import Struct, structs
 
+from multiturn.errors import Place
 from multiturn.files import Files
 from multiturn.turns import (
     ChatView,
@@ -77,10 +78,10 @@ class Case(Struct, frozen=True, kw_only=True):
     max_output_tokens: int | None = None
     files: Files | None = None
 
-    def where(self, line: int = 0) -> str:
-        """Return ``suite:line: case 'id'``, the beginning of every message about this case."""
-        place = f"{self.suite}:{line or self.line}: " if self.suite else ""
-        return f"{place}case {self.id!r}"
+    def where(self, line: int = 0, key: str = "") -> Place:
+        """Return the place of a line of this case, or of its first; ``key`` follows its id."""
+        label = f"case {self.id!r}: {key}" if key else f"case {self.id!r}"
+        return Place(self.suite, line or self.line, 0, label)
 
 
 class InputFile(Struct, frozen=True, gc=False):
@@ -111,7 +112,7 @@ class Notice(Struct, frozen=True):
     """
 
     event: str
-    where: str
+    where: Place
     why: str
     message: int | None = None
     content: int | None = None

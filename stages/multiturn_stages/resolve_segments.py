@@ -47,7 +47,7 @@ def resolve_segments(
                 part = _read(segment, case, max_file_bytes, index, number, lines[number])
             except MultiturnError as error:
                 key = f"[{number}]" if segments is content else ""
-                where = f"{case.where(lines[number])}: input_messages[{index}].content{key}"
+                where = case.where(lines[number], f"input_messages[{index}].content{key}")
                 is_file = isinstance(error, AttachmentError)
                 if (is_file and missing_file == "warn") or (
                     isinstance(error, SegmentTypeError) and unknown_type == "warn"

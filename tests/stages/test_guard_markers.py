@@ -113,7 +113,7 @@ def test_warn_notes_each_line_with_its_place_and_changes_no_text(
         ("marker.forged", 0, 1),
     ]
     assert "'[System]: b'" in result.notices[0].why
-    assert result.notices[0].where.startswith("evals/x.yaml:")
+    assert result.notices[0].where.file == "evals/x.yaml"
 
 
 def test_error_refuses_the_case() -> None:

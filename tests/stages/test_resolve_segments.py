@@ -210,7 +210,7 @@ def test_leaves_out_another_type_on_request(
     result = run_stage(resolve_segments, conversion, unknown_type="warn")
     assert [turn.content for turn in result.turns] == ["", "Hi\nthere"]
     assert [name in left_out.why for left_out in result.notices] == [True, False]
-    assert result.notices[1].where == "case 'case': input_messages[1].content[1]"
+    assert str(result.notices[1].where) == "case 'case': input_messages[1].content[1]"
 
 
 UNUSABLE_FILES = [
@@ -244,7 +244,7 @@ def test_leaves_out_a_file_it_cannot_use_on_request(
     result = run_stage(resolve_segments, conversion, missing_file="warn", max_file_bytes=100)
     assert [turn.content for turn in result.turns] == ["a\ngood\nb", ""]
     assert result.input_files == (InputFile("good.txt", "good.txt", text="good"),)
-    assert [left_out.where for left_out in result.notices] == [
+    assert [str(left_out.where) for left_out in result.notices] == [
         "case 'case': input_messages[0].content[1]",
         "case 'case': input_messages[1].content[0]",
     ]

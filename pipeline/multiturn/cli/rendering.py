@@ -47,7 +47,7 @@ def _warn_of_markers(conversion: Conversion) -> None:
 
     for notice in guard_markers(conversion).notices:
         if notice not in conversion.notices:
-            logger().warning(notice.event, where=notice.where, why=notice.why)
+            logger().warning(notice.event, where=str(notice.where), why=notice.why)
 
 
 def to_text(record: Record) -> bytes:

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, NamedTuple
 from msgspec import Struct
 
 from multiturn.documents.yaml_events import MAX_DEPTH, MAX_VALUES, Node
-from multiturn.errors import MultiturnError
+from multiturn.errors import MultiturnError, Place
 
 MAX_LINE = 40_000_000  # bytes: a case of 10 million characters, whatever they are
 
@@ -56,7 +56,7 @@ def read_json_lines(
     file.seek(start)
     while (end is None or file.tell() < end) and (line := file.readline(MAX_LINE)):
         number += 1
-        where = f"{name}:{number}"
+        where = Place(name, number)
         try:
             if len(line) == MAX_LINE and not line.endswith(b"\n"):
                 while (rest := file.readline(MAX_LINE)) and not rest.endswith(b"\n"):
@@ -78,7 +78,7 @@ def read_json_lines(
         except UnicodeDecodeError:
             yield MultiturnError("this is not UTF-8", where=where)
         except json.JSONDecodeError as error:
-            yield MultiturnError(f"not JSON: {error.msg}", where=f"{where}:{error.colno}")
+            yield MultiturnError(f"not JSON: {error.msg}", where=where._replace(column=error.colno))
         except ValueError as error:
             yield MultiturnError(str(error), where=where)
 

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 import yaml
 
-from multiturn.errors import MultiturnError
+from multiturn.errors import MultiturnError, Place
 
 # libyaml reads YAML 1.1, to which these end a line; to YAML 1.2 they are ordinary characters.
 _OLD_LINE_BREAKS = ("\x85", "\u2028", "\u2029")
@@ -100,7 +100,7 @@ class Source:
         self._stand_ins: dict[bytes, bytes] = {}
         file.seek(0)
         if file.read(2) in (b"\xff\xfe", b"\xfe\xff"):
-            raise MultiturnError("this is UTF-16; save the file as UTF-8", where=f"{name}:1:1")
+            raise MultiturnError("this is UTF-16; save the file as UTF-8", where=Place(name, 1, 1))
         found: set[bytes] = set()
         for _, chunk in self._chunks():
             # Quick to deny, and a search is not: what all of them begin with.
@@ -140,7 +140,7 @@ class Source:
                     return True
         return False
 
-    def place(self, position: int) -> str:
+    def place(self, position: int) -> Place:
         """Return ``name:line:column`` of a position in what has been read."""
         with self.again():
             line, rest = 1, b""
@@ -150,7 +150,7 @@ class Source:
                 line += data.count(b"\n")
                 rest = data.rpartition(b"\n")[2] if b"\n" in data else rest + data
         column = len(rest.decode("utf-8-sig", "replace")) + 1
-        return f"{self.name}:{line}:{column}"
+        return Place(self.name, line, column)
 
     def _chunks(self) -> Iterator[tuple[int, bytes]]:
         """Yield the stream in pieces whose edges overlap, each with its offset."""
@@ -202,9 +202,9 @@ def mistakes_placed(source: Source) -> Iterator[None]:
         yield
     except yaml.MarkedYAMLError as error:
         mark: Any = error.problem_mark or error.context_mark
-        where = source.name
+        where = Place(source.name)
         if mark:
-            where += f":{mark.line + 1}:{mark.column + 1}"
+            where = Place(source.name, mark.line + 1, mark.column + 1)
         what = " ".join(filter(None, ("not YAML:", error.problem, error.context)))
         if "tab character where an indentation" in what:
             # YAML 1.2 allows it where text begins with a tab; libyaml wants to be told.

@@ -56,11 +56,11 @@ def _missing(
     (missing,) = re.findall("`(.*?)`", what)
     unknown = [name for name in node.value if name not in known]
     near = nearest(missing, unknown)
-    place = node.place(where) if near is None else node.children[near].key_place(where)
-    message = f"{key} has no {missing!r}" if key else f"there is no {missing!r}"
-    return MultiturnError(
-        message + add_or_mend(missing, unknown), where=f"{place}: {label}" if label else place
+    place = (
+        node.place(where, label) if near is None else node.children[near].key_place(where, label)
     )
+    message = f"{key} has no {missing!r}" if key else f"there is no {missing!r}"
+    return MultiturnError(message + add_or_mend(missing, unknown), where=place)
 
 
 def _keys_at(type_: Any, path: str) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from yaml.events import (
 
 from multiturn.documents.core_schema import read_plain
 from multiturn.documents.source import Source, mistakes_placed
-from multiturn.errors import MultiturnError
+from multiturn.errors import MultiturnError, Place
 
 # What aliases may add to a document, in characters: ten thousand uses of two pages of text.
 MAX_ALIASED = 100_000_000
@@ -72,17 +72,17 @@ class Node(msgspec.Struct, gc=False):
         """One-based line where it starts."""
         return self.mark.line + 1
 
-    def key_place(self, name: str) -> str:
-        """Return ``name:line:column`` of the key that it stands behind."""
-        return _place(name, self.key_mark or self.mark)
+    def key_place(self, name: str, label: str = "") -> Place:
+        """Return the place of its key, in a mapping."""
+        return _place(name, self.key_mark or self.mark, label)
 
-    def place(self, name: str, label: str = "") -> str:
-        """Return ``name:line:column`` of its start, both one-based, and a label behind it."""
-        return f"{_place(name, self.mark)}: {label}" if label else _place(name, self.mark)
+    def place(self, name: str, label: str = "") -> Place:
+        """Return the place of its start."""
+        return _place(name, self.mark, label)
 
 
-def _place(name: str, mark: Mark) -> str:
-    return f"{name}:{mark.line + 1}:{mark.column + 1}"
+def _place(name: str, mark: Mark, label: str = "") -> Place:
+    return Place(name, mark.line + 1, mark.column + 1, label)
 
 
 def read_documents(source: str | bytes, name: str) -> Iterator[Node]:

@@ -182,7 +182,7 @@ class Join:
         for item in rendered:
             error = self._ids.duplicate(item.key) or item.error
             case_id = item.key.case_id if error is None else error.case_id
-            if self.selection.case_ids and case_id is not None:
+            if self.selection.case_ids and case_id:
                 self._seen.add(case_id)
             if error is None:
                 if item.text is not None:

@@ -91,7 +91,7 @@ def cases(selection: Selection, seen: set[str] | None = None) -> Iterator[Outcom
         for key, found in entries(selection, suite, texts):
             duplicate = known.duplicate(key)
             outcome = found if duplicate is None else Outcome(suite, error=duplicate)
-            if selection.case_ids and outcome.case_id is not None:
+            if selection.case_ids and outcome.case_id:
                 ids.add(outcome.case_id)
             if selection.has(outcome.case_id):
                 yield outcome

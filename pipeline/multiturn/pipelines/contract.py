@@ -196,16 +196,16 @@ def read_options(
     """
     name = function.__name__
     known = options_of(function)
-    values, mistakes = {}, {}
+    values, errors = {}, {}
     for option in _positional(function):
         write = f"{name}(conversion, *, {option}=...)"
-        mistakes[option] = f'option "{option}" of {name} is not keyword-only; write {write}'
+        errors[option] = f'option "{option}" of {name} is not keyword-only; write {write}'
     for option, value in given.items():
-        if option in mistakes:
+        if option in errors:
             continue
         if option not in known:
             hint = did_you_mean(option, known)
-            mistakes[option] = f'unknown option "{option}" of {name}; {hint}'
+            errors[option] = f'unknown option "{option}" of {name}; {hint}'
             continue
         try:
             values[option] = msgspec.convert(value, known[option].type)
@@ -213,11 +213,11 @@ def read_options(
             text = _unknown_placeholder(known[option].type, value) or str(error).replace("`", "")
             choices = _choices(known[option].type)
             hint = f"; there are {', '.join(choices)}" if choices else ""
-            mistakes[option] = f'option "{option}" of {name}: {text[0].lower()}{text[1:]}{hint}'
+            errors[option] = f'option "{option}" of {name}: {text[0].lower()}{text[1:]}{hint}'
     for option, details in known.items():
         if details.default is inspect.Parameter.empty and option not in given:
-            mistakes[option] = f'option "{option}" of {name} has no default; give it'
-    return values, mistakes
+            errors[option] = f'option "{option}" of {name} has no default; give it'
+    return values, errors
 
 
 def _positional(function: Stage) -> list[str]:

@@ -10,7 +10,14 @@ from msgspec import Struct
 
 from multiturn.documents.source import check_path, open_rewindable
 from multiturn.documents.yaml_events import Node, read_documents
-from multiturn.errors import Mistake, MultiturnError, PipelineError, did_you_mean, nearest
+from multiturn.errors import (
+    ErrorDetail,
+    MultiturnError,
+    PipelineError,
+    Place,
+    did_you_mean,
+    nearest,
+)
 from multiturn.model import Conversion
 from multiturn.pipelines.contract import Stage
 from multiturn.pipelines.pipeline import Pipeline, insertion, position
@@ -59,7 +66,7 @@ def load_pipeline(source: str | Path = DEFAULT_PIPELINE) -> Pipeline:
         source: the name of a pipeline that ships with multiturn, or a path.
 
     Raises:
-        PipelineError: the file does not declare a pipeline; all its mistakes together.
+        PipelineError: the file does not declare a pipeline; all its errors together.
         MultiturnError: there is no such pipeline, or its file cannot be read or is not YAML.
 
     >>> load_pipeline("spec").steps[0].name
@@ -94,7 +101,7 @@ def parse_pipeline(source: str | bytes, name: str) -> Pipeline:
         name: the pipeline's name, and what errors call the source.
 
     Raises:
-        PipelineError: with every mistake, each with its place.
+        PipelineError: with every error, each with its place.
     """
     return _Declaration(name, None, ()).read(source)
 
@@ -120,7 +127,7 @@ class _Declaration:
         self.name = name
         self.path = path
         self.trail = trail
-        self.mistakes: list[Mistake] = []
+        self.errors: list[ErrorDetail] = []
 
     @contextmanager
     def collect(self, node: Node) -> Iterator[None]:
@@ -128,11 +135,10 @@ class _Declaration:
         try:
             yield
         except PipelineError as error:
-            self.mistakes += [
-                Mistake(f"{node.place(self.name)}: {mistake.what}") for mistake in error.mistakes
-            ]
+            where = node.place(self.name)
+            self.errors += [ErrorDetail(detail.what, where=where) for detail in error.errors]
         except MultiturnError as error:
-            self.mistakes.append(Mistake(f"{node.place(self.name)}: {error.what}"))
+            self.errors.append(ErrorDetail(error.what, where=node.place(self.name)))
 
     def read(self, source: str | bytes) -> Pipeline:
         documents = list(read_documents(source, self.name))
@@ -143,16 +149,16 @@ class _Declaration:
             and _SUITE_KEYS & first.keys()
         ):
             what = "this is a suite, and no pipeline; multiturn convert takes it"
-            raise PipelineError([Mistake(f"{documents[0].place(self.name)}: {what}")])
+            raise PipelineError([ErrorDetail(what, where=documents[0].place(self.name))])
         if len(documents) != 1 or not isinstance(documents[0].children, dict):
-            what = f'{self.name}: a pipeline is one mapping, with "stages" or "extends"'
-            raise PipelineError([Mistake(what)])
+            what = 'a pipeline is one mapping, with "stages" or "extends"'
+            raise PipelineError([ErrorDetail(what, where=Place(self.name))])
         top = documents[0]
         keys: dict[str, Node] = top.children
         for key, child in keys.items():
             if key not in KEYS:
                 what = f'unknown key "{key}"; {did_you_mean(key, KEYS)}'
-                self.mistakes.append(Mistake(f"{child.key_place(self.name)}: {what}"))
+                self.errors.append(ErrorDetail(what, where=child.key_place(self.name)))
             with self.collect(child):
                 if key in EDITS and "extends" not in keys:
                     raise MultiturnError(f'"{key}" edits a pipeline that "extends" another')
@@ -175,18 +181,18 @@ class _Declaration:
         try:
             pipeline = Pipeline([entry.step for entry in entries], name=self.name)
         except PipelineError as error:
-            advice = "" if self.mistakes else error.advice
-            self.mistakes += [self.placed(mistake, entries, top) for mistake in error.mistakes]
-        if self.mistakes:
-            raise PipelineError(self.mistakes, advice)
+            advice = "" if self.errors else error.advice
+            self.errors += [self.placed(detail, entries, top) for detail in error.errors]
+        if self.errors:
+            raise PipelineError(self.errors, advice)
         return pipeline
 
-    def placed(self, mistake: Mistake, entries: list[_Entry], top: Node) -> Mistake:
+    def placed(self, error: ErrorDetail, entries: list[_Entry], top: Node) -> ErrorDetail:
         node = top
-        if mistake.step is not None:
-            entry = entries[mistake.step]
-            node = entry.options.get(mistake.option or "", entry.node)
-        return mistake._replace(what=f"{node.place(self.name)}: {mistake.what}")
+        if error.step is not None:
+            entry = entries[error.step]
+            node = entry.options.get(error.option or "", entry.node)
+        return error._replace(where=node.place(self.name))
 
     def entry(self, node: Node) -> _Entry:
         """Read ``name``, or ``name: {option: value}``."""
@@ -292,7 +298,7 @@ def _inserted(items: Any) -> dict[str, str]:
 
 
 def _stand_in(name: str) -> Stage:
-    """Return a stage in the place of one that cannot be found, so that other mistakes are, too."""
+    """Return a stage in the place of one that cannot be found, so that other errors are, too."""
 
     def stand_in(conversion: Conversion) -> Conversion:
         return conversion

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 
-from multiturn.errors import Mistake
+from multiturn.errors import ErrorDetail
 from multiturn.pipelines.contract import FACTS, Stage, contract_of, in_order
 from multiturn.pipelines.registry import provider_of
 
 _MAX_TRIED = 10_000
 
 
-def order_mistakes(stages: Sequence[Stage]) -> Iterator[Mistake]:
+def order_errors(stages: Sequence[Stage]) -> Iterator[ErrorDetail]:
     """Yield what is wrong with an order of stages, or else with its end.
 
     A stage without a contract is unchecked: after it, every fact is taken to be true, and the end
@@ -25,14 +25,14 @@ def order_mistakes(stages: Sequence[Stage]) -> Iterator[Mistake]:
             continue
         for fact in in_order(contract.requires - facts):
             is_right = False
-            yield Mistake(_missing(fact, number, stages, consumers.get(fact)), number)
+            yield ErrorDetail(_missing(fact, number, stages, consumers.get(fact)), number)
         for fact in contract.consumes & facts:
             consumers[fact] = number
         facts -= contract.consumes
         facts |= contract.provides
     if is_right and "files" in facts and all(map(contract_of, stages)):
         what = "attached files are left, and no stage turns them into text; add embed_files, or"
-        yield Mistake(f"{what} put a stage of your own in its place with replace")
+        yield ErrorDetail(f"{what} put a stage of your own in its place with replace")
 
 
 def facts_after(stages: Sequence[Stage]) -> set[str]:

@@ -8,11 +8,11 @@ from typing import Any
 from msgspec import structs
 from toolz import compose_left
 
-from multiturn.errors import Mistake, MultiturnError, PipelineError, did_you_mean
+from multiturn.errors import ErrorDetail, MultiturnError, PipelineError, did_you_mean
 from multiturn.logs import logger
 from multiturn.model import Case, ChatMessage, Conversion, ProviderRequest
 from multiturn.pipelines.contract import Stage, read_options
-from multiturn.pipelines.ordering import legal_order, order_mistakes
+from multiturn.pipelines.ordering import legal_order, order_errors
 from multiturn.pipelines.registry import name_of, pickled_stage, stage_names, unpickled_stage
 from multiturn.pipelines.step import Step, failed, logged, placed
 
@@ -50,21 +50,21 @@ provides it later; move it after resolve_segments
             raise TypeError(f"load_pipeline({stages!r}) loads a pipeline; Pipeline takes stages")
         self.name = name
         self.is_logged = is_logged
-        steps, mistakes = [], []
+        steps, errors = [], []
         for number, item in enumerate(stages):
             step = item if isinstance(item, Step) else Step(item)
             if not isinstance(step.stage, FunctionType):
-                raise PipelineError([Mistake(_no_stage(step.stage), number)])
+                raise PipelineError([ErrorDetail(_no_stage(step.stage), number)])
             options, wrong = read_options(step.stage, step.options)
             steps.append(Step(step.stage, options))
-            mistakes += [Mistake(what, number, option) for option, what in wrong.items()]
+            errors += [ErrorDetail(what, number, option) for option, what in wrong.items()]
         stages = [step.stage for step in steps]
-        misplaced = list(order_mistakes(stages))
-        if mistakes or misplaced:
+        misplaced = list(order_errors(stages))
+        if errors or misplaced:
             order = legal_order(stages) if misplaced else None
             names = ", ".join(stage.__name__ for stage in order or ())
             advice = f"a legal order: {names}" if names else ""
-            raise PipelineError([*mistakes, *misplaced], advice)
+            raise PipelineError([*errors, *misplaced], advice)
         self.steps: tuple[Step, ...] = tuple(steps)
         run = [partial(logged, step) for step in steps] if is_logged else steps
         self._run: Callable[[Conversion], Conversion] = compose_left(*run)
@@ -94,7 +94,7 @@ provides it later; move it after resolve_segments
             step = self._chooser(conversion, result)
             raise failed(step, error, conversion.case) from error
         for notice in result.notices:
-            logger().warning(notice.event, where=notice.where, why=notice.why)
+            logger().warning(notice.event, where=str(notice.where), why=notice.why)
         return result
 
     def _chooser(self, conversion: Conversion, result: Conversion) -> Step:
@@ -204,14 +204,14 @@ def position(steps: Sequence[Step], name: str) -> int:
     if not isinstance(name, str):
         what = "a stage of a pipeline is named by its name, as text"
         hint = f'; write "{name.__name__}"' if hasattr(name, "__name__") else ""
-        raise PipelineError([Mistake(what + hint)])
+        raise PipelineError([ErrorDetail(what + hint)])
     names = [step.name for step in steps]
     if names.count(name) == 1:
         return names.index(name)
     if name in names:
-        raise PipelineError([Mistake(f'the stage "{name}" stands in this pipeline twice')])
+        raise PipelineError([ErrorDetail(f'the stage "{name}" stands in this pipeline twice')])
     raise PipelineError(
-        [Mistake(f'no stage "{name}" in this pipeline; {did_you_mean(name, names)}')]
+        [ErrorDetail(f'no stage "{name}" in this pipeline; {did_you_mean(name, names)}')]
     )
 
 
@@ -225,7 +225,7 @@ def insertion(steps: Sequence[Step], after: str | None, before: str | None) -> i
         return position(steps, after) + 1
     if before is not None and after is None:
         return position(steps, before)
-    raise PipelineError([Mistake('a stage is inserted either "after" or "before" another')])
+    raise PipelineError([ErrorDetail('a stage is inserted either "after" or "before" another')])
 
 
 def request_of(conversion: Conversion) -> ProviderRequest:

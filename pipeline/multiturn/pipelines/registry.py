@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import multiturn_stages
 from multiturn.errors import (
-    Mistake,
+    ErrorDetail,
     MultiturnError,
     PipelineError,
     did_you_mean,
@@ -102,7 +102,7 @@ def name_of(stage: Stage) -> str:
         return name
     if not name.isidentifier() or contract_of(stage) is None:
         what = f"{name} cannot be named in a file: a stage stands at a module's top, under @stage"
-        raise PipelineError([Mistake(what)])
+        raise PipelineError([ErrorDetail(what)])
     return f"{module}:{name}"
 
 

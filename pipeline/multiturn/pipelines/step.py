@@ -55,7 +55,11 @@ class Step(Struct, frozen=True):
 
 def placed(error: MultiturnError, case: Case) -> MultiturnError:
     """Return an error of a stage's or a view's own, with its case where it names none."""
-    return error if error.case_id is not None else error.at(error.where or case.where(), case.id)
+    return (
+        error
+        if error.case_id is not None
+        else error.at(error.where if any(error.where) else case.where(), case.id)
+    )
 
 
 def failed(step: Step, error: BaseException, case: Case) -> MultiturnError:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from multiturn.errors import MultiturnError
+from multiturn.errors import MultiturnError, Place
 from multiturn.model import Case, Conversion
 from multiturn.turns import Part, Turn, is_blank
 
@@ -32,7 +32,7 @@ class Fate(Struct, frozen=True):
         why: the stage and the rule.
     """
 
-    where: str
+    where: Place
     fate: Literal["shown", "merged", "moved", "referenced", "dropped", "lost"]
     why: str = ""
 
@@ -107,7 +107,7 @@ def _fates(conversion: Conversion) -> Iterator[Fate]:
         for number, segment in enumerate(segments):
             line = message.content_lines[number] if message.content_lines else message.line
             key = f"[{number}]" if segments is content else ""
-            where = f"{case.where(line)}: input_messages[{index}].content{key}"
+            where = case.where(line, f"input_messages[{index}].content{key}")
             yield _fate(conversion, where, (index, number), segment)
     prompt, chat = conversion.system_prompt, conversion.chat
     if prompt is None or chat is None:
@@ -115,7 +115,7 @@ def _fates(conversion: Conversion) -> Iterator[Fate]:
     if all(part.key != prompt.key for turn in chat for part in turn.parts):
         explicit = any(turn.role == "system" for turn in chat)
         yield Fate(
-            f"{case.where()}: {prompt.key}",
+            case.where(key=prompt.key or ""),
             "dropped" if explicit or is_blank(prompt.text) else "lost",
             "system messages take its place (rule 7)" if explicit else "",
         )
@@ -128,7 +128,7 @@ def _turns(conversion: Conversion) -> tuple[Turn, ...]:
     return conversion.turns if conversion.question else ()
 
 
-def _fate(conversion: Conversion, where: str, segment: tuple[int, int], written: object) -> Fate:
+def _fate(conversion: Conversion, where: Place, segment: tuple[int, int], written: object) -> Fate:
     found = [
         (turn, part)
         for turn in _turns(conversion)

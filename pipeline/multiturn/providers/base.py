@@ -7,7 +7,7 @@ from typing import Annotated, Any, Protocol, Self
 
 from msgspec import Meta, Struct
 
-from multiturn.errors import MultiturnError
+from multiturn.errors import MultiturnError, Place
 from multiturn.model import ProviderRequest
 
 SECRET_NAME = re.compile(
@@ -97,7 +97,7 @@ class ProviderError(MultiturnError):
         self,
         what: str,
         *,
-        where: str = "",
+        where: Place | str = "",
         case_id: str | None = None,
         kind: str = "refused",
         retries: int = 0,

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Self
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from multiturn.errors import MultiturnError
+from multiturn.errors import MultiturnError, Place
 from multiturn.model import ChatMessage, ProviderRequest
 from multiturn.output import open_output
 
@@ -218,4 +218,4 @@ def _read(path: str) -> Iterator[tuple[bytes, _Stored | None]]:
                 yield line, _decode(line.removeprefix(b"\xef\xbb\xbf"))
             except msgspec.MsgspecError:
                 what = "this is no result; --output wants a file of its own"
-                raise MultiturnError(what, where=f"{path}:{number}") from None
+                raise MultiturnError(what, where=Place(path, number)) from None

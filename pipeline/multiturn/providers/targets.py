@@ -12,7 +12,7 @@ from msgspec import structs
 from multiturn.documents.source import check_path, open_rewindable
 from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_events import Node, read_documents
-from multiturn.errors import MultiturnError, did_you_mean
+from multiturn.errors import MultiturnError, Place, did_you_mean
 from multiturn.logs import logger
 from multiturn.providers.base import SECRET_NAME, Settings, TargetProvider, hide
 from multiturn.providers.echo import EchoProvider, EchoSettings
@@ -217,7 +217,7 @@ class _Values:
             raise MultiturnError("a variable is written as ${{ NAME }}", where=place)
         return VARIABLE.sub(lambda match: self.variable(match[1], place), written)
 
-    def variable(self, name: str, place: str) -> str:
+    def variable(self, name: str, place: Place) -> str:
         if name not in self.environment:
             what = f"the variable {name} is not set; set it, or write it into .env"
             raise MultiturnError(what, where=place)
@@ -244,12 +244,16 @@ def _provider(
     known = settings_type.__struct_fields__
     for key in settings.keys() - set(known):
         place = node.children[key].key_place(where)
-        logger().warning("target.unknown_key", key=key, where=place, hint=did_you_mean(key, known))
+        logger().warning(
+            "target.unknown_key", key=key, where=str(place), hint=did_you_mean(key, known)
+        )
     filled = structs.replace(node, value={**KINDS[kind].defaults, **settings})
     label = f"target {name!r}"
     try:
         read = read_as(filled, settings_type, where=where, label=label, strict=False)
         provider: TargetProvider = KINDS[kind].find("Provider")(read, secrets)
     except MultiturnError as error:
-        raise MultiturnError(hide(error.what, secrets), where=error.where or where) from None
+        raise MultiturnError(
+            hide(error.what, secrets), where=error.where if error.where.file else where
+        ) from None
     return provider

@@ -17,8 +17,6 @@ _DEVICE = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9]) *(?:\.|\Z)", re.IGN
 _OUR_EXTENSION = re.compile(r"\.(?=(?:yaml|lock|eval)\Z)", re.IGNORECASE)
 _SUITE_EXTENSION = re.compile(r"\.(eval\.yaml|eval\.yml|eval\.jsonl|yaml|yml|jsonl)\Z")
 
-_NO_ID = re.compile(r"(evalcases\[\d+\])?")  # what stands for a case whose id is not known
-
 
 def snapshot_of(conversion: Conversion) -> dict[str, Any]:
     """Return what a snapshot records of a case, in the order in which it is written.
@@ -132,14 +130,7 @@ def kept_location(suite: str, error: MultiturnError) -> str | None:
         suite: relative to its root, with ``/``.
         error: what is wrong with the case.
     """
-    if error.case_id is None or not is_known(error.case_id):
-        return None
-    return location_of(suite, error.case_id)
-
-
-def is_known(case_id: str | None) -> bool:
-    """Tell whether an error's case has an id, and is not just the one at a place."""
-    return case_id is not None and not _NO_ID.fullmatch(case_id)
+    return location_of(suite, error.case_id) if error.case_id else None
 
 
 def folder_of(suite: str) -> str:

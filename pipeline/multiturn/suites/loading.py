@@ -10,7 +10,7 @@ from multiturn.documents.json_lines import Lines
 from multiturn.documents.source import check_path
 from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_events import Node, read_documents
-from multiturn.errors import MultiturnError, did_you_mean
+from multiturn.errors import MultiturnError, Place, did_you_mean
 from multiturn.files import Files, Texts, find_root
 from multiturn.model import Case, TestMessage
 from multiturn.suites.documents import Document, open_suite
@@ -30,14 +30,12 @@ class Key(NamedTuple):
     Attributes:
         case_id: as the suite has it; None where it is not known.
         line: one-based line of the case.
-        where: its place, as errors say it.
-        label: what errors call a case without an id.
+        where: its place.
     """
 
     case_id: str | None = None
     line: int = 0
-    where: str = ""
-    label: str = ""
+    where: Place = Place()
 
 
 class CaseIds:
@@ -55,9 +53,7 @@ class CaseIds:
             self._lines[key.case_id] = key.line
             return None
         what = f"duplicate id {key.case_id!r}, first used on line {first}"
-        return MultiturnError(
-            f"{what}; ids are unique in a file", where=key.where, case_id=key.label
-        )
+        return MultiturnError(f"{what}; ids are unique in a file", where=key.where, case_id="")
 
 
 def load_suite(
@@ -176,34 +172,30 @@ class _Suite:
         if not is_case:
             nodes = document.cases or head.children["evalcases"].children
         for index, node in enumerate(nodes):
-            key = Key(label="" if self.is_lines else f"evalcases[{index}]")
+            key = Key()
             found: Case | MultiturnError
             try:
                 if isinstance(node, MultiturnError):
                     raise node
-                key = self.key(node, key.label, None if is_case else index)
+                label = "" if is_case or self.is_lines else f"evalcases[{index}]"
+                where = node.place(self.name, label)
+                key = Key(self.case_id(node, where, is_case), node.line, where)
                 found = self.case(node, key.case_id or "", shared, is_case)
             except MultiturnError as error:
-                error.case_id = key.label if key.case_id is None else key.case_id
+                error.case_id = key.case_id or ""
                 found = error
             yield key, found
 
-    def key(self, node: Node, label: str, index: int | None) -> Key:
-        """Return which case a node is: its id as written; a bare case (no index) has its file's."""
-        shown = "" if index is None else label
-        where = node.place(self.name, shown)
-        return Key(self.case_id(node, where, shown, index), node.line, where, label)
-
-    def case_id(self, node: Node, where: str, label: str, index: int | None) -> str:
-        """Return a case's id as it is written; a bare case (no index) has its file's name."""
+    def case_id(self, node: Node, where: Place, is_bare: bool) -> str:
+        """Return a case's id as it is written; a bare case has its file's name."""
         if not isinstance(node.children, dict):
             raise MultiturnError("a case is a mapping", where=where)
         given = node.children.get("id")
         if given is not None and given.value is not None:
             case_id = _as_written(given)
             if not isinstance(case_id, str) or not case_id.strip():
-                raise MultiturnError("id must be text", where=given.place(self.name, label))
-        elif index is None:
+                raise MultiturnError("id must be text", where=given.place(self.name, where.label))
+        elif is_bare:
             name = "stdin" if self.source == "-" else Path(self.source).name
             case_id = re.sub(r"(\.eval)?\.ya?ml$", "", name)
         else:

@@ -79,7 +79,7 @@ class SuiteSettings:
             return
         self.warned.add((names, key))
         place, hint = node.children[key].key_place(self.name), did_you_mean(key, meant)
-        logger().warning("suite.unknown_key", key=key, where=place, hint=hint)
+        logger().warning("suite.unknown_key", key=key, where=str(place), hint=hint)
 
 
 @cache

@@ -197,7 +197,7 @@ def _params(
 
     def add_broken(error: MultiturnError) -> None:
         broken.append(error)
-        name = error.case_id or f"mistake {len(broken)}"
+        name = error.case_id or f"error {len(broken)}"
         params.append(pytest.param(BrokenCase(error), id=f"{suite} {name}"))
 
     wanted: set[str | None] = set()

@@ -23,7 +23,7 @@ from multiturn.providers.codex import CodexProvider, CodexSettings
 from multiturn.providers.gemini import GeminiProvider, GeminiSettings
 from multiturn.providers.vscode import VSCodeProvider, VSCodeSettings
 from multiturn.review.lockfile import promotions_of
-from multiturn.review.snapshots import is_known, name_in_root, snapshot_text, suite_of
+from multiturn.review.snapshots import name_in_root, snapshot_text, suite_of
 from multiturn.suites.loading import STDIN
 from multiturn.turns import Part, Turn
 
@@ -164,7 +164,7 @@ def _add_error(side: Side, path: str, error: MultiturnError, root: str | None) -
     folder = Path(os.path.realpath(path)).parent
     suite = name_in_root(STDIN if path == "-" else path, root or str(find_root(folder)))
     message = str(error)
-    if not is_known(error.case_id):
+    if not error.case_id:
         side.broken.add(suite)
     if error.case_id and (suite, error.case_id) not in side.cases:
         failed = Reviewed(suite=suite, id=error.case_id, error=message, snapshot=message)

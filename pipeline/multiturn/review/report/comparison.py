@@ -7,7 +7,6 @@ from msgspec import Struct
 
 from multiturn.review.line_diff import shared_ends
 from multiturn.review.report.cases import Reviewed, Side
-from multiturn.review.snapshots import is_known
 
 Status = Literal["failed", "changed", "added", "removed", "same"]
 STATUSES: tuple[Status, ...] = ("failed", "changed", "added", "removed", "same")
@@ -63,7 +62,7 @@ def compare(now: Side, then: Side | None) -> list[Comparison]:
         found.append(_compared(case, before, now, then))
     if then is not None:
         for key, case in then.cases.items():
-            if key in now.cases or not is_known(case.id):
+            if key in now.cases:
                 continue
             if case.suite in now.broken:
                 lost = Reviewed(suite=case.suite, id=case.id, line=case.line, error=_UNKNOWN)
