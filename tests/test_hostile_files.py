@@ -10,7 +10,7 @@ import pytest
 
 from multiturn import Case, MultiturnError, load_pipeline, load_suite, load_target
 from multiturn.documents.source import Source
-from multiturn.suites.documents import read_suite
+from multiturn.suites.streaming import stream_documents
 
 HELLO = "input_messages: [{role: user, content: Hello}]"
 GIGABYTE = 2**30
@@ -112,7 +112,7 @@ def test_a_suite_that_changes_while_it_is_read_gives_cases_or_an_error(
 def test_a_suite_that_shrinks_between_two_readings_keeps_its_cases() -> None:
     text = f"evalcases:\n- {{id: a, {HELLO}}}\nmetadata: {{}}\n".encode()
     file = io.BytesIO(text)
-    documents = read_suite(Source(file, "s.yaml"))
+    documents = stream_documents(Source(file, "s.yaml"))
     file.truncate(11)
     assert [list(document.cases or ()) for document in documents] == [[]]
 

@@ -297,22 +297,6 @@ def test_a_tab_behind_an_indentation(text: str, meant: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "where"),
-    [
-        pytest.param("- |\n  \ta\n", "2:3", id="a literal scalar"),
-        pytest.param("- |\n\n  \ta\n", "3:3", id="behind an empty line"),
-        pytest.param("- |\r\n  \ta\r\n", "2:3", id="with CRLF"),
-        pytest.param("- >-\n  \ta\n  b\n", "2:3", id="a folded scalar"),
-    ],
-)
-def test_a_tab_that_begins_a_block_is_never_lost(text: str, where: str) -> None:
-    """YAML 1.2 allows it, libyaml does not: the error says what to write instead."""
-    error = mistake(text)
-    assert str(error.where) == f"x.yaml:{where}"
-    assert '"|2"' in error.what
-
-
-@pytest.mark.parametrize(
     ("data", "meant"),
     [
         pytest.param("é: 漢\u2028字".encode(), {"é": "漢\u2028字"}, id="UTF-8"),
@@ -323,26 +307,6 @@ def test_a_tab_that_begins_a_block_is_never_lost(text: str, where: str) -> None:
 )
 def test_bytes_are_utf_8(data: bytes, meant: object) -> None:
     assert value(data) == meant
-
-
-@pytest.mark.parametrize(
-    ("data", "where"),
-    [
-        pytest.param(b"a: \xff", "1:4", id="a wrong byte"),
-        pytest.param("é: 漢\nü: [😀, ".encode() + b"\xff]", "2:8", id="behind many bytes"),
-        pytest.param(b"a\r\nb: \xc3", "2:4", id="half a character at the end"),
-        pytest.param(b"\xef\xbb\xbfa: \xff", "1:4", id="behind a BOM"),
-        pytest.param(b"a: \xc0\x80", "1:4", id="an overlong NUL"),
-        pytest.param(b"a: \xed\xa0\x80", "1:4", id="a surrogate"),
-        pytest.param("a: é".encode("latin-1"), "1:4", id="Latin-1"),
-        pytest.param("a: b".encode("utf-16-le"), "1:2", id="UTF-16 without a BOM"),
-        pytest.param("\U0001f600\u2028é".encode() + b"\xff", "1:4", id="behind an old line end"),
-    ],
-)
-def test_bytes_that_are_not_utf_8_have_their_place(data: bytes, where: str) -> None:
-    error = mistake(data)
-    assert str(error.where) == f"x.yaml:{where}"
-    assert re.search(r"UTF-8|U\+[0-9A-F]{4} ", error.what)
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
@@ -420,82 +384,7 @@ def test_a_place_has_a_name_and_a_label() -> None:
     assert str(node.place("evals/x.yaml", "case 'y'")) == "evals/x.yaml:2:3: case 'y'"
 
 
-# Mistakes
-
-
-@pytest.mark.parametrize(
-    ("text", "where", "word"),
-    [
-        pytest.param("a: 1\nb: 2\na: 3", "3:1", "'a'", id="a duplicate key"),
-        pytest.param("a:\n  - b: {c: 1, d: 2, c: 3}", "2:21", "'c'", id="a nested duplicate key"),
-        pytest.param("'a': 1\n\"a\": 2", "2:1", "'a'", id="a key quoted in two ways"),
-        pytest.param("1: a\n'1': b", "2:1", "'1'", id="a number and its text are one key"),
-        pytest.param("&k a: 1\n*k : 2", "2:1", "'a'", id="a key and its alias"),
-        pytest.param(f"{LS}: 1\n{LS}: 2", "2:1", "twice", id="a key that is an old line end"),
-        pytest.param("a: !!python/object:x.Y {}", "1:4", "!!python/object:x.Y", id="an object tag"),
-        pytest.param(
-            "a:\n  - !!python/object/apply:os.system [id]", "2:5", "os.system", id="a call tag"
-        ),
-        pytest.param(
-            "a: !<tag:yaml.org,2002:python/name:os.system> x", "1:4", "python", id="verbatim"
-        ),
-        pytest.param(
-            "%TAG !p! tag:yaml.org,2002:python/\n---\n!p!none x", "3:1", "", id="by handle"
-        ),
-        pytest.param("a: !custom x", "1:4", "!custom", id="a custom tag"),
-        pytest.param("a: !!binary aGk=", "1:4", "!!binary", id="a binary tag"),
-        pytest.param("a: !!set {b}", "1:4", "!!set", id="a set tag"),
-        pytest.param("a: !!timestamp 2024-01-01", "1:4", "!!timestamp", id="a date tag"),
-        pytest.param("!k a: 1", "1:1", "!k", id="a tag on a key"),
-        pytest.param("!k id: 1", "1:1", "!k", id="a tag on a common key"),
-        pytest.param("- !!python/name:os.system content: x", "1:3", "os.system", id="on another"),
-        pytest.param("a: b\nc: *x", "2:4", "*x", id="an unknown alias"),
-        pytest.param("a: *x\nb: &x c", "1:4", "*x", id="an alias before its anchor"),
-        pytest.param("--- &x a\n--- *x", "2:5", "*x", id="an anchor of another document"),
-        pytest.param("a: &x [b, *x]", "1:11", "*x", id="a list in itself"),
-        pytest.param("&x {a: {b: *x}}", "1:12", "*x", id="a mapping in itself"),
-        pytest.param("&x {*x : a}", "1:5", "*x", id="a mapping as its own key"),
-        pytest.param("a: &x {b: 1}\nc:\n  <<: *x", "3:3", "<<", id="a merge key"),
-        pytest.param("a: {<<: {b: 1}}", "1:5", "<<", id="a merge key in flow style"),
-        pytest.param("a: 1\n? [b]\n: 2", "2:3", "key", id="a list as key"),
-        pytest.param("a: 1\n? {b: c}\n: 2", "2:3", "key", id="a mapping as key"),
-        pytest.param("a: &x [b]\n*x : 2", "2:1", "key", id="an alias of a list as key"),
-        pytest.param("a: [1\n]]", "2:2", "", id="a bracket too many"),
-        pytest.param("a:\n\t- b", "2:1", "", id="a tab as indentation"),
-        pytest.param("a: b: c", "1:5", "", id="a colon too many"),
-        pytest.param("a: b\n c: d", "2:3", "", id="an indentation too many"),
-        pytest.param("é: `x`", "1:4", "", id="a character that begins nothing"),
-        pytest.param('"é\\q"', "1:3", "", id="an escape that there is not"),
-    ],
-)
-def test_a_mistake_has_its_place(text: str, where: str, word: str) -> None:
-    error = mistake(text)
-    assert str(error.where) == f"x.yaml:{where}"
-    assert str(error).startswith(f"{error.where}: ")
-    assert word in error.what
-
-
-@pytest.mark.parametrize(
-    ("text", "where"),
-    [
-        pytest.param("a: \x07", "1:4", id="a bell"),
-        pytest.param("\0", "1:1", id="a NUL"),
-        pytest.param("a: b\nc: \x1b[0m", "2:4", id="an escape"),
-        pytest.param("a: \x7f", "1:4", id="a DEL"),
-        pytest.param("a: \x9b", "1:4", id="a C1 control"),
-        pytest.param("a: \uffff", "1:4", id="a character that is none"),
-        pytest.param("é: 漢字\nü: [😀, \x01]", "2:8", id="behind characters of many bytes"),
-        pytest.param("é\r\né\r\né\x01", "3:2", id="behind CRLF"),
-        pytest.param(f"a: {LS}{NEL}{PS}é\x01", "1:8", id="behind old line ends"),
-        pytest.param(f"{LS}\n{NEL}\n\x01", "3:1", id="below old line ends"),
-        pytest.param("a: |\n  é\n  \x01\n", "3:3", id="in a block scalar"),
-        pytest.param("# é \x01\na: b", "1:5", id="in a comment"),
-        pytest.param(f"{BOM}é: \x01", "1:4", id="behind a BOM"),
-        pytest.param("é: " + "x" * 100_000 + "\x01", "1:100004", id="behind a long text"),
-    ],
-)
-def test_a_control_character_has_its_place(text: str, where: str) -> None:
-    assert str(mistake(text).where) == f"x.yaml:{where}"
+# Errors: the messages themselves are tables, in tests/errors
 
 
 def test_a_mistake_of_a_later_document_does_not_take_the_earlier_ones() -> None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from multiturn.providers.base import ProviderResponse as ProviderResponse
     from multiturn.providers.results import Result as Result
     from multiturn.providers.targets import load_target as load_target
-    from multiturn.suites.loading import load_suite as load_suite
+    from multiturn.suites.suite import load_suite as load_suite
     from multiturn.turns import Part as Part
     from multiturn.turns import Turn as Turn
 
@@ -59,7 +59,7 @@ _HOMES = {
     "Turn": "turns",
     "explain": "prompts.provenance",
     "load_pipeline": "pipelines.loading",
-    "load_suite": "suites.loading",
+    "load_suite": "suites.suite",
     "load_target": "providers.targets",
     "run": "engine.runner",
     "stage": "pipelines.contract",

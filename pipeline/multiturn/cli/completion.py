@@ -63,7 +63,7 @@ def _case_ids(paths: Iterable[str]) -> Iterator[str]:
 
     from multiturn.errors import MultiturnError
     from multiturn.suites.discovery import find_suites
-    from multiturn.suites.loading import load_suite
+    from multiturn.suites.suite import load_suite
 
     structlog.configure(processors=[_drop])
     for path in paths:

@@ -12,7 +12,7 @@ from multiturn.model import Case, Conversion
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.prompts.provenance import explain
 from multiturn.suites.discovery import stay_inside
-from multiturn.suites.loading import CaseIds, Key, read_suite
+from multiturn.suites.suite import CaseIds, Key, read_cases
 
 
 class Outcome(Struct, frozen=True):
@@ -112,8 +112,8 @@ def entries(
         selection: the root and the patterns of its suites, and which were named.
         suite: its path.
         texts: the attached files read so far.
-        lines: as for ``read_suite``.
-        name: as for ``read_suite``.
+        lines: as for ``read_cases``.
+        name: as for ``read_cases``.
     """
     try:
         if suite not in selection.named:
@@ -122,7 +122,7 @@ def entries(
         yield Key(), Outcome(suite, error=error)
         return
     patterns = selection.guideline_patterns
-    for key, found in read_suite(suite, selection.root, patterns, texts, lines, name):
+    for key, found in read_cases(suite, selection.root, patterns, texts, lines, name):
         if isinstance(found, Case):
             yield key, Outcome(suite, found)
         else:

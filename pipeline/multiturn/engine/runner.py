@@ -17,7 +17,7 @@ from multiturn.pipelines.pipeline import Pipeline
 from multiturn.prompts.record import utf8
 from multiturn.providers.base import Provider, ProviderError, ProviderResponse, Wire
 from multiturn.providers.results import Failure, Result, key_of, raw_request
-from multiturn.suites.loading import load_suite
+from multiturn.suites.suite import load_suite
 
 # What an answer depends on; the rest of a request is for whoever goes on from the answer.
 ASKED = (

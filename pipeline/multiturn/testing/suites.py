@@ -25,7 +25,7 @@ from multiturn.review.snapshots import (
     snapshot_text,
     suite_of,
 )
-from multiturn.suites.loading import load_suite
+from multiturn.suites.suite import load_suite
 from multiturn.text import visible
 
 # The snapshots that there should be, by suite; among them None, where an id is not known.

@@ -24,7 +24,7 @@ from multiturn.providers.gemini import GeminiProvider, GeminiSettings
 from multiturn.providers.vscode import VSCodeProvider, VSCodeSettings
 from multiturn.review.lockfile import promotions_of
 from multiturn.review.snapshots import name_in_root, snapshot_text, suite_of
-from multiturn.suites.loading import STDIN
+from multiturn.suites.suite import STDIN
 from multiturn.turns import Part, Turn
 
 

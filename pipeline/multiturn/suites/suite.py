@@ -13,10 +13,10 @@ from multiturn.documents.yaml_events import Node, read_documents
 from multiturn.errors import MultiturnError, Place, did_you_mean
 from multiturn.files import Files, Texts, find_root
 from multiturn.model import Case, TestMessage
-from multiturn.suites.documents import Document, open_suite
 from multiturn.suites.patterns import guideline_matcher
 from multiturn.suites.schema import CaseKeys, ConfigKeys, MessageKeys, Metadata, SuiteKeys
 from multiturn.suites.settings import SuiteSettings
+from multiturn.suites.streaming import Document, open_suite
 from multiturn.turns import ROLES
 
 STDIN = "<stdin>"
@@ -80,7 +80,7 @@ def load_suite(
         MultiturnError: the suite or a case is not as the format wants it; with its place.
     """
     ids = CaseIds()
-    for key, found in read_suite(source, root, guideline_patterns, texts):
+    for key, found in read_cases(source, root, guideline_patterns, texts):
         found = ids.duplicate(key) or found
         if isinstance(found, Case):
             yield found
@@ -90,7 +90,7 @@ def load_suite(
             on_error(found)
 
 
-def read_suite(
+def read_cases(
     source: str | Path,
     root: str | Path | None = None,
     guideline_patterns: Iterable[str] | None = None,

@@ -53,10 +53,10 @@ def open_suite(path: str, name: str, lines: Lines | None = None) -> Iterator[Ite
             empty = next(read_documents(f"{CASES}: []", name))
             yield iter([Document(empty, read_json_lines(file, name, lines))])
         else:
-            yield read_suite(Source(file, name))
+            yield stream_documents(Source(file, name))
 
 
-def read_suite(source: Source) -> Iterator[Document]:
+def stream_documents(source: Source) -> Iterator[Document]:
     """Yield each document of a suite, with all of its keys.
 
     Keys that stand behind the cases count for all of them. A look at the margin of the rest of

@@ -1,0 +1,97 @@
+"""Every error a user can meet: tables of what is written, and the exact words that come back.
+
+A folder below ``errors`` is a kind: its files are tables, from the title of an error to an entry:
+
+    text: the file that is wrong; its name stands in KINDS, unless the entry has ``name``
+    encoding: of the text; UTF-8 unless told
+    files: further files, by their paths
+    command: run in place of what the kind does, as ``multiturn ...``
+    options: keyword arguments for what the kind does
+    errors: the messages, a line each; of a command, its standard error. ROOT stands for the root
+
+A new kind is a function below, named in KINDS.
+"""
+
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import commands
+from multiturn import MultiturnError, load_pipeline, load_suite
+from multiturn.documents.yaml_events import read_documents
+
+
+def convert(name: str, **options: Any) -> list[str]:
+    """Return the errors of a suite, then of its cases as they become requests."""
+    errors: list[MultiturnError] = []
+    pipeline = load_pipeline("spec")
+    for case in load_suite(name, on_error=errors.append, **options):
+        try:
+            pipeline.request(case)
+        except MultiturnError as error:
+            errors.append(error)
+    return [str(error) for error in errors]
+
+
+def read_yaml(name: str) -> list[str]:
+    return error_of(lambda: list(read_documents(Path(name).read_bytes(), name)))
+
+
+def error_of(load: Callable[[], object]) -> list[str]:
+    """Return the lines of what is raised."""
+    with pytest.raises(MultiturnError) as caught:
+        load()
+    return str(caught.value).splitlines()
+
+
+class Kind(NamedTuple):
+    """What is done with the entries of a folder, and the name of the file that is wrong."""
+
+    run: Callable[..., list[str]]
+    name: str
+
+
+KINDS = {
+    "suites": Kind(convert, "x.eval.yaml"),
+    "files": Kind(convert, "x.eval.yaml"),
+    "json_lines": Kind(convert, "x.jsonl"),
+    "yaml": Kind(read_yaml, "x.yaml"),
+}
+TABLES = Path(__file__).parent / "errors"
+ENTRIES = [
+    pytest.param(path.parent.name, entry, id=f"{path.parent.name}/{path.stem}: {title}")
+    for path in sorted(TABLES.glob("*/*.yaml"))
+    for document in read_documents(path.read_bytes(), str(path))
+    for title, entry in document.value.items()
+]
+
+
+@pytest.mark.parametrize(("kind", "entry"), ENTRIES)
+def test_error(
+    kind: str, entry: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "root"
+    (folder / ".git").mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    run, usual_name = KINDS[kind]
+    name = entry.get("name", usual_name)
+    files = {path: text.encode() for path, text in entry.get("files", {}).items()}
+    if "text" in entry:
+        files[name] = entry["text"].encode(entry.get("encoding", "utf-8"))
+    for path, data in files.items():
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_bytes(data)
+    if "command" in entry:
+        done = commands.run(*shlex.split(entry["command"])[1:], folder=folder)
+        assert done.returncode in (1, 2)
+        errors = done.stderr
+    else:
+        errors = "".join(f"{error}\n" for error in run(name, **entry.get("options", {})))
+    assert errors.replace(str(folder), "ROOT") == entry["errors"]
+
+
+def test_every_folder_of_tables_is_a_kind() -> None:
+    assert {path.name for path in TABLES.iterdir()} == KINDS.keys()
