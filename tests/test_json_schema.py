@@ -24,11 +24,6 @@ DOCS = ROOT / "docs"
 DRAWN = {kind: schema() for kind, schema in SCHEMAS.items()}  # before tests install stages
 VALIDATORS = {kind: Draft202012Validator(schema) for kind, schema in DRAWN.items()}
 
-CASE = "evalcases:\n- id: a\n  input_messages:\n  - "
-CONTENT = f"{CASE}role: user\n    content: "
-TARGET = "- name: t\n  provider: "
-AZURE = f"{TARGET}azure\n  endpoint: https://x\n  api_key: abcdef\n  model: m\n"
-
 
 def refusals(kind: str, text: str) -> list[tuple[str, str]]:
     """Return the places of a document that its schema refuses, and why."""
@@ -239,113 +234,41 @@ def test_a_default_is_the_one_that_counts() -> None:
     assert header["default"] == "=== {path} ==="
 
 
-# --- what the loaders take
+# --- what the loaders take, refuse, or warn of
+
+CASE = "evalcases:\n- {}\n  input_messages:\n  - role: user\n    content: Hi"
+MESSAGE = "evalcases:\n- id: a\n  input_messages:\n  - {}"
+TARGET = "- name: t\n  {}"
+AZURE = "provider: azure\n  endpoint: https://x\n  api_key: abcdef\n  model: m\n  {}"
+AROUND = {  # what entries of the table are put into, and where they stand in it
+    "suite": ("suite", "{}", ""),
+    "case": ("suite", CASE, "$.evalcases[0]"),
+    "message": ("suite", MESSAGE, "$.evalcases[0].input_messages[0]"),
+    "content": (
+        "suite",
+        MESSAGE.format("role: user\n    content: {}"),
+        "$.evalcases[0].input_messages[0].content",
+    ),
+    "pipeline": ("pipeline", "{}", ""),
+    "targets": ("targets", "{}", ""),
+    "target": ("targets", TARGET, "$[0]"),
+    "azure": ("targets", TARGET.format(AZURE), "$[0]"),
+}
 
 
-@pytest.mark.parametrize(
-    ("kind", "text"),
-    [
-        pytest.param("suite", "input_messages: [{role: user, content: Hi}]", id="a bare case"),
-        pytest.param(
-            "suite",
-            "evalcases: ~\nid: ~\ninput_messages: [{role: user, content: Hi}]",
-            id="a bare case without what it may leave out",
-        ),
-        pytest.param(
-            "suite",
-            "guidelines: [x]\noutcome: [x]\ninput_messages: [{role: tool, content: x}]",
-            id="keys of suites and cases in a bare case",
-        ),
-        pytest.param("suite", "evalcases: []", id="no cases"),
-        pytest.param(
-            "suite",
-            "$schema: agentv-eval-v2\nname: x\nversion: 1.0\ndescription: ~\ntarget: {a: [1]}\n"
-            "evaluators: [{name: x}]\nmetadata: ~\nguidelines: ~\nevalcases: []",
-            id="all that AgentV has at the top",
-        ),
-        pytest.param(
-            "suite",
-            "metadata: {any: [{thing: 1}], systemPrompt: Hi, system_prompt: ~}\n"
-            "execution: {temperature: 0, max_output_tokens: ~, target: [1], evaluators: 1}\n"
-            "evalcases: []",
-            id="free metadata, and all of execution",
-        ),
-        pytest.param("suite", "execution: [x]\nevalcases: []", id="execution as a list"),
-        pytest.param("suite", CONTENT.replace("id: a", "id: 010") + "Hi", id="a number as id"),
-        pytest.param("suite", CONTENT.replace("id: a", "id: true") + "Hi", id="a boolean as id"),
-        pytest.param("suite", CONTENT + "''", id="empty content"),
-        pytest.param("suite", CONTENT + "[]", id="no content"),
-        pytest.param("suite", CONTENT + "[Hi, {type: text, value: x}, {a: 1}]", id="segments"),
-        pytest.param("suite", CONTENT + "[{type: text, value: x, lang: py}]", id="more in them"),
-        pytest.param("suite", CONTENT + "{type: text, value: x}", id="one segment"),
-        pytest.param("suite", CONTENT + "{value: 5, other: [1]}", id="structured content"),
-        pytest.param("pipeline", "stages: [resolve_segments, embed_files]", id="a stage by name"),
-        pytest.param("pipeline", "stages: [resolve_segments: , embed_files]", id="without options"),
-        pytest.param(
-            "pipeline", "stages: [{resolve_segments: {}}, embed_files]", id="with no option"
-        ),
-        pytest.param(
-            "pipeline",
-            "stages: [{resolve_segments: {missing_file: warn, max_file_bytes: 5}},"
-            " {'multiturn_stages.embed_files:embed_files': {header: x}}]",
-            id="an import path with options",
-        ),
-        pytest.param("pipeline", "extends: spec", id="nothing different"),
-        pytest.param(
-            "pipeline",
-            "extends: spec\nconfigure: {embed_files: {header: '#', system_header: ~}}\n"
-            "insert: [{stage: {guard_markers: {mode: escape}}, after: render_question}]\n"
-            "remove: [filter_empty]",
-            id="every edit but replace",
-        ),
-        pytest.param(
-            "pipeline",
-            "extends: spec\nreplace: {embed_files: {embed_files: {header: x}}}",
-            id="replace",
-        ),
-        pytest.param(
-            "pipeline",
-            "extends: spec\nreplace: {embed_files: 'mine_of_schema:embed_files'}\n"
-            "configure: {embed_files: {depth: 2}}",
-            id="a stage of one's own by a name that ships",
-        ),
-        pytest.param("targets", "[]", id="no targets"),
-        pytest.param("targets", "$schema: agentv-targets-v2.2\ntargets: []\nmore: 1", id="more"),
-        pytest.param("targets", AZURE, id="azure"),
-        pytest.param("targets", AZURE.replace("azure\n", "azure-openai\n"), id="an alias"),
-        pytest.param("targets", AZURE + "  version: 2024\n  system_role: developer", id="version"),
-        pytest.param("targets", AZURE + "  system_role: ${{ ROLE }}", id="a word by variable"),
-        pytest.param("targets", AZURE + "  temperature: '0.5'\n  max_retries: 3", id="numbers"),
-        pytest.param(
-            "targets",
-            AZURE + "  timeout_seconds: '0.5'\n  max_retries: '0'\n  max_output_tokens: '1e3'",
-            id="numbers within bounds",
-        ),
-        pytest.param("targets", AZURE + "  timeout_seconds: inf", id="for ever"),
-        pytest.param("targets", AZURE + "  temperature: '-1.5'", id="a number without bounds"),
-        pytest.param("targets", AZURE + "  temperature: ~", id="null"),
-        pytest.param("targets", AZURE + "  max_retries: ${{ FIVE }}", id="a number by variable"),
-        pytest.param("targets", AZURE + "  max_retries: 1${{ FIVE }}", id="partly by variable"),
-        pytest.param(
-            "targets",
-            f"{TARGET}anthropic\n  api_key: abcdef\n  model: m\n  prefill: ${{{{ YES }}}}",
-            id="a boolean by variable",
-        ),
-        pytest.param(
-            "targets",
-            f"{TARGET}anthropic\n  api_key: abcdef\n  model: m\n  prefill: false",
-            id="a boolean",
-        ),
-        pytest.param(
-            "targets",
-            f"{TARGET}codex-cli\n  args: [--x, 5, true]\n  env: {{A: 1, B: '${{{{ FIVE }}}}'}}\n"
-            "  cwd: ~",
-            id="an agent",
-        ),
-        pytest.param("targets", f"{TARGET}${{{{ KIND }}}}\n  args: []", id="provider by variable"),
-        pytest.param("targets", "[{name: 007, provider: vscode-insiders}]", id="a number as name"),
-    ],
-)
+def table(name: str) -> Iterator[Any]:
+    """Yield the kind and the text of each entry, then its place and what is said there."""
+    (document,) = read_documents((ROOT / "tests/schemas.yaml").read_text(), "schemas.yaml")
+    for around, entries in document.value[name].items():
+        kind, text, above = AROUND[around]
+        for title, entry, *place in entries:
+            place[:1] = [above + below for below in place[:1]]
+            margin = " " * len(text.partition("{}")[0].rpartition("\n")[2])
+            indented = entry.replace("\n", "\n" + margin)
+            yield pytest.param(kind, text.replace("{}", indented), *place, id=f"{around}: {title}")
+
+
+@pytest.mark.parametrize(("kind", "text"), list(table("taken")))
 def test_what_a_loader_takes_is_valid(
     kind: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -361,370 +284,7 @@ def test_what_a_loader_takes_is_valid(
     assert refusals(kind, text) == []
 
 
-# --- what they refuse, or warn of
-
-
-@pytest.mark.parametrize(
-    ("kind", "text", "path", "word"),
-    [
-        pytest.param("suite", "[]", "$", "object", id="a list"),
-        pytest.param("suite", "{}", "$", "evalcases", id="neither suite nor case"),
-        pytest.param("suite", "evalcases: {a: 1}", "$.evalcases", "array", id="cases by name"),
-        pytest.param("suite", "evalcases: ~", "$.evalcases", "array", id="null for cases"),
-        pytest.param(
-            "suite",
-            "evalcases: []\ninput_messages: [{role: user, content: Hi}]",
-            "$.evalcases",
-            "null",
-            id="a suite and a case",
-        ),
-        pytest.param("suite", "evalcases: []\nguidelnes: []", "$", "guidelnes", id="top typo"),
-        pytest.param("suite", "evalcases: []\noutcome: x", "$", "outcome", id="a case's key"),
-        pytest.param("suite", "evalcases: []\nguidelines: x", "$.guidelines", "array", id="text"),
-        pytest.param(
-            "suite", "evalcases: []\nguidelines: [5]", "$.guidelines[0]", "string", id="a number"
-        ),
-        pytest.param(
-            "suite",
-            "evalcases: []\nguideline_patterns: {a: b}",
-            "$.guideline_patterns",
-            "array",
-            id="patterns",
-        ),
-        pytest.param("suite", "evalcases: []\nmetadata: [x]", "$.metadata", "object", id="a list."),
-        pytest.param(
-            "suite",
-            "evalcases: []\nmetadata: {systemPrompt: 5}",
-            "$.metadata.systemPrompt",
-            "string",
-            id="a prompt that is no text",
-        ),
-        pytest.param(
-            "suite",
-            "evalcases: []\nmetadata: {systemPrompt: a, system_prompt: b}",
-            "$.metadata.system_prompt",
-            "null",
-            id="two prompts",
-        ),
-        pytest.param(
-            "suite",
-            "evalcases: []\nexecution: {temperature: hot}",
-            "$.execution.temperature",
-            "number",
-            id="a hot temperature",
-        ),
-        pytest.param(
-            "suite",
-            "evalcases: []\nexecution: {max_output_tokens: 1.5}",
-            "$.execution.max_output_tokens",
-            "integer",
-            id="half a token",
-        ),
-        pytest.param(
-            "suite",
-            "evalcases: []\nexecution: {temprature: 0}",
-            "$.execution",
-            "temprature",
-            id="a typo in execution",
-        ),
-        pytest.param(
-            "suite",
-            CONTENT.replace("id: a", "id: a\n  execution: {temprature: 0}") + "Hi",
-            "$.evalcases[0].execution",
-            "temprature",
-            id="a typo in a case's execution",
-        ),
-        pytest.param(
-            "suite",
-            "evalcases: []\nexecution: {max_output_tokens: 0}",
-            "$.execution.max_output_tokens",
-            "minimum",
-            id="no token",
-        ),
-        pytest.param("suite", "evalcases: [x]", "$.evalcases[0]", "object", id="a case of text"),
-        pytest.param(
-            "suite", CONTENT.replace("id: a", "id: ~") + "Hi", "$.evalcases[0].id", "", id="no id"
-        ),
-        pytest.param(
-            "suite",
-            CONTENT.replace("id: a", "id: ' '") + "Hi",
-            "$.evalcases[0].id",
-            "",
-            id="a blank id",
-        ),
-        pytest.param(
-            "suite",
-            CONTENT.replace("id: a", "id: [a]") + "Hi",
-            "$.evalcases[0].id",
-            "",
-            id="a list of ids",
-        ),
-        pytest.param(
-            "suite",
-            CONTENT.replace("id: a", "outcome: a") + "Hi",
-            "$.evalcases[0]",
-            "id",
-            id="a case without id",
-        ),
-        pytest.param(
-            "suite",
-            CONTENT.replace("id: a", "id: a\n  outcom: x") + "Hi",
-            "$.evalcases[0]",
-            "outcom",
-            id="a typo in a case",
-        ),
-        pytest.param(
-            "suite", "evalcases: [{id: a}]", "$.evalcases[0]", "input_messages", id="no messages"
-        ),
-        pytest.param(
-            "suite",
-            "evalcases: [{id: a, input_messages: []}]",
-            "$.evalcases[0].input_messages",
-            "",
-            id="zero messages",
-        ),
-        pytest.param("suite", "input_messages: x", "$.input_messages", "array", id="a bare text"),
-        pytest.param(
-            "suite", CASE + "Hi", "$.evalcases[0].input_messages[0]", "object", id="text."
-        ),
-        pytest.param(
-            "suite", CASE + "role: user", "$.evalcases[0].input_messages[0]", "content", id="mute"
-        ),
-        pytest.param(
-            "suite",
-            CASE + "{role: usr, content: Hi}",
-            "$.evalcases[0].input_messages[0].role",
-            "usr",
-            id="a role that is none",
-        ),
-        pytest.param(
-            "suite",
-            CASE + "{role: user, content: Hi, contents: Ho}",
-            "$.evalcases[0].input_messages[0]",
-            "contents",
-            id="a typo in a message",
-        ),
-        pytest.param(
-            "suite",
-            CONTENT + "true",
-            "$.evalcases[0].input_messages[0].content",
-            "string",
-            id="a boolean is no content",
-        ),
-        pytest.param(
-            "suite",
-            CONTENT + "[5]",
-            "$.evalcases[0].input_messages[0].content[0]",
-            "string",
-            id="a number is no segment",
-        ),
-        pytest.param(
-            "suite",
-            CONTENT + "[Hi, {type: flie, value: x}]",
-            "$.evalcases[0].input_messages[0].content[1].type",
-            "flie",
-            id="a typo in a type",
-        ),
-        pytest.param(
-            "suite",
-            CONTENT + "{type: flie, value: x}",
-            "$.evalcases[0].input_messages[0].content.type",
-            "flie",
-            id="a typo in the type of one segment",
-        ),
-        pytest.param(
-            "suite",
-            CONTENT + "[{type: file, vlaue: x}]",
-            "$.evalcases[0].input_messages[0].content[0]",
-            "value",
-            id="a segment without value",
-        ),
-        pytest.param(
-            "suite",
-            CONTENT + "[{type: text, value: 5}]",
-            "$.evalcases[0].input_messages[0].content[0].value",
-            "string",
-            id="a number as value",
-        ),
-        pytest.param("pipeline", "[]", "$", "object", id="a list of stages"),
-        pytest.param("pipeline", "{}", "$", "stages", id="no stages"),
-        pytest.param("pipeline", "stages: []", "$.stages", "", id="an empty list of stages"),
-        pytest.param("pipeline", "extends: spec\nstages: [a]", "$", "['a']", id="both"),
-        pytest.param("pipeline", "extends: [spec]", "$.extends", "spec", id="extends a list"),
-        pytest.param("pipeline", "extends: spec\nremov: [a]", "$", "remov", id="a wrong edit"),
-        pytest.param("pipeline", "extends: spec\nremove: []", "$.remove", "", id="remove nothing"),
-        pytest.param(
-            "pipeline",
-            "stages: [resolve_segments]\nremove: [filter_empty]",
-            "$",  # jsonschema places a value that must not be there at what holds it
-            "['filter_empty']",
-            id="edits of nothing",
-        ),
-        pytest.param("pipeline", "stages: [embed_flies]", "$.stages[0]", "flies", id="a name"),
-        pytest.param("pipeline", "stages: ['a b:c']", "$.stages[0]", "a b:c", id="a wrong path"),
-        pytest.param(
-            "pipeline",
-            "stages: [{embed_files: {}, filter_empty: {}}]",
-            "$.stages[0]",
-            "",
-            id="two stages in one",
-        ),
-        pytest.param(
-            "pipeline",
-            "stages: [{embed_flies: {}}]",
-            "$.stages[0]",
-            "embed_flies",
-            id="a wrong name with options",
-        ),
-        pytest.param(
-            "pipeline",
-            "stages: [{embed_files: [x]}]",
-            "$.stages[0].embed_files",
-            "object",
-            id="a list of options",
-        ),
-        pytest.param(
-            "pipeline",
-            "stages: [{embed_files: {header: 5}}]",
-            "$.stages[0].embed_files.header",
-            "string",
-            id="an option of another type",
-        ),
-        pytest.param(
-            "pipeline",
-            "extends: spec\nconfigure: {render_question: {marker: '{rol}> '}}",
-            "$.configure.render_question.marker",
-            "{rol}",
-            id="a placeholder that is none",
-        ),
-        pytest.param(
-            "pipeline",
-            "stages: [{filter_empty: {references_only: dorp}}]",
-            "$.stages[0].filter_empty.references_only",
-            "dorp",
-            id="a choice that is none",
-        ),
-        pytest.param(
-            "pipeline",
-            "extends: spec\nconfigure: {embed_files: {heder: x}}",
-            "$.configure.embed_files",
-            "heder",
-            id="a typo in configure",
-        ),
-        pytest.param(
-            "pipeline",
-            "extends: spec\nconfigure: {embed_flies: {header: x}}",
-            "$.configure",
-            "embed_flies",
-            id="a stage that spec does not have",
-        ),
-        pytest.param(
-            "pipeline",
-            "extends: spec\nconfigure: {embed_files: ~}",
-            "$.configure.embed_files",
-            "object",
-            id="configure with nothing",
-        ),
-        pytest.param(
-            "pipeline",
-            "extends: spec\nreplace: {embed_files: embed_flies}",
-            "$.replace.embed_files",
-            "embed_flies",
-            id="replace with no stage",
-        ),
-        pytest.param(
-            "pipeline",
-            "extends: spec\ninsert: [{stage: guard_markers}]",
-            "$.insert[0]",
-            "",
-            id="inserted nowhere",
-        ),
-        pytest.param(
-            "pipeline",
-            "extends: spec\ninsert: [{stage: guard_markers, after: a, before: b}]",
-            "$.insert[0]",
-            "",
-            id="inserted twice",
-        ),
-        pytest.param(
-            "pipeline",
-            "extends: spec\ninsert: [{stage: guard_markers, behind: filter_empty}]",
-            "$.insert[0]",
-            "behind",
-            id="inserted behind",
-        ),
-        pytest.param(
-            "pipeline",
-            "extends: spec\ninsert: [{after: filter_empty}]",
-            "$.insert[0]",
-            "stage",
-            id="nothing inserted",
-        ),
-        pytest.param("targets", "name: t", "$", "targets", id="a mapping without targets"),
-        pytest.param("targets", "targets: t", "$.targets", "array", id="targets are no list"),
-        pytest.param("targets", "[t]", "$[0]", "object", id="a target is text"),
-        pytest.param("targets", "targets: [{name: t}]", "$.targets[0]", "provider", id="no kind"),
-        pytest.param("targets", "[{provider: echo}]", "$[0]", "name", id="no name"),
-        pytest.param("targets", "[{name: [t], provider: echo}]", "$[0].name", "", id="names"),
-        pytest.param("targets", "[{name: echo, provider: codex}]", "$[0].name", "echo", id="echo"),
-        pytest.param("targets", TARGET + "azrue", "$[0].provider", "azrue", id="a typo"),
-        pytest.param("targets", TARGET + "azure\n  model: m", "$[0]", "endpoint", id="no endpoint"),
-        pytest.param("targets", AZURE + "  endpont: x", "$[0]", "endpont", id="a typo in a key"),
-        pytest.param("targets", AZURE + "  args: []", "$[0]", "args", id="a key of another kind"),
-        pytest.param(
-            "targets", TARGET + "codex-cli\n  model: m\n  arg: []", "$[0]", "arg", id="by an alias"
-        ),
-        pytest.param(
-            "targets", AZURE.replace(": m\n", ": [m]\n"), "$[0].model", "string", id="a list here"
-        ),
-        pytest.param("targets", AZURE.replace(": m\n", ": ~\n"), "$[0].model", "", id="a null"),
-        pytest.param(
-            "targets", AZURE + "  max_retries: often", "$[0].max_retries", "often", id="often"
-        ),
-        *(
-            pytest.param(
-                "targets", f"{AZURE}  {key}: {value}", f"$[0].{key}", word, id=f"{key} {value}"
-            )
-            for key, value, word in (
-                ("max_output_tokens", "0", "minimum"),
-                ("max_output_tokens", "'0'", "'0'"),
-                ("max_output_tokens", "'0.5'", "'0.5'"),
-                ("max_retries", "-1", "minimum"),
-                ("max_retries", "'-1'", "'-1'"),
-                ("max_retries", "'nan'", "'nan'"),
-                ("timeout_seconds", "0", "minimum"),
-                ("timeout_seconds", "'0.0'", "'0.0'"),
-                ("timeout_seconds", "'-inf'", "'-inf'"),
-                ("timeout_seconds", "'NaN'", "'NaN'"),
-            )
-        ),
-        pytest.param(
-            "targets", AZURE.replace("abcdef", "''"), "$[0].api_key", "''", id="an empty key"
-        ),
-        pytest.param(
-            "targets", AZURE.replace("abcdef", "' '"), "$[0].api_key", "' '", id="a blank key"
-        ),
-        pytest.param(
-            "targets", AZURE + "  system_role: user", "$[0].system_role", "user", id="a wrong word"
-        ),
-        pytest.param(
-            "targets",
-            AZURE.replace("abcdef", "${{ A-KEY }}"),
-            "$[0].api_key",
-            "A-KEY",
-            id="no variable's name",
-        ),
-        pytest.param(
-            "targets", TARGET + "codex\n  args: --fast", "$[0].args", "array", id="text is no list"
-        ),
-        pytest.param(
-            "targets", TARGET + "codex\n  env: [A]", "$[0].env", "object", id="list is no mapping"
-        ),
-        pytest.param(
-            "targets", TARGET + "codex\n  env: {A: [b]}", "$[0].env.A", "string", id="a list in env"
-        ),
-    ],
-)
+@pytest.mark.parametrize(("kind", "text", "path", "word"), list(table("refused")))
 def test_what_a_loader_refuses_or_warns_of_is_underlined_where_it_stands(
     kind: str, text: str, path: str, word: str, tmp_path: Path
 ) -> None:
