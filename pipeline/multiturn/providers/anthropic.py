@@ -1,20 +1,19 @@
-"""Anthropic, through its SDK: system apart, user and assistant in turn, never an empty text."""
+"""Anthropic, through its SDK: system messages apart, user and assistant messages in turn."""
 
 import re
 from typing import Annotated, Any
 
-import msgspec
 from msgspec import Meta
 
 from multiturn.model import ChatMessage, ProviderRequest
-from multiturn.providers.base import ProviderResponse, Wire, counts
-from multiturn.providers.http import HOOKS, HttpProvider, HttpSettings
+from multiturn.providers.base import ProviderResponse, counts
+from multiturn.providers.http import HttpProvider, HttpSettings, http_client
 from multiturn.providers.rules import Layout
 
-# claude-3-5-sonnet, claude-opus-4-6, claude-opus-4-20250514: the version, without the date.
+# The version without the date: claude-3-5-sonnet, claude-opus-4-6, claude-opus-4-20250514.
 _VERSION = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?:[-.](\d{1,2}))?(?![\d])")
 _FIRST_WITHOUT_PREFILL = (4, 6)
-_DEFAULT_LIMIT = 4096  # the API wants one
+_DEFAULT_LIMIT = 4096  # the API requires one
 
 
 class AnthropicSettings(HttpSettings, frozen=True, kw_only=True):
@@ -35,18 +34,18 @@ class AnthropicSettings(HttpSettings, frozen=True, kw_only=True):
 class AnthropicProvider(HttpProvider):
     """Sends the chat prompt to the Messages API."""
 
+    kind = "anthropic"
     sdk = "anthropic"
     extra = "anthropic"
+    path = "/v1/messages"
     settings: AnthropicSettings
 
-    def wire(self, request: ProviderRequest) -> Wire:
-        """Return the messages in the form of the Messages API.
+    def address(self) -> tuple[str, ...]:
+        """Return the address of the gateway."""
+        return (self.settings.base_url or "",)
 
-        Raises:
-            ProviderError: there is no message to answer (A2), the model takes no final assistant
-                message (A4), or a system message stands among the others (A1).
-        """
-        layout = Layout(self.build_chat_prompt(request))
+    def body(self, layout: Layout, request: ProviderRequest) -> dict[str, Any]:
+        """Return the messages as the Messages API takes them, and the parameters."""
         system = layout.take_system("A1", blank="A3")
         layout.drop_blank("A3")
         layout.tools_as_user("A1")
@@ -60,24 +59,16 @@ class AnthropicProvider(HttpProvider):
                 layout.messages[-1] = ChatMessage("assistant", last.content.rstrip())
                 layout.repair("A5", "cut the white space at the end of the assistant message")
         temperature, limit = self.sampling(request)
-        body = {
+        return {
             "max_tokens": _DEFAULT_LIMIT if limit is None else limit,
             "messages": layout.messages,
             "model": self.settings.model,
             "system": system,
             "temperature": temperature,
         }
-        given = {name: value for name, value in body.items() if value is not None}
-        return Wire(
-            provider="anthropic",
-            model=self.settings.model,
-            parameters=(self.settings.base_url or "",),
-            body=msgspec.json.encode(given),
-            repairs=layout.done(),
-        )
 
     def takes_prefill(self) -> bool:
-        """Whether the model goes on from an assistant message at the end."""
+        """Return whether the model continues an assistant message at the end."""
         if self.settings.prefill is not None:
             return self.settings.prefill
         match = _VERSION.search(self.settings.model)
@@ -87,20 +78,14 @@ class AnthropicProvider(HttpProvider):
         """Return an anthropic client."""
         import anthropic
 
+        self.http = http_client(anthropic.DefaultAioHttpClient)
         return anthropic.AsyncAnthropic(
             api_key=self.settings.api_key,
             base_url=self.settings.base_url,
             timeout=self.settings.timeout_seconds,
             max_retries=self.settings.max_retries,
-            http_client=anthropic.DefaultAioHttpClient(event_hooks=HOOKS, follow_redirects=False),
+            http_client=self.http,
         )
-
-    async def ask(self, client: Any, wire: Wire) -> str:
-        """Post the body as it is: the SDK's typed method would walk and copy it twice."""
-        import httpx2
-
-        response = await client.post("/v1/messages", content=wire.body, cast_to=httpx2.Response)
-        return str(response.text)
 
     def read(self, answer: Any) -> ProviderResponse:
         """Return the text blocks."""

@@ -1,12 +1,14 @@
-"""What the providers of LLM APIs share: the chat prompt (scenario "AxProvider Baseline")."""
+"""The base of the providers of LLM APIs, which send a chat prompt."""
 
 from abc import ABC, abstractmethod
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
+import msgspec
 from msgspec import Meta
 
 from multiturn.model import ChatMessage, ProviderRequest
-from multiturn.providers.base import ProviderResponse, Settings, TargetProvider
+from multiturn.providers.base import ProviderResponse, Settings, TargetProvider, Wire
+from multiturn.providers.rules import Layout
 from multiturn.turns import is_blank
 
 DEFAULT_SYSTEM_PROMPT = "You are a careful assistant."
@@ -27,10 +29,10 @@ class ChatSettings(Settings, frozen=True, kw_only=True):
 
 
 class AxProvider(ABC):
-    """The base of providers that send a chat prompt; those that inherit define ``invoke``.
+    """The base of providers that send a chat prompt; subclasses define ``invoke``.
 
     Attributes:
-        name: the target's name, as results have it; by default the class's.
+        name: the name that results give as their target; by default the class's.
     """
 
     name: str = ""
@@ -50,9 +52,9 @@ class AxProvider(ABC):
     def build_chat_prompt(self, request: ProviderRequest) -> tuple[ChatMessage, ...]:
         """Return the messages to send.
 
-        A chat prompt with a system message goes as it is; without one, the system prompt or the
-        default stands in front. Without a chat prompt, the question is the single user message
-        behind the system prompt and the guidelines; else ``guidelines`` is ignored.
+        A chat prompt with a system message is sent unchanged. One without gets the system prompt,
+        or the default one, as its first message. Without a chat prompt, the system message holds
+        the system prompt and the guidelines, and the question is the single user message.
         """
         prompt = request.chat_prompt
         if prompt and any(message.role == "system" for message in prompt):
@@ -68,10 +70,45 @@ class AxProvider(ABC):
 
 
 class ChatProvider(TargetProvider, AxProvider):
-    """A provider of a target with a model; those that inherit say what is on the wire."""
+    """The base of the providers of targets with a model; subclasses define ``body``."""
+
+    kind: ClassVar[str]
+
+    def address(self) -> tuple[str, ...]:
+        """Return what says where requests go; it is part of their digests."""
+        return ()
+
+    def body(self, layout: Layout, request: ProviderRequest) -> dict[str, Any]:
+        """Return what is sent; None values are left out.
+
+        Args:
+            layout: the messages; takes the repairs and refusals that the vendor's rules require.
+            request: has the parameters.
+        """
+        raise NotImplementedError
+
+    def encode(self, body: dict[str, Any]) -> bytes:
+        """Return a body as JSON."""
+        return msgspec.json.encode(body)
+
+    def wire(self, request: ProviderRequest) -> Wire:
+        """Return what would be sent for a request.
+
+        Raises:
+            ProviderError: the request breaks the vendor's rules, and no repair keeps its meaning.
+        """
+        layout = Layout(self.build_chat_prompt(request))
+        body = self.body(layout, request)
+        return Wire(
+            provider=self.kind,
+            model=self.settings.model,
+            parameters=self.address(),
+            body=self.encode({key: value for key, value in body.items() if value is not None}),
+            repairs=layout.done(),
+        )
 
     def sampling(self, request: ProviderRequest) -> tuple[float | None, int | None]:
-        """Return the temperature and the most output tokens: the request's, else the target's."""
+        """Return the temperature and the output limit: the request's, else the target's."""
         settings = self.settings
         temperature, limit = request.temperature, request.max_output_tokens
         return (

@@ -1,13 +1,12 @@
-"""Azure OpenAI, through the openai SDK: the messages go as they are."""
+"""Azure OpenAI, through the openai SDK: the messages are sent almost unchanged."""
 
 from typing import Annotated, Any, Literal
 
-import msgspec
 from msgspec import Meta
 
 from multiturn.model import ProviderRequest
-from multiturn.providers.base import ProviderResponse, Wire, counts
-from multiturn.providers.http import HOOKS, HttpProvider, HttpSettings
+from multiturn.providers.base import ProviderResponse, counts
+from multiturn.providers.http import HttpProvider, HttpSettings, http_client
 from multiturn.providers.rules import Layout
 
 
@@ -25,40 +24,37 @@ class AzureSettings(HttpSettings, frozen=True, kw_only=True):
 class AzureProvider(HttpProvider):
     """Sends the chat prompt to a deployment of Azure OpenAI."""
 
+    kind = "azure"
     sdk = "openai"
     extra = "azure"
+    path = "/chat/completions"
     settings: AzureSettings
 
-    def wire(self, request: ProviderRequest) -> Wire:
-        """Return the messages, a tool message as the user's (O1)."""
-        settings = self.settings
-        layout = Layout(self.build_chat_prompt(request))
+    def address(self) -> tuple[str, ...]:
+        """Return the endpoint and the version of the API."""
+        return self.settings.endpoint, self.settings.version
+
+    def body(self, layout: Layout, request: ProviderRequest) -> dict[str, Any]:
+        """Return the messages, tool messages as the user's (O1), and the parameters."""
         layout.tools_as_user("O1")
         layout.want_turns("C1")
-        roles = {"system": settings.system_role}
-        messages = [
-            {"role": roles.get(message.role, message.role), "content": message.content}
-            for message in layout.messages
-        ]
-        body = {"messages": messages, "model": settings.model, **self.parameters(request)}
-        return Wire(
-            provider="azure",
-            model=settings.model,
-            parameters=(settings.endpoint, settings.version),
-            body=msgspec.json.encode(body),
-            repairs=layout.done(),
-        )
-
-    def parameters(self, request: ProviderRequest) -> dict[str, Any]:
-        """Return what else the body says."""
+        roles = {"system": self.settings.system_role}
         temperature, limit = self.sampling(request)
-        given = {"max_completion_tokens": limit, "temperature": temperature}
-        return {name: value for name, value in given.items() if value is not None}
+        return {
+            "messages": [
+                {"role": roles.get(message.role, message.role), "content": message.content}
+                for message in layout.messages
+            ],
+            "model": self.settings.model,
+            "max_completion_tokens": limit,
+            "temperature": temperature,
+        }
 
     def connect(self) -> Any:
         """Return an openai client."""
         import openai
 
+        self.http = http_client(openai.DefaultAioHttpClient)
         return openai.AsyncAzureOpenAI(
             azure_endpoint=self.settings.endpoint,
             azure_deployment=self.settings.model,
@@ -66,19 +62,11 @@ class AzureProvider(HttpProvider):
             api_key=self.settings.api_key,
             timeout=self.settings.timeout_seconds,
             max_retries=self.settings.max_retries,
-            http_client=openai.DefaultAioHttpClient(event_hooks=HOOKS, follow_redirects=False),
+            http_client=self.http,
         )
 
-    async def ask(self, client: Any, wire: Wire) -> str:
-        """Post the body as it is: the SDK's typed method would walk and copy it twice."""
-        import httpx2
-
-        path = "/chat/completions"
-        response = await client.post(path, content=wire.body, cast_to=httpx2.Response)
-        return str(response.text)
-
     def read(self, answer: Any) -> ProviderResponse:
-        """Return the first choice; what the model refused to say is its answer, too."""
+        """Return the first choice; a refusal by the model is an answer, too."""
         choice = answer["choices"][0]
         message = choice["message"]
         return ProviderResponse(

@@ -1,4 +1,4 @@
-"""What a provider is: it takes a request and answers it."""
+"""The interface of providers, and what all of them share."""
 
 import hashlib
 import re
@@ -14,7 +14,7 @@ SECRET_NAME = re.compile(
     r"(?:^|_)[A-Z0-9]*(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL)S?[0-9]*(?:_|$)", re.IGNORECASE
 )
 Seconds = Annotated[float, Meta(gt=0)]
-_SHORTEST_SECRET = 4  # anything shorter is a word that texts are full of
+_SHORTEST_SECRET = 4  # hiding shorter values would tear ordinary words apart
 
 
 class ProviderResponse(Struct, frozen=True, kw_only=True):
@@ -23,10 +23,10 @@ class ProviderResponse(Struct, frozen=True, kw_only=True):
     Attributes:
         text: what the model said.
         usage: ``input_tokens`` and ``output_tokens``, where the provider counts them.
-        raw: the answer as it came, decoded.
-        finish_reason: why the model stopped, in the provider's word.
-        retries: how often the request was sent again.
-        wire: the body as it went out, byte for byte.
+        raw: the decoded answer.
+        finish_reason: why the model stopped, in the provider's own word.
+        retries: number of retries.
+        wire: the exact body that was sent.
     """
 
     text: str
@@ -38,11 +38,11 @@ class ProviderResponse(Struct, frozen=True, kw_only=True):
 
 
 class Provider(Protocol):
-    """Anything with a name that answers requests."""
+    """Anything that has a name and answers requests."""
 
     @property
     def name(self) -> str:
-        """The target's name, as results have it."""
+        """The name that results give as their target."""
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         """Answer a request.
@@ -53,15 +53,15 @@ class Provider(Protocol):
 
 
 class Wire(Struct, frozen=True, kw_only=True):
-    """A request in the form in which it goes out.
+    """A request as it is sent.
 
     Attributes:
         provider: the kind of provider.
-        model: the model asked, or empty where the provider's own default answers.
-        parameters: what shapes the answer and is not in the body, such as arguments.
-        body: what is sent, byte for byte.
-        repairs: what was done to meet the provider's rules, each with the rule's id.
-        request: what an agent gets beside the body: the attached files.
+        model: the model; empty for the provider's default.
+        parameters: what else shapes the answer, such as the address or arguments.
+        body: the exact bytes to send.
+        repairs: the changes that the provider's rules required, each with the rule's id.
+        request: the request it was made of, for agents, which also get its files.
     """
 
     provider: str
@@ -72,7 +72,7 @@ class Wire(Struct, frozen=True, kw_only=True):
     request: ProviderRequest | None = None
 
     def digest(self) -> str:
-        """Return what tells this request from any other one: never made of keys."""
+        """Return a hash of the request. API keys are never part of it."""
         hashed = hashlib.sha256()
         files = self.request.input_files if self.request else ()
         texts = (file.text.encode("utf-8", "surrogatepass") for file in files)
@@ -89,8 +89,8 @@ class ProviderError(MultiturnError):
     Attributes:
         kind: ``refused`` (before sending), ``content_filter``, ``http``, ``rate_limit``,
             ``timeout``, ``connection``, ``malformed``, ``process`` or ``provider``.
-        retries: how often the request was sent again.
-        wire: the body as it went out, if it did.
+        retries: number of retries.
+        wire: the exact body, if it was sent.
     """
 
     def __init__(
@@ -120,16 +120,16 @@ class Settings(Struct, frozen=True, kw_only=True):
         return f"{type(self).__name__}({self.name!r})"
 
     def secrets(self) -> Iterable[str]:
-        """Yield the values that nobody may see."""
+        """Yield the values that must never be shown."""
         return ()
 
 
 class TargetProvider:
-    """A provider made of a target; those that inherit say what goes out, and send it.
+    """The base of the providers that targets name; subclasses define ``wire`` and ``send``.
 
     Args:
-        settings: of the target.
-        secrets: what must be hidden beside the keys among the settings.
+        settings: the target's settings.
+        secrets: values to hide, in addition to the keys among the settings.
     """
 
     def __init__(self, settings: Any, secrets: Iterable[str] = ()) -> None:
@@ -147,14 +147,14 @@ class TargetProvider:
         await self.aclose()
 
     def check(self) -> None:
-        """Make sure that what sending needs is there.
+        """Check that the SDK or the program that sends requests is installed.
 
         Raises:
-            MultiturnError: it is not, with how to get it.
+            MultiturnError: it is not; the error says how to install it.
         """
 
     def wire(self, request: ProviderRequest) -> Wire:
-        """Return what goes out for a request, without sending it.
+        """Return what would be sent for a request.
 
         Raises:
             ProviderError: the provider would refuse it, and no repair keeps its meaning.
@@ -178,11 +178,11 @@ class TargetProvider:
         return await self.send(self.wire(request))
 
     async def aclose(self) -> None:
-        """Close the connections, if there are any."""
+        """Close the connections."""
 
 
 def hide(text: str, secrets: Iterable[str]) -> str:
-    """Return a text without the secrets that occur in it.
+    """Return a text with every secret replaced by ``***``.
 
     >>> hide("no such key: sk-12345", ["sk-12345"])
     'no such key: ***'
@@ -194,7 +194,7 @@ def hide(text: str, secrets: Iterable[str]) -> str:
 
 
 def counts(usage: Any, **names: str) -> Mapping[str, int]:
-    """Return a vendor's token counts by our names; those that are missing are left out."""
+    """Return a vendor's token counts under our names; missing counts are left out."""
     given = usage if isinstance(usage, dict) else {}
     return {
         ours: given[theirs] for ours, theirs in names.items() if isinstance(given.get(theirs), int)
@@ -202,7 +202,7 @@ def counts(usage: Any, **names: str) -> Mapping[str, int]:
 
 
 def hide_within(value: Any, secrets: Iterable[str]) -> Any:
-    """Return decoded JSON without the secrets that occur in its texts."""
+    """Return decoded JSON with every secret in its texts and keys replaced by ``***``."""
     if isinstance(value, str):
         return hide(value, secrets)
     if isinstance(value, list):

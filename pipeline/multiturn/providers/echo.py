@@ -1,5 +1,7 @@
 """The provider that needs no key and no network: it answers with what it would have sent."""
 
+from typing import Any
+
 import msgspec
 
 from multiturn.model import ProviderRequest
@@ -13,14 +15,14 @@ class EchoSettings(ChatSettings, frozen=True, kw_only=True):
 
 
 class EchoProvider(ChatProvider):
-    """Answers with the messages that an LLM API would have got, as JSON."""
+    """Answers with the messages that an LLM API would get, as JSON."""
 
-    def wire(self, request: ProviderRequest) -> Wire:
-        """Return the messages as they are."""
-        layout = Layout(self.build_chat_prompt(request))
+    kind = "echo"
+
+    def body(self, layout: Layout, request: ProviderRequest) -> dict[str, Any]:
+        """Return the messages unchanged."""
         layout.want_turns("C1")
-        body = msgspec.json.encode({"messages": layout.messages})
-        return Wire(provider="echo", model=self.settings.model, body=body, repairs=layout.done())
+        return {"messages": layout.messages}
 
     async def send(self, wire: Wire) -> ProviderResponse:
         """Answer with the body."""

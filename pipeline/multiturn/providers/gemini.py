@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from multiturn.model import ProviderRequest
 from multiturn.providers.base import ProviderError, ProviderResponse, Wire, counts
-from multiturn.providers.http import HOOKS, HttpProvider, HttpSettings
+from multiturn.providers.http import HttpProvider, HttpSettings, http_client
 from multiturn.providers.rules import Layout
 
 _ROLES = {"user": "user", "assistant": "model"}
@@ -22,18 +22,17 @@ class GeminiSettings(HttpSettings, frozen=True, kw_only=True):
 class GeminiProvider(HttpProvider):
     """Sends the chat prompt to the Gemini API."""
 
+    kind = "gemini"
     sdk = "google.genai"
     extra = "gemini"
     settings: GeminiSettings
 
-    def wire(self, request: ProviderRequest) -> Wire:
-        """Return the messages as contents.
+    def address(self) -> tuple[str, ...]:
+        """Return the address of the gateway."""
+        return (self.settings.base_url or "",)
 
-        Raises:
-            ProviderError: there is nothing to answer (G2), the conversation does not begin and
-                end with the user (G4), or a system message stands among the others (G1).
-        """
-        layout = Layout(self.build_chat_prompt(request))
+    def body(self, layout: Layout, request: ProviderRequest) -> dict[str, Any]:
+        """Return the messages as contents, the system messages apart, and the parameters."""
         system = layout.take_system("G1", blank="G5")
         layout.drop_blank("G5")
         layout.tools_as_user("G3")
@@ -41,61 +40,51 @@ class GeminiProvider(HttpProvider):
         layout.merge_runs("G3")
         layout.want_user("G4", at=0)
         layout.want_user("G4", at=-1)
-        body: dict[str, Any] = {
-            "contents": [
-                {"parts": [{"text": message.content}], "role": _ROLES[message.role]}
-                for message in layout.messages
-            ]
-        }
-        if system is not None:
-            body["systemInstruction"] = {"parts": [{"text": system}], "role": "user"}
         temperature, limit = self.sampling(request)
-        given = {
+        config = {
             "temperature": None if temperature is None else float(temperature),
             "maxOutputTokens": limit,
         }
-        body["generationConfig"] = {
-            name: value for name, value in given.items() if value is not None
+        return {
+            "contents": [
+                {"parts": [{"text": message.content}], "role": _ROLES.get(message.role)}
+                for message in layout.messages
+            ],
+            "systemInstruction": system and {"parts": [{"text": system}], "role": "user"},
+            "generationConfig": {key: value for key, value in config.items() if value is not None},
         }
-        return Wire(
-            provider="gemini",
-            model=self.settings.model,
-            parameters=(self.settings.base_url or "",),
-            body=json.dumps(body).encode(),  # as the SDK writes it
-            repairs=layout.done(),
-        )
+
+    def encode(self, body: dict[str, Any]) -> bytes:
+        """Return the body as the SDK writes it."""
+        return json.dumps(body).encode()
 
     def connect(self) -> Any:
-        """Return a google-genai client, its asynchronous half."""
+        """Return the asynchronous half of a google-genai client."""
         import httpx2
         from google import genai
         from google.genai import types
 
-        self._http = httpx2.AsyncClient(
-            event_hooks=HOOKS, limits=httpx2.Limits(max_connections=1000)
-        )
+        self.http = http_client(httpx2.AsyncClient, limits=httpx2.Limits(max_connections=1000))
         return genai.Client(
-            vertexai=False,  # whatever the environment says
+            vertexai=False,  # overrides the environment
             api_key=self.settings.api_key,
             http_options=types.HttpOptions(
                 base_url=self.settings.base_url,
                 timeout=int(self.settings.timeout_seconds * 1000),
                 retry_options=types.HttpRetryOptions(attempts=self.settings.max_retries + 1),
-                httpx_async_client=self._http,
+                httpx_async_client=self.http,
             ),
         ).aio
 
     async def ask(self, client: Any, wire: Wire) -> str:
-        """Hand the SDK the parts that it makes the very same body of."""
+        """Return the text of the vendor's answer; the SDK takes no bytes, and encodes the same."""
         body = json.loads(wire.body)
-        sampling = body["generationConfig"]
         response = await client.models.generate_content(
             model=wire.model,
             contents=body["contents"],
             config={
+                **body["generationConfig"],
                 "system_instruction": body.get("systemInstruction"),
-                "temperature": sampling.get("temperature"),
-                "max_output_tokens": sampling.get("maxOutputTokens"),
                 "should_return_http_response": True,
             },
         )
@@ -121,8 +110,3 @@ class GeminiProvider(HttpProvider):
             ),
             finish_reason=candidate.get("finishReason"),
         )
-
-    async def close(self, client: Any) -> None:
-        """Close the connections, which the SDK leaves open."""
-        await client.aclose()
-        await self._http.aclose()

@@ -1,4 +1,4 @@
-"""What the providers behind HTTP share: an SDK sends, and this reads what became of it."""
+"""What the providers behind HTTP share: a vendor's SDK sends, and this reads its answer."""
 
 import asyncio
 import importlib.util
@@ -36,7 +36,7 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
 
 
 class _Exchange:
-    """The requests that one call of an SDK makes."""
+    """The HTTP requests of one call of an SDK."""
 
     def __init__(self) -> None:
         self.body = b""
@@ -56,34 +56,37 @@ async def _note(request: Any) -> None:
     exchange.body = request.content
 
 
-# For the HTTP client of every SDK: they all are httpx2 inside.
-HOOKS = {"request": [_note]}
+def http_client(client_type: Any, **options: Any) -> Any:
+    """Return an HTTP client for an SDK: all of them are httpx2 inside."""
+    return client_type(event_hooks={"request": [_note]}, follow_redirects=False, **options)
 
 
 class HttpProvider(ChatProvider):
-    """A provider that asks through a vendor's SDK."""
+    """The base of the providers that ask through a vendor's SDK."""
 
     sdk: ClassVar[str]
     extra: ClassVar[str]
+    path: ClassVar[str]
 
     def __init__(self, settings: HttpSettings, secrets: Iterable[str] = ()) -> None:
         super().__init__(settings, secrets)
         if is_blank(settings.api_key):  # the SDKs would look for one elsewhere
             raise MultiturnError(f"the target {self.name!r} has an empty api_key")
+        self.http: Any = None
         self._client: Any = None
         self._loop: Any = None
 
     def connect(self) -> Any:
-        """Return the SDK's client; it is made once, when it is first needed."""
+        """Return a new client of the SDK, and keep its HTTP client as ``http``."""
         raise NotImplementedError
 
     async def ask(self, client: Any, wire: Wire) -> str:
         """Return the text of the vendor's answer."""
-        raise NotImplementedError
+        import httpx2
 
-    async def close(self, client: Any) -> None:
-        """Close the connections of a client."""
-        await client.close()
+        # Not the SDK's typed method, which would walk and copy the body twice.
+        response = await client.post(self.path, content=wire.body, cast_to=httpx2.Response)
+        return str(response.text)
 
     def read(self, answer: Any) -> ProviderResponse:
         """Return what a decoded answer says.
@@ -95,7 +98,7 @@ class HttpProvider(ChatProvider):
         raise NotImplementedError
 
     def check(self) -> None:
-        """Make sure that the SDK is installed.
+        """Check that the SDK is installed.
 
         Raises:
             MultiturnError: it is not.
@@ -111,7 +114,7 @@ class HttpProvider(ChatProvider):
             )
 
     async def send(self, wire: Wire) -> ProviderResponse:
-        """Send a body through the SDK, which retries what may pass.
+        """Send a body through the SDK, which retries after errors that may pass.
 
         Raises:
             ProviderError: there is no answer.
@@ -119,7 +122,7 @@ class HttpProvider(ChatProvider):
         exchange = _Exchange()
         token = _exchange.set(exchange)
         try:
-            if self._loop is not asyncio.get_running_loop():  # connections belong to one
+            if self._loop is not asyncio.get_running_loop():  # it owns the connections
                 self._client, self._loop = self.connect(), asyncio.get_running_loop()
             text = await self.ask(self._client, wire)
             return msgspec.structs.replace(
@@ -169,7 +172,7 @@ class HttpProvider(ChatProvider):
             error = msgspec.json.decode(text)["error"]
             message, code = error["message"], error.get("code")
         except (LookupError, TypeError, AttributeError, ValueError):
-            pass  # the body of a proxy, say: its beginning is what there is to show
+            pass  # not the vendor's format, such as the page of a proxy: show its beginning
         message = hide(str(message), self.secrets)[:_LONGEST_MESSAGE] or "without a reason"
         if code == "content_filter":
             return ProviderError(named("O3", message), kind="content_filter")
@@ -179,5 +182,5 @@ class HttpProvider(ChatProvider):
     async def aclose(self) -> None:
         """Close the connections."""
         if self._client is not None:
-            await self.close(self._client)
-            self._client = self._loop = None
+            await self.http.aclose()
+            self.http = self._client = self._loop = None
