@@ -1,11 +1,10 @@
-"""Targets: the file that names providers and their settings, and what it takes from elsewhere."""
+"""Targets: reading the file that names providers and their settings."""
 
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from msgspec import structs
 
@@ -14,8 +13,13 @@ from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_events import Node, read_documents
 from multiturn.errors import MultiturnError, Place, did_you_mean
 from multiturn.logs import logger
+from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings
+from multiturn.providers.azure import AzureProvider, AzureSettings
 from multiturn.providers.base import SECRET_NAME, Settings, TargetProvider, hide
+from multiturn.providers.codex import CodexProvider, CodexSettings
 from multiturn.providers.echo import EchoProvider, EchoSettings
+from multiturn.providers.gemini import GeminiProvider, GeminiSettings
+from multiturn.providers.vscode import VSCodeProvider, VSCodeSettings
 
 FILES = ("targets.yaml", ".agentv/targets.yaml")
 DEFAULT = "echo"
@@ -27,31 +31,27 @@ VARIABLE = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 
 
 class Kind(NamedTuple):
-    """A kind of provider: where its classes are, and what a target sets if it says nothing."""
+    """A kind of provider.
 
-    module: str
-    class_name: str
+    Attributes:
+        provider: what answers.
+        settings: what a target may set.
+        defaults: used where a target sets nothing, instead of those of the settings.
+    """
+
+    provider: type[TargetProvider]
+    settings: type[Settings]
     defaults: Mapping[str, Any] = {}
-
-    @property
-    def settings(self) -> type[Settings]:
-        """What a target may set."""
-        return cast("type[Settings]", self.find("Settings"))
-
-    def find(self, suffix: str) -> Any:
-        """Return one of the classes."""
-        home = import_module(f"multiturn.providers.{self.module}")
-        return getattr(home, self.class_name + suffix)
 
 
 KINDS = {
-    "echo": Kind("echo", "Echo"),
-    "azure": Kind("azure", "Azure"),
-    "anthropic": Kind("anthropic", "Anthropic"),
-    "gemini": Kind("gemini", "Gemini"),
-    "vscode": Kind("vscode", "VSCode"),
-    "vscode-insiders": Kind("vscode", "VSCode", {"executable": "code-insiders"}),
-    "codex": Kind("codex", "Codex"),
+    "echo": Kind(EchoProvider, EchoSettings),
+    "azure": Kind(AzureProvider, AzureSettings),
+    "anthropic": Kind(AnthropicProvider, AnthropicSettings),
+    "gemini": Kind(GeminiProvider, GeminiSettings),
+    "vscode": Kind(VSCodeProvider, VSCodeSettings),
+    "vscode-insiders": Kind(VSCodeProvider, VSCodeSettings, {"executable": "code-insiders"}),
+    "codex": Kind(CodexProvider, CodexSettings),
 }
 ALIASES = {
     "azure-openai": "azure",
@@ -66,16 +66,17 @@ def load_target(name: str = DEFAULT, *, file: str | None = None) -> TargetProvid
 
     Args:
         name: of the target; ``echo`` needs no file.
-        file: the targets file; without it the nearest ``targets.yaml`` or
-            ``.agentv/targets.yaml`` is taken, from the current folder up to the one with ``.git``.
-            One that lies beside a suite is not: it could start programs, and send keys elsewhere.
+        file: the targets file; by default the nearest ``targets.yaml`` or
+            ``.agentv/targets.yaml``, from the current folder up to the one with ``.git``. A file
+            beside a suite is never used: it could start programs, and send keys elsewhere.
 
     Raises:
-        MultiturnError: there is no such target, or its settings are not as its provider wants
-            them; a variable that only another target uses may be missing.
+        MultiturnError: there is no such target, its settings are wrong, or a variable that it
+            uses is not set.
     """
+    echo = EchoProvider(EchoSettings(name=DEFAULT, provider=DEFAULT))
     if name == DEFAULT and file is None:
-        return EchoProvider(EchoSettings(name=name, provider=DEFAULT))
+        return echo
     path = _find(file)
     if path is None:
         raise MultiturnError(
@@ -85,7 +86,7 @@ def load_target(name: str = DEFAULT, *, file: str | None = None) -> TargetProvid
     where = path.as_posix()
     nodes = _nodes(path)
     if name == DEFAULT:
-        return EchoProvider(EchoSettings(name=name, provider=DEFAULT))
+        return echo
     if name not in nodes:
         raise MultiturnError(f"no target {name!r}; {did_you_mean(name, nodes)}", where=where)
     node = nodes[name]
@@ -98,10 +99,10 @@ def load_target(name: str = DEFAULT, *, file: str | None = None) -> TargetProvid
 
 
 def target_names(file: str | None = None) -> list[str]:
-    """Return the names of the targets there are, ``echo`` first; no variable is read.
+    """Return the names of the targets, ``echo`` first; no variable is read.
 
     Args:
-        file: the targets file; without it the one that ``load_target`` takes.
+        file: the targets file; by default the one that ``load_target`` uses.
 
     Raises:
         MultiturnError: the file cannot be read, or is not a targets file.
@@ -132,7 +133,7 @@ def _nodes(path: Path) -> dict[str, Node]:
 
 
 def _find(file: str | None) -> Path | None:
-    """Return the targets file that was named, else the nearest."""
+    """Return the named targets file, else the nearest; None if there is none."""
     check_path(file or "")
     if file is not None:
         return Path(file)
@@ -147,7 +148,7 @@ def _find(file: str | None) -> Path | None:
 
 
 def _targets(document: Node, where: str) -> list[Node]:
-    """Return the nodes of a document's targets: it is their list, or has it as ``targets``."""
+    """Return the nodes of a document's targets: a list, or the one at the key ``targets``."""
     listed = document
     if isinstance(document.children, dict):
         listed = document.children.get("targets", document)
@@ -158,7 +159,7 @@ def _targets(document: Node, where: str) -> list[Node]:
 
 
 def _text(node: Node, key: str, where: str) -> str:
-    """Return the text behind a key that every target has."""
+    """Return the text of a key that every target must have."""
     if not isinstance(node.children, dict):
         raise MultiturnError("a target is a mapping", where=node.place(where))
     child = node.children.get(key)
@@ -168,7 +169,7 @@ def _text(node: Node, key: str, where: str) -> str:
 
 
 def _documents(text: bytes, where: str) -> Iterator[Node]:
-    """Yield the documents; what may be a key is hidden in the errors of YAML, too."""
+    """Yield the documents of a targets file; its errors quote nothing that may be an API key."""
     try:
         yield from read_documents(text, where)
     except MultiturnError as error:
@@ -176,7 +177,7 @@ def _documents(text: bytes, where: str) -> Iterator[Node]:
 
 
 def _environment(path: Path) -> dict[str, str]:
-    """Return the environment, over the ``.env`` beside the targets file or its folder."""
+    """Return the environment, completed by the ``.env`` files next to the targets file."""
     folders = [path.parent]
     if path.parent.name == ".agentv":
         folders.insert(0, path.parent.parent)
@@ -196,7 +197,7 @@ def _environment(path: Path) -> dict[str, str]:
 
 
 class _Values:
-    """The values of a target, as text, with ``${{ NAME }}`` filled in."""
+    """Reads the values of a target as text, and fills in every ``${{ NAME }}``."""
 
     def __init__(self, where: str, environment: Mapping[str, str]) -> None:
         self.where = where
@@ -251,7 +252,7 @@ def _provider(
     label = f"target {name!r}"
     try:
         read = read_as(filled, settings_type, where=where, label=label, strict=False)
-        provider: TargetProvider = KINDS[kind].find("Provider")(read, secrets)
+        provider: TargetProvider = KINDS[kind].provider(read, secrets)
     except MultiturnError as error:
         raise MultiturnError(
             hide(error.what, secrets), where=error.where if error.where.file else where
