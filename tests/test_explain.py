@@ -19,7 +19,7 @@ from multiturn import (
     load_suite,
     stage,
 )
-from multiturn.prompts.provenance import Explanation, Span, explain
+from multiturn.prompts.provenance import Explanation, Message, Span, explain, text_of
 from test_contracts import FILES, cases
 
 SUITE = """\
@@ -63,16 +63,15 @@ def review(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
 
 def origins(conversion: Conversion) -> list[list[tuple[str, str]]]:
     """Return text and origin of each span of the chat that is no separator."""
-    explained = explain(conversion)
-    assert explained.chat is not None
-    assert conversion.chat is not None
+    chat = explain(conversion).chat
+    assert chat is not None
     return [
         [
-            (turn.content[span.start : span.end], span.origin)
-            for span in spans
+            (span.text, span.origin)
+            for span in message.spans
             if span.origin != "between two parts (rule 6)"
         ]
-        for turn, (_, spans) in zip(conversion.chat, explained.chat, strict=True)
+        for message in chat
     ]
 
 
@@ -177,8 +176,8 @@ def test_what_a_stage_changed_or_added_names_the_stage() -> None:
     explained = explain(pipeline(Conversion(Case(id="x", input_messages=messages))))
     the_case = "the case: input_messages[{}].content[0]"
     assert explained.chat == (
-        ("user", (Span(0, 2, f"{the_case.format(0)}, changed by whisper"),)),
-        ("user", (Span(0, 5, the_case.format(1)),)),
+        Message("user", (Span("hi", f"{the_case.format(0)}, changed by whisper"),)),
+        Message("user", (Span("there", the_case.format(1)),)),
     )
     assert [span.origin for span in explained.question] == [
         "added by shout",  # [USER]: where render_question had [User]:
@@ -191,18 +190,10 @@ def test_what_a_stage_changed_or_added_names_the_stage() -> None:
 
 
 def check_spans(conversion: Conversion, explained: Explanation) -> None:
-    texts = [(conversion.question, explained.question)]
+    assert text_of(explained.question) == conversion.question
     assert (conversion.chat is None) == (explained.chat is None)
-    for turn, (role, spans) in zip(conversion.chat or (), explained.chat or (), strict=True):
-        assert role == turn.role
-        texts.append((turn.content, spans))
-    for text, spans in texts:
-        assert "".join(text[span.start : span.end] for span in spans) == text
-        at = 0
-        for span in spans:
-            assert span.start == at <= span.end
-            at = span.end
-        assert at == len(text)
+    for turn, message in zip(conversion.chat or (), explained.chat or (), strict=True):
+        assert (message.role, text_of(message.spans)) == (turn.role, turn.content)
 
 
 @settings(max_examples=150, deadline=None)

@@ -19,8 +19,10 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 import commands
-from multiturn.review.report.cases import Piece, content_of
-from multiturn.review.report.words import changes, mark
+from multiturn import Case, Conversion, TestMessage, load_pipeline
+from multiturn.prompts.provenance import Span, text_of
+from multiturn.review.diff import changes, mark
+from multiturn.review.report.side import review, sample_providers, spoken
 
 ROOT = Path(__file__).parent.parent
 SUITE = """\
@@ -466,20 +468,55 @@ def test_a_case_that_fails_is_in_the_report_and_in_the_exit_code(repository: Pat
     )
 
 
+# Payloads
+
+
+def test_a_payload_keeps_the_origin_of_each_text() -> None:
+    messages = (
+        TestMessage("user", "Hi", line=5),
+        TestMessage("assistant", "Yes?  ", line=6),
+        TestMessage("user", "Hi", line=7),
+        TestMessage("tool", "Hi", line=8),
+    )
+    conversion = load_pipeline("spec")(
+        Conversion(Case(id="x", input_messages=messages, suite="a.yaml"))
+    )
+    payloads = {p.provider: p.body for p in review(conversion, sample_providers()).payloads}
+    shown = {
+        name: [[(span.text, span.origin) for span in text.spans] for text in spoken(body)]
+        for name, body in payloads.items()
+    }
+    added = "added for this provider"
+    assert shown["Anthropic"][:4] == [
+        [("Hi", "a.yaml:5")],
+        [("Yes?  ", "a.yaml:6")],
+        [("Hi", "a.yaml:7"), ("\n\n[Tool]: ", added), ("Hi", "a.yaml:8")],
+        [("MODEL", "")],
+    ]
+    assert text_of(payloads["Codex"]).startswith("[User]: Hi\n[Assistant]: Yes?  \n")
+
+
+def test_a_text_that_a_provider_edited_is_shown_as_it_goes_out() -> None:
+    case = Case(id="x", input_messages=(TestMessage("user", "Hi\n@all of you"),))
+    codex = {"Codex": sample_providers()["Codex"]}
+    (payload,) = review(load_pipeline("spec")(Conversion(case)), codex).payloads
+    assert payload.body == (Span("Hi\n @all of you", ""),)
+
+
 # Words
 
-pieces = st.lists(
-    st.builds(Piece, st.text("ab \n,你", min_size=1), st.sampled_from(["x", "y"])), max_size=5
+spans = st.lists(
+    st.builds(Span, st.text("ab \n,你", min_size=1), st.sampled_from(["x", "y"])), max_size=5
 ).map(tuple)
 
 
-@given(pieces, pieces)
+@given(spans, spans)
 def test_marks_change_no_text_and_leave_the_same_words(
-    before: tuple[Piece, ...], after: tuple[Piece, ...]
+    before: tuple[Span, ...], after: tuple[Span, ...]
 ) -> None:
     old, new = mark(before, after)
     for given_, marked in ((before, old), (after, new)):
-        assert content_of(marked) == content_of(given_)
+        assert text_of(marked) == text_of(given_)
         assert [p.origin for p in marked for _ in p.text] == [
             p.origin for p in given_ for _ in p.text
         ]

@@ -531,10 +531,10 @@ def test_the_focus_stays_in_the_case(browser: Browser, plain: Path) -> None:
         expect(page.get_by_role("tab", name="VS Code")).to_be_focused()
         page.keyboard.press("Home")
         expect(page.get_by_role("tab", name="Chat prompt")).to_be_focused()
-        page.locator("#panel .piece:visible").first.focus()
+        page.locator("#panel .span:visible").first.focus()
         page.keyboard.press("2")
         expect(page.locator("#panel")).to_be_focused()
-        page.locator("#panel .piece").first.focus()
+        page.locator("#panel .span").first.focus()
         page.keyboard.press("j")
         heading = page.get_by_role("heading", name="greeting")
         expect(heading).to_be_focused()
@@ -678,8 +678,7 @@ def test_no_text_becomes_markup_or_script(
         assert page.locator("img").count() == 0
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1200, 360])
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 360)])
 def test_everybody_can_use_it(
     browser: Browser, plain: Path, compared: Path, politer: Path, scheme: str, width: int
 ) -> None:
@@ -690,7 +689,7 @@ def test_everybody_can_use_it(
                 page.locator("#cases a").nth(case).click()
                 for view in range(max(1, page.get_by_role("tab").count())):
                     page.keyboard.press(str(view + 1))
-                    if case == chosen:
+                    if case == chosen and view in (0, 1, 3, 5):  # the others are drawn as 3 is
                         found = Axe().run(page).response["violations"]
                         assert [(v["id"], v["nodes"][0]["html"]) for v in found] == []
                     wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")

@@ -22,8 +22,8 @@ from multiturn.documents.yaml_events import read_documents
 from multiturn.engine.outcomes import outcomes
 from multiturn.engine.selection import select
 from multiturn.review.folder import SnapshotFolder
-from multiturn.review.recording import Recording
 from multiturn.review.snapshots import folder_of, location_of, snapshot_of
+from multiturn.review.update import Recording
 from test_cli import start
 
 SUITE = """\
@@ -678,7 +678,7 @@ def test_two_cases_that_would_share_a_file_are_reported(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("multiturn.review.recording.location_of", lambda *_: "evals/shop/x.yaml")
+    monkeypatch.setattr("multiturn.review.update.location_of", lambda *_: "evals/shop/x.yaml")
     selection = select(["evals"])
     recording = Recording(selection, ("evals",), "snapshots", check=False)
     error, summary = recording.run(outcomes(selection, load_pipeline("spec")))

@@ -6,9 +6,9 @@ from multiturn.cli.rendering import role_heading
 from multiturn.model import Conversion
 from multiturn.pipelines.contract import contract_of, in_order
 from multiturn.pipelines.pipeline import Pipeline, request_of
-from multiturn.prompts.provenance import Span, explain
+from multiturn.prompts.provenance import Spans, explain
 from multiturn.prompts.record import record_of, to_yaml
-from multiturn.review.line_diff import unified_diff
+from multiturn.review.diff import unified_diff
 from multiturn.text import visible
 
 
@@ -43,11 +43,11 @@ def as_mermaid(pipeline: Pipeline) -> str:
 
 def as_explanation(conversion: Conversion) -> str:
     """Draw where the texts of a conversion come from, and what became of each segment."""
-    case, chat, explained = conversion.case, conversion.chat, explain(conversion)
+    case, explained = conversion.case, explain(conversion)
     lines = [click.style(visible(f"{case.suite} · {case.id}"), bold=True)]
-    for turn, (role, spans) in zip(chat or (), explained.chat or (), strict=True):
-        lines += [role_heading(role), *_spans(turn.content, spans)]
-    lines += [click.style("question", bold=True), *_spans(conversion.question, explained.question)]
+    for message in explained.chat or ():
+        lines += [role_heading(message.role), *_spans(message.spans)]
+    lines += [click.style("question", bold=True), *_spans(explained.question)]
     others = [fate for fate in explained.fates if fate.fate != "shown"]
     if others:
         lines.append(click.style("not where it was written", bold=True))
@@ -56,10 +56,10 @@ def as_explanation(conversion: Conversion) -> str:
     return "\n".join(lines) + "\n\n"
 
 
-def _spans(text: str, spans: tuple[Span, ...]) -> list[str]:
+def _spans(spans: Spans) -> list[str]:
     lines = []
     for span in spans:
-        piece = visible(text[span.start : span.end])
+        piece = visible(span.text)
         if piece.strip("\n"):
             lines.append(click.style(visible(f"  {span.origin}"), dim=True))
             lines += [f"  | {line}".rstrip() for line in piece.split("\n")]

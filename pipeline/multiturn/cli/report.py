@@ -42,11 +42,11 @@ def report(
     from multiturn.errors import MultiturnError
     from multiturn.output import open_output
     from multiturn.pipelines.loading import load_pipeline
-    from multiturn.review.report.cases import Side, collect
     from multiturn.review.report.comparison import compare
     from multiturn.review.report.html import to_html
     from multiturn.review.report.markdown import to_markdown
     from multiturn.review.report.revision import collecting_at, commit_of
+    from multiturn.review.report.side import Side, collect
     from multiturn.suites.discovery import find_suites
 
     chosen, failures = load_pipeline(pipeline), Failures(debug=asked.debug)

@@ -38,7 +38,7 @@ def snapshot(asked: Asked, pipeline: str, folder: str | None, check: bool) -> No
     from multiturn.cli.progress import show_progress
     from multiturn.engine.outcomes import outcomes
     from multiturn.pipelines.loading import load_pipeline
-    from multiturn.review.recording import Difference, Recording
+    from multiturn.review.update import Difference, Recording
 
     chosen, failures = load_pipeline(pipeline), Failures(debug=asked.debug)
     if "-" in asked.suites:

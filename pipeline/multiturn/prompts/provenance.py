@@ -13,12 +13,35 @@ from multiturn.model import Case, Conversion
 from multiturn.turns import Part, Turn, is_blank
 
 
-class Span(Struct, frozen=True):
-    """A piece of a text: ``text[start:end]``, and where it comes from."""
+class Span(Struct, frozen=True, gc=False):
+    """A stretch of text with one origin.
 
-    start: int
-    end: int
+    Attributes:
+        text: as the model sees it.
+        origin: where it comes from, in words.
+        path: the file that it belongs to, if it is a file's text or the header above it.
+        changed: whether the text that this one is compared with lacks it.
+    """
+
+    text: str
     origin: str
+    path: str = ""
+    changed: bool = False
+
+
+Spans = tuple[Span, ...]
+
+
+def text_of(spans: Spans) -> str:
+    """Return the text that spans make."""
+    return "".join(span.text for span in spans)
+
+
+class Message(Struct, frozen=True, gc=False):
+    """A message of a chat prompt: its content is the text of its spans."""
+
+    role: str
+    spans: Spans
 
 
 class Fate(Struct, frozen=True):
@@ -38,40 +61,44 @@ class Fate(Struct, frozen=True):
 
 
 class Explanation(Struct, frozen=True):
-    """The spans of each chat message and of the question, and the fate of each segment.
+    """Where the texts of a conversion come from, and what became of its input.
 
     Attributes:
-        chat: for each message of the chat prompt, its role and its spans, which concatenate to
-            exactly its content; None where the pipeline leaves the chat prompt out.
-        question: the same for the question.
+        chat: the messages of the chat prompt; None where the pipeline leaves it out.
+        question: the transcript.
         fates: one for each segment of ``input_messages``, in order.
     """
 
-    chat: tuple[tuple[str, tuple[Span, ...]], ...] | None
-    question: tuple[Span, ...]
+    chat: tuple[Message, ...] | None
+    question: Spans
     fates: tuple[Fate, ...]
 
 
 def explain(conversion: Conversion) -> Explanation:
-    """Say of a finished conversion where its texts come from, and where its input went."""
+    """Return where the texts of a finished conversion come from, and where its input went."""
+    chat, question = spans_of(conversion)
+    return Explanation(chat, question, tuple(_fates(conversion)))
+
+
+def spans_of(conversion: Conversion) -> tuple[tuple[Message, ...] | None, Spans]:
+    """Return the chat prompt and the question of a finished conversion in spans."""
     case, chat = conversion.case, conversion.chat
-    return Explanation(
-        None
-        if chat is None
-        else tuple((turn.role, tuple(_spans(turn.parts, case))) for turn in chat),
-        tuple(_spans(conversion.transcript, case)),
-        tuple(_fates(conversion)),
-    )
+    question = tuple(_spans(conversion.transcript, case))
+    if chat is None:
+        return None, question
+    return tuple(Message(turn.role, tuple(_spans(turn.parts, case))) for turn in chat), question
 
 
 def _spans(parts: Iterable[Part], case: Case) -> Iterator[Span]:
-    at = 0
+    above = None
     for number, part in enumerate(parts):
+        path = part.resolved_path or ""
         if number and part.separator:
-            yield Span(at, at + len(part.separator), "between two parts (rule 6)")
-            at += len(part.separator)
-        yield Span(at, at + len(part.text), origin_of(part, case))
-        at += len(part.text)
+            origin = "between two parts (rule 6)"
+            yield Span(part.separator, origin, path if path == above else "")
+        if part.text:
+            yield Span(part.text, origin_of(part, case), path)
+        above = path
 
 
 def origin_of(part: Part, case: Case) -> str:

@@ -5,8 +5,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from multiturn.review.line_diff import shared_ends
-from multiturn.review.report.cases import Reviewed, Side
+from multiturn.review.diff import shared_ends
+from multiturn.review.report.side import Reviewed, Side
 
 Status = Literal["failed", "changed", "added", "removed", "same"]
 STATUSES: tuple[Status, ...] = ("failed", "changed", "added", "removed", "same")

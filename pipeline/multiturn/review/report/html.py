@@ -11,17 +11,16 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from multiturn.prompts.provenance import Message, Spans, text_of
 from multiturn.prompts.record import utf8
-from multiturn.review.report.cases import Message, Piece, Pieces, Reviewed, content_of
+from multiturn.review.diff import mark
 from multiturn.review.report.comparison import Comparison
-from multiturn.review.report.words import mark
+from multiturn.review.report.side import Reviewed, spoken
 from multiturn.text import UNSEEN
 
 _HERE = Path(__file__).parent
 # What ends a script element, or begins a comment in it, cannot stand in one.
 _ESCAPES = {sign: f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
-
-_ADDED = "added for this provider"
 
 Row = tuple[Message | None, Message | None]
 
@@ -44,7 +43,7 @@ def to_html(
         "against": against and utf8(against),
         "mistakes": [utf8(mistake) for mistake in mistakes],
         "cases": [tables.case(comparison) for comparison in comparisons],
-        "texts": [tables.row(pieces) for pieces in tables.texts],
+        "texts": [tables.row(spans) for spans in tables.texts],
         "strings": [utf8(text) for text in tables.strings],
     }
     text = msgspec.json.encode(data).decode()
@@ -67,7 +66,7 @@ def _digest(text: str) -> str:
 
 
 class _Tables:
-    """The strings of a page, and the texts in pieces: each stands once, and is a number elsewhere.
+    """The strings of a page, and the texts in spans: each is held once, and is a number elsewhere.
 
     Args:
         compared: whether the cases are compared with others; else nothing is new.
@@ -76,7 +75,7 @@ class _Tables:
     def __init__(self, *, compared: bool) -> None:
         self.compared = compared
         self.strings = {"": 0}  # the most frequent, and so the shortest number
-        self.texts: dict[Pieces, int] = {}
+        self.texts: dict[Spans, int] = {}
 
     def number(self, text: str) -> int:
         """Return the number of a string."""
@@ -103,7 +102,7 @@ class _Tables:
         else:
             rows = list(_rows(then.chat or (), now.chat or ()))
             question = mark(then.question, now.question)
-            texts = zip(_texts(then), _texts(now), strict=True)
+            texts = zip(_spoken(then), _spoken(now), strict=True)
             payloads = [list(_rows(before, after)) for before, after in texts]
             for at, (name, side) in enumerate((("then", then), ("now", now))):
                 chat = None if side.chat is None else _column(rows, at)
@@ -123,95 +122,57 @@ class _Tables:
             {
                 "provider": payload.provider,
                 "notes": [self.number(note) for note in payload.notes],
-                "body": self.body(payload.body, (p for m in messages for p in m.pieces)),
+                "body": self.body(payload.body, iter(messages)),
             }
-            for payload, messages in zip(case.payloads, texts or _texts(case), strict=True)
+            for payload, messages in zip(case.payloads, texts or _spoken(case), strict=True)
         ]
         return {
-            "chat": case.chat and [(turn.role, self.pieces(turn.pieces)) for turn in case.chat],
-            "question": self.pieces(case.question),
+            "chat": case.chat and [(turn.role, self.spans(turn.spans)) for turn in case.chat],
+            "question": self.spans(case.question),
             "payloads": payloads,
         }
 
-    def pieces(self, pieces: Pieces) -> int:
-        """Return the number of a text in pieces."""
-        return self.texts.setdefault(pieces, len(self.texts))
+    def spans(self, spans: Spans) -> int:
+        """Return the number of a text in spans."""
+        return self.texts.setdefault(spans, len(self.texts))
 
-    def row(self, pieces: Pieces) -> list[int]:
-        """Return four numbers a piece: text, origin, path, and whether it has changed."""
+    def row(self, spans: Spans) -> list[int]:
+        """Return four numbers a span: text, origin, path, and whether it has changed."""
         return [
             number
-            for piece in pieces
+            for span in spans
             for number in (
-                self.number(piece.text),
-                self.number(piece.origin),
-                self.number(piece.path),
-                int(piece.changed),
+                self.number(span.text),
+                self.number(span.origin),
+                self.number(span.path),
+                int(span.changed),
             )
         ]
 
-    def body(self, value: Any, pieces: Iterator[Piece]) -> Any:
-        """Return a payload's body, with each text in its pieces."""
-        if isinstance(value, str):
-            own = tuple(_first(pieces, len(value)))
-            plain = all(not piece.origin and not piece.changed for piece in own)
-            return value if plain else {"$": self.pieces(own)}
+    def body(self, value: Any, texts: Iterator[Message]) -> Any:
+        """Return a payload's body, with the number of each text.
+
+        Args:
+            value: the body.
+            texts: those of the body in its order; some of their words may be marked.
+        """
+        if isinstance(value, tuple):
+            spans = next(texts).spans
+            plain = all(not span.origin and not span.changed for span in spans)
+            return text_of(spans) if plain else {"$": self.spans(spans)}
         if isinstance(value, list):
-            return [self.body(item, pieces) for item in value]
+            return [self.body(item, texts) for item in value]
         if isinstance(value, dict):
             return {
-                key: item if key == "role" else self.body(item, pieces)
+                key: item if key == "role" else self.body(item, texts)
                 for key, item in value.items()
             }
         return value
 
 
-def _first(pieces: Iterator[Piece], length: int) -> Iterator[Piece]:
-    """Take the pieces that a text of some length is made of."""
-    while length > 0:
-        piece = next(pieces)
-        length -= len(piece.text)
-        yield piece
-
-
-def _texts(case: Reviewed) -> Iterator[tuple[Message, ...]]:
-    """Yield the texts of each payload: what is known in them, and what stands between."""
-    known = {content_of(message.pieces): message.pieces for message in case.chat or ()}
-    known[content_of(case.question)] = case.question
-    for payload in case.payloads:
-        yield tuple(
-            Message(role, pieces)
-            for role, text in _spoken(payload.body)
-            for pieces in _parts(text, known)
-        )
-
-
-def _spoken(value: Any, role: str = "") -> Iterator[tuple[str, str]]:
-    """Yield each text of a payload's body, in its order, with the role of its message."""
-    if isinstance(value, str):
-        yield role, value
-    elif isinstance(value, list):
-        for item in value:
-            yield from _spoken(item, role)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            if key != "role":
-                yield from _spoken(item, value.get("role", role))
-
-
-def _parts(text: str, known: dict[str, Pieces], origin: str = "") -> Iterator[Pieces]:
-    """Yield the known texts that a provider has joined, what is between, and any rest."""
-    if text in known:
-        yield known[text]
-        return
-    for content, pieces in known.items() if "\n\n" in text else ():
-        if content and text.startswith(f"{content}\n\n"):
-            yield pieces
-            yield (Piece("\n\n", _ADDED),)
-            yield from _parts(text[len(content) + 2 :], known, _ADDED)
-            return
-    if text:
-        yield (Piece(text, origin),)
+def _spoken(case: Reviewed) -> list[tuple[Message, ...]]:
+    """Return the texts of each payload."""
+    return [tuple(spoken(payload.body)) for payload in case.payloads]
 
 
 def _column(rows: list[Row], at: int) -> tuple[Message, ...]:
@@ -221,13 +182,13 @@ def _column(rows: list[Row], at: int) -> tuple[Message, ...]:
 
 def _rows(then: tuple[Message, ...], now: tuple[Message, ...]) -> Iterator[Row]:
     """Yield the messages of two prompts side by side, what they lack marked."""
-    old, new = ([(m.role, content_of(m.pieces)) for m in chat] for chat in (then, now))
+    old, new = ([(m.role, text_of(m.spans)) for m in chat] for chat in (then, now))
     for tag, a, b, c, d in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         for before, after in zip_longest(then[a:b], now[c:d]):
             if tag == "equal":
                 yield before, after
                 continue
-            first, second = mark(before.pieces if before else (), after.pieces if after else ())
+            first, second = mark(before.spans if before else (), after.spans if after else ())
             yield (
                 before and Message(before.role, first),
                 after and Message(after.role, second),

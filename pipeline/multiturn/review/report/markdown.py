@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from multiturn.prompts.record import utf8
-from multiturn.review.line_diff import unified_diff
-from multiturn.review.report.cases import Reviewed
+from multiturn.review.diff import unified_diff
 from multiturn.review.report.comparison import STATUSES, Comparison
+from multiturn.review.report.side import Reviewed
 from multiturn.text import UNSEEN
 
 MAX_SIZE = 1_000_000  # bytes; R1: GitHub takes 1,024 KiB a step

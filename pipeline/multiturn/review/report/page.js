@@ -145,7 +145,7 @@ function showPromoted() {
 
 const lower = [];  // each string in small letters, from the first search on
 
-/** Return whether a query stands in pieces, or begins in one and ends in another. */
+/** Return whether a query stands in spans, or begins in one and ends in another. */
 function stands(query, number, hits) {
   const numbers = data.texts[number];
   const most = query.length - 1;

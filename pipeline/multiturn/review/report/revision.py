@@ -19,7 +19,7 @@ from multiturn.engine.selection import select
 from multiturn.errors import MultiturnError
 from multiturn.logs import Settings, configure
 from multiturn.pipelines.loading import load_pipeline
-from multiturn.review.report.cases import Side, collect
+from multiturn.review.report.side import Side, collect
 
 _SUBMODULE, _LINK = "160000", "120000"  # modes of git
 _CHILD = "import sys; from multiturn.review.report.revision import convert; convert(sys.argv[1])"

@@ -19,9 +19,9 @@ function make(name, attributes = {}, ...children) {
   return element;
 }
 
-/* ---- texts, in pieces that know where they come from ---- */
+/* ---- texts, in spans that know where they come from ---- */
 
-function* piecesOf(number) {
+function* spansOf(number) {
   const numbers = data.texts[number];
   for (let at = 0; at < numbers.length; at += 4) {
     const [text, origin, path, changed] = numbers.slice(at, at + 4);
@@ -29,7 +29,7 @@ function* piecesOf(number) {
   }
 }
 
-const contentOf = (number) => [...piecesOf(number)].map((piece) => piece.text).join("");
+const contentOf = (number) => [...spansOf(number)].map((span) => span.text).join("");
 
 /** Split a text at what would not be seen, and show that by its code. */
 function visible(text) {
@@ -40,47 +40,47 @@ function visible(text) {
   });
 }
 
-function showPiece(piece, side, content = visible(piece.text)) {
-  const name = !piece.changed ? "span" : side === "then" ? "del" : "ins";
-  if (!piece.origin) return make(name, {}, content);
-  const hidden = piece.text.trim() ? { tabindex: "0" } : {};
-  return make(name, { class: "piece", "data-origin": piece.origin, ...hidden }, content);
+function showSpan(span, side, content = visible(span.text)) {
+  const name = !span.changed ? "span" : side === "then" ? "del" : "ins";
+  if (!span.origin) return make(name, {}, content);
+  const hidden = span.text.trim() ? { tabindex: "0" } : {};
+  return make(name, { class: "span", "data-origin": span.origin, ...hidden }, content);
 }
 
 /** Return what has happened to each file that has changed in one of two messages. */
 function changedFiles(turns) {
-  const pieces = turns.map((turn) => (turn ? [...piecesOf(turn[1])] : []));
-  const [then, now] = pieces.map((side) => new Set(side.map((piece) => piece.path)));
-  const changed = pieces.flat().filter((piece) => piece.changed).map(({ path }) => path);
+  const spans = turns.map((turn) => (turn ? [...spansOf(turn[1])] : []));
+  const [then, now] = spans.map((side) => new Set(side.map((span) => span.path)));
+  const changed = spans.flat().filter((span) => span.changed).map(({ path }) => path);
   return new Map(changed.map((path) => [path, !then.has(path) ? "new" : !now.has(path) ? "removed" : "changed"]));
 }
 
 /** Say how many lines of a file there are, without what a stage puts above it. */
-function linesOf(path, pieces) {
-  const text = pieces.filter((piece) => piece.origin.startsWith(path)).map((piece) => piece.text).join("");
+function linesOf(path, spans) {
+  const text = spans.filter((span) => span.origin.startsWith(path)).map((span) => span.text).join("");
   const lines = text ? text.split("\n").length : 0;
   return `${lines} ${lines === 1 ? "line" : "lines"}`;
 }
 
-/** Show pieces; in a system message, those of one file are folded, unless they have changed. */
-function showPieces(number, side, folded, changes = new Map()) {
+/** Show spans; in a system message, those of one file are folded, unless they have changed. */
+function showSpans(number, side, folded, changes = new Map()) {
   const groups = [];
-  for (const piece of piecesOf(number)) {
+  for (const span of spansOf(number)) {
     const last = groups.at(-1);
-    if (folded && piece.path && last?.path === piece.path) last.pieces.push(piece);
-    else groups.push({ path: folded ? piece.path : "", pieces: [piece] });
+    if (folded && span.path && last?.path === span.path) last.spans.push(span);
+    else groups.push({ path: folded ? span.path : "", spans: [span] });
   }
-  return groups.flatMap(({ path, pieces }, at) => {
-    const shown = pieces.map((piece) => showPiece(piece, side));
+  return groups.flatMap(({ path, spans }, at) => {
+    const shown = spans.map((span) => showSpan(span, side));
     if (path) {
       const change = changes.get(path);
-      const size = make("small", {}, ` ${linesOf(path, pieces)}${change ? `, ${change}` : ""}`);
+      const size = make("small", {}, ` ${linesOf(path, spans)}${change ? `, ${change}` : ""}`);
       const title = make("summary", {}, make("span", {}, visible(path)), size);
       return make("details", { open: change ? "" : null }, title, make("div", {}, shown));
     }
     // The fold makes the blank lines around it.
     const beside = groups[at - 1]?.path || groups[at + 1]?.path;
-    return beside && pieces.every((piece) => !piece.text.trim()) ? [] : shown;
+    return beside && spans.every((span) => !span.text.trim()) ? [] : shown;
   });
 }
 
@@ -88,8 +88,8 @@ function showPieces(number, side, folded, changes = new Map()) {
 
 const box = (content) => make("div", { class: "text" }, content);
 
-const showTurn = ([role, pieces], side, changes) =>
-  make("li", { class: `turn ${role}` }, make("h3", {}, role), box(showPieces(pieces, side, role === "system", changes)));
+const showTurn = ([role, spans], side, changes) =>
+  make("li", { class: `turn ${role}` }, make("h3", {}, role), box(showSpans(spans, side, role === "system", changes)));
 
 const NO_CHAT = "The pipeline gives no chat prompt; providers get the transcript.";
 const absent = (what) => make("div", { class: "absent" }, what);
@@ -127,7 +127,7 @@ function showChat(entry) {
 }
 
 function showQuestion(entry) {
-  return beside(entry, (side) => make("div", { class: "turn" }, box(showPieces(entry[side].question, side, false))));
+  return beside(entry, (side) => make("div", { class: "turn" }, box(showSpans(entry[side].question, side, false))));
 }
 
 /** Show JSON, indented; a line break in a text is shown as one, behind its escape. */
@@ -136,10 +136,10 @@ function showJson(value, side, indent = "") {
   if (typeof value === "string") return visible(JSON.stringify(value));
   if (value === null || typeof value !== "object") return [String(value)];
   if (value.$ !== undefined) {
-    const shown = [...piecesOf(value.$)].map((piece) => {
-      const lines = piece.text.split("\n").map((line) => visible(JSON.stringify(line).slice(1, -1)));
+    const shown = [...spansOf(value.$)].map((span) => {
+      const lines = span.text.split("\n").map((line) => visible(JSON.stringify(line).slice(1, -1)));
       const escape = () => make("span", { class: "escape" }, "\\n");
-      return showPiece(piece, side, lines.flatMap((line, at) => (at ? [escape(), ...line] : line)));
+      return showSpan(span, side, lines.flatMap((line, at) => (at ? [escape(), ...line] : line)));
     });
     return ['"', ...shown, '"'];
   }
@@ -156,14 +156,14 @@ function showPayload(entry, number) {
   return beside(entry, (side) => {
     const { body, notes } = entry[side].payloads[number];
     const list = notes.length ? make("ul", { class: "notes" }, notes.map((note) => make("li", {}, visible(string(note))))) : null;
-    const text = body === null ? null : typeof body === "string" ? visible(body) : body.$ !== undefined ? showPieces(body.$, side, false) : showJson(body, side);
+    const text = body === null ? null : typeof body === "string" ? visible(body) : body.$ !== undefined ? showSpans(body.$, side, false) : showJson(body, side);
     return make("div", {}, list, text && make("div", { class: "turn" }, box(text)));
   });
 }
 
 /* ---- what a search has found ---- */
 
-/** Mark it in the panel, also where it begins in one piece of a text and ends in another. */
+/** Mark it in the panel, also where it begins in one span of a text and ends in another. */
 function highlight(query) {
   if (!CSS.highlights) return;
   CSS.highlights.clear();

@@ -7,7 +7,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multiturn.review.line_diff import shared_ends, unified_diff
+from multiturn.review.diff import shared_ends, unified_diff
 
 LINES = st.lists(st.sampled_from("abcd"), max_size=30)
 

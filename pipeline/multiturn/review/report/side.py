@@ -2,12 +2,14 @@
 
 import json
 import os
+import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from multiturn.engine.outcomes import Outcome
 from multiturn.engine.selection import Selection
@@ -15,48 +17,22 @@ from multiturn.errors import MultiturnError
 from multiturn.files import find_root
 from multiturn.model import PROMPT_KEY, Case, Conversion, InputFile, ProviderRequest
 from multiturn.pipelines.pipeline import Pipeline, request_of
-from multiturn.prompts.provenance import origin_of
+from multiturn.prompts.provenance import Message, Span, Spans, spans_of, text_of
 from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings
 from multiturn.providers.azure import AzureProvider, AzureSettings
 from multiturn.providers.base import ProviderError, TargetProvider
 from multiturn.providers.codex import CodexProvider, CodexSettings
 from multiturn.providers.gemini import GeminiProvider, GeminiSettings
+from multiturn.providers.http import HttpProvider
 from multiturn.providers.vscode import VSCodeProvider, VSCodeSettings
 from multiturn.review.lockfile import promotions_of
 from multiturn.review.snapshots import name_in_root, snapshot_text, suite_of
 from multiturn.suites.suite import STDIN
-from multiturn.turns import Part, Turn
+from multiturn.turns import is_blank
 
-
-class Piece(Struct, frozen=True, gc=False):
-    """A stretch of text with one origin.
-
-    Attributes:
-        text: as the model sees it.
-        origin: where it comes from, in words.
-        path: the file that it belongs to, if it is a file's text or the header above it.
-        changed: whether the other side of a comparison lacks it.
-    """
-
-    text: str
-    origin: str
-    path: str = ""
-    changed: bool = False
-
-
-Pieces = tuple[Piece, ...]
-
-
-def content_of(pieces: Pieces) -> str:
-    """Return the text that pieces make."""
-    return "".join(piece.text for piece in pieces)
-
-
-class Message(Struct, frozen=True, gc=False):
-    """A message of a chat prompt, in pieces that concatenate to its content."""
-
-    role: str
-    pieces: Pieces
+# What no suite can contain, because nobody knows it before.
+_TOKEN = os.urandom(8).hex()
+_MARK = re.compile(rf"{_TOKEN}-(\d+)-")
 
 
 class Payload(Struct, frozen=True):
@@ -64,7 +40,7 @@ class Payload(Struct, frozen=True):
 
     Attributes:
         provider: its name for people.
-        body: decoded JSON, or text; None if it is refused.
+        body: decoded JSON, or a text, with each text in spans; None if it is refused.
         notes: the repairs, or why it is refused.
     """
 
@@ -99,7 +75,7 @@ class Reviewed(Struct, frozen=True, kw_only=True):
     line: int = 0
     error: str = ""
     chat: tuple[Message, ...] | None = None
-    question: Pieces = ()
+    question: Spans = ()
     payloads: tuple[Payload, ...] = ()
     snapshot: str = ""
     promoted: frozenset[str] = frozenset()
@@ -208,6 +184,8 @@ def review(conversion: Conversion, providers: Mapping[str, TargetProvider]) -> R
     """
     case, chat = conversion.case, conversion.chat
     request = request_of(conversion)
+    messages, question = spans_of(conversion)
+    texts = (question, *(message.spans for message in messages or ()))
     parts = [part for turn in chat or conversion.turns for part in turn.parts]
     keys = {f"guidelines[{number}]": text for number, text in enumerate(case.guidelines)}
     if case.system_prompt is not None:
@@ -216,9 +194,9 @@ def review(conversion: Conversion, providers: Mapping[str, TargetProvider]) -> R
         suite=suite_of(case),
         id=case.id,
         line=case.line,
-        chat=None if chat is None else tuple(_message(turn, case) for turn in chat),
-        question=tuple(_pieces(conversion.transcript, case)),
-        payloads=tuple(_payload(*item, request) for item in providers.items()),
+        chat=messages,
+        question=question,
+        payloads=tuple(_payload(*item, request, texts) for item in providers.items()),
         snapshot=snapshot_text(conversion),
         promoted=frozenset(entry.path for entry in promotions_of(conversion)),
         files={file.resolved_path: _as_read(file, case) for file in conversion.input_files},
@@ -240,26 +218,68 @@ def _as_read(file: InputFile, case: Case) -> str:
     return file.text if case.files is None else case.files.read(file.resolved_path, sys.maxsize)
 
 
-def _message(turn: Turn, case: Case) -> Message:
-    return Message(turn.role, tuple(_pieces(turn.parts, case)))
+def _payload(
+    name: str, provider: TargetProvider, request: ProviderRequest, texts: Sequence[Spans]
+) -> Payload:
+    """Return what a provider would send.
 
-
-def _pieces(parts: tuple[Part, ...], case: Case) -> Iterator[Piece]:
-    above = None
-    for number, part in enumerate(parts):
-        path = part.resolved_path or ""
-        if number and part.separator:
-            yield Piece(part.separator, "between two parts", path if path == above else "")
-        if part.text:
-            yield Piece(part.text, origin_of(part, case), path)
-        above = path
-
-
-def _payload(name: str, provider: TargetProvider, request: ProviderRequest) -> Payload:
+    Args:
+        name: of the provider, for people.
+        provider: which sends nothing.
+        request: of one case.
+        texts: the question, and each message of the chat prompt.
+    """
     try:
-        wire = provider.wire(request)
+        wire, marked = provider.wire(request), provider.wire(_marked(request))
     except ProviderError as error:
         return Payload(name, None, (f"refused: {error.what}",))
-    body = wire.body.decode()
-    as_json = name in ("Azure OpenAI", "Anthropic", "Gemini")
-    return Payload(name, json.loads(body) if as_json else body, wire.repairs)
+    decoded = json.loads if isinstance(provider, HttpProvider) else bytes.decode
+    return Payload(name, _in_spans(decoded(wire.body), decoded(marked.body), texts), wire.repairs)
+
+
+def _marked(request: ProviderRequest) -> ProviderRequest:
+    """Return a request with a mark in place of each text, so that payloads show where it goes."""
+    chat = request.chat_prompt and tuple(
+        replace(message, content=_marked_text(number, message.content))
+        for number, message in enumerate(request.chat_prompt, 1)
+    )
+    return replace(request, chat_prompt=chat, question=_marked_text(0, request.question))
+
+
+def _marked_text(number: int, text: str) -> str:
+    return text if is_blank(text) else f"{_TOKEN}-{number}-"
+
+
+def _in_spans(body: Any, marked: Any, texts: Sequence[Spans]) -> Any:
+    """Return a payload's body with each text in spans; what the provider edited is one span."""
+    if isinstance(body, str):
+        pieces = _MARK.split(marked)
+        added = "added for this provider" if len(pieces) > 1 else ""
+        spans = tuple(
+            span
+            for at, piece in enumerate(pieces)
+            for span in (texts[int(piece)] if at % 2 else (Span(piece, added),))
+            if span.text
+        )
+        return spans if text_of(spans) == body else (Span(body, ""),)
+    if isinstance(body, list):
+        return [_in_spans(*pair, texts) for pair in zip(body, marked, strict=True)]
+    if isinstance(body, dict):
+        return {
+            key: value if key == "role" else _in_spans(value, marked[key], texts)
+            for key, value in body.items()
+        }
+    return body
+
+
+def spoken(body: Any, role: str = "") -> Iterator[Message]:
+    """Yield each text of a payload's body, in its order, with the role of its message."""
+    if isinstance(body, tuple):
+        yield Message(role, body)
+    elif isinstance(body, list):
+        for item in body:
+            yield from spoken(item, role)
+    elif isinstance(body, dict):
+        for key, item in body.items():
+            if key != "role":
+                yield from spoken(item, body.get("role", role))
