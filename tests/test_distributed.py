@@ -24,7 +24,7 @@ from multiturn.distributed import (
     slices_at,
     to_line,
 )
-from multiturn.engine.executors import Slice, Work, convert_slice
+from multiturn.engine.executors import Work, convert_slice
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
 
@@ -192,17 +192,14 @@ def test_suites_may_be_anywhere_that_fsspec_reads(tmp_path: Path) -> None:
     assert str(caught.value) == f"{url}:3:1: not JSON: Expecting value"
 
 
-def test_a_suite_that_is_gone_when_it_is_converted_is_an_error_of_its_own() -> None:
+@pytest.mark.parametrize(
+    "url", ["memory://gone.yaml", "memory://nowhere/a.jsonl", "nothing://a.jsonl"]
+)
+def test_a_suite_that_cannot_be_read_is_an_error_of_its_own(url: str) -> None:
     work = Work(selection_of(None, ()), load_pipeline("spec"), to_line)
-    (found,) = convert_slice(work, Slice("memory://gone.yaml", "memory://gone.yaml"))
-    assert str(found.error).startswith("memory://gone.yaml: cannot read it: ")
-
-
-@pytest.mark.parametrize("url", ["memory://nowhere/a.jsonl", "nothing://a.jsonl"])
-def test_what_cannot_be_read_is_named(url: str) -> None:
-    with pytest.raises(MultiturnError) as caught:
-        list(slices_at([url]))
-    assert str(caught.value.where) == url
+    (part,) = slices_at([url])
+    (found,) = convert_slice(work, part)
+    assert str(found.error).startswith(f"{url}: cannot read it: ")
 
 
 def test_a_pipeline_pickles_with_the_folder_of_its_stages(folder: Path) -> None:

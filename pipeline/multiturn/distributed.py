@@ -8,8 +8,15 @@ from typing import Any
 
 import fsspec
 
-from multiturn.documents.json_lines import split_lines
-from multiturn.engine.executors import Join, Rendered, Slice, Work, convert_slice, in_order
+from multiturn.engine.executors import (
+    Join,
+    Rendered,
+    Slice,
+    Work,
+    convert_slice,
+    in_order,
+    slices_of,
+)
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
 from multiturn.model import Conversion
@@ -62,15 +69,7 @@ def slices_at(urls: Iterable[str], size: int = PARTITION_SIZE) -> Iterator[Slice
     for given in urls:
         for name in [given] if "://" in given else find_suites([given]):
             url = name if "://" in name else os.path.abspath(name)
-            if not url.endswith(".jsonl"):
-                yield Slice(name, url)
-                continue
-            try:
-                with fsspec.open(url, "rb") as file:
-                    for lines in split_lines(file, size):
-                        yield Slice(name, url, lines)
-            except (OSError, ValueError, ImportError) as error:
-                raise MultiturnError(f"cannot read it: {error}", where=name) from None
+            yield from slices_of(name, url, size, fsspec.open)
 
 
 def selection_of(
@@ -103,7 +102,7 @@ def convert_on_cluster(
             file ``_SUCCESS``.
 
     Raises:
-        MultiturnError: there is no such cluster, suite, or empty folder.
+        MultiturnError: there is no such cluster or empty folder, or no case of a selected id.
     """
     folder = os.path.abspath(folder)
     os.makedirs(folder, exist_ok=True)

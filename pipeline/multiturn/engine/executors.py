@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.process import BaseProcess
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -73,15 +73,25 @@ class Rendered(NamedTuple):
     traceback: str = ""
 
 
-def slices_of(suites: Iterable[str]) -> Iterator[Slice]:
-    """Yield the slices of suites, in their order."""
-    for path in suites:
-        lines: list[Lines] = []
-        with contextlib.suppress(OSError):  # whoever converts it says so
-            if path.endswith(".jsonl") and os.path.isfile(path):
-                with open(path, "rb") as file:
-                    lines = list(split_lines(file, SLICE_SIZE))
-        yield from [Slice(path, path, each) for each in lines] or [Slice(path, path)]
+def slices_of(
+    suite: str, url: str, size: int = SLICE_SIZE, open_: Callable[[str, str], Any] = open
+) -> Iterator[Slice]:
+    """Yield the slices of a suite, in their order; one that cannot be read is one slice.
+
+    Args:
+        suite: what errors and results call it.
+        url: where it is read.
+        size: of the slices of a JSON Lines suite, in bytes.
+        open_: opens it.
+    """
+    lines: list[Lines] = []
+    if url.endswith(".jsonl") and ("://" in url or os.path.isfile(url)):
+        with (
+            contextlib.suppress(OSError, ValueError, ImportError),  # its conversion fails, too
+            open_(url, "rb") as file,
+        ):
+            lines = list(split_lines(file, size))
+    yield from [Slice(suite, url, each) for each in lines] or [Slice(suite, url)]
 
 
 def convert_slice(work: Work, part: Slice) -> list[Rendered]:
@@ -229,7 +239,7 @@ def on_processes(work: Work, workers: int, log: Settings) -> Generator[Rendered,
         return future
 
     try:
-        slices = slices_of(work.selection.suites)
+        slices = (part for path in work.selection.suites for part in slices_of(path, path))
         for part, rendered in in_order(submit, slices, workers * _AHEAD):
             yield from join.add(part, rendered)
         patience = _PATIENCE
