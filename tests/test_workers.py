@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from multiturn import load_pipeline
 from multiturn.documents.json_lines import split_lines
+from multiturn.engine.executors import Join, Work, convert_slice, slices_of
+from multiturn.engine.outcomes import outcomes
+from multiturn.engine.selection import Selection
 
 WORD = "words of a question "
 
@@ -118,35 +123,52 @@ def broken(name: str) -> str:
     return json.dumps({"id": name, "input_messages": [{"role": "user", "content": content}]}) + "\n"
 
 
-FILL = json_lines(*(f"fill {number}" for number in range(1_200)))
+def in_slices(suites: Iterable[Path], size: int, case_ids: Iterable[str] = ()) -> list[str]:
+    """Return the cases and errors of suites that were converted in slices of a size."""
+    selection = Selection(case_ids=frozenset(case_ids))
+    work = Work(selection, load_pipeline("spec"), lambda conversion: conversion.case.id.encode())
+    join, said = Join(selection), []
+    for suite in map(str, suites):
+        for part in slices_of(suite, suite, size):
+            found = join.add(part, convert_slice(work, part))
+            said += [str(item.error) if item.text is None else item.text.decode() for item in found]
+    return said
+
+
 TWICE = {
-    "the first fails": (broken("dup") + FILL, case("dup")),
-    "the second fails": (case("dup") + FILL, broken("dup")),
-    "both fail": (broken("dup") + FILL, broken("dup")),
-    "three": (case("dup") + FILL, case("dup") + case("dup") + case("other")),
-    "a wrong line behind": (case("dup") + FILL, case("dup") + "not JSON\n" + case("other")),
-    "a broken case behind": (case("dup") + FILL, broken("dup") + broken("other") + case("last")),
+    "the first fails": (broken("dup"), case("dup")),
+    "the second fails": (case("dup"), broken("dup")),
+    "both fail": (broken("dup"), broken("dup")),
+    "three": (case("dup"), case("dup") + case("dup") + case("other")),
+    "a wrong line after it": (case("dup"), case("dup") + "not JSON\n" + case("other")),
+    "a broken case after it": (case("dup"), broken("dup") + broken("other") + case("last")),
 }
 
 
-@pytest.mark.parametrize("options", [(), ("--case", "dup"), ("--debug",)])
+@pytest.mark.parametrize("case_ids", [(), ("dup",)])
 @pytest.mark.parametrize(("head", "tail"), TWICE.values(), ids=TWICE)
-def test_an_id_that_stands_twice_is_found_over_parts(
-    tmp_path: Path, head: str, tail: str, options: tuple[str, ...]
+def test_a_duplicate_id_is_found_in_any_slice(
+    tmp_path: Path, head: str, tail: str, case_ids: tuple[str, ...]
 ) -> None:
-    (tmp_path / "a.eval.jsonl").write_text(head + tail)
-    (tmp_path / "b.eval.yaml").write_text("input_messages: [{role: user, content: Hello}]")
-    alone = convert(tmp_path, ".", *options)
-    done = convert(tmp_path, ".", "--workers", "2", *options)
-    assert (done.returncode, done.stdout) == (alone.returncode, alone.stdout)
-    if options != ("--debug",):  # whose lines of code are others
-        assert done.stderr == alone.stderr
+    suites = [tmp_path / "a.eval.jsonl", tmp_path / "b.eval.yaml"]
+    suites[0].write_text(head + case("fill") + tail)
+    suites[1].write_text("id: dup\ninput_messages: [{role: user, content: Hello}]")
+    whole = in_slices(suites, 2**20, case_ids)
+    assert in_slices(suites, 1, case_ids) == whole
+    selection = Selection(tuple(map(str, suites)), case_ids=frozenset(case_ids))
+    assert whole == [
+        found.case.id if found.case and not found.error else str(found.error)
+        for found in outcomes(selection, load_pipeline("spec"))
+    ]
+    duplicates = [said for said in whole if "duplicate id 'dup', first used on line 1" in said]
+    assert len(duplicates) == (0 if case_ids else tail.count('"dup"'))
 
 
 def test_what_is_wrong_with_a_suite_is_said_once(tmp_path: Path) -> None:
     (tmp_path / ".agentv").mkdir()
     (tmp_path / ".agentv/config.yaml").write_text("guideline_patterns: 3")
-    (tmp_path / "a.eval.jsonl").write_text(FILL)
+    fill = json_lines(*(f"fill {number}" for number in range(1_200)))
+    (tmp_path / "a.eval.jsonl").write_text(fill)
     alone = convert(tmp_path, ".")
     done = convert(tmp_path, ".", "--workers", "3")
     assert (done.returncode, done.stderr) == (alone.returncode, alone.stderr)
