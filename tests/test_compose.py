@@ -290,7 +290,7 @@ def test_a_module_that_is_missing_is_said_with_where_it_was_looked_for(
 
 def test_a_bare_name_of_a_function_is_said_with_its_import_path(write: Write) -> None:
     (line,) = refused(write("extends: spec\ninsert: [{stage: redact, after: resolve_segments}]"))
-    assert line.startswith('mine.yaml:2:18: unknown stage "redact"; known are: ')
+    assert line.startswith('mine.yaml:2:18: unknown stage "redact"; choose from: ')
     assert line.endswith(
         "; a function of your own is named by its import path, as in my_module:redact"
     )

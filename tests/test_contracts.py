@@ -527,12 +527,12 @@ def test_an_order_that_cannot_work_names_both_stages_and_says_what_to_move(
         ),
         pytest.param(
             Step(extract_guidelines, {"marker": "<{file}>"}),
-            r'option "marker" of extract_guidelines: .*"{file}"; known are: {path}$',
+            r'option "marker" of extract_guidelines: .*"{file}"; choose from: {path}$',
             id="another name for the path",
         ),
         pytest.param(
             Step(consolidate_system, {"guideline_header": "{role}"}),
-            r'option "guideline_header" of consolidate_system: .*"{role}"; known are: {path}$',
+            r'option "guideline_header" of consolidate_system: .*"{role}"; choose from: {path}$',
             id="a placeholder of another stage",
         ),
         pytest.param(

@@ -211,7 +211,7 @@ def test_the_error_holds_each_mistake(write: Write) -> None:
         pytest.param(
             "stages:\n  - resolve_segments\n  - sing",
             "mine.yaml:3:5: ",
-            'unknown stage "sing"; known are: consolidate_system, embed_files',
+            'unknown stage "sing"; choose from: consolidate_system, embed_files',
             id="an unknown stage, and all that there are",
         ),
         pytest.param(

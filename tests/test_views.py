@@ -408,8 +408,8 @@ def replaced(function: Stage) -> Stage:
     ("fact", "hint"),
     [
         ("trns", 'did you mean "turns"'),
-        ("house.", "known are: turns"),
-        (".redacted", "known are: turns"),
+        ("house.", "choose from: turns"),
+        (".redacted", "choose from: turns"),
     ],
 )
 def test_a_fact_that_does_not_exist_gets_a_hint(fact: str, hint: str) -> None:

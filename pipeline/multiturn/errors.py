@@ -116,13 +116,13 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     >>> did_you_mean("heder", ["header", "marker"])
     'did you mean "header"?'
     >>> did_you_mean("x", ["header", "marker"])
-    'known are: header, marker'
+    'choose from: header, marker'
     """
     known = list(known)
     near = nearest(word, known)
     if near is not None:
         return f'did you mean "{near}"?'
-    return f"known are: {', '.join(known)}" if known else "there are none"
+    return f"choose from: {', '.join(known)}" if known else "there are none"
 
 
 def add_or_mend(missing: str, unknown: Iterable[str]) -> str:
