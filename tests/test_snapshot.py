@@ -23,7 +23,7 @@ from multiturn.engine.outcomes import outcomes
 from multiturn.engine.selection import select
 from multiturn.review.folder import SnapshotFolder
 from multiturn.review.snapshots import folder_of, location_of, snapshot_of
-from multiturn.review.update import Recording
+from multiturn.review.update import Update
 from test_cli import start
 
 SUITE = """\
@@ -680,14 +680,14 @@ def test_two_cases_that_would_share_a_file_are_reported(
     monkeypatch.chdir(folder)
     monkeypatch.setattr("multiturn.review.update.location_of", lambda *_: "evals/shop/x.yaml")
     selection = select(["evals"])
-    recording = Recording(selection, ("evals",), "snapshots", check=False)
-    error, summary = recording.run(outcomes(selection, load_pipeline("spec")))
+    update = Update(selection, ("evals",), "snapshots", check=False)
+    error, summary = update.run(outcomes(selection, load_pipeline("spec")))
     assert str(summary).startswith("1 snapshot: 1 new,")
     assert str(error) == (
         "evals/shop.eval.yaml:10: case 'hours': its snapshot would replace another case's,"
         " snapshots/evals/shop/x.yaml; give it another id"
     )
-    assert recording.failures == 1
+    assert update.failures == 1
 
 
 # Links, and folders that cannot be written to

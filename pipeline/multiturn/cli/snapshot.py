@@ -38,15 +38,15 @@ def snapshot(asked: Asked, pipeline: str, folder: str | None, check: bool) -> No
     from multiturn.cli.progress import show_progress
     from multiturn.engine.outcomes import outcomes
     from multiturn.pipelines.loading import load_pipeline
-    from multiturn.review.update import Difference, Recording
+    from multiturn.review.update import Difference, Update
 
     chosen, failures = load_pipeline(pipeline), Failures(debug=asked.debug)
     if "-" in asked.suites:
         raise UnusableError("a snapshot is named after its suite's file, and - has none")
     selection = asked.select(may_be_gone=True)
-    recording = Recording(selection, asked.suites, folder, check)
+    update = Update(selection, asked.suites, folder, check)
     with _no_commands():
-        for said in recording.run(show_progress(outcomes(selection, chosen), "cases")):
+        for said in update.run(show_progress(outcomes(selection, chosen), "cases")):
             if isinstance(said, Exception):
                 failures.add(said)
                 continue
@@ -56,7 +56,7 @@ def snapshot(asked: Asked, pipeline: str, folder: str | None, check: bool) -> No
             else:
                 text = said
             click.echo(text if on_terminal() else click.unstyle(text))
-    if check and recording.differs:
+    if check and update.differs:
         sys.exit(1)
     failures.finish()
 

@@ -1,11 +1,11 @@
-"""Bringing a folder of snapshots up to date with the suites, or telling where it is not."""
+"""Bring a folder of snapshots up to date with the suites, or say where it is not."""
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from multiturn.engine.outcomes import Outcome
 from multiturn.engine.selection import Selection
@@ -34,25 +34,39 @@ from multiturn.review.snapshots import (
     suite_of,
 )
 from multiturn.suites.discovery import find_suites
-from multiturn.text import visible
+from multiturn.text import number_of, visible
 
 _FOLDER = "snapshots"
 _ADVICE = "run it without --check, and commit"
 
 
 class Difference(Struct, frozen=True):
-    """A file of the folder that is not as it should be: its name, and both texts."""
+    """A file of the folder that should have another text."""
 
     name: str
     old: str
     new: str
 
 
+class _Suite(Struct):
+    """What is known of a selected suite.
+
+    Attributes:
+        wanted: the snapshots of its cases; None among them for a case whose id is not known.
+        promotions: its promoted files, each with the number of cases.
+        is_broken: whether one of its cases could not be converted.
+    """
+
+    wanted: set[str | None] = set()
+    promotions: Counter[Promotion] = field(default_factory=Counter)
+    is_broken: bool = False
+
+
 Said = str | Difference | MultiturnError
 
 
-class Recording:
-    """The selected cases, and the folder of their snapshots.
+class Update:
+    """One run of ``multiturn snapshot``: the selected cases, and the folder of their snapshots.
 
     Args:
         selection: which cases; not of standard input.
@@ -80,24 +94,18 @@ class Recording:
         self.counts: Counter[str] = Counter()
         self.failures = 0
         self.differs = False
-        self.locked = False  # whether the lock was written
-        self.seen: set[str] = set()  # the snapshots that there should be
-        self.incomplete: set[str] = set()  # suites of which some case is not known
-        self.nameless: set[str] = set()  # those of which not even its id is
-        self.promotions: dict[str, Counter[Promotion]] = {}
-        self.names: dict[str, str] = {}  # of the suites in their roots, by path
+        self.suites: dict[str, _Suite] = {}  # by their path in the root
+        self.names: dict[str, str] = {}  # that path, by the path that was named or found
         for path in selection.suites:
             name = name_in_root(path, self._root_of(path))
-            if utf8(name) in map(utf8, self.promotions):
-                what = (
-                    f"two suites are {name!r} in their roots; name a root that holds both (--root)"
-                )
-                raise MultiturnError(what, where=path)
+            if utf8(name) in map(utf8, self.suites):
+                what = f"two suites are {name!r} in their roots"
+                raise MultiturnError(f"{what}; name a root that holds both (--root)", where=path)
             self.names[path] = name
-            self.promotions[name] = Counter()
+            self.suites[name] = _Suite()
         self.scopes = list(self._scopes(arguments))
         if not selection.suites and not any(map(self.folder.suite_of, self._candidates())):
-            list(find_suites(arguments))  # says what there is not
+            list(find_suites(arguments))  # raises the error that says what is missing
 
     def run(self, outcomes: Iterable[Outcome]) -> Iterator[Said]:
         """Compare and write; yield what there is to say, and what has failed.
@@ -112,121 +120,114 @@ class Recording:
         lock = {} if recorded is None else read_lock(recorded, self.folder.shown(LOCK))
         for outcome in outcomes:
             if outcome.error is not None:
-                self._keep(self.names[outcome.suite], outcome.error)
+                name = self.names[outcome.suite]
+                self.suites[name].is_broken = True
+                self.suites[name].wanted.add(kept_location(name, outcome.error))
                 yield self._failed(outcome.error)
             elif outcome.conversion is not None:
                 yield from self._compare(outcome.conversion)
-        yield from self._promote(recorded, lock)
+        kept = {suite: entries for suite, entries in lock.items() if not self._is_removed(suite)}
+        is_locked = yield from self._write_lock(recorded, lock_text(kept | self._promotions()))
+        is_missing = recorded is None and self.check and not self.is_partial  # all would be new
+        for change in () if is_missing else self._changes(lock):
+            self.differs = True
+            yield visible(f"{self.folder.shown(LOCK)}: {change}").replace("\n", " ")
         if not self.is_partial:
             yield from self._clear()
-        yield self._summary()
+        yield self._summary(is_locked)
 
     def _failed(self, error: MultiturnError) -> MultiturnError:
         self.failures += 1
         return error
 
-    def _keep(self, suite: str, error: MultiturnError) -> None:
-        """Let the snapshot of a case that failed stay."""
-        self.incomplete.add(suite)
-        kept = kept_location(suite, error)
-        if kept is None:
-            self.nameless.add(suite)
-        else:
-            self.seen.add(kept)
-
     def _compare(self, conversion: Conversion) -> Iterator[Said]:
         case, suite = conversion.case, suite_of(conversion.case)
-        name = location_of(suite, case.id)
-        self.promotions[suite].update(promotions_of(conversion))
-        if name in self.seen:
+        name, known = location_of(suite, case.id), self.suites[suite]
+        known.promotions.update(promotions_of(conversion))
+        if name in known.wanted:
             what = f"its snapshot would replace another case's, {self.folder.shown(name)}"
             yield self._failed(MultiturnError(f"{what}; give it another id", where=case.where()))
             return
-        self.seen.add(name)
+        known.wanted.add(name)
         if not self.check and self.folder.is_foreign(name):
             what = "this is no snapshot; move it away"
             yield self._failed(MultiturnError(what, where=self.folder.shown(name)))
             return
         old, new = self.folder.read(name), snapshot_text(conversion)
-        state = "same" if old == new else "missing" if old is None else "changed"
-        if state == "missing" and not self.check:
-            state = "new"
-        self.counts[state] += 1
         if old == new:
-            return
-        if not self.check:
+            self.counts["same"] += 1
+        elif not self.check:
+            self.counts["new" if old is None else "changed"] += 1
             self.folder.write(name, new)
         elif old is None:
+            self.counts["missing"] += 1
             yield self._line("missing", name)
         else:
-            yield self._diff(name, old, new)
+            self.counts["changed"] += 1
+            yield self._difference(name, old, new)
 
-    def _promote(self, recorded: str | None, lock: Lock) -> Iterator[Said]:
-        """Bring the lock up to date, but for suites of which only some cases are known."""
-        new = {suite: entries for suite, entries in lock.items() if not self._is_gone(suite)}
-        partial = set(self.promotions) if self.is_partial else self.incomplete
-        said = []
-        for name, promotions in self.promotions.items():
-            suite, entries = utf8(name), counted(promotions)
-            old = lock.get(suite, ())
-            if name not in partial:
-                new[suite] = entries
-            if name in self.incomplete and not self.check:
-                what = f"{suite} keeps what the list has of it until all its cases can be converted"
-                said.append(what)
-            elif name in partial or self.check:
-                changes = changes_of_privilege(old, entries, counts=name not in partial)
-                advice = "run it without --case, and commit" if self.is_partial else _ADVICE
-                what = f"a change of privilege; review it, {advice}"
-                said += [f"{suite}: {change}: {what}" for change in changes]
-        text = lock_text(new)
-        if self.is_partial:
-            pass
-        elif not self.check:
-            if text != recorded:
-                self.folder.write(LOCK, text)
-                self.locked = True
-        elif recorded is None:
-            self.differs = True
-            yield self._line("missing", LOCK)
-            return
-        elif text != recorded:
-            self.differs = True
-            yield self._diff(LOCK, recorded, text)
-        for what in said:
-            self.differs = True
-            yield visible(f"{self.folder.shown(LOCK)}: {what}").replace("\n", " ")
+    def _promotions(self) -> dict[str, tuple[Promotion, ...]]:
+        """Return the promoted files of the suites whose cases could all be converted."""
+        suites = self.suites.items()
+        return {utf8(name): counted(s.promotions) for name, s in suites if not s.is_broken}
+
+    def _changes(self, lock: Lock) -> Iterator[str]:
+        """Yield a line for each change of privilege that is not written."""
+        advice = "run it without --case, and commit" if self.is_partial else _ADVICE
+        for name, suite in self.suites.items():
+            if suite.is_broken and not self.check:
+                name = utf8(name)
+                yield f"{name} keeps what the list has of it until all its cases can be converted"
+            elif suite.is_broken or self.is_partial or self.check:
+                all_known = not (suite.is_broken or self.is_partial)
+                old, new = lock.get(utf8(name), ()), counted(suite.promotions)
+                for change in changes_of_privilege(old, new, counts=all_known):
+                    yield f"{utf8(name)}: {change}: a change of privilege; review it, {advice}"
+
+    def _write_lock(self, old: str | None, new: str) -> Generator[Said, None, bool]:
+        """Write the lock, or yield what differs; return whether it was written."""
+        if self.is_partial or old == new:
+            return False
+        if not self.check:
+            self.folder.write(LOCK, new)
+            return True
+        yield self._line("missing", LOCK) if old is None else self._difference(LOCK, old, new)
+        return False
 
     def _clear(self) -> Iterator[str]:
-        """Remove, or name, the snapshots of cases and suites that are gone."""
-        folders = set(map(folder_of, self.promotions))
-        for name in self._candidates():
-            if name in self.seen:
+        """Remove the stale snapshots, or name them: those of cases and suites that are removed."""
+        folders = set(map(folder_of, self.suites))
+        wanted = set().union(*(suite.wanted for suite in self.suites.values()))
+        for name in dict.fromkeys(self._candidates()):
+            if name in wanted:
                 continue
-            self.seen.add(name)
             suite = self.folder.suite_of(name)
             if suite is None:
                 if os.path.dirname(name) in folders and not self.folder.is_foreign(name):
                     yield self._line("no snapshot; remove it, or move it away", name)
+            elif not self._is_stale(suite):
                 continue
-            if suite in self.nameless:
-                continue
-            if suite in self.promotions or self._is_gone(suite):
-                self.counts["stale" if self.check else "removed"] += 1
-                if self.check:
-                    yield self._line("stale", name)
-                else:
-                    self.folder.remove(name)
-                    yield visible(f"removed: {self.folder.shown(name)}")
+            elif self.check:
+                self.counts["stale"] += 1
+                yield self._line("stale", name)
+            else:
+                self.counts["removed"] += 1
+                self.folder.remove(name)
+                yield visible(f"removed: {self.folder.shown(name)}")
 
     def _candidates(self) -> Iterator[str]:
-        for suite in self.promotions:
-            yield from list(self.folder.snapshots(folder_of(suite)))
+        for suite in self.suites:
+            yield from self.folder.snapshots(folder_of(suite))
         for _, prefix in self.scopes:
-            yield from list(self.folder.snapshots(legal_path(prefix), below=True))
+            yield from self.folder.snapshots(legal_path(prefix), below=True)
 
-    def _is_gone(self, suite: str) -> bool:
-        """Whether a suite was below a folder that the command names, and is there no more."""
+    def _is_stale(self, suite: str) -> bool:
+        """Return whether a snapshot of a suite is stale if none of the known cases has it."""
+        known = self.suites.get(suite)
+        return self._is_removed(suite) if known is None else None not in known.wanted
+
+    def _is_removed(self, suite: str) -> bool:
+        """Return whether a suite was below a folder that the command names, and no longer is."""
         if os.path.isfile(os.path.join(self.folder.beside, suite)):  # of another root
             return False
         return any(
@@ -235,22 +236,21 @@ class Recording:
         )
 
     def _scopes(self, arguments: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-        """Yield the root of each folder, and how the suites below it begin.
+        """Yield the root of each folder, and how the names of the suites below it begin.
 
-        A folder in no root tells nothing of suites that are gone: their names do not say that
-        they were below it.
+        A folder that is in no root is left out: the name of a suite does not say that it was
+        below that folder.
         """
         for path in filter(os.path.isdir, arguments):
-            root = self._root(path)
+            root = self._root_of(path)
             if self.root is not None or os.path.exists(os.path.join(root, ".git")):
                 real, top = os.path.realpath(path), os.path.realpath(root)
                 yield top, "" if real == top else f"{name_in_root(path, root)}/"
 
-    def _root(self, folder: str) -> str:
-        return self.root or str(find_root(Path(os.path.realpath(folder))))
-
     def _root_of(self, path: str) -> str:
-        return self._root(path if os.path.isdir(path) else os.path.dirname(os.path.realpath(path)))
+        real = os.path.realpath(path)
+        folder = real if os.path.isdir(real) else os.path.dirname(real)
+        return self.root or str(find_root(Path(folder)))
 
     def _default_folder(self, suites: tuple[str, ...]) -> str:
         """Return the folder beside ``.git``, wherever below it the command is run."""
@@ -267,19 +267,19 @@ class Recording:
         self.differs = True
         return visible(f"{what}: {self.folder.shown(name)}")
 
-    def _diff(self, name: str, old: str, new: str) -> Difference:
+    def _difference(self, name: str, old: str, new: str) -> Difference:
         self.differs = True
         return Difference(self.folder.shown(name), old, new)
 
-    def _summary(self) -> str:
+    def _summary(self, is_locked: bool) -> str:
         states = ("missing", "changed", "stale", "same")
         if not self.check:
             states = ("new", "changed", "removed", "same")
         number = self.counts.total()
         counts = ", ".join(f"{self.counts[state]} {state}" for state in states)
-        summary = f"{number} snapshot{'s' if number != 1 else ''}: {counts}"
+        summary = f"{number_of(number, 'snapshot')}: {counts}"
         if self.failures:
             summary += f"; {self.failures} failed"
         if not self.check:
-            return summary + f"; {LOCK} changed" * self.locked
+            return summary + f"; {LOCK} changed" * is_locked
         return summary + f"; if that is meant, {_ADVICE}" * self.differs
