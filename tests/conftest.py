@@ -1,6 +1,11 @@
 """What all tests share."""
 
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import settings
+
+from loopback import Server
 
 pytest_plugins = ["multiturn.testing"]
 collect_ignore = ["fuzz.py"]  # doctest would import it, and only make fuzz brings atheris
@@ -8,3 +13,9 @@ collect_ignore = ["fuzz.py"]  # doctest would import it, and only make fuzz brin
 # A slow machine is no failing property.
 settings.register_profile("unhurried", settings(), deadline=None)
 settings.load_profile("unhurried")
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as server:
+        yield server

@@ -1,4 +1,4 @@
-"""What the tests of runs share: a loopback server, and the command as a process."""
+"""What the tests of runs share: suites and targets, and the command."""
 
 import json
 import os
@@ -6,84 +6,13 @@ import pty
 import re
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import commands
-
-KEY = "sk-not-for-anyone-4711"
-Answer = tuple[int, Any]
-
-
-def chat_answer(text: str = "hi") -> Answer:
-    message = {"role": "assistant", "content": text}
-    choice = {"message": message, "finish_reason": "stop"}
-    return 200, {"choices": [choice], "usage": {"prompt_tokens": 1, "completion_tokens": 1}}
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    server: "Server"
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        server = self.server
-        with server.lock:
-            server.bodies.append(body)
-            server.keys.append(self.headers["api-key"])
-            server.under_way += 1
-            server.most_under_way = max(server.most_under_way, server.under_way)
-        status, answer = server.answer(json.loads(body)["messages"][-1]["content"])
-        with server.lock:
-            server.under_way -= 1
-        text = json.dumps(answer).encode() if not isinstance(answer, bytes) else answer
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(text)))
-        self.send_header("retry-after-ms", "1")
-        self.end_headers()
-        self.wfile.write(text)
-
-    def log_message(self, *_: object) -> None:
-        """Be quiet."""
-
-
-class Server(ThreadingHTTPServer):
-    """Answers by the last message, like a deployment of Azure OpenAI, and keeps what came."""
-
-    daemon_threads = True
-    request_queue_size = 64
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.answer: Callable[[str], Answer] = lambda _: chat_answer()
-        self.lock = threading.Lock()
-        self.bodies: list[bytes] = []
-        self.keys: list[str] = []
-        self.under_way = self.most_under_way = 0
-        self._thread = threading.Thread(target=self.serve_forever, args=(0.01,))
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.shutdown()
-        self._thread.join()
-        self.server_close()
-
-    def handle_error(self, *_: object) -> None:
-        """Be quiet: a process that is killed resets its connections."""
-
-    def asked(self) -> list[str]:
-        """Return the last message of each request."""
-        with self.lock:
-            return [json.loads(body)["messages"][-1]["content"] for body in self.bodies]
+from loopback import KEY, Server
 
 
 def write_target(folder: Path, server: Server, **settings: Any) -> None:
@@ -91,7 +20,7 @@ def write_target(folder: Path, server: Server, **settings: Any) -> None:
     target = {
         "name": "az",
         "provider": "azure",
-        "endpoint": f"http://127.0.0.1:{server.server_port}",
+        "endpoint": server.url,
         "api_key": KEY,
         "model": "gpt-x",
         **settings,

@@ -1,13 +1,13 @@
 """``multiturn run --dry-run``: what would go out, and what is wrong with it."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from running import Server, by_id, records, run, write_suite, write_target
+from loopback import Server
+from running import by_id, records, run, write_suite, write_target
 
 KEEP = """\
 stages:
@@ -31,12 +31,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with Server() as server:
-        yield server
-
-
 def dry_run(folder: Path, target: str, *more: str) -> dict[str, dict[str, Any]]:
     return by_id(run("a.eval.yaml", "--target", target, "--dry-run", *more, folder=folder).stdout)
 
@@ -57,11 +51,11 @@ def test_it_shows_the_very_body_that_is_later_sent_and_recorded(
     (line,) = records(done.stdout)
     assert (done.returncode, line["action"], line["error"]) == (0, "send", None)
     assert (line["suite"], line["id"], line["target"]) == ("a.eval.yaml", "c0", "az")
-    assert server.bodies == []
+    assert server.requests == []
     assert not (folder / "out").exists()
     done = run("a.eval.yaml", "--target", "az", "--record-wire", folder=folder)
-    assert server.bodies == [line["wire"].encode()]
-    assert server.bodies == [records(done.stdout)[0]["wire"].encode()]
+    assert [request.body for request in server.requests] == [line["wire"].encode()]
+    assert server.requests[0].body == records(done.stdout)[0]["wire"].encode()
 
 
 def test_a_missing_key_or_server_is_no_hindrance_to_looking(folder: Path) -> None:

@@ -6,24 +6,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from running import (
-    Answer,
-    Server,
-    by_id,
-    chat_answer,
-    records,
-    run,
-    start,
-    wait_for,
-    write_suite,
-    write_target,
-)
+from loopback import Answer, Server, chat_answer
+from running import by_id, records, run, start, wait_for, write_suite, write_target
 
 OUTPUT = ("--output", "out.jsonl")
 STORED = "from the file"
@@ -35,10 +25,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def server(folder: Path) -> Iterator[Server]:
-    with Server() as server:
-        write_target(folder, server)
-        yield server
+def server(folder: Path, server: Server) -> Server:
+    write_target(folder, server)
+    return server
 
 
 def write_lines(folder: Path, lines: Iterable[dict[str, Any]], end: str = "") -> None:
@@ -98,7 +87,7 @@ def test_what_failed_is_asked_again_and_stands_once(folder: Path, server: Server
     def answer(content: str) -> Answer:
         return (400, {"error": {"message": "no"}}) if broken and content == "bad" else chat_answer()
 
-    server.answer = answer
+    server.reply = answer
     write_suite(folder, ["good", "bad"])
     command = ("a.eval.yaml", "--target", "az", *OUTPUT, "--resume")
     assert run(*command, folder=folder).returncode == 1
@@ -283,17 +272,17 @@ def test_killing_a_run_at_any_moment_loses_no_finished_result(folder: Path, serv
         time.sleep(0.02)
         return chat_answer()
 
-    server.answer = answer
-    write_suite(folder, [f"c{number}" for number in range(60)])
+    server.reply = answer
+    write_suite(folder, [f"c{number}" for number in range(30)])
     output = folder / "out.jsonl"
     command = ("a.eval.yaml", "--target", "az", *OUTPUT, "--resume", "--concurrency", "4")
     kept: set[bytes] = set()
     chance = random.Random(11)
-    for _ in range(10):
+    for _ in range(4):
         asked = len(server.asked())
         process = start(*command, folder=folder)
         more = chance.randint(0, 7)
-        wait_for(lambda: len(server.bodies) >= asked + more or process.poll() is not None)  # noqa: B023
+        wait_for(lambda: len(server.requests) >= asked + more or process.poll() is not None)  # noqa: B023
         time.sleep(chance.uniform(0, 0.02))
         process.send_signal(signal.SIGKILL)
         process.communicate(timeout=30)
@@ -304,6 +293,6 @@ def test_killing_a_run_at_any_moment_loses_no_finished_result(folder: Path, serv
     done = run(*command, folder=folder)
     assert done.returncode == 0
     results = by_id(output)
-    assert sorted(results) == sorted(f"c{number}" for number in range(60))
+    assert sorted(results) == sorted(f"c{number}" for number in range(30))
     assert {result["response"] for result in results.values()} == {"hi"}
     assert kept <= finished(output)

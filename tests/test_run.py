@@ -8,24 +8,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from running import (
-    Answer,
-    Server,
-    by_id,
-    chat_answer,
-    records,
-    run,
-    run_on_terminal,
-    start,
-    wait_for,
-    write_suite,
-    write_target,
-)
+from loopback import TEXT, USAGE, Answer, Server, chat_answer
+from multiturn.cli.progress import estimate
+from multiturn.engine.selection import Selection
+from running import by_id, records, run, run_on_terminal, start, wait_for, write_suite, write_target
 
 ONLY_SYSTEM = "  - {id: bare, input_messages: [{role: system, content: Be brief}]}\n"
 NO_FILE = "  - {id: lost, input_messages: [{role: user, content: [{type: file, value: no.txt}]}]}\n"
@@ -39,10 +29,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def server(folder: Path) -> Iterator[Server]:
-    with Server() as server:
-        write_target(folder, server)
-        yield server
+def server(folder: Path, server: Server) -> Server:
+    write_target(folder, server)
+    return server
 
 
 def suite(folder: Path, *cases: str, head: str = "", name: str = "a.eval.yaml") -> None:
@@ -61,8 +50,8 @@ def test_a_result_says_what_was_asked_and_what_was_answered(folder: Path, server
     assert (done.returncode, done.stdout) == (0, "")
     (result,) = records(folder / "out.jsonl")
     assert (result["suite"], result["id"], result["target"]) == ("a.eval.yaml", "one", "az")
-    assert (result["response"], result["error"]) == ("hi", None)
-    assert result["usage"] == {"input_tokens": 1, "output_tokens": 1}
+    assert (result["response"], result["error"]) == (TEXT, None)
+    assert result["usage"] == USAGE
     assert 0 < result["latency_ms"] < 60_000
     asked = result["raw_request"]
     assert asked["question"] == "[User]: Hello\n[Assistant]: Ho\n[User]: Bye"
@@ -70,7 +59,7 @@ def test_a_result_says_what_was_asked_and_what_was_answered(folder: Path, server
     assert [message["role"] for message in asked["chat_prompt"]] == [
         *("system", "user", "assistant", "user")
     ]
-    assert json.loads(server.bodies[0])["messages"] == asked["chat_prompt"]
+    assert server.requests[0].json["messages"] == asked["chat_prompt"]
     assert "wire" not in result
 
 
@@ -91,7 +80,7 @@ def test_a_result_is_written_as_soon_as_it_is_there(folder: Path, server: Server
         assert content == "quick" or release.wait(30)
         return chat_answer()
 
-    server.answer = answer
+    server.reply = answer
     write_suite(folder, ["slow", "quick", "quick"])
     process = start("a.eval.yaml", "--target", "az", "--output", "out.jsonl", folder=folder)
     output = folder / "out.jsonl"
@@ -109,11 +98,11 @@ def test_so_many_cases_are_under_way_and_no_more(folder: Path, server: Server) -
         gathered.wait(30)
         return chat_answer()
 
-    server.answer = answer
+    server.reply = answer
     write_suite(folder, ["Hello"] * 12)
     done = run(*("a.eval.yaml", "--target", "az", "--concurrency", "3"), folder=folder)
     assert (done.returncode, len(by_id(done.stdout))) == (0, 12)
-    assert server.most_under_way == 3
+    assert server.most_at_once == 3
 
 
 def test_cases_with_the_same_request_are_both_answered(folder: Path) -> None:
@@ -132,7 +121,7 @@ def test_a_suite_that_is_named_twice_is_run_once(folder: Path) -> None:
 
 
 def test_a_failing_case_never_stops_the_others(folder: Path, server: Server) -> None:
-    server.answer = lambda content: (
+    server.reply = lambda content: (
         (400, {"error": {"message": "too odd"}}) if content == "bad" else chat_answer()
     )
     write_suite(folder, ["bad", "good", "good"])
@@ -255,7 +244,7 @@ def test_an_interrupted_run_keeps_what_is_done(
         assert content == "quick" or release.wait(30)
         return chat_answer()
 
-    server.answer = answer
+    server.reply = answer
     write_suite(folder, ["quick", "quick", *["slow"] * 20])
     process = start(
         *("a.eval.yaml", "--target", "az", "--output", "out.jsonl", "--concurrency", "3"),
@@ -283,10 +272,7 @@ def test_a_closed_pipe_is_quiet(folder: Path) -> None:
     assert (len(done.stdout.splitlines()), done.stderr) == (1, "")
 
 
-@pytest.mark.parametrize(
-    "quote", [pytest.param("", id="a suite in YAML"), pytest.param('"', id="a suite in JSON")]
-)
-def test_progress_counts_on_a_terminal(folder: Path, server: Server, quote: str) -> None:
+def test_progress_counts_on_a_terminal(folder: Path, server: Server) -> None:
     lock = threading.Lock()
     seen: list[str] = []
 
@@ -298,10 +284,8 @@ def test_progress_counts_on_a_terminal(folder: Path, server: Server, quote: str)
                 return 400 if content == "bad" else 500, {"error": {"message": "no"}}
         return chat_answer()
 
-    server.answer = answer
+    server.reply = answer
     write_suite(folder, ["again", "bad", *["good"] * 18])
-    text = (folder / "a.eval.yaml").read_text()
-    (folder / "a.eval.yaml").write_text(text.replace('"', quote))
     shown = run_on_terminal(
         *("a.eval.yaml", "--target", "az", "--output", "out.jsonl", "--concurrency", "2"),
         folder=folder,
@@ -309,6 +293,14 @@ def test_progress_counts_on_a_terminal(folder: Path, server: Server, quote: str)
     assert re.search(r"\b20 done, 1 failed, 1 retried\b", shown)
     assert re.search(r"left: +0:00:0[1-9]", shown)
     assert len(by_id(folder / "out.jsonl")) == 20
+
+
+@pytest.mark.parametrize("quote", ["", '"', "'"])
+def test_cases_are_estimated_in_suites_of_any_quotes(folder: Path, quote: str) -> None:
+    write_suite(folder, ["Hello"] * 20)
+    path = folder / "a.eval.yaml"
+    path.write_text(path.read_text().replace('"', quote))
+    assert estimate(Selection((str(path),))) == 20
 
 
 def test_progress_is_not_shown_elsewhere(folder: Path) -> None:

@@ -3,13 +3,14 @@
 import asyncio
 import json
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
+from loopback import KEY, Server, chat_answer
 from multiturn import (
     MultiturnError,
     ProviderError,
@@ -18,7 +19,7 @@ from multiturn import (
     load_target,
 )
 from multiturn.providers.base import Wire
-from running import KEY, Server, chat_answer, records, run, write_suite, write_target
+from running import records, run, write_suite, write_target
 
 REQUEST = ProviderRequest(question="Hello")
 ARGS = {"args": ["--token", "${{ AGENT_TOKEN }}"]}
@@ -33,10 +34,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with Server() as server:
-        yield server
+def keys_of(server: Server) -> list[str]:
+    return [request.headers["api-key"] for request in server.requests]
 
 
 def write_agent(folder: Path, script: str, **settings: Any) -> None:
@@ -119,10 +118,10 @@ def test_a_warning_of_an_unknown_key_does_not_show_its_value(folder: Path) -> No
 
 def test_a_key_is_in_no_output_of_a_run(folder: Path, server: Server) -> None:
     error = {"message": f"Incorrect API key provided: {KEY}.", "code": "invalid_api_key"}
-    server.answer = lambda _: (401, {"error": error})
+    server.reply = lambda _: (401, {"error": error})
     write_target(folder, server)
     done = run("a.eval.yaml", "--target", "az", "--output", "out.jsonl", folder=folder)
-    assert (done.returncode, server.keys) == (1, [KEY])
+    assert (done.returncode, keys_of(server)) == (1, [KEY])
     assert "Incorrect API key provided: ***." in done.stderr
     for shown in (done.stdout, done.stderr, (folder / "out.jsonl").read_text()):
         assert KEY not in shown
@@ -151,7 +150,7 @@ def test_an_error_of_a_vendor_that_quotes_the_key_does_not_spread_it(
     folder: Path, server: Server, text: str, is_json: bool
 ) -> None:
     answer = {"error": {"message": text}} if is_json else text.encode()
-    server.answer = lambda _: (401, answer)
+    server.reply = lambda _: (401, answer)
     write_target(folder, server)
     with pytest.raises(ProviderError) as caught:
         ask()
@@ -172,7 +171,7 @@ def test_an_answer_that_quotes_the_key_does_not_spread_it(
     folder: Path, server: Server, key: str, written: str
 ) -> None:
     answer = json.dumps(chat_answer("The key is SECRET.")[1]).replace("SECRET", written)
-    server.answer = lambda _: (200, answer.encode())
+    server.reply = lambda _: (200, answer.encode())
     write_target(folder, server, api_key=key)
     response = ask()
     assert response.text == "The key is ***."
@@ -181,14 +180,14 @@ def test_an_answer_that_quotes_the_key_does_not_spread_it(
 
 def test_a_key_that_is_a_number_does_not_tear_an_answer(folder: Path, server: Server) -> None:
     status, answer = chat_answer("All is well")
-    server.answer = lambda _: (status, {**answer, "created": 1712345678})
+    server.reply = lambda _: (status, {**answer, "created": 1712345678})
     write_target(folder, server, api_key=12345678)
     assert ask().text == "All is well"
-    assert server.keys == ["12345678"]
+    assert keys_of(server) == ["12345678"]
 
 
 def test_a_key_that_is_a_short_number_is_hidden_too(folder: Path, server: Server) -> None:
-    server.answer = lambda _: (401, {"error": {"message": "no such key: 40711"}})
+    server.reply = lambda _: (401, {"error": {"message": "no such key: 40711"}})
     write_target(folder, server, api_key=40711)
     with pytest.raises(ProviderError, match="no such key") as caught:
         ask()

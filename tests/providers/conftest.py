@@ -1,11 +1,8 @@
 """What the tests of the providers share."""
 
 import os
-from collections.abc import Iterator
 
 import pytest
-
-from loopback import Server
 
 _VENDORS = ("OPENAI_", "AZURE_", "ANTHROPIC_", "GOOGLE_", "GEMINI_")
 
@@ -28,9 +25,3 @@ def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
         "google.genai._api_client._RETRY_JITTER",
     ):
         monkeypatch.setattr(name, 0.01, raising=False)
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with Server() as server:
-        yield server
