@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import commands
-from multiturn import MultiturnError, load_pipeline, load_suite
+from multiturn import MultiturnError, load_pipeline, load_suite, load_target
 from multiturn.documents.yaml_events import read_documents
 
 
@@ -47,6 +47,10 @@ def error_of(load: Callable[[], object]) -> list[str]:
     return str(caught.value).splitlines()
 
 
+def load(name: str, target: str = "az") -> list[str]:
+    return error_of(lambda: load_target(target, file=name))
+
+
 class Kind(NamedTuple):
     """What is done with the entries of a folder, and the name of the file that is wrong."""
 
@@ -58,6 +62,7 @@ KINDS = {
     "suites": Kind(convert, "x.eval.yaml"),
     "files": Kind(convert, "x.eval.yaml"),
     "json_lines": Kind(convert, "x.jsonl"),
+    "targets": Kind(load, "targets.yaml"),
     "yaml": Kind(read_yaml, "x.yaml"),
 }
 TABLES = Path(__file__).parent / "errors"

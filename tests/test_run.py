@@ -179,8 +179,6 @@ def test_execution_settings_reach_the_request(folder: Path, server: Server) -> N
     [
         pytest.param(["--resume"], "--output", id="resume without an output"),
         pytest.param(["--concurrency", "0"], "0 is not in the range", id="nothing under way"),
-        pytest.param(["--target", "az"], "'az'", id="a target that needs a file"),
-        pytest.param(["--targets", "no.yaml"], "no.yaml: cannot read it", id="no targets file"),
         pytest.param(["--output", "no/x"], "cannot write 'no/x'", id="an output in no folder"),
         pytest.param(["--output", ".", "--resume"], "'.'", id="an output that is a folder"),
         pytest.param(["--pipeline", "spce"], 'did you mean "spec"?', id="a pipeline"),
@@ -194,35 +192,6 @@ def test_a_usage_error_is_said_in_words_and_exits_with_2(
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr
     assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        pytest.param("targets: ]", "targets.yaml:1:10: not YAML", id="not YAML"),
-        pytest.param("targets: az", "list", id="not a list"),
-        pytest.param("[{name: az, provider: azrue}]", 'did you mean "azure"?', id="a provider"),
-        pytest.param("[{name: aaz, provider: echo}]", 'did you mean "aaz"?', id="a target"),
-        pytest.param(
-            "[{name: az, provider: codex, args: '${{ NO_SUCH }}'}]",
-            "targets.yaml:1:36: args: the variable NO_SUCH",
-            id="a variable",
-        ),
-        pytest.param(
-            "[{name: az, provider: echo}, {name: az, provider: echo}]", "twice", id="a duplicate"
-        ),
-    ],
-)
-def test_a_mistake_in_a_targets_file_is_one_line_and_exits_with_2(
-    folder: Path, text: str, words: str
-) -> None:
-    write_suite(folder, ["Hello"])
-    (folder / "targets.yaml").write_text(text)
-    done = run("a.eval.yaml", "--target", "az", "--output", "out.jsonl", folder=folder)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert len(done.stderr.splitlines()) == 1
-    assert words in done.stderr
-    assert not (folder / "out.jsonl").exists()
 
 
 def test_an_unknown_key_of_a_target_is_a_warning(folder: Path) -> None:

@@ -123,7 +123,7 @@ def _nodes(path: Path) -> dict[str, Node]:
         for node in _targets(document, where):
             found = _text(node, "name", where)
             if found in nodes:
-                what = f"the target {found!r} stands twice, first on line {nodes[found].line}"
+                what = f"duplicate target {found!r}, first used on line {nodes[found].line}"
                 raise MultiturnError(what, where=node.place(where))
             if found == DEFAULT:
                 what = f"{DEFAULT!r} is the target that sends nothing; give this one another name"
