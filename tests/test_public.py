@@ -1,15 +1,18 @@
 """The public names: those of multiturn, multiturn.testing and multiturn.distributed."""
 
+import pydoc
 import subprocess
 import sys
 from importlib import import_module
+from importlib.metadata import version
 
 import pytest
 
 PUBLIC = {
     "multiturn": {
         *("Case", "ChatMessage", "Conversion", "Files", "InputFile", "Notice", "Part", "Turn"),
-        *("MultiturnError", "Pipeline", "PipelineError", "Step", "TestMessage"),
+        *("ErrorDetail", "MultiturnError", "Pipeline", "PipelineError", "Place", "Step"),
+        *("Explanation", "TestMessage"),
         *("AxProvider", "Provider", "ProviderError", "ProviderRequest", "ProviderResponse"),
         *("Result", "explain", "load_pipeline", "load_suite", "load_target", "run", "stage"),
     },
@@ -30,6 +33,18 @@ def test_these_names_are_public(module: str) -> None:
 def test_a_name_that_is_not_there_is_said() -> None:
     with pytest.raises(AttributeError, match="module 'multiturn' has no attribute 'Convert'"):
         import_module("multiturn").Convert  # noqa: B018
+
+
+def test_help_and_completion_show_the_public_names() -> None:
+    multiturn = import_module("multiturn")
+    assert PUBLIC["multiturn"] <= set(dir(multiturn))
+    text = pydoc.plain(pydoc.render_doc(multiturn))
+    assert "load_suite(source" in text
+    assert "class Pipeline(" in text
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert import_module("multiturn").__version__ == version("multiturn")
 
 
 def test_importing_multiturn_imports_nothing_heavy() -> None:

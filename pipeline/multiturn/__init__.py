@@ -11,9 +11,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    __version__: str
+
     from multiturn.engine.runner import run as run
+    from multiturn.errors import ErrorDetail as ErrorDetail
     from multiturn.errors import MultiturnError as MultiturnError
     from multiturn.errors import PipelineError as PipelineError
+    from multiturn.errors import Place as Place
     from multiturn.files import Files as Files
     from multiturn.model import Case as Case
     from multiturn.model import ChatMessage as ChatMessage
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
     from multiturn.pipelines.loading import load_pipeline as load_pipeline
     from multiturn.pipelines.pipeline import Pipeline as Pipeline
     from multiturn.pipelines.step import Step as Step
+    from multiturn.prompts.provenance import Explanation as Explanation
     from multiturn.prompts.provenance import explain as explain
     from multiturn.providers.ax import AxProvider as AxProvider
     from multiturn.providers.base import Provider as Provider
@@ -42,6 +47,8 @@ _HOMES = {
     "Case": "model",
     "ChatMessage": "model",
     "Conversion": "model",
+    "ErrorDetail": "errors",
+    "Explanation": "prompts.provenance",
     "Files": "files",
     "InputFile": "model",
     "MultiturnError": "errors",
@@ -49,6 +56,7 @@ _HOMES = {
     "Part": "turns",
     "Pipeline": "pipelines.pipeline",
     "PipelineError": "errors",
+    "Place": "errors",
     "Provider": "providers.base",
     "ProviderError": "providers.base",
     "ProviderRequest": "model",
@@ -70,8 +78,15 @@ if not TYPE_CHECKING:  # for a type checker, only the names above are there
 
     def __getattr__(name):
         """Import a name when it is first used: ``multiturn --help`` needs none of them."""
-        if name not in _HOMES:
+        if name == "__version__":
+            value = import_module("importlib.metadata").version("multiturn")
+        elif name in _HOMES:
+            value = getattr(import_module(f"multiturn.{_HOMES[name]}"), name)
+        else:
             raise AttributeError(f"module 'multiturn' has no attribute {name!r}")
-        value = getattr(import_module(f"multiturn.{_HOMES[name]}"), name)
         globals()[name] = value
         return value
+
+    def __dir__():
+        """Return the public names, for ``help`` and for completion."""
+        return sorted({*globals(), *__all__, "__version__"} - {"TYPE_CHECKING", "import_module"})
