@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from test_report import (
+    FILES,
     SUITE,
     TONE,
     commit,
@@ -107,20 +108,37 @@ def test_an_absolute_link_inside_the_repository_stays_inside(repository: Path) -
     assert title(repository) == "## 1 case changed, 1 cause: <code>evals/real.txt line 1</code>"
 
 
-def test_a_submodule_is_compared_with_its_own_commit(repository: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    write(other, {"shop.eval.yaml": SUITE, "tone.rules.md": "Softly.", "list.txt": "None."})
-    git(other, "init", "-q")
-    commit(other)
-    allow = ("-c", "protocol.file.allow=always")
-    git(repository, *allow, "submodule", "--quiet", "add", str(other), "shared")
+@pytest.mark.parametrize("named", ["evals", "evals/shop.eval.yaml"])
+def test_a_link_out_of_the_repository_is_not_followed(
+    repository: Path, tmp_path: Path, named: str
+) -> None:
+    write(tmp_path, {"out/shop.eval.yaml": SUITE, "out/tone.rules.md": "x", "out/list.txt": "x"})
+    git(repository, "mv", "evals", "kept")
+    (repository / "evals").symlink_to(tmp_path / "out")
     commit(repository)
-    done = run(repository, ".", "--format=markdown", "--against=HEAD")
-    assert "two suites" not in done.stderr
-    assert ": 6 same.\n" in done.stdout
-    write(repository, {"shared/tone.rules.md": "Loudly."})
-    done = run(repository, "shared", "--format=markdown", "--against=HEAD")
-    assert done.stdout.startswith("## 2 cases changed, 1 cause: <code>tone.rules.md line 1</code>")
+    (repository / "evals").unlink()
+    write(repository, FILES)
+    done = run(repository, named, "--format=markdown", "--against=HEAD")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ": 3 added.\n" in done.stdout
+    assert f"{named}&#58; it led out of the repository" in done.stdout
+
+
+def test_no_program_fetches_what_a_partial_clone_lacks(repository: Path, tmp_path: Path) -> None:
+    replace(repository, TONE, "Two.", "Two!")
+    commit(repository)
+    git(repository, "config", "uploadpack.allowFilter", "true")
+    git(tmp_path, "clone", "-q", "--filter=blob:none", repository.as_uri(), "clone")
+    clone, ran = tmp_path / "clone", tmp_path / "ran"
+    git(clone, "config", "remote.origin.url", f"ext::sh -c touch% {ran}")
+    git(clone, "config", "protocol.ext.allow", "always")
+    done = run(clone, "evals", "--against=HEAD~1")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "Error: --against: this partial clone lacks files of that commit; git archive REV fetches"
+        " them\n"
+    )
+    assert not ran.exists()
 
 
 def test_a_filter_of_git_gives_the_same_files_then_and_now(repository: Path) -> None:
@@ -251,18 +269,6 @@ input_messages: [{role: user, content: Hi}]
     assert title(repository, "--pipeline=shipped") == (
         "## 1 case changed, 1 cause: <code>guidelines&#91;0&#93; of evals/shop.eval.yaml</code>"
     )
-
-
-def test_a_submodule_that_cannot_be_read_is_left_out(repository: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    write(other, {"a.eval.yaml": SUITE})
-    git(other, "init", "-q")
-    commit(other)
-    allow = ("-c", "protocol.file.allow=always")
-    git(repository, *allow, "submodule", "--quiet", "add", str(other), "shared")
-    commit(repository)
-    (repository / "shared/.git").write_text("gitdir: /nowhere\n")
-    assert title(repository) == "## 0 cases changed"
 
 
 def test_a_link_out_of_the_root_that_is_gone_now_is_no_obstacle(repository: Path) -> None:

@@ -21,9 +21,10 @@ from multiturn.logs import Settings, configure
 from multiturn.pipelines.loading import load_pipeline
 from multiturn.review.report.side import Side, collect
 
-_SUBMODULE, _LINK = "160000", "120000"  # modes of git
 _CHILD = "import sys; from multiturn.review.report.revision import convert; convert(sys.argv[1])"
 _NO_HOOKS = ("-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false")
+# A partial clone would fetch what it lacks, by a program that its configuration names.
+_NO_FETCH = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": ""}
 _OURS = [str(Path(package.__path__[0]).parent) for package in (multiturn, multiturn_stages)]
 
 
@@ -41,13 +42,35 @@ class _Checkout(Struct, frozen=True):
     def then(self, path: str) -> str | None:
         """Return where a path of the repository is in the tree; None if it is of no repository.
 
-        A link to follow is the tree's own.
+        Links are followed as they were then, and only to files of the tree.
         """
         here = os.path.normpath(os.path.join(os.path.realpath("."), path))
         for way in (here, os.path.realpath(path)):
-            if way == self.top or way.startswith(self.top + os.sep):
+            if _is_below(way, self.top):
                 return os.path.normpath(os.path.join(self.tree, os.path.relpath(way, self.top)))
         return None
+
+    def has(self, path: str) -> bool:
+        """Return whether a path leads to something in the tree, and not out of it."""
+        return os.path.exists(path) and _is_below(os.path.realpath(path), self.tree)
+
+
+class _Work(Struct, frozen=True):
+    """What the process that converts a revision is told: the options, and where it starts."""
+
+    checkout: _Checkout
+    here: str  # the current folder in the tree
+    now: str  # the current folder
+    path: list[str]  # where Python finds modules now
+    pipeline: str
+    suites: tuple[str, ...]
+    root: str | None
+    guideline_patterns: tuple[str, ...]
+    case_ids: tuple[str, ...]
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder + os.sep)
 
 
 def commit_of(revision: str) -> str:
@@ -79,8 +102,8 @@ def collecting_at(
 ) -> Iterator[Callable[[], Side]]:
     """Yield what waits for the cases as they were at a commit, which are converted meanwhile.
 
-    Suites, attached files, the pipeline's file and the stages beside it are those of the commit,
-    in submodules too. It is written into a temporary folder, and converted by a process of its
+    Suites, attached files, the pipeline's file and the stages beside it are those of the commit.
+    It is written into a temporary folder, without submodules, and converted by a process of its
     own, which imports the stages that it finds there. A suite that was not there then has no
     cases, and a pipeline's file that was not is taken as it is now.
 
@@ -103,13 +126,15 @@ def collecting_at(
         names = [os.path.relpath(_inside(checkout, suite), here) for suite in suites]
         if root is not None:
             root = os.path.relpath(_inside(checkout, root), here)
-        selected = (tuple(names), root, guideline_patterns, case_ids)
-        _write_tree(_git("rev-parse", "--absolute-git-dir"), commit, checkout, f"{folder}/index")
+        _write_tree(commit, checkout, f"{folder}/index")
         try:
             os.makedirs(here, exist_ok=True)
         except FileExistsError:
             raise MultiturnError(f"--against: {os.getcwd()} was no folder then") from None
-        work = (checkout, here, os.getcwd(), sys.path, pipeline, selected)
+        work = _Work(
+            *(checkout, here, os.getcwd(), sys.path, pipeline),
+            *(tuple(names), root, guideline_patterns, case_ids),
+        )
         output = os.path.join(folder, "side")
         with subprocess.Popen(  # noqa: S603 - this very Python
             (sys.executable, "-P", "-c", _CHILD, output),
@@ -126,27 +151,19 @@ def collecting_at(
                 process.kill()
 
 
-def _write_tree(git_dir: str, commit: str, checkout: _Checkout, index: str) -> None:
-    """Write a repository's files as they were, and those of its submodules."""
+def _write_tree(commit: str, checkout: _Checkout, index: str) -> None:
+    """Write a repository's files as they were; links to them lead to these."""
     top, tree = checkout.top, checkout.tree
+    git_dir = _git("rev-parse", "--absolute-git-dir")
     environment = {"GIT_DIR": git_dir, "GIT_WORK_TREE": top, "GIT_INDEX_FILE": index}
     _git("-C", top, "read-tree", commit, **environment)
     _git("-C", top, "checkout-index", "--all", f"--prefix={tree}/", **environment)
     os.makedirs(os.path.join(tree, ".git"), exist_ok=True)  # the root ends here, as it does there
-    listed = _git("-C", top, "ls-files", "--stage", "-z", **environment)
-    for entry in filter(None, listed.split("\0")):
-        (mode, name, _), path = entry.partition("\t")[0].split(" "), entry.partition("\t")[2]
-        here, then = os.path.join(top, path), os.path.join(tree, path)
-        if mode == _SUBMODULE and not os.path.islink(here):
-            environment = {"GIT_DIR": os.path.join(here, ".git"), "GIT_WORK_TREE": here}
-            with suppress(MultiturnError):  # what is not fetched is not there
-                inner = _git("rev-parse", "--absolute-git-dir", **environment)
-                _write_tree(inner, name, _Checkout(here, then), f"{index}-{name}")
-        elif mode == _LINK and os.path.islink(then):
-            target = os.readlink(then)
-            if target.startswith(top + os.sep):
-                os.remove(then)
-                os.symlink(tree + target.removeprefix(top), then)
+    for folder, folders, names in os.walk(tree):
+        for link in (os.path.join(folder, name) for name in (*folders, *names)):
+            if os.path.islink(link) and _is_below(target := os.readlink(link), top):
+                os.remove(link)
+                os.symlink(tree + target.removeprefix(top), link)
 
 
 def _result(process: "subprocess.Popen[bytes]", output: str, commit: str) -> Side:
@@ -176,27 +193,32 @@ def convert(output: str) -> None:
         output: the file. The rest comes through standard input.
     """
     try:
-        work = pickle.load(sys.stdin.buffer)  # noqa: S301 - of the process that started this one
+        work: _Work = pickle.load(sys.stdin.buffer)  # noqa: S301 - of the process that started this one
     except (EOFError, pickle.UnpicklingError):  # which was interrupted
         return
-    checkout, here, folder, path, pipeline, selected = work
+    checkout, pipeline = work.checkout, work.pipeline
     configure(Settings("error"))  # what is worth a warning now is said of the other side
-    sys.path[:] = [_then(checkout, entry) for entry in path]
-    os.chdir(here)
-    now = os.path.join(folder, pipeline)
-    then = checkout.then(now)
+    sys.path[:] = [_then(checkout, entry) for entry in work.path]
+    os.chdir(work.here)
+    now = os.path.join(work.now, pipeline)
     if os.path.exists(now):
-        pipeline = os.path.relpath(then) if then and os.path.exists(then) else now
+        then = checkout.then(now)
+        pipeline = os.path.relpath(then) if then and checkout.has(then) else now
+    outside = [name for name in work.suites if os.path.exists(name) and not checkout.has(name)]
     result: Side | str
     try:
-        suites, root, patterns, case_ids = selected
         selection = select(
-            suites, root=root, guideline_patterns=patterns, case_ids=case_ids, may_be_gone=True
+            (name for name in work.suites if name not in outside),
+            root=work.root,
+            guideline_patterns=work.guideline_patterns,
+            case_ids=work.case_ids,
+            may_be_gone=True,
         )
         chosen = load_pipeline(pipeline)
         # What was wrong then is no failure now, and what was not there may be now.
         found = outcomes(selection, chosen, seen=set())
         result = collect(found, selection, chosen, on_error=lambda _: None)
+        result.mistakes += (f"{name}: it led out of the repository" for name in outside)
     except MultiturnError as error:
         result = str(error)
     else:  # which names no folder that will be gone
@@ -213,14 +235,15 @@ def convert(output: str) -> None:
 def _then(checkout: _Checkout, entry: str) -> str:
     """Return the folder of a checkout in the place of one of the repository, but not of ours."""
     moved = checkout.then(entry) if entry else None
-    return moved if moved and os.path.isdir(moved) and entry not in _OURS else entry
+    is_there = moved and os.path.isdir(moved) and checkout.has(moved)
+    return moved if moved and is_there and entry not in _OURS else entry
 
 
 def _git(*arguments: str, otherwise: str = "", **environment: str) -> str:
     try:
         done = subprocess.run(  # noqa: S603 - a list of arguments, and no shell
             ("git", *_NO_HOOKS, *arguments),  # noqa: S607 - the git that the user runs, too
-            env={**os.environ, **environment},
+            env={**os.environ, **_NO_FETCH, **environment},
             capture_output=True,
             text=True,
             errors="surrogateescape",
@@ -230,5 +253,7 @@ def _git(*arguments: str, otherwise: str = "", **environment: str) -> str:
         raise MultiturnError("--against needs git, and there is none") from None
     except subprocess.CalledProcessError as error:
         why = error.stderr.strip().removeprefix("fatal: ").partition("\n")[0]
+        if "promisor" in error.stderr or "transport" in error.stderr:
+            why = "this partial clone lacks files of that commit; git archive REV fetches them"
         raise MultiturnError(f"--against: {otherwise or why}") from None
     return done.stdout.rstrip("\n")
