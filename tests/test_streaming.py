@@ -227,3 +227,13 @@ def test_memory_does_not_grow_with_the_suite(tmp_path: Path, ending: str) -> Non
             path.write_text(lines(*(case_of(f"c{n}") for n in range(count))))
         sizes.append(peak_memory(path))
     assert sizes[1] < 1.2 * sizes[0]
+
+
+@pytest.mark.parametrize("own", ["", "metadata: {a: 2}\n"])
+def test_merge_keys_of_a_suite_count_for_its_cases(tmp_path: Path, own: str) -> None:
+    path = tmp_path / "x.eval.yaml"
+    path.write_text(
+        "description: &shared {metadata: {a: 1}}\n<<: *shared\n"
+        f"evalcases:\n- {{id: a, input_messages: [{{role: user, content: hi}}]}}\n{own}"
+    )
+    assert [case.metadata for case in load_suite(path)] == [{"a": 2 if own else 1}]

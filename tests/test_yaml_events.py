@@ -629,3 +629,30 @@ def test_any_text_gives_values_or_a_mistake_with_a_place(text: str) -> None:
         _, line, column, _ = error.where
         assert 1 <= line <= text.count("\n") + text.count("\r") + 2
         assert 1 <= column <= len(text) + 1
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        pytest.param("a: {<<: {b: 1}}", {"a": {"b": 1}}, id="a mapping"),
+        pytest.param("<<: {b: 1}\nb: 2", {"b": 2}, id="its own keys win"),
+        pytest.param("b: 2\n<<: {b: 1, c: 3}", {"b": 2, "c": 3}, id="also those before"),
+        pytest.param("<<: [{b: 1}, {b: 2, c: 3}]", {"b": 1, "c": 3}, id="the first of a list wins"),
+        pytest.param('"<<": {b: 1}', {"<<": {"b": 1}}, id="a quoted key is none"),
+        pytest.param(
+            "a: &a {b: 1}\nc: &c {<<: *a, d: 2}\ne: {<<: *c}",
+            {"a": {"b": 1}, "c": {"d": 2, "b": 1}, "e": {"d": 2, "b": 1}},
+            id="through anchors",
+        ),
+    ],
+)
+def test_merge_keys_add_the_keys_of_another_mapping(text: str, meant: object) -> None:
+    (node,) = read_documents(text, "x.yaml")
+    assert node.value == meant
+
+
+def test_merged_keys_are_counted_as_aliases_are() -> None:
+    wide = ", ".join(f"k{number}: 0" for number in range(1000))
+    text = f"a: &a {{{wide}}}\nb:\n" + "- <<: *a\n" * 200
+    with pytest.raises(MultiturnError, match="over 100,000 values in one case"):
+        list(read_documents(text, "x.yaml"))

@@ -7,8 +7,8 @@ Suites are written by people for YAML 1.2 tools, so scalars are read by the 1.2 
 
 import gc
 import io
-from collections.abc import Callable, Container, Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Container, Iterable, Iterator
+from typing import Any, Protocol, cast
 
 import msgspec
 import yaml
@@ -35,6 +35,9 @@ MAX_VALUES = 100_000
 _TAG = "tag:yaml.org,2002:"
 # Read the same whether they are plain or quoted.
 _COMMON_KEYS = frozenset({"id", "role", "content", "type", "value", "input_messages", "outcome"})
+
+
+MERGE = "".join(("<", "<"))  # compared by identity: a quoted "<<" is a key like any other
 
 
 class Mark(Protocol):
@@ -83,6 +86,18 @@ class Node(msgspec.Struct, gc=False):
 
 def _place(name: str, mark: Mark, label: str = "") -> Place:
     return Place(name, mark.line + 1, mark.column + 1, label)
+
+
+def merge(node: Node, others: Iterable[Node]) -> None:
+    """Add the keys of other mappings that a mapping does not have; the first that has one counts.
+
+    It is what YAML 1.1 calls merge keys, which most tools for YAML 1.2 still read.
+    """
+    for other in others:
+        for name, child in other.children.items():
+            if name not in node.children:
+                node.children[name] = child
+                node.value[name] = child.value
 
 
 def read_documents(source: str | bytes, name: str) -> Iterator[Node]:
@@ -229,13 +244,28 @@ class Reader:
         next_event, read = self.next, self.node
         children: dict[str, Node] = {}
         values: dict[str, Any] = {}
+        merged: list[Node] = []
         while (key := next_event()).__class__ is not MappingEndEvent:
             name = self.new_key(key, children)
-            children[name] = child = read(next_event())
+            child = read(next_event())
+            if name is MERGE:
+                merged += self.mappings(child)
+                continue
+            children[name] = child
             child.key_mark = key.start_mark
             values[name] = child.value
         self.size += 1
-        return Node(values, event.start_mark, None, children)
+        node = Node(values, event.start_mark, None, children)
+        if merged:
+            merge(node, merged)
+        return node
+
+    def mappings(self, node: Node) -> list[Node]:
+        """Return the mappings that a merge key brings: it has one, or a list of them."""
+        nodes: list[Node] = node.children if isinstance(node.value, list) else [node]
+        if not all(isinstance(each.value, dict) for each in nodes):
+            raise self.error("the merge key << takes a mapping, or a list of mappings", node.mark)
+        return nodes
 
     def new_key(self, event: Any, known: Container[str]) -> str:
         """Return a key that is not known yet."""
@@ -244,7 +274,7 @@ class Reader:
             name = self.key(event)
         if name in known:
             raise self.error(f"the key {name!r} stands twice in one mapping", event.start_mark)
-        return str(name)
+        return cast("str", name)
 
     def key(self, event: Any) -> str:
         """Return a key as it was written: to JSON, every key is text."""
@@ -253,11 +283,8 @@ class Reader:
             node = self.node(event)
             name = node.value if node.source is None else node.source
             if isinstance(name, str):
-                if name == "<<" and event.__class__ is ScalarEvent and event.implicit[0]:
-                    raise self.error(
-                        "merge keys (<<) are not part of YAML 1.2; write the keys out", mark
-                    )
-                return name
+                is_merge = name == MERGE and event.__class__ is ScalarEvent and event.implicit[0]
+                return MERGE if is_merge else name
         raise self.error("a key must be text, not a list or a mapping", mark)
 
     def scalar(self, event: Any) -> Node:

@@ -15,7 +15,7 @@ from yaml.events import (
 
 from multiturn.documents.json_lines import Lines, read_json_lines
 from multiturn.documents.source import Source, mistakes_placed, open_rewindable
-from multiturn.documents.yaml_events import Node, Reader, read_documents
+from multiturn.documents.yaml_events import MERGE, Node, Reader, merge, read_documents
 from multiturn.errors import MultiturnError
 
 CASES = "evalcases"
@@ -119,10 +119,16 @@ class _Stream(Reader):
             self.check_tag(event, "map")
         head = Node({}, event.start_mark, None, {})
         streamed = False
+        known: set[str] = set()  # its own keys; they win over merged ones
+        merged: list[Node] = []
         self.depth += 1
         while (key := self.next()).__class__ is not MappingEndEvent:
-            name = self.new_key(key, head.children)
+            name = self.new_key(key, known)
             value = self.next()
+            if name is MERGE:
+                merged += self.mappings(self.tree(value))
+                continue
+            known.add(name)
             streams = name == CASES and value.__class__ is SequenceStartEvent and not value.anchor
             child = Node([], value.start_mark, None, []) if streams else self.tree(value)
             child.key_mark = key.start_mark
@@ -132,12 +138,14 @@ class _Stream(Reader):
                 streamed = True
                 cases = self.items(value)
                 at_margin = event.start_mark.column == 0 and not event.flow_style
+                merge(head, merged)
                 yield Document(head, cases, at_margin)
                 for _ in cases:
                     pass  # what the caller did not want
                 if self.broken:
                     return
         self.depth -= 1
+        merge(head, merged)
         if not streamed:
             yield Document(head)
 
