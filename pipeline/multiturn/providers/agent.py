@@ -1,4 +1,4 @@
-"""What the providers of agents share: the transcript, and a folder with the attached files."""
+"""The base of the providers of agents: the transcript, and a folder with the attached files."""
 
 import os
 import re
@@ -25,7 +25,7 @@ from multiturn.providers.base import (
 from multiturn.providers.rules import broken, named
 from multiturn.turns import is_blank
 
-_FOLDER = ".multiturn-"  # a folder for one request begins so
+_FOLDER = ".multiturn-"  # prefix of the folder of a request
 _MENTION = re.compile("(^|[\n\r\v\f\x85\u2028\u2029])@")
 
 
@@ -33,7 +33,7 @@ Executable = Annotated[str, Meta(description="the agent's command line program."
 
 
 class AgentSettings(Settings, frozen=True, kw_only=True):
-    """What every target that starts an agent may set."""
+    """The settings of every target that starts an agent."""
 
     executable: Executable
     args: Annotated[tuple[str, ...], Meta(description="further arguments.")] = ()
@@ -45,26 +45,26 @@ class AgentSettings(Settings, frozen=True, kw_only=True):
     timeout_seconds: Annotated[Seconds, Meta(description="how long one case may take.")] = 1800
 
     def secrets(self) -> Iterator[str]:
-        """Yield the keys among what the environment is given."""
+        """Yield the values of variables in ``env`` that have the name of a key."""
         yield from (value for name, value in self.env.items() if SECRET_NAME.search(name))
 
 
 class AgentProvider(TargetProvider):
-    """A provider that hands an agent the transcript; ``chat_prompt`` is for LLM APIs only."""
+    """The base of providers that give an agent the transcript; subclasses define ``ask``."""
 
     kind: ClassVar[str]
 
     def model(self) -> str:
-        """Return the model that the target asks for; empty for the agent's own choice."""
+        """Return the target's model; empty for the agent's default."""
         return ""
 
     def executable(self) -> str:
-        """Return the command; a path is seen from here, whatever the working folder is."""
+        """Return the command; a path is relative to the current folder, not to ``cwd``."""
         given: str = self.settings.executable
         return os.path.abspath(given) if os.path.dirname(given) else given
 
     def prompt(self, request: ProviderRequest, folder: str) -> str:
-        """Return what the agent reads: the question, and where in the folder the files are."""
+        """Return what the agent reads: the question, and the paths of the files in the folder."""
         files = file_names(request.input_files)
         guidelines = [path for file, path in files if file.guideline]
         others = [path for file, path in files if not file.guideline]
@@ -78,7 +78,7 @@ class AgentProvider(TargetProvider):
         return text
 
     def wire(self, request: ProviderRequest) -> Wire:
-        """Return the prompt, with a name that stands for the request's folder.
+        """Return the prompt, with a placeholder for the folder of the request.
 
         Raises:
             ProviderError: the question is empty.
@@ -104,12 +104,12 @@ class AgentProvider(TargetProvider):
         return text.encode("utf-8", "replace"), mentions
 
     async def send(self, wire: Wire) -> ProviderResponse:
-        """Run the agent, with a folder for the request that is gone afterwards.
+        """Run the agent with a folder for the request, which is removed afterwards.
 
         Raises:
             ProviderError: it gave no answer.
         """
-        assert wire.request is not None  # noqa: S101 - wire() has put it there
+        assert wire.request is not None  # noqa: S101 - wire() sets it
         folder = self._make_folder()
         body, _ = self._body(wire.request, folder.name)
         try:
@@ -129,7 +129,7 @@ class AgentProvider(TargetProvider):
         return structs.replace(answer, text=hide(answer.text, self.secrets), wire=body)
 
     def _make_folder(self) -> Path:
-        """Make a folder for a request in the working folder, where the agent may read it."""
+        """Make the folder of a request in the working folder, where the agent may read."""
         above = Path(self.settings.cwd or ".").absolute()
         try:
             folder = Path(tempfile.mkdtemp(prefix=_FOLDER, dir=above))
@@ -140,11 +140,16 @@ class AgentProvider(TargetProvider):
         return folder
 
     async def ask(self, folder: Path, body: bytes) -> ProviderResponse:
-        """Return the agent's answer to the prompt; the folder holds the files."""
+        """Return the agent's answer.
+
+        Args:
+            folder: of the request; holds the files.
+            body: the prompt.
+        """
         raise NotImplementedError
 
     def check(self) -> None:
-        """Make sure that the agent is installed.
+        """Check that the agent is installed.
 
         Raises:
             MultiturnError: it is not.
@@ -158,7 +163,7 @@ class AgentProvider(TargetProvider):
 
 
 def file_names(files: tuple[InputFile, ...]) -> list[tuple[InputFile, str]]:
-    """Return each file with the path that it gets in the request's folder."""
+    """Return each file with its path in the folder of the request."""
     return [
         (file, f"files/{number}/{_plain(os.path.basename(file.resolved_path))}")
         for number, file in enumerate(files, 1)
@@ -166,5 +171,5 @@ def file_names(files: tuple[InputFile, ...]) -> list[tuple[InputFile, str]]:
 
 
 def _plain(name: str) -> str:
-    """Return a file's name without what a prompt or a command line would trip over."""
+    """Return a file name that is safe in a prompt and on a command line."""
     return re.sub(r"[^\w.-]", "_", name)[-100:].lstrip("-.") or "file"

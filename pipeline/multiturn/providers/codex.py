@@ -22,7 +22,7 @@ class CodexSettings(AgentSettings, frozen=True, kw_only=True):
 
 
 class CodexProvider(AgentProvider):
-    """Hands the transcript to ``codex exec``."""
+    """Gives the transcript to ``codex exec``."""
 
     kind = "codex"
     settings: CodexSettings
@@ -32,7 +32,7 @@ class CodexProvider(AgentProvider):
         return self.settings.model
 
     async def ask(self, folder: Path, body: bytes) -> ProviderResponse:
-        """Return the last message of the agent."""
+        """Return the agent's last message."""
         settings = self.settings
         model = ("--model", settings.model) if settings.model else ()
         command = (self.executable(), "exec", "--json", "--skip-git-repo-check")
@@ -65,7 +65,7 @@ class CodexProvider(AgentProvider):
 
 
 class _Events:
-    """What the events of a run say."""
+    """The answer, usage and error among the events of a run."""
 
     def __init__(self, output: Path) -> None:
         self.text: str | None = None
@@ -77,7 +77,7 @@ class _Events:
                 self.read(line)
 
     def read(self, line: bytes) -> None:
-        """Read one line; what is not an event is passed over."""
+        """Read one line; skip it if it is not an event."""
         try:
             event = msgspec.json.decode(line)
         except (ValueError, RecursionError):
@@ -86,7 +86,7 @@ class _Events:
             case {"type": "item.completed", "item": {"type": "agent_message", "text": str(text)}}:
                 self.text = text
             case {"type": "turn.completed"}:
-                self.failure = None  # what went wrong before has passed
+                self.failure = None  # Codex has recovered from an earlier error
                 self.usage = counts(
                     event.get("usage"), input_tokens="input_tokens", output_tokens="output_tokens"
                 )

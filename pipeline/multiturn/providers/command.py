@@ -1,4 +1,4 @@
-"""Running an agent's command line: with a time limit, and so that nothing of it stays behind."""
+"""Running an agent's command line with a time limit, and ending every process it started."""
 
 import asyncio
 import os
@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from multiturn.providers.base import ProviderError, hide
 
-# Set in the environment of a command, which hands it on to all that it starts.
+# Set in the environment of a command, and inherited by the processes that it starts.
 _MARK = "MULTITURN_RUN"
 
 _TAIL = 1_000
@@ -32,29 +32,29 @@ async def run_command(
     answer: Path | None = None,
     mark: str | None = None,
 ) -> Path:
-    """Run a command; what it has started is gone afterwards.
+    """Run a command, then end the processes that it has started.
 
-    That is its process group and, on Linux, all that has inherited its environment.
+    These are its process group and, on Linux, all processes that inherited its environment.
 
-    Input and output are files, not pipes: no pipe can fill up, or be held open by a process that
+    Input and output are files, not pipes: a pipe can fill up, or be kept open by a process that
     the command has left behind.
 
     Args:
         command: the executable and its arguments.
-        folder: for the files ``stdin``, ``stdout`` and ``stderr``.
+        folder: holds the files ``stdin``, ``stdout`` and ``stderr``.
         stdin: its standard input.
         cwd: working folder.
-        env: set in its environment, beside ours.
-        secrets: hidden where errors quote its output.
+        env: variables to add to the environment.
+        secrets: values to hide in errors that quote its output.
         timeout_seconds: how long it may take.
-        answer: wait for this file to appear, and not for the command to end.
-        mark: leave what it has started outside its group to ``end_marked``.
+        answer: wait until this file appears, not until the command ends.
+        mark: leave processes outside its group running, for ``end_marked``.
 
     Returns:
         The file with its standard output.
 
     Raises:
-        ProviderError: it cannot be started, failed, or took too long.
+        ProviderError: it cannot be started, ended with an error, or took too long.
     """
     name = os.path.basename(command[0])
     own_mark = mark or uuid4().hex
@@ -98,7 +98,7 @@ async def run_command(
 
 
 def _end_of(files: Iterable[Path], secrets: Iterable[str]) -> str:
-    """Return the end of what a command has written, as errors show it."""
+    """Return the end of a command's output, for an error."""
     ends = []
     for file in files:
         with file.open("rb") as output:
@@ -109,13 +109,13 @@ def _end_of(files: Iterable[Path], secrets: Iterable[str]) -> str:
 
 
 async def _end(process: Process) -> None:
-    """End a process and its group; first with a word, then without."""
+    """Terminate a process group: SIGTERM, then SIGKILL after a grace period."""
     try:
         if process.returncode is None:
             _signal_group(process.pid, signal.SIGTERM)
             with suppress(TimeoutError):
                 await asyncio.wait_for(process.wait(), _GRACE_SECONDS)
-    finally:  # also where a second signal has no patience
+    finally:  # runs even if a second interrupt cancels the wait above
         _signal_group(process.pid, signal.SIGKILL)
     await process.wait()
 
@@ -126,8 +126,8 @@ def _signal_group(pid: int, number: signal.Signals) -> None:
 
 
 def end_marked(mark: str) -> None:
-    """End all processes that have a mark, also those in sessions of their own; on Linux only."""
-    for _ in range(10):  # they may be starting others
+    """Kill all processes that have a mark, in any session; on Linux only."""
+    for _ in range(10):  # they may start others meanwhile
         found = list(_marked(f"{_MARK}={mark}".encode()))
         for pid in found:
             with suppress(ProcessLookupError, PermissionError):
@@ -137,7 +137,7 @@ def end_marked(mark: str) -> None:
 
 
 def _marked(mark: bytes) -> Iterator[int]:
-    """Yield the processes in whose environment a mark is, and that are not over."""
+    """Yield the ids of running processes with a mark in their environment."""
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             if mark in (folder / "environ").read_bytes().split(b"\0"):

@@ -1,4 +1,4 @@
-"""Result lines: what a run writes of each case, and what a later run reads of them."""
+"""The results file: one line of JSON per case, which a later run can resume."""
 
 import hashlib
 import os
@@ -15,7 +15,7 @@ from multiturn.output import open_output
 
 
 class RawRequest(Struct, frozen=True):
-    """What a provider was asked."""
+    """What the provider was asked."""
 
     question: str
     guidelines: tuple[str, ...]
@@ -27,7 +27,7 @@ class Failure(Struct, frozen=True):
 
     Attributes:
         type: ``conversion``, or the ``kind`` of a ProviderError.
-        message: the place, what is wrong, and what to do.
+        message: the place, what is wrong, and what would be right.
     """
 
     type: str
@@ -35,22 +35,22 @@ class Failure(Struct, frozen=True):
 
 
 class Result(Struct, frozen=True, kw_only=True):
-    """What became of a case; written as one line of JSON.
+    """The result of one case, written as one line of JSON.
 
     Attributes:
-        suite: path of the suite, as errors name it.
-        id: the case's.
+        suite: path of the suite, as in errors.
+        id: id of the case.
         target: name of the target.
-        response: what the model said; None if it failed.
-        finish_reason: why the model stopped, in the provider's word.
+        response: what the model said; None after an error.
+        finish_reason: why the model stopped, in the provider's own word.
         usage: ``input_tokens`` and ``output_tokens``, where the provider counts them.
         latency_ms: from sending to the answer, retries included.
-        retries: how often the request was sent again.
-        repairs: what was done to meet the provider's wire rules.
-        error: why it failed; None if it did not.
-        raw_request: what was asked; None if it could not be converted.
-        digest: of the request as it went out; an equal one would get the same answer.
-        wire: the body, as it went out or would go out.
+        retries: number of retries.
+        repairs: the changes that the provider's wire rules required.
+        error: why there is no answer; None if there is one.
+        raw_request: what was asked; None if the case could not be converted.
+        digest: hash of the exact request; the same hash would get the same answer.
+        wire: the exact body.
         conversation_id: the case's, where it has one.
     """
 
@@ -71,7 +71,7 @@ class Result(Struct, frozen=True, kw_only=True):
 
 
 def raw_request(request: ProviderRequest) -> RawRequest:
-    """Return what results keep of a request."""
+    """Return the part of a request that results hold."""
     return RawRequest(request.question, request.guidelines, request.chat_prompt)
 
 
@@ -90,10 +90,7 @@ _BEGINNING = b'{"suite":'
 
 
 def key_of(result: Result | _Stored) -> bytes:
-    """Return what tells the case and the target of a result from all others.
-
-    A suite is the same by whatever path it was named; seen from the current folder.
-    """
+    """Return a key of a result: a hash of its suite's absolute path, its case and its target."""
     identity = (os.path.abspath(result.suite), result.id, result.target)
     return hashlib.blake2b(msgspec.json.encode(identity), digest_size=16).digest()
 
@@ -103,10 +100,10 @@ class ResultsFile:
 
     Args:
         path: of the file.
-        resume: go on with a file that is there; a last line that was cut short is taken off.
+        resume: continue an existing file; an incomplete last line is removed.
 
     Raises:
-        MultiturnError: the file is there and ``resume`` is not wanted, or it is another's.
+        MultiturnError: the file exists and ``resume`` is not set, or it holds no results.
         OSError: it cannot be read or written.
 
     Attributes:
@@ -118,10 +115,10 @@ class ResultsFile:
         self.stored: dict[bytes, str] = {}
         self._resumed = resume
         if not resume and os.path.exists(path) and os.path.getsize(path):
-            what = f"{path!r} is there already; --resume goes on with it, or name another file"
+            what = f"{path!r} exists; add --resume to continue it, or name another file"
             raise MultiturnError(what)
         if os.path.exists(path) and not os.path.isfile(path):
-            raise MultiturnError(f"{path!r} is no file; results are added to a file")
+            raise MultiturnError(f"{path!r} is not a regular file; results are appended to one")
         self._file: BinaryIO = Path(path).open("ab")  # noqa: SIM115 - closed by __exit__
         try:
             _lock(self._file, path)
@@ -137,7 +134,7 @@ class ResultsFile:
             raise
 
     def append(self, result: Result) -> None:
-        """Write a result as one line, at once: what was written survives the process."""
+        """Write a result as one line, and flush it: it survives the death of the process."""
         self._file.write(msgspec.json.encode(result) + b"\n")
         self._file.flush()
 
@@ -148,9 +145,9 @@ class ResultsFile:
         self._file.close()
 
     def tidy(self) -> None:
-        """Leave only the last line of each case; the file is replaced whole or not at all."""
+        """Keep only the last line of each case; the file is replaced as a whole or not at all."""
         if not self._resumed:
-            return  # each case came once
+            return  # no case has two lines
         last: dict[bytes, int] = {}
         count = 0
         for _, stored in _read(self.path):
@@ -167,10 +164,10 @@ class ResultsFile:
 
 
 def read_stored(path: str) -> dict[bytes, str]:
-    """Return the digest of each case that succeeded, by the last line about it.
+    """Return the digest of each case whose last line has no error, by key.
 
     Raises:
-        MultiturnError: a line is no result.
+        MultiturnError: a line is not a result.
         OSError: the file cannot be read.
     """
     digests: dict[bytes, str] = {}
@@ -188,10 +185,10 @@ def _store(digests: dict[bytes, str], stored: _Stored) -> None:
 
 
 def _lock(file: BinaryIO, path: str) -> None:
-    """Keep other runs away from a file until it is closed, where the system has such locks.
+    """Lock a file until it is closed, if the system can.
 
     Raises:
-        MultiturnError: another run has it.
+        MultiturnError: another run has locked it.
     """
     try:
         import fcntl
@@ -205,7 +202,7 @@ def _lock(file: BinaryIO, path: str) -> None:
 
 
 def _read(path: str) -> Iterator[tuple[bytes, _Stored | None]]:
-    """Yield the whole lines of a results file, blank ones as None; the last may be cut short."""
+    """Yield each complete line of a results file with its result, None for a blank line."""
     with Path(path).open("rb") as file:
         for number, line in enumerate(file, 1):
             cut_short = not line.endswith(b"\n")
@@ -217,5 +214,5 @@ def _read(path: str) -> Iterator[tuple[bytes, _Stored | None]]:
             try:
                 yield line, _decode(line.removeprefix(b"\xef\xbb\xbf"))
             except msgspec.MsgspecError:
-                what = "this is no result; --output wants a file of its own"
+                what = "this is not a result; name another file as --output"
                 raise MultiturnError(what, where=Place(path, number)) from None

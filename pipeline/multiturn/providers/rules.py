@@ -1,7 +1,7 @@
-"""What vendors accept, and the repairs that make a chat prompt acceptable.
+"""The rules of the vendors, and the repairs that make a chat prompt follow them.
 
-A repaired prompt is a different experiment, so each repair is named; what cannot be repaired
-without changing the meaning is refused before anything is sent.
+A repaired prompt is a different experiment, so results name each repair. A prompt that cannot be
+repaired without changing its meaning is refused before anything is sent.
 """
 
 from collections.abc import Iterable
@@ -14,12 +14,12 @@ from multiturn.turns import is_blank
 
 
 class Rule(NamedTuple):
-    """Something that a vendor's API wants of a request.
+    """A rule of a vendor's API for requests.
 
     Attributes:
-        id: what results and errors call it.
+        id: its name in results and errors.
         vendor: whose rule it is.
-        rule: what is wanted.
+        rule: what the API requires.
         source: where it was seen.
     """
 
@@ -59,27 +59,32 @@ _KEEP_GUIDELINES = "references_only: keep of filter_empty keeps one that only at
 
 
 def named(rule: str, what: str) -> str:
-    """Return what a rule asked for, behind the rule's id."""
+    """Return the id of a rule, and what it is about."""
     return f"{RULES[rule].id}: {what}"
 
 
 def broken(rule: str, advice: str) -> str:
-    """Return what a prompt breaks that cannot be repaired, and how to avoid it."""
+    """Return the error for a broken rule.
+
+    Args:
+        rule: its id.
+        advice: how to avoid it.
+    """
     vendor = RULES[rule].vendor
     whose = "" if vendor == "all" else f" ({vendor})"
     return named(rule, f"{RULES[rule].rule}{whose}; {advice}")
 
 
 class Layout:
-    """A chat prompt on its way to a vendor's form.
+    """The messages of a chat prompt, while they are changed to follow a vendor's rules.
 
     Args:
-        prompt: the messages, as providers without rules would send them.
+        prompt: the messages of a request.
 
     Attributes:
-        messages: what is left of them, and how they look by now.
-        repairs: what was done to them, each with a rule's id.
-        refusals: the rules that they break, each with what avoids it.
+        messages: the messages after the repairs so far.
+        repairs: the repairs, each with its rule's id.
+        refusals: the rules that cannot be met, each with how to avoid it.
     """
 
     def __init__(self, prompt: Iterable[ChatMessage]) -> None:
@@ -88,31 +93,31 @@ class Layout:
         self.refusals: list[str] = []
 
     def repair(self, rule: str, what: str) -> None:
-        """Note a repair."""
+        """Record a repair."""
         self.repairs.append(named(rule, what))
 
     def refuse(self, rule: str, advice: str) -> None:
-        """Note a rule that is broken beyond repair."""
+        """Record a rule that no repair can meet."""
         self.refusals.append(broken(rule, advice))
 
     def done(self) -> tuple[str, ...]:
         """Return the repairs.
 
         Raises:
-            ProviderError: a rule is broken; all of them are named.
+            ProviderError: rules are broken; it names them all.
         """
         if self.refusals:
             raise ProviderError("; ".join(self.refusals))
         return tuple(self.repairs)
 
     def take_system(self, rule: str, blank: str) -> str | None:
-        """Take the system messages out, and return their text; None if there is none.
+        """Remove the system messages, and return their text; None if there is none.
 
-        One that stands behind another role's message is refused.
+        A system message after another role's message is refused.
 
         Args:
-            rule: wants them apart.
-            blank: wants no empty text.
+            rule: requires system messages apart.
+            blank: refuses empty text.
         """
         texts = [message.content for message in self.messages if message.role == "system"]
         if any(message.role != "system" for message in self.messages[: len(texts)]):
@@ -127,21 +132,21 @@ class Layout:
         return text or None
 
     def tools_as_user(self, rule: str) -> None:
-        """Send tool messages, which answer no call that the API knows of, as the user's."""
+        """Make tool messages the user's: the API knows no tool call that they would answer."""
         for at, message in enumerate(self.messages):
             if message.role == "tool":
                 self.messages[at] = ChatMessage("user", f"[Tool]: {message.content}")
                 self.repair(rule, "sent a tool message as a user message that begins with [Tool]:")
 
     def drop_blank(self, rule: str) -> None:
-        """Leave out the messages that say nothing."""
+        """Remove blank messages."""
         for message in self.messages:
             if is_blank(message.content):
                 self.repair(rule, f"left out an empty {message.role} message")
         self.messages = [message for message in self.messages if not is_blank(message.content)]
 
     def merge_runs(self, rule: str) -> None:
-        """Make one message of neighbors of one role, a blank line between."""
+        """Join neighboring messages of one role by a blank line."""
         merged: list[ChatMessage] = []
         for role, run in groupby(self.messages, lambda message: message.role):
             texts = [message.content for message in run]
@@ -151,17 +156,17 @@ class Layout:
         self.messages = merged
 
     def want_turns(self, rule: str) -> None:
-        """Refuse a prompt that has nothing to answer."""
+        """Refuse a prompt without a user or an assistant message."""
         if all(message.role == "system" or is_blank(message.content) for message in self.messages):
             self.refuse(rule, f"add a user message; {_KEEP_GUIDELINES}")
 
     def want_user(self, rule: str, at: int, advice: str = "") -> None:
-        """Refuse a prompt whose first (0) or last (-1) message is not the user's.
+        """Refuse a prompt whose first or last message is not the user's.
 
         Args:
-            rule: wants it to be.
-            at: which message.
-            advice: what else avoids it.
+            rule: requires a user message there.
+            at: 0 for the first message, -1 for the last.
+            advice: another way to avoid the error.
         """
         if not self.messages or self.messages[at].role == "user":
             return

@@ -1,4 +1,4 @@
-"""VS Code: a request folder for its chat in agent mode, which leaves its answer there as a file."""
+"""VS Code: its chat in agent mode reads the prompt from a file, and writes its answer to one."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,7 +17,7 @@ class VSCodeSettings(AgentSettings, frozen=True, kw_only=True):
 
 
 class VSCodeProvider(AgentProvider):
-    """Hands the transcript to the chat of VS Code."""
+    """Gives the transcript to the chat of VS Code."""
 
     kind = "vscode"
 
@@ -26,9 +26,9 @@ class VSCodeProvider(AgentProvider):
         self.mark = uuid4().hex
 
     def prompt(self, request: ProviderRequest, folder: str) -> str:
-        """Return the prompt, which ends by asking for the response file.
+        """Return the prompt, which asks for a response file.
 
-        The file gets its name when it is whole, so that no half of an answer is read.
+        The file is renamed when it is complete, so that no partial answer is read.
         """
         return (
             f"{super().prompt(request, folder)}\n\n"
@@ -61,5 +61,5 @@ class VSCodeProvider(AgentProvider):
         return ProviderResponse(text=text, finish_reason="stop")
 
     async def aclose(self) -> None:
-        """End the window that a request may have opened; others may have used it since."""
+        """End the window that the requests have used."""
         end_marked(self.mark)

@@ -1,4 +1,4 @@
-"""What ``multiturn run`` does: cases go out, and each result is written as it comes."""
+"""Sending for ``multiturn run``: ask the provider, and write each result at once."""
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ Write = Callable[[Result], None]
 
 @contextmanager
 def open_results(output: str | None, resume: bool) -> Iterator[ResultsFile | None]:
-    """Open the file that results go to; None where they are printed. Tidy it at the end."""
+    """Open the results file, or give None to print results; tidy the file at the end."""
     if output is None:
         yield None
         return
@@ -38,7 +38,7 @@ def open_results(output: str | None, resume: bool) -> Iterator[ResultsFile | Non
 
 
 def printer(format_: str, *, color: bool) -> Write:
-    """Return what writes a result to standard output."""
+    """Return a function that writes a result to standard output."""
 
     def write(result: Result) -> None:
         text = to_json(result)
@@ -51,7 +51,7 @@ def printer(format_: str, *, color: bool) -> Write:
 
 
 def read_cases(selection: Selection, failures: Failures) -> Iterator[Case]:
-    """Yield each selected case; errors go to ``failures``."""
+    """Yield each selected case; report errors to ``failures``."""
     for outcome in cases(selection):
         if outcome.error is not None:
             failures.add(outcome.error)
@@ -59,7 +59,7 @@ def read_cases(selection: Selection, failures: Failures) -> Iterator[Case]:
             yield outcome.case
 
 
-def say_what_goes_out(
+def preview(
     selection: Selection,
     pipeline: Pipeline,
     provider: Any,
@@ -97,7 +97,7 @@ def say_what_goes_out(
     )
 
 
-def deliver(
+def send(
     selection: Selection,
     pipeline: Pipeline,
     provider: Any,
@@ -107,7 +107,7 @@ def deliver(
     record_wire: bool,
     failures: Failures,
 ) -> None:
-    """Run the cases, and write each result as it comes."""
+    """Send the cases, and write each result as soon as there is an answer."""
     seen, ended_by = 0, signal.SIGINT.value
 
     def counted() -> Iterator[Case]:
@@ -123,7 +123,7 @@ def deliver(
 
     async def main() -> None:
         this = asyncio.current_task()
-        assert this is not None  # noqa: S101 - we are inside it
+        assert this is not None  # noqa: S101 - this coroutine runs in a task
         with suppress(NotImplementedError, AttributeError):  # Windows has no such signals
             for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
                 asyncio.get_running_loop().add_signal_handler(number, end, number, this)
@@ -146,7 +146,7 @@ def deliver(
         progress = RunProgress(selection, hidden=results is None and sys.stdout.isatty())
         stack.enter_context(progress)
         try:
-            first = list(islice(source, 1))  # outside the loop, where Ctrl-C ends a wait for a pipe
+            first = list(islice(source, 1))  # Ctrl-C ends the wait for a pipe only outside the loop
             asyncio.run(main())
         except (KeyboardInterrupt, asyncio.CancelledError):
             kept = f"; {results.path} has what is done, --resume goes on" if results else ""
