@@ -15,7 +15,7 @@ from multiturn import logs
 
 
 def run(
-    *arguments: str, folder: Path, given: str = "", env: Mapping[str, str] | None = None
+    *arguments: str, folder: Path, given: str = "", env: Mapping[str, str | None] | None = None
 ) -> "subprocess.CompletedProcess[str]":
     """Run a command in a folder, and leave nothing of what it imported or set.
 

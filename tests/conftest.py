@@ -7,7 +7,7 @@ from hypothesis import settings
 
 from loopback import Server
 
-pytest_plugins = ["multiturn.testing"]
+pytest_plugins = ["multiturn.testing", "pytester"]
 collect_ignore = ["fuzz.py"]  # doctest would import it, and only make fuzz brings atheris
 
 # A slow machine is no failing property.

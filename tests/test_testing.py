@@ -1,17 +1,18 @@
-"""multiturn.testing: what a user's own project gets of it, in a real pytest."""
+"""multiturn.testing: what a user's own project gets of it, in a pytest of its own."""
 
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from commands import run
 from multiturn import MultiturnError
-from multiturn.testing import cases
+from multiturn.testing import cases, suites
 
 TEST = """\
 import pytest
@@ -33,35 +34,39 @@ evalcases:
 """
 
 
+PROJECT = {
+    "pytest.ini": "[pytest]\n",
+    "tests/test_prompts.py": TEST,
+    "evals/shop.eval.yaml": SUITE,
+    "evals/tone.md": "Be brief.\r\n",
+    "evals/deep/b.eval.yaml": "input_messages: [{role: user, content: Hi}]\n",
+}
+Pytest = Callable[..., tuple[int, str]]
+
+
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    (tmp_path / ".git").mkdir()
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests/test_prompts.py").write_text(TEST)
-    (tmp_path / "evals/deep").mkdir(parents=True)
-    (tmp_path / "evals/shop.eval.yaml").write_text(SUITE)
-    (tmp_path / "evals/tone.md").write_text("Be brief.\r\n")
-    (tmp_path / "evals/deep/b.eval.yaml").write_text(
-        "input_messages: [{role: user, content: Hi}]\n"
-    )
-    return tmp_path
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in [name for name in os.environ if name.startswith(("PYTEST_", "CI"))]:
+        monkeypatch.delenv(name)  # neither our own pytest nor CI is the user's affair
+    monkeypatch.setenv("COLUMNS", "200")
+    (pytester.path / ".git").mkdir()
+    for name, text in PROJECT.items():
+        (pytester.path / name).parent.mkdir(parents=True, exist_ok=True)
+        (pytester.path / name).write_text(text, newline="")
+    return pytester.path
 
 
-def call_pytest(project: Path, *arguments: str, folder: str = ".") -> tuple[int, str]:
-    command = [sys.executable, "-W", "error", "-m", "pytest", "-p", "no:cacheprovider", "-v"]
-    # Neither our own pytest nor CI, under which it says more, is the user's affair.
-    foreign = ("PYTEST_", "CI")
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
-    environment |= {"PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "200"}
-    done = subprocess.run(
-        [*command, *arguments],
-        cwd=project / folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    return done.returncode, done.stdout + done.stderr
+@pytest.fixture
+def call_pytest(pytester: pytest.Pytester) -> Pytest:
+    """Return a function that runs pytest in this process, as if it were a new one."""
+
+    def call(*arguments: str) -> tuple[int, str]:
+        suites._wanted.clear()
+        suites._texts.clear()
+        done = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-v", *arguments)
+        return int(done.ret), str(done.stdout) + str(done.stderr)
+
+    return call
 
 
 def recorded(project: Path) -> dict[str, bytes]:
@@ -74,18 +79,19 @@ def recorded(project: Path) -> dict[str, bytes]:
 def test_five_lines_are_a_test_with_an_id_for_each_case(project: Path) -> None:
     assert len([line for line in TEST.splitlines() if line]) == 5
     run("snapshot", "evals", folder=project)
-    code, out = call_pytest(project)
-    assert code == 0
-    names = re.findall(r"test_prompt\[(.*)\] PASSED", out)
+    command = [sys.executable, "-W", "error", "-m", "pytest", "-p", "no:cacheprovider", "-v"]
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True)
+    assert done.returncode == 0
+    names = re.findall(r"test_prompt\[(.*)\] PASSED", done.stdout)
     assert names == [
         *("evals/deep/b.eval.yaml b", "evals/shop.eval.yaml one"),
         r"evals/shop.eval.yaml Two / \xe9",
     ]
-    assert "3 snapshots passed." in out
+    assert "3 snapshots passed." in done.stdout
 
 
-def test_pytest_and_the_command_write_the_same_files(project: Path) -> None:
-    code, out = call_pytest(project, "--snapshot-update")
+def test_pytest_and_the_command_write_the_same_files(project: Path, call_pytest: Pytest) -> None:
+    code, out = call_pytest("--snapshot-update")
     assert (code, "3 snapshots generated" in out) == (0, True)
     by_pytest = recorded(project)
     assert len(by_pytest) == 3
@@ -93,10 +99,10 @@ def test_pytest_and_the_command_write_the_same_files(project: Path) -> None:
     run("snapshot", "evals", folder=project)
     assert recorded(project) == by_pytest
     assert run("snapshot", "evals", "--check", folder=project).returncode == 0
-    assert call_pytest(project)[0] == 0
+    assert call_pytest()[0] == 0
 
 
-def test_a_test_may_change_the_current_folder(project: Path) -> None:
+def test_a_test_may_change_the_current_folder(project: Path, call_pytest: Pytest) -> None:
     run("snapshot", "evals", folder=project)
     test = project / "tests/test_prompts.py"
     test.write_text(
@@ -104,44 +110,44 @@ def test_a_test_may_change_the_current_folder(project: Path) -> None:
             "    assert", "    monkeypatch.chdir(tmp_path)\n    assert"
         )
     )
-    assert call_pytest(project)[0] == 0
+    assert call_pytest()[0] == 0
 
 
-def test_a_change_fails_with_a_diff(project: Path) -> None:
+def test_a_change_fails_with_a_diff(project: Path, call_pytest: Pytest) -> None:
     run("snapshot", "evals", folder=project)
     before = recorded(project)
     (project / "evals/tone.md").write_text("Be careful.")
-    code, out = call_pytest(project)
+    code, out = call_pytest()
     assert code == 1
     assert re.search(r"E +- +Be brief\.\nE +\+ +Be careful\.", out)
     assert "1 snapshot failed. 2 snapshots passed." in out
     assert recorded(project) == before
-    call_pytest(project, "--snapshot-update")
+    call_pytest("--snapshot-update")
     assert b"Be careful." in recorded(project)["evals/shop/one.yaml"]
 
 
-def test_line_ends_of_a_checkout_make_no_difference(project: Path) -> None:
+def test_line_ends_of_a_checkout_make_no_difference(project: Path, call_pytest: Pytest) -> None:
     run("snapshot", "evals", folder=project)
     for path in (project / "snapshots").rglob("*.yaml"):
         path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
-    assert call_pytest(project)[0] == 0
+    assert call_pytest()[0] == 0
 
 
-def test_a_snapshot_that_is_missing_fails(project: Path) -> None:
-    code, out = call_pytest(project)
+def test_a_snapshot_that_is_missing_fails(project: Path, call_pytest: Pytest) -> None:
+    code, out = call_pytest()
     assert (code, recorded(project)) == (1, {})
     assert out.count("does not exist") == 3
 
 
-def test_a_case_that_is_gone_is_reported_and_removed(project: Path) -> None:
+def test_a_case_that_is_gone_is_reported_and_removed(project: Path, call_pytest: Pytest) -> None:
     run("snapshot", "evals", folder=project)
     (project / "snapshots/evals/shop/notes.yaml").write_text("mine: yes\n")
     (project / "evals/shop.eval.yaml").write_text(SUITE.replace("id: one", "id: first"))
-    code, out = call_pytest(project, "-k", "deep")
+    code, out = call_pytest("-k", "deep")
     assert (code, "unused" in out) == (0, False)
-    code, out = call_pytest(project)
+    code, out = call_pytest()
     assert (code, "1 snapshot unused." in out) == (1, True)
-    code, out = call_pytest(project, "--snapshot-update")
+    code, out = call_pytest("--snapshot-update")
     assert (code, "1 unused snapshot deleted." in out) == (0, True)
     assert "evals/shop/one.yaml" not in recorded(project)
     assert "evals/shop/notes.yaml" in recorded(project)
@@ -159,12 +165,12 @@ def test_a_case_that_is_gone_is_reported_and_removed(project: Path) -> None:
     ids=["a file", "a role", "an id", "a suite", "nothing"],
 )
 def test_what_is_broken_fails_alone_and_keeps_its_snapshot(
-    project: Path, old: str, new: str, said: str
+    project: Path, call_pytest: Pytest, old: str, new: str, said: str
 ) -> None:
     run("snapshot", "evals", folder=project)
     before = recorded(project)
     (project / "evals/shop.eval.yaml").write_text(SUITE.replace(old, new))
-    code, out = call_pytest(project, "--snapshot-update")
+    code, out = call_pytest("--snapshot-update")
     assert code == (1 if said else 0)
     assert said in out
     assert "Traceback" not in out
@@ -173,7 +179,7 @@ def test_what_is_broken_fails_alone_and_keeps_its_snapshot(
     assert recorded(project) == before
 
 
-def test_a_pipeline_and_a_folder_of_ones_own(project: Path) -> None:
+def test_a_pipeline_and_a_folder_of_ones_own(project: Path, call_pytest: Pytest) -> None:
     (project / "tests/test_prompts.py").write_text(
         TEST.replace("convert(case)", "convert(case, 'shipped')")
         .replace("use_extension(PromptSnapshot)", "use_extension(Mine)")
@@ -181,7 +187,7 @@ def test_a_pipeline_and_a_folder_of_ones_own(project: Path) -> None:
             "\n\n", "\n\nclass Mine(PromptSnapshot):\n    snapshot_dirname = 'kept/here'\n\n", 1
         )
     )
-    code, _ = call_pytest(project, "--snapshot-update")
+    code, _ = call_pytest("--snapshot-update")
     assert code == 0
     options = ["--dir", "kept/here", "--pipeline", "shipped"]
     done = run("snapshot", "evals", *options, folder=project)
@@ -190,28 +196,31 @@ def test_a_pipeline_and_a_folder_of_ones_own(project: Path) -> None:
     )
 
 
-def test_a_link_in_the_folder_is_not_followed(project: Path) -> None:
+def test_a_link_in_the_folder_is_not_followed(project: Path, call_pytest: Pytest) -> None:
     (project / "outside").mkdir()
     (project / "snapshots").mkdir()
     (project / "snapshots/evals").symlink_to(project / "outside")
-    code, out = call_pytest(project, "--snapshot-update")
+    code, out = call_pytest("--snapshot-update")
     assert code == 1
     assert "a symbolic link leads there; remove the link" in out
     assert list((project / "outside").iterdir()) == []
 
 
-def test_a_test_of_no_case_is_told_what_it_needs(project: Path) -> None:
+def test_a_test_of_no_case_is_told_what_it_needs(project: Path, call_pytest: Pytest) -> None:
     (project / "tests/test_prompts.py").write_text(
         "from multiturn.testing import PromptSnapshot\n"
         "def test(snapshot):\n    assert 1 == snapshot.use_extension(PromptSnapshot)\n"
     )
-    code, out = call_pytest(project)
+    code, out = call_pytest()
     assert code == 1
     assert "a PromptSnapshot needs a test that is parametrized with cases()" in out
 
 
-def test_a_glob_that_matches_nothing_is_an_error(project: Path) -> None:
-    code, out = call_pytest(project, folder="tests")
+def test_a_glob_that_matches_nothing_is_an_error(
+    project: Path, call_pytest: Pytest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project / "tests")
+    code, out = call_pytest()
     assert code == 2
     assert f"no suite matches 'evals/**/*.eval.yaml' in {project}/tests; name another root" in out
     with pytest.raises(MultiturnError, match="no suite matches"):
@@ -225,24 +234,26 @@ def test_a_root_is_where_globs_and_names_begin(project: Path) -> None:
     ]
 
 
-def test_two_prompts_of_one_case_cannot_share_a_snapshot(project: Path) -> None:
+def test_two_prompts_of_one_case_cannot_share_a_snapshot(
+    project: Path, call_pytest: Pytest
+) -> None:
     second = TEST.replace("def test_prompt", "def test_other").replace(
         "convert(case)", 'convert(case, "shipped")'
     )
     (project / "tests/test_prompts.py").write_text(TEST + second.partition("\n\n")[2])
-    code, out = call_pytest(project, "--snapshot-update")
+    code, out = call_pytest("--snapshot-update")
     assert code == 1
     assert "two prompts would share the snapshot of the case 'b'" in out
     assert "give one of them a snapshot_dirname of its own" in out
 
 
-def test_a_test_of_two_cases_is_refused(project: Path) -> None:
+def test_a_test_of_two_cases_is_refused(project: Path, call_pytest: Pytest) -> None:
     (project / "tests/test_prompts.py").write_text(
         TEST.replace(
             "@pytest", '@pytest.mark.parametrize("other", cases("evals/**/*.eval.yaml"))\n@pytest'
         ).replace("(case, ", "(case, other, ")
     )
-    code, out = call_pytest(project, "--snapshot-update")
+    code, out = call_pytest("--snapshot-update")
     assert code == 1
     assert "a PromptSnapshot needs a test of one case; this one has several" in out
 
