@@ -16,8 +16,10 @@ def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+def _quick_retries(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the SDKs wait less before they try again; one that renames these is only slower."""
+    if "server" not in request.fixturenames:
+        return  # importing the SDKs takes seconds
     for name in (
         "openai._base_client.INITIAL_RETRY_DELAY",
         "anthropic._base_client.INITIAL_RETRY_DELAY",
