@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from structlog.testing import capture_logs
 
 import commands
 from multiturn import MultiturnError, load_pipeline, load_suite, load_target
@@ -34,6 +35,13 @@ def convert(name: str, **options: Any) -> list[str]:
         except MultiturnError as error:
             errors.append(error)
     return [str(error) for error in errors]
+
+
+def warn(name: str, **options: Any) -> list[str]:
+    """Return the warnings of a suite without errors."""
+    with capture_logs() as logs:
+        list(load_suite(name, **options))
+    return [f"{log['where']}: warning: {log['why']}" for log in logs]
 
 
 def read_yaml(name: str) -> list[str]:
@@ -63,6 +71,7 @@ KINDS = {
     "files": Kind(convert, "x.eval.yaml"),
     "json_lines": Kind(convert, "x.jsonl"),
     "targets": Kind(load, "targets.yaml"),
+    "warnings": Kind(warn, "x.eval.yaml"),
     "yaml": Kind(read_yaml, "x.yaml"),
 }
 TABLES = Path(__file__).parent / "errors"

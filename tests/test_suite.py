@@ -254,74 +254,11 @@ def test_an_agentv_suite_loads_as_it_is(write: Write) -> None:
     ]
 
 
-def test_unknown_keys_of_a_case_are_warned_of_once(write: Write) -> None:
-    case = f"  note: x\n  {HI}"
-    write("x.eval.yaml", f"evalcases:\n- id: a\n{case}- id: b\n{case}- id: c\n  other: y\n{case}")
-    assert [case.id for case in cases()] == ["a", "b", "c"]
-    assert sorted(said_in_warnings(cases)) == ["note", "other"]
-
-
-def test_unknown_keys_of_a_bare_case_are_warned_of(write: Write) -> None:
-    write("x.eval.yaml", f"id: a\nrubrics: [x]\n{HI}")
-    assert said_in_warnings(cases) == ["rubrics"]
-
-
-def test_unknown_keys_of_execution_are_warned_of_with_their_places(write: Write) -> None:
-    write(
-        "x.eval.yaml",
-        "execution: {temprature: 0}\nevalcases:\n- id: a\n  execution:\n    temprature: 0\n"
-        f"    max_tokens: 5\n  {HI}",
-    )
-    with capture_logs() as logs:
-        cases()
-    assert [(log["event"], log["key"], log["where"]) for log in logs] == [
-        ("suite.unknown_key", "temprature", "x.eval.yaml:1:13"),
-        ("suite.unknown_key", "max_tokens", "x.eval.yaml:6:5"),
-    ]
-    assert logs[0]["hint"] == 'did you mean "temperature"?'
-    assert "max_output_tokens" in logs[1]["hint"]
-
-
-def test_one_unknown_key_in_two_places_is_two_warnings(write: Write) -> None:
-    write("x.eval.yaml", f"note: x\nexecution: {{note: x}}\nevalcases:\n- id: a\n  {HI}")
-    assert said_in_warnings(cases) == ["note", "note"]
-
-
-@pytest.mark.parametrize("key", ["systemprompt", "SystemPrompt", "system-prompt", "sytemPrompt"])
-def test_a_key_of_metadata_that_is_nearly_the_system_prompt_is_warned_of(
-    write: Write, key: str
-) -> None:
-    write("x.eval.yaml", f"metadata: {{{key}: Hi.}}\nevalcases:\n- id: a\n  {HI}")
-    write("y.eval.yaml", f"evalcases:\n- id: a\n  metadata: {{{key}: Hi.}}\n  {HI}")
-    for path, place in (("x.eval.yaml", "1:12"), ("y.eval.yaml", "3:14")):
-        with capture_logs() as logs:
-            cases(path)
-        (log,) = logs
-        assert (log["event"], log["key"], log["where"]) == (
-            *("suite.unknown_key", key, f"{path}:{place}"),
-        )
-        assert log["hint"] == 'did you mean "systemPrompt"?'
-
-
-def test_other_keys_of_metadata_are_free(write: Write) -> None:
-    free = "{system: x, prompt: x, system_version: 1, systems: [], promptSystem: x}"
-    write("x.eval.yaml", f"metadata: {free}\nevalcases:\n- id: a\n  metadata: {free}\n  {HI}")
-    write("y.eval.yaml", f"metadata: {{systemPrompt: x, systemPromptId: 5}}\n{HI}")
-    assert said_in_warnings(cases) == []
-    assert said_in_warnings(lambda: cases("y.eval.yaml")) == []
-
-
 def test_unknown_keys_change_nothing_in_a_request(write: Write) -> None:
     write("x.eval.yaml", f"id: a\n{HI}")
     write("y.eval.yaml", f"id: a\nnote: x\nchat_prompt: [x]\n{HI}")
     first, second = requests("x.eval.yaml") + requests("y.eval.yaml")
     assert structs.replace(first, suite="y.eval.yaml") == second
-
-
-def test_known_keys_are_not_warned_of(write: Write) -> None:
-    known = "outcome: x\nconversation_id: y\nexpected_messages: []\nmetadata: {}\nexecution: {}\n"
-    write("x.eval.yaml", f"id: a\nguidelines: [x]\n{known}{HI}")
-    assert said_in_warnings(cases) == []
 
 
 # System prompts and given guidelines

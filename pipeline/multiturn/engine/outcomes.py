@@ -8,7 +8,8 @@ from multiturn.documents.json_lines import Lines
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
 from multiturn.files import Texts
-from multiturn.model import Case, Conversion
+from multiturn.logs import logger
+from multiturn.model import Case, Conversion, Notice
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.prompts.provenance import explain
 from multiturn.suites.discovery import stay_inside
@@ -123,7 +124,9 @@ def entries(
         return
     patterns = selection.guideline_patterns
     for key, found in read_cases(suite, selection.root, patterns, texts, lines, name):
-        if isinstance(found, Case):
+        if isinstance(found, Notice):
+            logger().warning(found.event, where=str(found.where), why=found.why)
+        elif isinstance(found, Case):
             yield key, Outcome(suite, found)
         else:
             yield key, Outcome(suite, error=found)

@@ -39,6 +39,7 @@ class SuiteKeys(Struct, kw_only=True):
     name: _Unused = None
     description: _Unused = None
     version: _Unused = None
+    dataset: _Unused = None
     target: _Unused = None
     execution: Annotated[
         Any,
@@ -90,6 +91,9 @@ class CaseKeys(Struct, kw_only=True):
             " suite's."
         ),
     ] = None
+    description: _Unused = None
+    dataset: _Unused = None
+    evaluators: _Unused = None
 
 
 class SegmentKeys(Struct):

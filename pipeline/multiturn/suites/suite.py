@@ -4,24 +4,28 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from msgspec import structs
 
 from multiturn.documents.json_lines import Lines
 from multiturn.documents.source import check_path
 from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_events import Node, read_documents
-from multiturn.errors import MultiturnError, Place, did_you_mean
+from multiturn.errors import MultiturnError, Place, add_or_mend, nearest
 from multiturn.files import Files, Texts, find_root
-from multiturn.model import Case, TestMessage
+from multiturn.logs import logger
+from multiturn.model import Case, Notice
+from multiturn.suites.case import CaseReader, as_written
+from multiturn.suites.keys import names_of
 from multiturn.suites.patterns import guideline_matcher
-from multiturn.suites.schema import CaseKeys, ConfigKeys, MessageKeys, Metadata, SuiteKeys
-from multiturn.suites.settings import SuiteSettings
+from multiturn.suites.schema import CaseKeys, ConfigKeys, SuiteKeys
 from multiturn.suites.streaming import Document, open_suite
-from multiturn.turns import ROLES
 
 STDIN = "<stdin>"
 CONFIG = ".agentv/config.yaml"
-MAX_CASE_SIZE = 10_000_000
+
+Found = Case | MultiturnError | Notice
 
 
 class Key(NamedTuple):
@@ -82,7 +86,9 @@ def load_suite(
     ids = CaseIds()
     for key, found in read_cases(source, root, guideline_patterns, texts):
         found = ids.duplicate(key) or found
-        if isinstance(found, Case):
+        if isinstance(found, Notice):
+            logger().warning(found.event, where=str(found.where), why=found.why)
+        elif isinstance(found, Case):
             yield found
         elif on_error is None:
             raise found
@@ -97,8 +103,8 @@ def read_cases(
     texts: Texts | None = None,
     lines: Lines | None = None,
     name: str | None = None,
-) -> Iterator[tuple[Key, Case | MultiturnError]]:
-    """Yield each case of a suite, or the error in its place; ids may be duplicates.
+) -> Iterator[tuple[Key, Found]]:
+    """Yield each case of a suite, or the error in its place, and warnings; ids may be duplicates.
 
     Args:
         source: as for ``load_suite``, and so are the next three.
@@ -126,7 +132,7 @@ def read_cases(
 
 
 class _Suite:
-    """One suite on its way from text to cases."""
+    """One suite on its way from documents to cases."""
 
     def __init__(
         self,
@@ -141,114 +147,79 @@ class _Suite:
         folder = Path.cwd() if source == "-" else Path(os.path.realpath(source)).parent
         self.files = Files(folder, Path(root) if root is not None else find_root(folder), texts)
         self.given_patterns = None if patterns is None else tuple(patterns)
-        self.is_lines = source.endswith(".jsonl")
-        self.settings = SuiteSettings(self.name)
+        self.reader = CaseReader(self.name, self.files)
 
-    def cases(self, document: Document) -> Iterator[tuple[Key, Case | MultiturnError]]:
+    def cases(self, document: Document) -> Iterator[tuple[Key, Found]]:
         """Yield each case of a document, or the error in its place."""
         head = document.head
         suite = read_as(head, SuiteKeys, where=self.name)
-        is_case = "input_messages" in head.value
-        if is_case == (suite.evalcases is not None):
-            raise self.settings.no_cases(head, is_case)
-        execution = self.settings.execution(head)
-        shared = Case(
-            id="",
-            input_messages=(),
-            suite=self.name,
-            system_prompt=self.settings.system_prompt(head),
-            guidelines=tuple(suite.guidelines or ()),
-            guideline_patterns=self.patterns(head, suite),
-            metadata=_without_prompt(suite.metadata),
-            temperature=execution.temperature,
-            max_output_tokens=execution.max_output_tokens,
-            files=self.files,
-        )
-        if is_case:
-            self.settings.warn_unknown(head, CaseKeys, SuiteKeys)
-        else:
-            self.settings.warn_unknown(head, SuiteKeys)
-        nodes: Iterable[Node | MultiturnError] = [head]
-        if not is_case:
-            nodes = document.cases or head.children["evalcases"].children
-        for index, node in enumerate(nodes):
-            key = Key()
-            found: Case | MultiturnError
-            try:
-                if isinstance(node, MultiturnError):
-                    raise node
-                label = "" if is_case or self.is_lines else f"evalcases[{index}]"
-                where = node.place(self.name, label)
-                key = Key(self.case_id(node, where, is_case), node.line, where)
-                found = self.case(node, key.case_id or "", shared, is_case)
-            except MultiturnError as error:
-                error.case_id = key.case_id or ""
-                found = error
-            yield key, found
-
-    def case_id(self, node: Node, where: Place, is_bare: bool) -> str:
-        """Return a case's id as it is written; a bare case has its file's name."""
-        if not isinstance(node.children, dict):
-            raise MultiturnError("a case is a mapping", where=where)
-        given = node.children.get("id")
-        if given is not None and given.value is not None:
-            case_id = _as_written(given)
-            if not isinstance(case_id, str) or not case_id.strip():
-                raise MultiturnError("id must be text", where=given.place(self.name, where.label))
-        elif is_bare:
+        if ("input_messages" in head.value) == (suite.evalcases is not None):
+            raise self.no_cases(head)
+        patterns = self.patterns(head, suite)
+        if suite.evalcases is None:
             name = "stdin" if self.source == "-" else Path(self.source).name
-            case_id = re.sub(r"(\.eval)?\.ya?ml$", "", name)
-        else:
-            raise MultiturnError("the case has no id; add one", where=where)
+            file_id = re.sub(r"(\.eval)?\.(ya?ml|json)$", "", name)
+            shared = structs.replace(self.reader.shared(patterns), id=file_id)
+            yield from self.case(head, "", shared, SuiteKeys)
+            return
+        shared = self.reader.shared(patterns, head)
+        yield from self.warnings()
+        for index, node in enumerate(document.cases or head.children["evalcases"].children):
+            label = "" if self.source.endswith(".jsonl") else f"evalcases[{index}]"
+            yield from self.case(node, label, shared)
+
+    def case(
+        self, node: Node | MultiturnError, label: str, shared: Case, *known: type
+    ) -> Iterator[tuple[Key, Found]]:
+        """Yield what there is to warn of, then the case or its error."""
+        key = Key()
+        found: Found
+        try:
+            if isinstance(node, MultiturnError):
+                raise node
+            where = node.place(self.name, label)
+            case_id = self.case_id(node, where) or shared.id
+            if not case_id:
+                raise MultiturnError("the case has no id; add one", where=where)
+            key = Key(case_id, node.line, where)
+            found = self.reader.case(node, case_id, shared, *known)
+        except MultiturnError as error:
+            error.case_id = key.case_id or ""
+            found = error
+        yield from self.warnings()
+        yield key, found
+
+    def warnings(self) -> Iterator[tuple[Key, Notice]]:
+        """Yield the warnings since the last call."""
+        while self.reader.keys.warnings:
+            yield Key(), self.reader.keys.warnings.pop(0)
+
+    def no_cases(self, head: Node) -> MultiturnError:
+        """Return the error for a document that is both a suite and a case, or neither."""
+        what = 'a suite has "evalcases:", a bare case has "input_messages:"; this has '
+        if "input_messages" in head.value:
+            return MultiturnError(f"{what}both", where=head.place(self.name))
+        unknown = head.value.keys() - names_of((SuiteKeys, CaseKeys))
+        for key in ("evalcases", "input_messages"):
+            near = nearest(key, unknown)
+            if near is not None:
+                what += f"neither{add_or_mend(key, unknown)}"
+                return MultiturnError(what, where=head.children[near].key_place(self.name))
+        return MultiturnError(f"{what}neither", where=head.place(self.name))
+
+    def case_id(self, node: Node, where: Place) -> str | None:
+        """Return a case's id as it is written; None if it has none."""
+        if not isinstance(node.children, dict):
+            raise MultiturnError("a case must be a mapping", where=where)
+        given = node.children.get("id")
+        case_id = as_written(given)
+        if given is None or case_id is None:
+            return None
+        if not isinstance(case_id, str):
+            raise MultiturnError("id must be text", where=given.place(self.name, where.label))
+        if not case_id.strip():
+            raise MultiturnError("the id is blank; write one", where=given.place(self.name, where.label))
         return case_id
-
-    def case(self, node: Node, case_id: str, shared: Case, is_bare: bool) -> Case:
-        """Read one case, beside what its suite gives to all."""
-        label = f"case {case_id!r}"
-        case = read_as(node, CaseKeys, where=self.name, label=label)
-        if not case.input_messages:
-            raise MultiturnError("it has no messages", where=node.place(self.name, label))
-        if node.size > MAX_CASE_SIZE:
-            what = f"it is larger than {MAX_CASE_SIZE:,} characters, its aliases written out"
-            raise MultiturnError(what, where=node.place(self.name, label))
-        if not is_bare:
-            self.settings.warn_unknown(node, CaseKeys)
-        own_prompt = None if is_bare else self.settings.system_prompt(node, label)
-        own = self.settings.execution(node, label)
-        nodes = node.children["input_messages"].children
-        return Case(
-            id=case_id,
-            input_messages=tuple(
-                self.message(nodes[index], message, index, label)
-                for index, message in enumerate(case.input_messages)
-            ),
-            suite=self.name,
-            line=node.line,
-            system_prompt=shared.system_prompt if own_prompt is None else own_prompt,
-            guidelines=shared.guidelines + (() if is_bare else tuple(case.guidelines or ())),
-            guideline_patterns=shared.guideline_patterns,
-            metadata={**shared.metadata, **_without_prompt(case.metadata)},
-            outcome=case.outcome,
-            conversation_id=_as_written(node.children.get("conversation_id")),
-            expected_messages=case.expected_messages,
-            execution=case.execution,
-            temperature=shared.temperature if own.temperature is None else own.temperature,
-            max_output_tokens=own.max_output_tokens or shared.max_output_tokens,
-            files=self.files,
-        )
-
-    def message(self, node: Node, message: MessageKeys, index: int, label: str) -> TestMessage:
-        """Read one message, and the line of each of its segments."""
-        self.settings.warn_unknown(node, MessageKeys)
-        role = message.role
-        if role not in ROLES:
-            what = f"there is no role {role!r}; {did_you_mean(role, ROLES)}"
-            label = f"{label}: input_messages[{index}]"
-            raise MultiturnError(what, where=node.children["role"].place(self.name, label))
-        content = node.children["content"]
-        segments = content.children if isinstance(content.children, list) else [content]
-        lines = tuple([segment.line for segment in segments])
-        return TestMessage(role, message.content, node.line, lines)
 
     def patterns(self, node: Node, suite: SuiteKeys) -> tuple[str, ...]:
         """Return the caller's guideline patterns, else the suite's, else the nearest config's."""
@@ -268,13 +239,6 @@ class _Suite:
         return ()
 
 
-def _as_written(node: Node | None) -> Any:
-    """Return a value, but a plain scalar as its text: an id is 010 and not 10."""
-    if node is None or node.value is None:
-        return None
-    return node.value if node.source is None else node.source
-
-
 def _checked(patterns: list[str], node: Node, name: str) -> tuple[str, ...]:
     try:
         guideline_matcher(tuple(patterns))
@@ -282,8 +246,3 @@ def _checked(patterns: list[str], node: Node, name: str) -> tuple[str, ...]:
         where = node.children["guideline_patterns"].place(name)
         raise MultiturnError(error.what, where=where) from None
     return tuple(patterns)
-
-
-def _without_prompt(metadata: Metadata | None) -> Metadata:
-    keys = (metadata or {}).items()
-    return {key: value for key, value in keys if key not in ("systemPrompt", "system_prompt")}

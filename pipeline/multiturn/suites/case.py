@@ -1,0 +1,160 @@
+"""From the node of a case to the case, with what its suite gives to all."""
+
+from typing import Any
+
+from msgspec import structs
+
+from multiturn.documents.validation import read_as
+from multiturn.documents.yaml_events import Node
+from multiturn.errors import MultiturnError, did_you_mean
+from multiturn.files import Files
+from multiturn.model import Case, TestMessage
+from multiturn.suites.keys import KeyCheck
+from multiturn.suites.schema import (
+    CaseKeys,
+    ExecutionKeys,
+    MessageKeys,
+    Metadata,
+    MetadataKeys,
+    SegmentKeys,
+    SuiteKeys,
+)
+from multiturn.turns import ROLES
+
+MAX_CASE_SIZE = 10_000_000
+
+
+class CaseReader:
+    """Reads the cases of one suite.
+
+    Args:
+        name: what errors call the suite.
+        files: finds and reads attached files.
+    """
+
+    def __init__(self, name: str, files: Files) -> None:
+        self.name = name
+        self.files = files
+        self.keys = KeyCheck(name)
+
+    def shared(self, patterns: tuple[str, ...], head: Node | None = None) -> Case:
+        """Return a case without messages: what a suite gives to all of its cases.
+
+        Args:
+            patterns: its guideline patterns.
+            head: the suite's other keys; None for a bare case, which has them itself.
+        """
+        case = Case(
+            id="",
+            input_messages=(),
+            suite=self.name,
+            guideline_patterns=patterns,
+            files=self.files,
+        )
+        if head is None:
+            return case
+        self.keys.check(head, SuiteKeys)
+        execution = self._execution(head)
+        return structs.replace(
+            case,
+            system_prompt=self._system_prompt(head),
+            guidelines=tuple(head.value.get("guidelines") or ()),
+            metadata=_without_prompt(head.value.get("metadata")),
+            temperature=execution.temperature,
+            max_output_tokens=execution.max_output_tokens,
+        )
+
+    def case(self, node: Node, case_id: str, shared: Case, *known: type) -> Case:
+        """Read one case.
+
+        Args:
+            node: the case.
+            case_id: its id.
+            shared: what its suite gives to all.
+            known: structs with keys that it may have besides its own.
+
+        Raises:
+            MultiturnError: it is not as the format wants it; with the place.
+        """
+        label = f"case {case_id!r}"
+        case = read_as(node, CaseKeys, where=self.name, label=label)
+        if not case.input_messages:
+            raise MultiturnError("it has no messages", where=node.place(self.name, label))
+        if node.size > MAX_CASE_SIZE:
+            what = f"it is larger than {MAX_CASE_SIZE:,} characters, its aliases written out"
+            raise MultiturnError(what, where=node.place(self.name, label))
+        self.keys.check(node, CaseKeys, *known, label=label)
+        prompt, own = self._system_prompt(node, label), self._execution(node, label)
+        return structs.replace(
+            shared,
+            id=case_id,
+            input_messages=tuple(
+                self._message(message, f"{label}: input_messages[{index}]")
+                for index, message in enumerate(node.children["input_messages"].children)
+            ),
+            line=node.line,
+            system_prompt=shared.system_prompt if prompt is None else prompt,
+            guidelines=shared.guidelines + tuple(case.guidelines or ()),
+            metadata={**shared.metadata, **_without_prompt(case.metadata)},
+            outcome=case.outcome,
+            conversation_id=as_written(node.children.get("conversation_id")),
+            expected_messages=case.expected_messages,
+            execution=case.execution,
+            temperature=shared.temperature if own.temperature is None else own.temperature,
+            max_output_tokens=own.max_output_tokens or shared.max_output_tokens,
+        )
+
+    def _message(self, node: Node, label: str) -> TestMessage:
+        """Read a message that has been validated."""
+        self.keys.check(node, MessageKeys, label=label)
+        role, content = node.children["role"], node.children["content"]
+        if role.value not in ROLES:
+            what = f"there is no role {role.value!r}; {did_you_mean(role.value, ROLES)}"
+            raise MultiturnError(what, where=role.place(self.name, label))
+        segments = content.children if isinstance(content.value, list) else [content]
+        for index, segment in enumerate(segments):
+            if isinstance(segment.value, dict):
+                key = f"[{index}]" if segments is content.children else ""
+                self._check_segment(segment, f"{label}.content{key}")
+        lines = tuple([segment.line for segment in segments])
+        return TestMessage(role.value, content.value, node.line, lines)
+
+    def _check_segment(self, segment: Node, label: str) -> None:
+        if "type" not in segment.value:
+            self.keys.check_structured(segment, label)
+        elif "value" in segment.value:
+            self.keys.check(segment, SegmentKeys, label=label)
+
+    def _system_prompt(self, node: Node, label: str = "") -> str | None:
+        """Return the system prompt in the metadata of a suite or a case."""
+        metadata = node.children.get("metadata")
+        if metadata is None or metadata.value is None:
+            return None
+        inner = f"{label}: metadata".removeprefix(": ")
+        keys = read_as(metadata, MetadataKeys, where=self.name, label=inner)
+        self.keys.check_metadata(metadata, inner)
+        if keys.system_prompt is not None and keys.systemPrompt is not None:
+            what = "systemPrompt and system_prompt are one thing; keep one of them"
+            raise MultiturnError(what, where=metadata.place(self.name, label))
+        return keys.systemPrompt if keys.system_prompt is None else keys.system_prompt
+
+    def _execution(self, node: Node, label: str = "") -> ExecutionKeys:
+        """Return what the ``execution`` of a suite or a case says of the answer wanted."""
+        execution = node.children.get("execution")
+        if execution is None or not isinstance(execution.value, dict):
+            return ExecutionKeys()
+        self.keys.check(execution, ExecutionKeys)
+        inner = f"{label}: execution".removeprefix(": ")
+        return read_as(execution, ExecutionKeys, where=self.name, label=inner)
+
+
+def as_written(node: Node | None) -> Any:
+    """Return a value, but a plain scalar as its text: an id is 010 and not 10."""
+    if node is None or node.value is None:
+        return None
+    return node.value if node.source is None else node.source
+
+
+def _without_prompt(metadata: Metadata | None) -> Metadata:
+    names = MetadataKeys.__struct_fields__
+    return {key: value for key, value in (metadata or {}).items() if key not in names}

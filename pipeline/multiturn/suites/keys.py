@@ -1,0 +1,133 @@
+"""Unknown keys: one that is nearly a key of the prompt is an error, any other one a warning."""
+
+import re
+from collections.abc import Iterable
+from functools import cache, lru_cache
+
+from msgspec import Struct
+
+from multiturn.documents.yaml_events import Node
+from multiturn.errors import MultiturnError, did_you_mean
+from multiturn.model import Notice
+from multiturn.suites.schema import MetadataKeys
+
+# Text under another spelling of these would be missing from the prompt.
+_PROMPT_KEYS = {
+    *("systemPrompt", "guideline_patterns", "guidelines", "input_messages"),
+    *("role", "content", "type", "value"),
+}
+_ELSEWHERE = {
+    "systemPrompt": "write it under metadata",
+    "guideline_patterns": "write it at the top of the suite",
+}
+_ADVICE = {
+    "expected_outcome": 'did you mean "outcome"?',
+    "input_files": "attach files in input_messages, as {type: file, value: PATH}",
+}
+
+
+class KeyCheck:
+    """Checks the keys of one suite.
+
+    Args:
+        name: what errors and warnings call the suite.
+
+    Attributes:
+        warnings: one for each unknown key, to be taken out by whoever reports them.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.warnings: list[Notice] = []
+        self._warned: set[tuple[frozenset[str], str]] = set()
+
+    def check(self, node: Node, *structs: type[Struct], label: str = "") -> None:
+        """Check the keys of a mapping: those of the structs are known.
+
+        Raises:
+            MultiturnError: an unknown key is nearly one of the prompt's.
+        """
+        known = names_of(structs)
+        if node.value.keys() <= known:
+            return
+        meant = known & _PROMPT_KEYS
+        if "guidelines" in known:  # a suite or a case
+            meant |= _ELSEWHERE.keys()
+        for key in node.value:
+            if key not in known:
+                self._refuse_nearly(node, key, meant, known, label)
+                self._warn(node, key, known)
+
+    def _refuse_nearly(
+        self, node: Node, key: str, meant: Iterable[str], known: frozenset[str], label: str
+    ) -> None:
+        """Raise an error if an unknown key of a mapping is nearly one of those that are meant."""
+        there = {_plain(name) for name in node.value.keys() & known}
+        for name in sorted(meant):
+            # A key that is only similar to one that is there may be somebody's own.
+            if _plain(key) == _plain(name) or (
+                _plain(name) not in there and is_nearly(_plain(key), _plain(name))
+            ):
+                advice = did_you_mean(key, [name]) if name in known else _ELSEWHERE[name]
+                what = f'unknown key "{key}"; {advice}'
+                raise MultiturnError(what, where=node.children[key].key_place(self.name, label))
+
+    def check_metadata(self, metadata: Node, label: str) -> None:
+        """Check metadata, whose other keys are free, for other spellings of ``systemPrompt``."""
+        known = names_of((MetadataKeys,))
+        for key in metadata.value:
+            if key not in known:
+                self._refuse_nearly(metadata, key, {"systemPrompt"}, known, label)
+
+    def check_structured(self, content: Node, label: str) -> None:
+        """Check structured content, whose keys are free, for a segment with a misspelled type."""
+        for key, value in content.value.items():
+            if value in ("text", "file") and is_nearly(_plain(key), "type"):
+                what = f'unknown key "{key}"; {did_you_mean(key, ["type"])}'
+                raise MultiturnError(what, where=content.children[key].key_place(self.name, label))
+
+    def _warn(self, node: Node, key: str, known: frozenset[str]) -> None:
+        if (known, key) in self._warned:
+            return
+        self._warned.add((known, key))
+        advice = _ADVICE.get(key) or did_you_mean(key, sorted(known))
+        where, why = node.children[key].key_place(self.name), f'unknown key "{key}"; {advice}'
+        self.warnings.append(Notice("suite.unknown_key", where, why))
+
+
+@cache
+def names_of(structs: tuple[type[Struct], ...]) -> frozenset[str]:
+    """Return the keys that structs have."""
+    return frozenset(name for struct in structs for name in struct.__struct_encode_fields__)
+
+
+@lru_cache(1000)  # each case of a suite may have the same keys
+def is_nearly(key: str, name: str) -> bool:
+    """Return whether two edits, or one of a short name, make a key the name.
+
+    An edit adds, removes or replaces a character, or swaps two neighbors.
+
+    >>> is_nearly("guidelines_patern", "guideline_patterns"), is_nearly("note", "role")
+    (False, False)
+    >>> is_nearly("guideline_pattern", "guideline_patterns"), is_nearly("tpye", "type")
+    (True, True)
+    """
+    most = 2 if len(name) > 4 else 1
+    if abs(len(key) - len(name)) > most:
+        return False
+    before: list[int] = []
+    row = list(range(len(name) + 1))
+    for i, char in enumerate(key, 1):
+        above, row = row, [i]
+        for j, other in enumerate(name, 1):
+            cost = min(above[j] + 1, row[-1] + 1, above[j - 1] + (char != other))
+            if i > 1 and j > 1 and char == name[j - 2] and key[i - 2] == other:
+                cost = min(cost, before[j - 2] + 1)
+            row.append(cost)
+        before = above
+    return row[-1] <= most
+
+
+def _plain(key: str) -> str:
+    """Return a key without case and separators."""
+    return re.sub("[-_ ]", "", key).casefold()
