@@ -38,7 +38,11 @@ def suite_schema() -> Schema:
     may_be_segment = {
         "properties": {**segment["properties"], "value": any_value},
         "if": {"required": ["type"]},
-        "then": {"required": ["value"], "properties": {"value": value}},
+        "then": {
+            "required": ["value"],
+            "properties": {"type": True, "value": value},
+            "additionalProperties": False,
+        },
     }
     message["properties"]["role"]["enum"] = list(ROLES)
     content = message["properties"]["content"]

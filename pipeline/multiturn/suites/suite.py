@@ -218,7 +218,9 @@ class _Suite:
         if not isinstance(case_id, str):
             raise MultiturnError("id must be text", where=given.place(self.name, where.label))
         if not case_id.strip():
-            raise MultiturnError("the id is blank; write one", where=given.place(self.name, where.label))
+            raise MultiturnError(
+                "the id is blank; write one", where=given.place(self.name, where.label)
+            )
         return case_id
 
     def patterns(self, node: Node, suite: SuiteKeys) -> tuple[str, ...]:
