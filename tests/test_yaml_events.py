@@ -13,7 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from multiturn.documents.dump import dump
-from multiturn.documents.yaml_events import Node, read_documents
+from multiturn.documents.node import Node
+from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError
 
 NEL, LS, PS = "\x85", "\u2028", "\u2029"  # line ends to YAML 1.1, characters to YAML 1.2

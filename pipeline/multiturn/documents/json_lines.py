@@ -7,7 +7,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from msgspec import Struct
 
-from multiturn.documents.yaml_events import MAX_DEPTH, MAX_VALUES, Node
+from multiturn.documents.node import MAX_DEPTH, MAX_VALUES, Node
 from multiturn.errors import MultiturnError, Place
 
 MAX_LINE = 40_000_000  # bytes: a case of 10 million characters, whatever they are

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from multiturn.documents.yaml_events import Node
+from multiturn.documents.node import Node
 from multiturn.errors import MultiturnError, add_or_mend, did_you_mean, nearest
 
 _T = TypeVar("_T", bound=msgspec.Struct)

@@ -7,10 +7,9 @@ Suites are written by people for YAML 1.2 tools, so scalars are read by the 1.2 
 
 import gc
 import io
-from collections.abc import Callable, Container, Iterable, Iterator
-from typing import Any, Protocol, cast
+from collections.abc import Callable, Container, Iterator
+from typing import Any, cast
 
-import msgspec
 import yaml
 from yaml.events import (
     AliasEvent,
@@ -23,81 +22,17 @@ from yaml.events import (
 )
 
 from multiturn.documents.core_schema import read_plain
+from multiturn.documents.node import MAX_DEPTH, MAX_VALUES, Mark, Node, place_of
 from multiturn.documents.source import Source, mistakes_placed
-from multiturn.errors import MultiturnError, Place
+from multiturn.errors import MultiturnError
 
 # What aliases may add to a document, in characters: ten thousand uses of two pages of text.
 MAX_ALIASED = 100_000_000
-MAX_DEPTH = 100
-# Each takes some hundred bytes, and more of a message: a case stays far below 100 MB.
-MAX_VALUES = 100_000
 
 _TAG = "tag:yaml.org,2002:"
 # Read the same whether they are plain or quoted.
 _COMMON_KEYS = frozenset({"id", "role", "content", "type", "value", "input_messages", "outcome"})
-
-
 MERGE = "".join(("<", "<"))  # compared by identity: a quoted "<<" is a key like any other
-
-
-class Mark(Protocol):
-    """A place in a document, as libyaml gives it: zero-based line and column."""
-
-    line: int
-    column: int
-
-
-class Node(msgspec.Struct, gc=False):
-    """A value of a document, with its place.
-
-    Attributes:
-        value: None, bool, int, float, str, list or dict with str keys.
-        mark: where it starts.
-        source: a plain scalar as it was written, where it does not read as text.
-        children: the nodes of a list or a dict, by index or key.
-        size: its characters and values, as if every alias in it were written out.
-        values: how many there are in it, counted likewise, for a node that has an anchor.
-        height: the levels below it, for a node that has an anchor.
-        key_mark: where its key starts, in a mapping.
-    """
-
-    value: Any
-    mark: Mark
-    source: str | None = None
-    children: Any = None
-    size: int = 0
-    height: int = 0
-    values: int = 1
-    key_mark: Mark | None = None
-
-    @property
-    def line(self) -> int:
-        """One-based line where it starts."""
-        return self.mark.line + 1
-
-    def key_place(self, name: str, label: str = "") -> Place:
-        """Return the place of its key, in a mapping."""
-        return _place(name, self.key_mark or self.mark, label)
-
-    def place(self, name: str, label: str = "") -> Place:
-        """Return the place of its start."""
-        return _place(name, self.mark, label)
-
-
-def _place(name: str, mark: Mark, label: str = "") -> Place:
-    return Place(name, mark.line + 1, mark.column + 1, label)
-
-
-def merge(node: Node, others: Iterable[Node]) -> None:
-    """Add the keys of other mappings that a mapping does not have; the first that has one counts.
-
-    It is what YAML 1.1 calls merge keys, which most tools for YAML 1.2 still read.
-    """
-    for other in others:
-        for name, child in other.children.items():
-            if name not in node.children:
-                node.children[name] = child
-                node.value[name] = child.value
 
 
 def read_documents(source: str | bytes, name: str) -> Iterator[Node]:
@@ -135,7 +70,7 @@ class Reader:
 
     def error(self, what: str, mark: Mark) -> MultiturnError:
         """Return an error at a place of the stream."""
-        return MultiturnError(what, where=_place(self.name, mark))
+        return MultiturnError(what, where=place_of(self.name, mark))
 
     def documents(self) -> Iterator[Node]:
         """Yield each document."""
@@ -257,7 +192,7 @@ class Reader:
         self.size += 1
         node = Node(values, event.start_mark, None, children)
         if merged:
-            merge(node, merged)
+            node.merge(merged)
         return node
 
     def mappings(self, node: Node) -> list[Node]:

@@ -8,8 +8,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from multiturn.documents.node import Node
 from multiturn.documents.source import check_path, open_rewindable
-from multiturn.documents.yaml_events import Node, read_documents
+from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import (
     ErrorDetail,
     MultiturnError,

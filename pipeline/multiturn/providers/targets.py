@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
+from multiturn.documents.node import Node
 from multiturn.documents.source import check_path, open_rewindable
 from multiturn.documents.validation import read_as
-from multiturn.documents.yaml_events import Node, read_documents
+from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError, Place, did_you_mean
 from multiturn.logs import logger
 from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from multiturn.documents.dump import dump
+from multiturn.documents.node import Node
 from multiturn.documents.validation import read_as
-from multiturn.documents.yaml_events import Node, read_documents
+from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError
 from multiturn.model import Conversion
 from multiturn.prompts.record import utf8

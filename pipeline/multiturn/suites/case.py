@@ -4,8 +4,8 @@ from typing import Any
 
 from msgspec import structs
 
+from multiturn.documents.node import Node
 from multiturn.documents.validation import read_as
-from multiturn.documents.yaml_events import Node
 from multiturn.errors import MultiturnError, did_you_mean
 from multiturn.files import Files
 from multiturn.model import Case, TestMessage

@@ -6,7 +6,7 @@ from functools import cache, lru_cache
 
 from msgspec import Struct
 
-from multiturn.documents.yaml_events import Node
+from multiturn.documents.node import Node
 from multiturn.errors import MultiturnError, did_you_mean
 from multiturn.model import Notice
 from multiturn.suites.schema import MetadataKeys

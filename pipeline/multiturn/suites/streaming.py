@@ -14,8 +14,9 @@ from yaml.events import (
 )
 
 from multiturn.documents.json_lines import Lines, read_json_lines
+from multiturn.documents.node import Node
 from multiturn.documents.source import Source, mistakes_placed, open_rewindable
-from multiturn.documents.yaml_events import MERGE, Node, Reader, merge, read_documents
+from multiturn.documents.yaml_events import MERGE, Reader, read_documents
 from multiturn.errors import MultiturnError
 
 CASES = "evalcases"
@@ -138,14 +139,14 @@ class _Stream(Reader):
                 streamed = True
                 cases = self.items(value)
                 at_margin = event.start_mark.column == 0 and not event.flow_style
-                merge(head, merged)
+                head.merge(merged)
                 yield Document(head, cases, at_margin)
                 for _ in cases:
                     pass  # what the caller did not want
                 if self.broken:
                     return
         self.depth -= 1
-        merge(head, merged)
+        head.merge(merged)
         if not streamed:
             yield Document(head)
 

@@ -9,9 +9,10 @@ from typing import NamedTuple
 from msgspec import structs
 
 from multiturn.documents.json_lines import Lines
+from multiturn.documents.node import Node
 from multiturn.documents.source import check_path
 from multiturn.documents.validation import read_as
-from multiturn.documents.yaml_events import Node, read_documents
+from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError, Place, add_or_mend, nearest
 from multiturn.files import Files, Texts, find_root
 from multiturn.logs import logger

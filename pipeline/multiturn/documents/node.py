@@ -1,0 +1,72 @@
+"""A value of a document, YAML or JSON, with its place."""
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+import msgspec
+
+from multiturn.errors import Place
+
+MAX_DEPTH = 100
+# Each takes some hundred bytes, and more of a message: a case stays far below 100 MB.
+MAX_VALUES = 100_000
+
+
+class Mark(Protocol):
+    """A place in a document, as libyaml gives it: zero-based line and column."""
+
+    line: int
+    column: int
+
+
+class Node(msgspec.Struct, gc=False):
+    """A value of a document, with its place.
+
+    Attributes:
+        value: None, bool, int, float, str, list or dict with str keys.
+        mark: where it starts.
+        source: a plain scalar as it was written, where it does not read as text.
+        children: the nodes of a list or a dict, by index or key.
+        size: its characters and values, as if every alias in it were written out.
+        values: how many there are in it, counted likewise, for a node that has an anchor.
+        height: the levels below it, for a node that has an anchor.
+        key_mark: where its key starts, in a mapping.
+    """
+
+    value: Any
+    mark: Mark
+    source: str | None = None
+    children: Any = None
+    size: int = 0
+    height: int = 0
+    values: int = 1
+    key_mark: Mark | None = None
+
+    @property
+    def line(self) -> int:
+        """One-based line where it starts."""
+        return self.mark.line + 1
+
+    def key_place(self, name: str, label: str = "") -> Place:
+        """Return the place of its key, in a mapping."""
+        return place_of(name, self.key_mark or self.mark, label)
+
+    def place(self, name: str, label: str = "") -> Place:
+        """Return the place of its start."""
+        return place_of(name, self.mark, label)
+
+    def merge(self, others: Iterable["Node"]) -> None:
+        """Add the keys of other mappings that this one does not have; of two, the first counts.
+
+        YAML 1.1 calls it merge keys, which most tools for YAML 1.2 still read.
+        """
+        for other in others:
+            for name, child in other.children.items():
+                if name not in self.children:
+                    self.children[name] = child
+                    self.value[name] = child.value
+
+
+def place_of(name: str, mark: Mark, label: str = "") -> Place:
+    """Return the place that a mark means in a file."""
+    return Place(name, mark.line + 1, mark.column + 1, label)
