@@ -15,7 +15,7 @@ import structlog
 
 with atheris.instrument_imports(include=["multiturn", "multiturn_stages", "yaml"]):
     from multiturn import MultiturnError, load_pipeline, load_suite, load_target
-    from multiturn.pipelines.loading import parse_pipeline
+    from multiturn.pipelines.pipeline_file import parse_pipeline
     from multiturn.suites.patterns import guideline_matcher
 
 ROOT = Path(__file__).parent.parent

@@ -48,6 +48,12 @@ def read_yaml(name: str) -> list[str]:
     return error_of(lambda: list(read_documents(Path(name).read_bytes(), name)))
 
 
+def check(name: str) -> list[str]:
+    done = commands.run("check", name, folder=Path.cwd())
+    assert (done.returncode, done.stdout) == (1, "")
+    return done.stderr.splitlines()
+
+
 def error_of(load: Callable[[], object]) -> list[str]:
     """Return the lines of what is raised."""
     with pytest.raises(MultiturnError) as caught:
@@ -70,6 +76,7 @@ KINDS = {
     "suites": Kind(convert, "x.eval.yaml"),
     "files": Kind(convert, "x.eval.yaml"),
     "json_lines": Kind(convert, "x.jsonl"),
+    "pipelines": Kind(check, "mine.yaml"),
     "targets": Kind(load, "targets.yaml"),
     "warnings": Kind(warn, "x.eval.yaml"),
     "yaml": Kind(read_yaml, "x.yaml"),

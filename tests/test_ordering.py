@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 from multiturn import Case, Conversion, Pipeline, PipelineError, load_pipeline, stage
 from multiturn.pipelines.contract import FACTS, Stage, contract_of
 from multiturn_stages.embed_files import embed_files
-from multiturn_stages.extract_guidelines import extract_guidelines
 from multiturn_stages.guard_markers import guard_markers
 from multiturn_stages.omit_lone_prompt import omit_lone_prompt
-from multiturn_stages.render_question import render_question
 from multiturn_stages.resolve_segments import resolve_segments
 from test_contracts import SEVEN, SIX, accepted_orders, cases, names
 
@@ -63,30 +61,6 @@ def test_the_advice_of_each_refused_order_is_accepted(stages: tuple[Stage, ...])
                 break
             error = refusal(moved)
         assert names(moved) in accepted, "following the moves leads nowhere"
-
-
-def test_the_message_names_both_stages_and_where_to_go() -> None:
-    error = refusal((resolve_segments, embed_files, extract_guidelines, render_question))
-    assert str(error) == (
-        "extract_guidelines (3) requires files, but embed_files (2) has already turned them into"
-        " text; move it before embed_files\n"
-        "a legal order: resolve_segments, extract_guidelines, embed_files, render_question"
-    )
-
-
-def test_a_stage_that_nobody_provides_for_has_no_legal_order() -> None:
-    error = refusal((embed_files, render_question))
-    assert error is not None
-    assert error.advice == ""
-    assert "add resolve_segments before it" in str(error)
-
-
-def test_two_stages_of_which_only_one_can_work_are_not_told_to_move() -> None:
-    error = refusal((resolve_segments, embed_files, embed_files))
-    assert str(error) == (
-        "embed_files (3) requires files, but embed_files (2) has already turned them into text,"
-        " and only one stage can do so; remove one of them, or use replace"
-    )
 
 
 @stage(requires={"files"}, provides={"files"}, consumes={"house.c"})

@@ -15,8 +15,6 @@ from multiturn import (
     MultiturnError,
     Part,
     Pipeline,
-    PipelineError,
-    Step,
     TestMessage,
     Turn,
     explain,
@@ -304,142 +302,6 @@ def test_a_view_keeps_its_own_error() -> None:
         load_pipeline("spec").replace("consolidate_system", refuse).request(CASE)
 
 
-# What is no stage
-
-
-def needy(given: Conversion, *, mark: str) -> Conversion:
-    return given
-
-
-def positional(given: Conversion, mark: str = "x") -> Conversion:
-    return given
-
-
-@pytest.mark.parametrize(
-    ("item", "words"),
-    [
-        pytest.param(
-            "embed_files",
-            "'embed_files' is the name of a stage, and Pipeline takes the function:"
-            " from multiturn_stages.embed_files import embed_files",
-            id="the name of a stage that ships",
-        ),
-        pytest.param(
-            "house:redact",
-            "'house:redact' is the name of a stage, and Pipeline takes the function",
-            id="another name",
-        ),
-        pytest.param(
-            partial(embed_files, header="#"),
-            "a partial cannot be a stage; write Step(embed_files, {'header': '#'})",
-            id="a partial",
-        ),
-        pytest.param(
-            Step("embed_files"),  # type: ignore[arg-type]
-            "'embed_files' is the name of a stage",
-            id="a step of a name",
-        ),
-        pytest.param(7, "a stage is a function, not a int", id="a number"),
-        pytest.param(needy, 'option "mark" of needy has no default; give it', id="no default"),
-        pytest.param(
-            positional,
-            'option "mark" of positional is not keyword-only; write positional(conversion, *,'
-            " mark=...)",
-            id="an option by position",
-        ),
-        pytest.param(
-            Step(stage(requires={"turns"})(positional), {"mark": "y"}),
-            'option "mark" of positional is not keyword-only',
-            id="under @stage, and given",
-        ),
-    ],
-)
-def test_what_is_no_stage_is_said_with_what_to_write(item: Any, words: str) -> None:
-    with pytest.raises(PipelineError) as caught:
-        Pipeline([*load_pipeline("spec").steps, item])
-    assert str(caught.value).startswith(words)
-    assert [mistake.step for mistake in caught.value.errors] == [6]
-
-
-# Facts of one's own
-
-
-@stage(requires={"turns"}, provides={"house.redacted"})
-def clean(given: Conversion) -> Conversion:
-    return given
-
-
-@stage(requires={"house.redacted"}, consumes={"house.redacted"})
-def publish(given: Conversion) -> Conversion:
-    return given
-
-
-def test_facts_of_ones_own_are_checked_like_the_others() -> None:
-    spec = load_pipeline("spec")
-    ordered = spec.insert(clean, after="resolve_segments").insert(publish, after="clean")
-    assert [step.name for step in ordered.steps][1:3] == ["clean", "publish"]
-    with pytest.raises(PipelineError) as caught:
-        spec.insert(publish, after="resolve_segments")
-    assert str(caught.value) == (
-        "publish (2) requires house.redacted, which no stage before it provides"
-    )
-    with pytest.raises(PipelineError) as caught:
-        Pipeline([*spec.steps, publish, clean])
-    first, advice = str(caught.value).split("\n")
-    assert first == (
-        "publish (7) requires house.redacted, but clean (8) provides it later; move it after clean"
-    )
-    assert advice.endswith("render_question, clean, publish")
-    with pytest.raises(PipelineError, match=r"publish \(8\) has already used it up"):
-        Pipeline([*spec.steps, clean, publish, replaced(publish)])
-
-
-def replaced(function: Stage) -> Stage:
-    """Return the same stage by another name."""
-
-    @stage(requires={"house.redacted"})
-    def again(given: Conversion) -> Conversion:
-        return function(given)
-
-    return again
-
-
-@pytest.mark.parametrize(
-    ("fact", "hint"),
-    [
-        ("trns", 'did you mean "turns"'),
-        ("house.", "choose from: turns"),
-        (".redacted", "choose from: turns"),
-    ],
-)
-def test_a_fact_that_does_not_exist_gets_a_hint(fact: str, hint: str) -> None:
-    with pytest.raises(ValueError, match=hint) as caught:
-        stage(requires={fact})
-    assert "a fact of your own has a dot, such as house.redacted" in str(caught.value)
-
-
-def test_one_fact_is_a_set_too() -> None:
-    with pytest.raises(TypeError, match=r'requires is a set of facts; write requires={"turns"}'):
-        stage(requires="turns")
-
-
-def test_files_that_nobody_embeds_are_an_error_with_the_remedy() -> None:
-    with pytest.raises(PipelineError) as caught:
-        load_pipeline("spec").remove("embed_files")
-    assert str(caught.value) == (
-        "attached files are left, and no stage turns them into text; add embed_files, or put a"
-        " stage of your own in its place with replace"
-    )
-
-
-def test_a_stage_without_a_contract_answers_for_the_end() -> None:
-    def plain(given: Conversion) -> Conversion:
-        return given
-
-    steps = [step for step in load_pipeline("spec").steps if step.stage is not embed_files]
-    assert Pipeline([*steps, plain]).request(CASE).question == "[User]: Hi\n[Assistant]: Yes?"
-
-
 def test_extracting_reads_parts_and_not_the_case() -> None:
     """What a stage made of the given guidelines is what goes out."""
     given = conversion(("user", "Hi"), guidelines=["Ask ada@example.org."])
@@ -480,11 +342,3 @@ def test_run_stage_sees_a_view_that_does_not_pickle(run_stage: Run) -> None:
         pytest.fail.Exception, match="keeps_a_local chose a view that cannot be pickled"
     ):
         run_stage(keeps_a_local, conversion(("user", "Hi")))
-
-
-def test_an_error_of_a_pipeline_pickles_with_what_it_is_made_of() -> None:
-    with pytest.raises(PipelineError) as caught:
-        Pipeline([embed_files, extract_guidelines])
-    again = pickle.loads(pickle.dumps(caught.value))
-    assert str(again) == str(caught.value)
-    assert (again.errors, again.advice) == (caught.value.errors, caught.value.advice)

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from multiturn.model import ProviderRequest as ProviderRequest
     from multiturn.model import TestMessage as TestMessage
     from multiturn.pipelines.contract import stage as stage
-    from multiturn.pipelines.loading import load_pipeline as load_pipeline
     from multiturn.pipelines.pipeline import Pipeline as Pipeline
+    from multiturn.pipelines.pipeline_file import load_pipeline as load_pipeline
     from multiturn.pipelines.step import Step as Step
     from multiturn.prompts.provenance import Explanation as Explanation
     from multiturn.prompts.provenance import explain as explain
@@ -66,7 +66,7 @@ _HOMES = {
     "TestMessage": "model",
     "Turn": "turns",
     "explain": "prompts.provenance",
-    "load_pipeline": "pipelines.loading",
+    "load_pipeline": "pipelines.pipeline_file",
     "load_suite": "suites.suite",
     "load_target": "providers.targets",
     "run": "engine.runner",

@@ -20,7 +20,7 @@ def complete_pipeline(
     """Return the pipelines that ship; the shell adds files."""
     from click.shell_completion import CompletionItem
 
-    from multiturn.pipelines.loading import pipeline_names
+    from multiturn.pipelines.pipeline_file import pipeline_names
 
     return [CompletionItem(incomplete, type="file"), *_offered(pipeline_names(), incomplete)]
 

@@ -89,7 +89,7 @@ def convert(
     from multiturn.cli.rendering import Render
     from multiturn.logs import Settings, configure
     from multiturn.output import open_output
-    from multiturn.pipelines.loading import load_pipeline
+    from multiturn.pipelines.pipeline_file import load_pipeline
 
     log = Settings("debug" if verbose else "warning", log_format)
     configure(log)

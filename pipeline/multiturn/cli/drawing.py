@@ -1,10 +1,10 @@
-"""Pipelines and conversions as something to look at: tables, diagrams, explanations, diffs."""
+"""Pipelines and conversions for people to read: tables, explanations, diffs."""
 
 import click
 
 from multiturn.cli.rendering import role_heading
 from multiturn.model import Conversion
-from multiturn.pipelines.contract import contract_of, in_order
+from multiturn.pipelines.contract import contract_of, in_order, in_words
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.prompts.provenance import Spans, explain
 from multiturn.prompts.record import record_of, to_yaml
@@ -21,24 +21,11 @@ def as_table(pipeline: Pipeline) -> str:
         cells = [
             ", ".join(in_order(getattr(contract, kind))) if contract else "?" for kind in facts
         ]
-        options = ", ".join(f"{name}: {value!r}" for name, value in step.options.items())
+        options = ", ".join(f"{name}: {in_words(value)}" for name, value in step.options.items())
         rows.append((str(number), step.name, *cells, options))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
     return "".join(f"{line}\n" for line in lines)
-
-
-def as_mermaid(pipeline: Pipeline) -> str:
-    """Draw a pipeline as a Mermaid flowchart: each arrow says what a stage provides."""
-    lines = ["flowchart TD", "    suite([case]) --> s1"]
-    lines += [f"    s{n}[{step.name}]" for n, step in enumerate(pipeline.steps, 1)]
-    for number, step in enumerate(pipeline.steps, 1):
-        contract = contract_of(step.stage)
-        provided = ", ".join(in_order(contract.provides)) if contract else ""
-        label = f"|{provided}|" if provided else ""
-        to = f"s{number + 1}" if number < len(pipeline.steps) else "request([request])"
-        lines.append(f"    s{number} -->{label} {to}")
-    return "\n".join(lines) + "\n"
 
 
 def as_explanation(conversion: Conversion) -> str:

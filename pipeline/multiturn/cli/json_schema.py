@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from multiturn.pipelines.contract import options_of, summary_of
-from multiturn.pipelines.loading import EDITS, INSERT_KEYS, KEYS, pipeline_names
+from multiturn.pipelines.pipeline_file import EDITS, Insertion, PipelineKeys, pipeline_names
 from multiturn.pipelines.registry import find_stage, installed_stages, stage_names
 from multiturn.providers.base import Settings
 from multiturn.providers.targets import ALIASES, DEFAULT, KINDS, VARIABLE
@@ -119,9 +119,10 @@ def pipeline_schema() -> Schema:
         "insert": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/inserted"}},
         "remove": {"type": "array", "minItems": 1, "items": name},
     }
+    top, insertion = (_struct(each)["properties"] for each in (PipelineKeys, Insertion))
     place = {"anyOf": [name, {"type": "null"}]}
     places: dict[str, Schema] = {"stage": stage, "after": place, "before": place}
-    places = {key: {"description": INSERT_KEYS[key], **places[key]} for key in places}
+    places = {key: {"description": insertion[key]["description"], **places[key]} for key in places}
     one_place = [
         {"required": [key], "properties": {key: {"type": "string"}}} for key in ("after", "before")
     ]
@@ -130,13 +131,13 @@ def pipeline_schema() -> Schema:
     return {
         **_DIALECT,
         "title": "A pipeline of multiturn",
-        **_object({key: {"description": KEYS[key], **values[key]} for key in KEYS}),
+        **_object({key: {"description": top[key]["description"], **values[key]} for key in values}),
         "if": {"required": ["extends"]},
         "then": {
             "properties": {"stages": False},
             "if": {
                 "properties": {"extends": {"enum": pipeline_names()}},
-                "not": {"required": ["replace"]},
+                "not": {"anyOf": [{"required": ["replace"]}, {"required": ["insert"]}]},
             },
             "then": {"properties": {"configure": of_shipped}},
         },

@@ -17,8 +17,8 @@ def check(file: str) -> None:
     question one may be missing, and what follows is said; without both it is a mistake.
     """
     from multiturn.errors import MultiturnError
-    from multiturn.pipelines.loading import load_pipeline
     from multiturn.pipelines.ordering import facts_after
+    from multiturn.pipelines.pipeline_file import load_pipeline
     from multiturn.text import number_of
 
     try:
@@ -48,7 +48,7 @@ def stages(pipeline: str | None) -> None:
     Those of a PIPELINE that are its own come first, then what ships and what packages offer.
     """
     from multiturn.pipelines.contract import contract_of, options_of, summary_of
-    from multiturn.pipelines.loading import load_pipeline
+    from multiturn.pipelines.pipeline_file import load_pipeline
     from multiturn.pipelines.registry import find_stage, installed_stages, name_of, stage_names
 
     others = {name: find_stage(name) for name in [*stage_names(), *sorted(installed_stages())]}
@@ -67,21 +67,12 @@ def stages(pipeline: str | None) -> None:
 
 @click.command()
 @click.argument("pipeline", metavar="PIPELINE", shell_complete=complete_pipeline)
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(["table", "mermaid"]),
-    default="table",
-    show_default=True,
-    help="A table, or a diagram for Markdown.",
-)
-def show(pipeline: str, format_: str) -> None:
+def show(pipeline: str) -> None:
     """Show what each stage of a pipeline requires, provides and consumes."""
-    from multiturn.cli.drawing import as_mermaid, as_table
-    from multiturn.pipelines.loading import load_pipeline
+    from multiturn.cli.drawing import as_table
+    from multiturn.pipelines.pipeline_file import load_pipeline
 
-    draw = as_mermaid if format_ == "mermaid" else as_table
-    click.echo(draw(load_pipeline(pipeline)), nl=False)
+    click.echo(as_table(load_pipeline(pipeline)), nl=False)
 
 
 @click.command()
@@ -96,7 +87,7 @@ def explain(asked: Asked, pipeline: str) -> None:
     from multiturn.cli.drawing import as_explanation
     from multiturn.cli.failures import Failures
     from multiturn.engine.outcomes import outcomes
-    from multiturn.pipelines.loading import load_pipeline
+    from multiturn.pipelines.pipeline_file import load_pipeline
 
     chosen, failures = load_pipeline(pipeline), Failures(debug=asked.debug)
     for outcome in outcomes(asked.select(), chosen):
@@ -127,7 +118,7 @@ def diff(asked: Asked, old: str, new: str) -> None:
     from multiturn.cli.drawing import as_diff
     from multiturn.cli.failures import Failures
     from multiturn.engine.outcomes import cases
-    from multiturn.pipelines.loading import load_pipeline
+    from multiturn.pipelines.pipeline_file import load_pipeline
     from multiturn.text import number_of
 
     before, after = load_pipeline(old), load_pipeline(new)

@@ -41,7 +41,7 @@ def report(
     from multiturn.engine.outcomes import outcomes
     from multiturn.errors import MultiturnError
     from multiturn.output import open_output
-    from multiturn.pipelines.loading import load_pipeline
+    from multiturn.pipelines.pipeline_file import load_pipeline
     from multiturn.review.report.comparison import compare
     from multiturn.review.report.html import to_html
     from multiturn.review.report.markdown import to_markdown

@@ -85,7 +85,7 @@ def run(
     """
     from multiturn.cli.failures import Failures, writing
     from multiturn.cli.sending import open_results, preview, printer, send
-    from multiturn.pipelines.loading import load_pipeline
+    from multiturn.pipelines.pipeline_file import load_pipeline
     from multiturn.providers.targets import load_target
 
     if resume and output is None:

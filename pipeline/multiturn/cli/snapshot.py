@@ -37,7 +37,7 @@ def snapshot(asked: Asked, pipeline: str, folder: str | None, check: bool) -> No
     from multiturn.cli.failures import Failures, UnusableError
     from multiturn.cli.progress import show_progress
     from multiturn.engine.outcomes import outcomes
-    from multiturn.pipelines.loading import load_pipeline
+    from multiturn.pipelines.pipeline_file import load_pipeline
     from multiturn.review.update import Difference, Update
 
     chosen, failures = load_pipeline(pipeline), Failures(debug=asked.debug)

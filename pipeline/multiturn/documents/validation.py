@@ -74,7 +74,7 @@ def _keys_at(type_: Any, path: str) -> tuple[str, ...]:
 def _reword(what: str, key: str, node: Node, type_: type[msgspec.Struct]) -> str:
     names = re.findall("`(.*?)`", what)
     if what.startswith("Object contains unknown"):
-        return f'unknown key "{names[0]}"; {did_you_mean(names[0], type_.__struct_fields__)}'
+        return f'unknown key "{names[0]}"; {did_you_mean(names[0], _keys_at(type_, f".{key}"))}'
     if what.startswith("Invalid enum value"):
         choices = typing.get_args(typing.get_type_hints(type_)[key])
         return f"there is no {key} {what.split()[-1]}; {did_you_mean('', choices)}"

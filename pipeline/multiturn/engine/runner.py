@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from multiturn.errors import MultiturnError
 from multiturn.model import Case, ProviderRequest
-from multiturn.pipelines.loading import load_pipeline
 from multiturn.pipelines.pipeline import Pipeline
+from multiturn.pipelines.pipeline_file import load_pipeline
 from multiturn.prompts.record import utf8
 from multiturn.providers.base import Provider, ProviderError, ProviderResponse, Wire
 from multiturn.providers.results import Failure, Result, key_of, raw_request

@@ -1,6 +1,7 @@
 """What a stage declares: its options, and the facts it requires, provides and consumes."""
 
 import inspect
+import json
 import re
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -141,10 +142,23 @@ class Option(msgspec.Struct, frozen=True):
     default: Any
 
     def in_words(self) -> str:
-        """Return the default, and what else there is to choose from."""
+        """Return the default as YAML has it, and what else there is to choose from."""
+        if self.default is inspect.Parameter.empty:
+            return "no default"
         choices = typing.get_args(self.type) if typing.get_origin(self.type) is Literal else ()
         others = [str(choice) for choice in choices if choice != self.default]
-        return repr(self.default) + (f" (or {', '.join(others)})" if others else "")
+        return in_words(self.default) + (f" (or {', '.join(others)})" if others else "")
+
+
+def in_words(value: Any) -> str:
+    """Return the value of an option as one writes it in a pipeline file.
+
+    >>> in_words("warn"), in_words("# {path}"), in_words(("prompt",)), in_words(None)
+    ('warn', '"# {path}"', '["prompt"]', 'null')
+    """
+    if isinstance(value, str) and value.isidentifier():
+        return value
+    return json.dumps(value, ensure_ascii=False, default=repr)
 
 
 def placeholders(*names: str) -> msgspec.Meta:
@@ -210,9 +224,10 @@ def read_options(
         try:
             values[option] = msgspec.convert(value, known[option].type)
         except msgspec.ValidationError as error:
-            text = _unknown_placeholder(known[option].type, value) or str(error).replace("`", "")
+            what = str(error).replace("`", "").partition(" - at $")[0]
+            text = _unknown_placeholder(known[option].type, value) or what
             choices = _choices(known[option].type)
-            hint = f"; there are {', '.join(choices)}" if choices else ""
+            hint = f"; choose from: {', '.join(choices)}" if choices else ""
             errors[option] = f'option "{option}" of {name}: {text[0].lower()}{text[1:]}{hint}'
     for option, details in known.items():
         if details.default is inspect.Parameter.empty and option not in given:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from multiturn.errors import ErrorDetail
-from multiturn.pipelines.contract import FACTS, Stage, contract_of, in_order
+from multiturn.pipelines.contract import FACTS, Contract, Stage, contract_of, in_order
 from multiturn.pipelines.registry import provider_of
 
 _MAX_TRIED = 10_000
@@ -98,7 +98,31 @@ def _missing(fact: str, number: int, stages: Sequence[Stage], consumer: int | No
         contract = contract_of(stages[later])
         if contract is not None and fact in contract.provides - contract.requires:
             name = stages[later].__name__
-            return f"{requires}, but {name} ({later + 1}) provides it later; move it after {name}"
+            provided = f"{requires}, but {name} ({later + 1}) provides it later"
+            if _needs(contract, number, stages):
+                return (
+                    f"{provided}, and itself only runs after {stages[number].__name__}; change"
+                    " what one of the two requires"
+                )
+            return f"{provided}; move it after {name}"
     provider = provider_of(fact)
     hint = f"; add {provider} before it" if provider else ""
     return f"{requires}, which no stage before it provides{hint}"
+
+
+def _needs(late: Contract, early: int, stages: Sequence[Stage]) -> bool:
+    """Return whether a stage can only run after another one, wherever the rest stand."""
+    others = [contract_of(stage) for at, stage in enumerate(stages) if at != early]
+
+    def reached(facts: set[str]) -> set[str]:
+        for _ in others:
+            for contract in others:
+                if contract is None:
+                    facts |= _known_facts(stages)
+                elif contract.requires <= facts:
+                    facts |= contract.provides
+        return facts
+
+    own = contract_of(stages[early])
+    given = set() if own is None else set(own.provides)
+    return late.requires <= reached(given) and not late.requires <= reached(set())

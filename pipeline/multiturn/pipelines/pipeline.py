@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from types import FunctionType
 from typing import Any
 
@@ -15,6 +16,10 @@ from multiturn.pipelines.contract import Stage, read_options
 from multiturn.pipelines.ordering import legal_order, order_errors
 from multiturn.pipelines.registry import name_of, pickled_stage, stage_names, unpickled_stage
 from multiturn.pipelines.step import Step, failed, logged, placed
+from multiturn.turns import kind_of
+
+# Functions that return a coroutine or a generator instead of running.
+_LATER = CO_COROUTINE | CO_GENERATOR | CO_ASYNC_GENERATOR
 
 
 class Pipeline:
@@ -48,12 +53,14 @@ provides it later; move it after resolve_segments
     ) -> None:
         if isinstance(stages, str):
             raise TypeError(f"load_pipeline({stages!r}) loads a pipeline; Pipeline takes stages")
+        if not isinstance(stages, Iterable):
+            raise TypeError(f"Pipeline takes a list of stages, not {kind_of(stages)}")
         self.name = name
         self.is_logged = is_logged
         steps, errors = [], []
         for number, item in enumerate(stages):
             step = item if isinstance(item, Step) else Step(item)
-            if not isinstance(step.stage, FunctionType):
+            if not isinstance(step.stage, FunctionType) or step.stage.__code__.co_flags & _LATER:
                 raise PipelineError([ErrorDetail(_no_stage(step.stage), number)])
             options, wrong = read_options(step.stage, step.options)
             steps.append(Step(step.stage, options))
@@ -119,6 +126,8 @@ provides it later; move it after resolve_segments
         Raises:
             MultiturnError: the case cannot be converted; with its place in the suite.
         """
+        if not isinstance(case, Case):
+            raise TypeError(f"request takes a Case, as load_suite gives them, not {kind_of(case)}")
         return request_of(self(Conversion(case)))
 
     def replace(self, name: str, stage: Stage | Step) -> "Pipeline":
@@ -192,7 +201,9 @@ def _no_stage(item: Any) -> str:
     if isinstance(item, partial):
         name = getattr(item.func, "__name__", "stage")
         return f"a partial cannot be a stage; write Step({name}, {item.keywords!r})"
-    return f"a stage is a function, not a {type(item).__name__}"
+    if isinstance(item, FunctionType):
+        return f"{item.__name__} does not return at once; write it with def, and without yield"
+    return f"a stage is a function, not {kind_of(item)}"
 
 
 def position(steps: Sequence[Step], name: str) -> int:

@@ -58,7 +58,7 @@ def find_stage(name: str, folder: Path | None = None) -> Stage:
         return _import(name, folder)
     installed = installed_stages()
     if name in installed:
-        return _checked(name, installed[name].load)
+        return _checked(name, _loaded(name, installed[name].load))
     names = [*stage_names(), *installed]
     hint = did_you_mean(name, names)
     if nearest(name, names) is None and folder is not None:
@@ -69,26 +69,37 @@ def find_stage(name: str, folder: Path | None = None) -> Stage:
 
 
 def _import(path: str, folder: Path) -> Stage:
-    module, _, function = path.partition(":")
-    if not all(part.isidentifier() for part in [*module.split("."), function]):
+    name, _, function = path.partition(":")
+    if not all(part.isidentifier() for part in [*name.split("."), function]):
         raise MultiturnError(f"{path!r} is no import path; write module:function")
     if str(folder) not in sys.path:
         sys.path.append(str(folder))  # last, so that nothing of Python's is hidden by it
-    return _checked(path, lambda: getattr(import_module(module), function, None), folder)
+    module = _loaded(path, lambda: import_module(name), folder)
+    if not hasattr(module, function):
+        stages = [each for each, value in vars(module).items() if _is_stage(value)]
+        raise MultiturnError(f'no stage "{function}" in {name}; {did_you_mean(function, stages)}')
+    return _checked(path, getattr(module, function))
 
 
-def _checked(name: str, load: Callable[[], Any], folder: Path | None = None) -> Stage:
+def _loaded(name: str, load: Callable[[], Any], folder: Path | None = None) -> Any:
     try:
-        found = load()
+        return load()
     except (Exception, SystemExit) as error:  # whatever a module does when it is imported
         what = f"cannot import {name!r}: {type(error).__name__}: {error}"
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if folder and missing and f"{name.partition(':')[0]}.".startswith(f"{missing}."):
             what += f"; looked in {from_here(str(folder))}/ and where Python looks"
         raise MultiturnError(what) from error
-    if not isinstance(found, FunctionType) or contract_of(found) is None:
-        raise MultiturnError(f"{name!r} is not a stage; a stage is a function that bears @stage")
-    return found
+
+
+def _is_stage(value: Any) -> bool:
+    return isinstance(value, FunctionType) and contract_of(value) is not None
+
+
+def _checked(name: str, found: Any) -> Stage:
+    if not _is_stage(found):
+        raise MultiturnError(f"{name!r} is not a stage; a stage is a function with @stage above it")
+    return cast("Stage", found)
 
 
 def name_of(stage: Stage) -> str:

@@ -14,8 +14,8 @@ from multiturn.errors import MultiturnError
 from multiturn.files import Texts, find_root
 from multiturn.model import Case, Conversion
 from multiturn.output import open_output
-from multiturn.pipelines.loading import load_pipeline
 from multiturn.pipelines.pipeline import Pipeline
+from multiturn.pipelines.pipeline_file import load_pipeline
 from multiturn.review.folder import SnapshotFolder
 from multiturn.review.snapshots import (
     folder_of,

@@ -18,7 +18,7 @@ from multiturn.engine.outcomes import outcomes
 from multiturn.engine.selection import select
 from multiturn.errors import MultiturnError
 from multiturn.logs import Settings, configure
-from multiturn.pipelines.loading import load_pipeline
+from multiturn.pipelines.pipeline_file import load_pipeline
 from multiturn.review.report.side import Side, collect
 
 _CHILD = "import sys; from multiturn.review.report.revision import convert; convert(sys.argv[1])"

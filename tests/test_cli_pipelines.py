@@ -1,4 +1,4 @@
-"""check, stages, show, explain, diff and --strict, as real processes."""
+"""check, stages, show, explain, diff and --strict."""
 
 import os
 from pathlib import Path
@@ -42,38 +42,6 @@ def test_check_accepts(folder: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "lossy.yaml: 7 stages, in a legal order\n")
 
 
-def test_check_refuses(folder: Path) -> None:
-    (folder / "bad.yaml").write_text("stages: [embed_files, resolve_segments]")
-    done = run("check", "bad.yaml", folder=folder)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == (
-        "bad.yaml:1:10: embed_files (1) requires files, but resolve_segments (2) provides it later;"
-        " move it after resolve_segments\n"
-        "a legal order: resolve_segments, embed_files\n"
-    )
-
-
-def test_check_refuses_a_pipeline_that_gives_nothing(folder: Path) -> None:
-    (folder / "idle.yaml").write_text("stages: [resolve_segments, embed_files]")
-    done = run("check", "idle.yaml", folder=folder)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == (
-        "idle.yaml: the pipeline gives neither a chat prompt nor a question, so every case comes"
-        " out empty; add consolidate_system or render_question\n"
-    )
-
-
-@pytest.mark.parametrize(
-    "text", [SUITE, "metadata: {a: b}\ninput_messages: []\n", "evalcases: []\n---\nevalcases: []\n"]
-)
-def test_check_says_of_a_suite_that_convert_takes_it(folder: Path, text: str) -> None:
-    (folder / "b.eval.yaml").write_text(text)
-    done = run("check", "b.eval.yaml", folder=folder)
-    assert (done.returncode, done.stdout, done.stderr) == (
-        *(1, "", "b.eval.yaml:1:1: this is a suite, and no pipeline; multiturn convert takes it\n"),
-    )
-
-
 @pytest.mark.parametrize(
     ("left_out", "so"),
     [
@@ -103,10 +71,10 @@ def test_stages_lists_each_with_summary_options_and_contract(folder: Path) -> No
         "embed_files\n"
         "  Turn every file part into text: a header line, then the file's text (rule 3).\n"
         "  requires files; provides text; consumes files\n"
-        "  header: '=== {path} ==='\n"
-        "  system_header: None\n"
+        '  header: "=== {path} ==="\n'
+        "  system_header: null\n"
     ) in done.stdout
-    assert "  missing_file: 'error' (or warn)\n" in done.stdout
+    assert "  missing_file: error (or warn)\n" in done.stdout
 
 
 def test_stages_lists_those_of_a_pipeline_too(folder: Path) -> None:
@@ -123,23 +91,9 @@ def test_stages_lists_those_of_a_pipeline_too(folder: Path) -> None:
 def test_show_draws_a_table(folder: Path) -> None:
     done = run("show", "design", folder=folder)
     assert done.stdout.splitlines()[4:6] == [
-        "4  embed_files         files              text           files     system_header: ''",
-        "5  filter_empty        turns, guidelines  visible_turns           "
-        " references_only: 'keep'",
+        '4  embed_files         files              text           files     system_header: ""',
+        "5  filter_empty        turns, guidelines  visible_turns            references_only: keep",
     ]
-
-
-def test_show_draws_a_diagram(folder: Path) -> None:
-    (folder / "p.yaml").write_text("stages: [resolve_segments, embed_files]")
-    done = run("show", "p.yaml", "--format", "mermaid", folder=folder)
-    assert done.stdout == (
-        "flowchart TD\n"
-        "    suite([case]) --> s1\n"
-        "    s1[resolve_segments]\n"
-        "    s2[embed_files]\n"
-        "    s1 -->|turns, files| s2\n"
-        "    s2 -->|text| request([request])\n"
-    )
 
 
 def test_explain_says_where_texts_come_from_and_go(folder: Path) -> None:

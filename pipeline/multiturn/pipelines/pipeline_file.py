@@ -1,0 +1,289 @@
+"""Pipelines as YAML: a list of stages, or another pipeline and what is different."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from multiturn.documents.node import Node
+from multiturn.documents.source import check_path, open_rewindable
+from multiturn.documents.validation import read_as
+from multiturn.documents.yaml_events import read_documents
+from multiturn.errors import (
+    ErrorDetail,
+    MultiturnError,
+    PipelineError,
+    Place,
+    did_you_mean,
+    nearest,
+)
+from multiturn.model import Conversion
+from multiturn.pipelines.contract import Stage
+from multiturn.pipelines.pipeline import Pipeline, insertion, position
+from multiturn.pipelines.registry import find_stage
+from multiturn.pipelines.step import Step
+
+DEFAULT_PIPELINE = "spec"
+_SHIPPED = Path(__file__).parent
+_MAX_FILE = 1_000_000
+_SUITE_KEYS = {"evalcases", "tests", "input_messages"}
+_A_SUITE = "this is a suite, and no pipeline; multiturn convert takes it"
+
+
+class Insertion(Struct, forbid_unknown_fields=True):
+    """An entry of ``insert``."""
+
+    stage: Annotated[
+        Any,
+        Meta(description="the stage: its name or import path, or that with a mapping of options"),
+    ]
+    after: Annotated[str | None, Meta(description="the stage that it comes right after")] = None
+    before: Annotated[str | None, Meta(description="the stage that it comes right before")] = None
+
+
+class PipelineKeys(Struct):
+    """The keys of a pipeline file. All but the first two are edits, in the order they are made."""
+
+    stages: Annotated[
+        list[Any], Meta(description="the stages, in the order in which they run")
+    ] = []
+    extends: Annotated[
+        str,
+        Meta(description="the pipeline to start from: its name, or its path relative to this file"),
+    ] = ""
+    replace: Annotated[
+        dict[str, Any], Meta(description="by the name of a stage: the stage that replaces it")
+    ] = {}
+    insert: Annotated[
+        list[Insertion], Meta(description="more stages, each with the place where it goes")
+    ] = []
+    configure: Annotated[
+        dict[str, Any], Meta(description="by the name of a stage: options to change")
+    ] = {}
+    remove: Annotated[list[str], Meta(description="the names of stages to leave out")] = []
+
+
+_KEYS = PipelineKeys.__struct_fields__
+EDITS = _KEYS[2:]
+
+
+def pipeline_names() -> list[str]:
+    """Return the names of the pipelines that ship with multiturn.
+
+    >>> pipeline_names()
+    ['design', 'shipped', 'spec']
+    """
+    return sorted(path.stem for path in _SHIPPED.glob("*.yaml"))
+
+
+def load_pipeline(source: str | Path = DEFAULT_PIPELINE) -> Pipeline:
+    """Load a pipeline by its name, or from a YAML file.
+
+    A file may name functions by import path; their modules are imported, also from the folder of
+    the file.
+
+    Args:
+        source: the name of a pipeline that ships with multiturn, or a path.
+
+    Raises:
+        PipelineError: the file does not declare a pipeline; with all errors that were found.
+        MultiturnError: there is no such pipeline, or its file cannot be read or is not YAML.
+
+    >>> load_pipeline("spec").steps[0].name
+    'resolve_segments'
+    """
+    if not isinstance(source, str | Path):
+        raise TypeError(f"load_pipeline takes a name or a path, not {source!r}")
+    return _load(source, ())
+
+
+def _load(source: str | Path, trail: tuple[Path, ...]) -> Pipeline:
+    names = pipeline_names()
+    if source in names:
+        path = _SHIPPED / f"{source}.yaml"
+        return _PipelineFile(str(source), None, trail).read(path.read_bytes())
+    check_path(str(source))
+    path = Path(source)
+    if not path.exists():
+        near = nearest(path.name, names)
+        hint = f'did you mean "{near}"?' if near else f"choose from: {', '.join(names)}, or a file"
+        raise MultiturnError(f"no pipeline {str(source)!r}; {hint}")
+    with open_rewindable(str(path), str(source)) as file:
+        data = file.read(_MAX_FILE + 1)
+    if len(data) > _MAX_FILE:
+        raise MultiturnError(f"a pipeline file of over {_MAX_FILE:,} bytes", where=str(source))
+    return _PipelineFile(str(source), path.resolve(), trail).read(data)
+
+
+def parse_pipeline(source: str | bytes, name: str) -> Pipeline:
+    """Return the pipeline that YAML text declares; import paths are refused.
+
+    Args:
+        source: a mapping with ``stages``, or with ``extends`` and edits.
+        name: the pipeline's name, and what errors call the source.
+
+    Raises:
+        PipelineError: with every error, each with its place.
+    """
+    return _PipelineFile(name, None, ()).read(source)
+
+
+class _Entry(Step, frozen=True):
+    """A step, and where it and its options are written."""
+
+    node: Node | None = None
+    option_nodes: Mapping[str, Node] = {}
+
+
+class _PipelineFile:
+    """One pipeline file on its way from YAML to a Pipeline.
+
+    Args:
+        name: what errors call it.
+        path: where it is; None for text, which can import nothing.
+        trail: the files that extend it.
+    """
+
+    def __init__(self, name: str, path: Path | None, trail: tuple[Path, ...]) -> None:
+        self.name = name
+        self.path = path
+        self.trail = trail
+        self.errors: list[ErrorDetail] = []
+
+    @contextmanager
+    def collect(self, node: Node) -> Iterator[None]:
+        """Keep the errors of a node, and go on."""
+        try:
+            yield
+        except PipelineError as error:
+            for each in error.errors:
+                self.add(each.what, each.where if any(each.where) else node.place(self.name))
+        except MultiturnError as error:
+            self.add(error.what, error.where if any(error.where) else node.place(self.name))
+
+    def add(self, what: str, where: Place) -> None:
+        self.errors.append(ErrorDetail(what, where=where))
+
+    def read(self, source: str | bytes) -> Pipeline:
+        top = self.checked(source)
+        keys: dict[str, Node] = top.children
+        if "extends" in keys:
+            entries = self.extended(keys["extends"])
+            for key in EDITS:
+                edit: Callable[[list[_Entry], Any, Node], None] = getattr(self, key)
+                children = keys[key].children if key in keys else {}
+                items = children.items() if isinstance(children, dict) else enumerate(children)
+                for name, node in items:
+                    with self.collect(node):
+                        edit(entries, name, node)
+        else:
+            entries = [self.entry(node) for node in keys["stages"].children]
+        advice = ""
+        try:
+            pipeline = Pipeline(entries, name=self.name)
+        except PipelineError as error:
+            advice = "" if self.errors else error.advice
+            for each in error.errors:
+                node = top
+                if each.step is not None:
+                    entry = entries[each.step]
+                    node = entry.option_nodes.get(each.option or "", entry.node or top)
+                self.add(each.what, node.place(self.name))
+        if self.errors:
+            raise PipelineError(self.errors, advice)
+        return pipeline
+
+    def checked(self, source: str | bytes) -> Node:
+        """Return the one mapping of the file, its keys checked for what can be in them."""
+        documents = list(read_documents(source, self.name))
+        keys = documents[0].children if documents else None
+        if isinstance(keys, dict) and not _SUITE_KEYS.isdisjoint(keys):
+            self.add(_A_SUITE, documents[0].place(self.name))
+            raise PipelineError(self.errors)
+        if len(documents) != 1 or not isinstance(keys, dict):
+            self.add('a pipeline is one mapping, with "stages" or "extends"', Place(self.name))
+            raise PipelineError(self.errors)
+        (top,) = documents
+        for key, node in keys.items():
+            if key not in _KEYS:
+                what = f'unknown key "{key}"; {did_you_mean(key, _KEYS)}'
+                self.add(what, node.key_place(self.name))
+            elif key in EDITS and "extends" not in keys:
+                self.add(f'"{key}" edits a pipeline that "extends" another', node.place(self.name))
+            elif node.value == []:
+                self.add(f'"{key}" must be a list with at least one entry', node.place(self.name))
+        if ("stages" in keys) == ("extends" in keys):
+            self.add('a pipeline has either "stages" or "extends"', top.place(self.name))
+            raise PipelineError(self.errors)
+        try:
+            read_as(top, PipelineKeys, where=self.name)
+        except MultiturnError as error:
+            self.add(error.what, error.where)
+            raise PipelineError(self.errors) from None
+        return top
+
+    def entry(self, node: Node) -> _Entry:
+        """Read ``name``, or ``name: {option: value}``."""
+        name, options = node.value, None
+        if isinstance(name, dict) and len(name) == 1:
+            ((name, options),) = node.children.items()
+        nodes = {} if options is None or options.value is None else options.children
+        if not isinstance(nodes, dict):
+            self.add("options must be a mapping", (options or node).place(self.name))
+            nodes = {}
+        with self.collect(node):
+            if not isinstance(name, str):
+                raise MultiturnError("a stage is its name, or its name with a mapping of options")
+            stage = find_stage(name, self.path.parent if self.path else None)
+            values = {key: child.value for key, child in nodes.items()}
+            return _Entry(stage, values, node, nodes)
+        return _Entry(_stand_in(str(name)), {}, node)
+
+    def extended(self, node: Node) -> list[_Entry]:
+        """Return the entries of the pipeline that this one extends."""
+        with self.collect(node):
+            base: str | Path = node.value
+            trail = self.trail
+            if base not in pipeline_names():
+                if self.path is None:
+                    hint = did_you_mean(node.value, pipeline_names())
+                    raise MultiturnError(f"only a file can extend a file; {hint}")
+                check_path(node.value)
+                base = Path(self.name).parent / base
+                trail = (*trail, self.path)
+                if base.resolve() in trail:
+                    circle = " -> ".join(path.name for path in (*trail, base.resolve()))
+                    raise MultiturnError(f"pipelines extend each other in a circle: {circle}")
+            return [_Entry(step.stage, step.options, node) for step in _load(base, trail).steps]
+        raise PipelineError(self.errors)  # an edit of nothing would only add to them
+
+    def replace(self, entries: list[_Entry], name: str, node: Node) -> None:
+        entries[position(entries, name)] = self.entry(node)
+
+    def insert(self, entries: list[_Entry], _: Any, node: Node) -> None:
+        keys = node.value
+        at = insertion(entries, keys.get("after"), keys.get("before"))
+        entries.insert(at, self.entry(node.children["stage"]))
+
+    def configure(self, entries: list[_Entry], name: str, node: Node) -> None:
+        at = position(entries, name)
+        if not isinstance(node.value, dict):
+            raise MultiturnError(f'the options of "{name}" must be a mapping')
+        old = entries[at]
+        options = {**old.options, **node.value}
+        entries[at] = _Entry(old.stage, options, old.node, {**old.option_nodes, **node.children})
+
+    def remove(self, entries: list[_Entry], _: Any, node: Node) -> None:
+        del entries[position(entries, node.value)]
+
+
+def _stand_in(name: str) -> Stage:
+    """Return a stage to use where one cannot be found, so that the others are checked, too."""
+
+    def stand_in(conversion: Conversion) -> Conversion:
+        return conversion
+
+    stand_in.__name__ = name.rpartition(":")[2]
+    return stand_in

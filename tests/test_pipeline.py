@@ -1,0 +1,393 @@
+"""Pipelines in Python: what they are made of, edits, and a run; errors of YAML files are tables."""
+
+import pickle
+from functools import partial
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from structlog.testing import capture_logs
+
+from multiturn import (
+    Case,
+    Conversion,
+    MultiturnError,
+    Part,
+    Pipeline,
+    PipelineError,
+    Step,
+    TestMessage,
+    load_pipeline,
+    stage,
+)
+from multiturn.pipelines.contract import Stage, contract_of
+from multiturn_stages.embed_files import embed_files
+from multiturn_stages.extract_guidelines import extract_guidelines
+from multiturn_stages.guard_markers import guard_markers
+from multiturn_stages.render_question import render_question
+
+SPEC = load_pipeline("spec")
+CASE = Case(
+    id="a",
+    suite="a.yaml",
+    line=3,
+    input_messages=(TestMessage("user", "Hi"), TestMessage("assistant", "Yes?")),
+)
+
+
+def names(pipeline: Pipeline) -> list[str]:
+    return [step.name for step in pipeline.steps]
+
+
+def plain(given: Conversion) -> Conversion:
+    return given
+
+
+def shouted(parts: tuple[Part, ...], ending: str) -> tuple[Part, ...]:
+    return (*(replace(part, text=part.text.upper()) for part in parts), Part("text", ending, ""))
+
+
+def shout(given: Conversion, *, ending: str = "!") -> Conversion:
+    return given.edit_question(shouted, ending=ending)
+
+
+# Stages
+
+
+def test_stage_returns_the_function_itself() -> None:
+    def own(given: Conversion) -> Conversion:
+        return given
+
+    assert stage(requires={"turns"}, provides={"chat"}, consumes={"files"})(own) is own
+    contract = contract_of(own)
+    assert contract is not None
+    assert contract.in_words() == "requires turns; provides chat; consumes files"
+
+
+@pytest.mark.parametrize("kind", ["requires", "provides", "consumes"])
+@pytest.mark.parametrize(
+    ("fact", "hint"),
+    [
+        ("trns", 'did you mean "turns"'),
+        ("house.", "turns, files, guidelines"),
+        (".redacted", "turns, files, guidelines"),
+    ],
+)
+def test_a_fact_that_does_not_exist_gets_a_hint(kind: str, fact: str, hint: str) -> None:
+    with pytest.raises(ValueError, match=hint) as caught:
+        stage(**{kind: {fact}})
+    assert "a fact of your own has a dot, such as house.redacted" in str(caught.value)
+
+
+def test_one_fact_is_a_set_too() -> None:
+    with pytest.raises(TypeError, match=r'requires is a set of facts; write requires={"turns"}'):
+        stage(requires="turns")
+
+
+def test_an_undecorated_function_works() -> None:
+    assert Pipeline([*SPEC.steps, shout]).request(CASE).question == "[USER]: HI\n[ASSISTANT]: YES?!"
+    louder = Pipeline([*SPEC.steps, Step(shout, {"ending": "?"})])
+    assert louder.request(CASE).question == "[USER]: HI\n[ASSISTANT]: YES??"
+
+
+@pytest.mark.parametrize("place", range(7))
+def test_an_undecorated_function_may_be_anywhere(place: int) -> None:
+    pipeline = Pipeline([*SPEC.steps[:place], plain, *SPEC.steps[place:]])
+    assert pipeline.request(CASE) == SPEC.request(CASE)
+
+
+def test_after_an_undecorated_function_every_fact_is_taken_to_be_true() -> None:
+    for step in load_pipeline("shipped").steps:
+        assert names(Pipeline([plain, step])) == ["plain", step.name]
+    assert names(Pipeline([*SPEC.steps[:3], *SPEC.steps[4:], plain]))[-1] == "plain"
+    with pytest.raises(PipelineError, match=r"^embed_files \(1\) requires files"):
+        Pipeline([embed_files, plain])
+    with pytest.raises(PipelineError, match=r"^extract_guidelines \(3\) .* move it before"):
+        Pipeline([plain, embed_files, extract_guidelines])
+
+
+def needy(given: Conversion, *, mark: str) -> Conversion:
+    return given
+
+
+def positional(given: Conversion, mark: str = "x") -> Conversion:
+    return given
+
+
+async def later(given: Conversion) -> Conversion:
+    return given
+
+
+def generated(given: Conversion) -> Any:
+    yield given
+
+
+@pytest.mark.parametrize(
+    ("item", "words"),
+    [
+        pytest.param(
+            "embed_files",
+            "'embed_files' is the name of a stage, and Pipeline takes the function:"
+            " from multiturn_stages.embed_files import embed_files",
+            id="the name of a stage that ships",
+        ),
+        pytest.param(
+            "house:redact",
+            "'house:redact' is the name of a stage, and Pipeline takes the function",
+            id="another name",
+        ),
+        pytest.param(
+            partial(embed_files, header="#"),
+            "a partial cannot be a stage; write Step(embed_files, {'header': '#'})",
+            id="a partial",
+        ),
+        pytest.param(
+            Step("embed_files"),  # type: ignore[arg-type]
+            "'embed_files' is the name of a stage",
+            id="a step of a name",
+        ),
+        pytest.param(7, "a stage is a function, not a int", id="a number"),
+        pytest.param(
+            later, "later does not return at once; write it with def, and without yield", id="async"
+        ),
+        pytest.param(generated, "generated does not return at once", id="a generator"),
+        pytest.param(needy, 'option "mark" of needy has no default; give it', id="no default"),
+        pytest.param(
+            positional,
+            'option "mark" of positional is not keyword-only; write positional(conversion, *,'
+            " mark=...)",
+            id="an option by position",
+        ),
+        pytest.param(
+            Step(stage(requires={"turns"})(positional), {"mark": "y"}),
+            'option "mark" of positional is not keyword-only',
+            id="under @stage, and given",
+        ),
+        pytest.param(
+            Step(shout, {"endng": "?"}),
+            'unknown option "endng" of shout; did you mean "ending"?',
+            id="an option of an undecorated function",
+        ),
+    ],
+)
+def test_what_is_no_stage_is_said_with_what_to_write(item: Any, words: str) -> None:
+    with pytest.raises(PipelineError) as caught:
+        Pipeline([*SPEC.steps, item])
+    assert str(caught.value).startswith(words)
+    assert [error.step for error in caught.value.errors] == [6]
+
+
+def test_all_errors_are_found_together_and_pickle() -> None:
+    with pytest.raises(PipelineError) as caught:
+        Pipeline([Step(embed_files, {"heder": "", "system_header": 1}), *SPEC.steps[:3]])
+    errors = caught.value.errors
+    assert [(error.step, error.option) for error in errors] == [
+        (0, "heder"),
+        (0, "system_header"),
+        (0, None),
+    ]
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (str(again), again.errors) == (str(caught.value), errors)
+    assert (
+        again.advice
+        == caught.value.advice
+        == ("a legal order: resolve_segments, extract_guidelines, embed_files, consolidate_system")
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["", "---", "{path}", "{{path}}", "{}", "{ pth }", "{0}", "{pth", '{"a": 1}', "{\n}\n"]
+)
+def test_text_without_an_unknown_placeholder_is_a_header(text: str) -> None:
+    pipeline = Pipeline([plain, Step(embed_files, {"header": text, "system_header": None})])
+    assert pipeline.steps[1].options == {"header": text, "system_header": None}
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: Pipeline("spec"), r"load_pipeline\('spec'\) loads a pipeline; Pipeline takes"),  # type: ignore[arg-type]
+        (lambda: Pipeline(None), "Pipeline takes a list of stages, not None"),  # type: ignore[arg-type]
+        (lambda: SPEC.request("x"), "request takes a Case, as load_suite gives them, not a str"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_is_no_list_or_no_case_is_said(call: Any, words: str) -> None:
+    with pytest.raises(TypeError, match=words):
+        call()
+
+
+# Facts of one's own
+
+
+@stage(requires={"turns"}, provides={"house.redacted"})
+def clean(given: Conversion) -> Conversion:
+    return given
+
+
+@stage(requires={"house.redacted"}, consumes={"house.redacted"})
+def publish(given: Conversion) -> Conversion:
+    return given
+
+
+@stage(requires={"house.redacted"})
+def review(given: Conversion) -> Conversion:
+    return given
+
+
+@stage(requires={"house.reviewed"}, provides={"house.signed"})
+def sign(given: Conversion) -> Conversion:
+    return given
+
+
+@stage(requires={"house.signed"}, provides={"house.reviewed"})
+def countersign(given: Conversion) -> Conversion:
+    return given
+
+
+def refusal(*more: Stage) -> list[str]:
+    with pytest.raises(PipelineError) as caught:
+        Pipeline([*SPEC.steps, *more])
+    return str(caught.value).splitlines()
+
+
+def test_facts_of_ones_own_are_checked_like_the_others() -> None:
+    ordered = SPEC.insert(clean, after="resolve_segments").insert(publish, after="clean")
+    assert names(ordered)[1:3] == ["clean", "publish"]
+    assert refusal(publish) == [
+        "publish (7) requires house.redacted, which no stage before it provides"
+    ]
+    first, advice = refusal(publish, clean)
+    assert first == (
+        "publish (7) requires house.redacted, but clean (8) provides it later; move it after clean"
+    )
+    assert advice.endswith("render_question, clean, publish")
+    assert refusal(clean, publish, review)[0] == (
+        "review (9) requires house.redacted, but publish (8) has already used it up; move it"
+        " before publish"
+    )
+
+
+def test_stages_that_require_each_other_are_not_told_to_move() -> None:
+    assert refusal(sign, countersign) == [
+        "sign (7) requires house.reviewed, but countersign (8) provides it later, and itself only"
+        " runs after sign; change what one of the two requires"
+    ]
+
+
+# Edits
+
+
+def test_edits_return_new_pipelines() -> None:
+    before = names(SPEC)
+    derived = (
+        SPEC.insert(guard_markers, after="render_question")
+        .configure("guard_markers", mode="escape")
+        .replace("filter_empty", plain)
+        .remove("extract_guidelines")
+        .configure("render_question", marker="{role}> ")
+    )
+    assert names(derived) == [
+        "resolve_segments",
+        "consolidate_system",
+        "embed_files",
+        "plain",
+        "render_question",
+        "guard_markers",
+    ]
+    assert names(SPEC) == before
+    case = Case(id="x", input_messages=(TestMessage("user", "[User]: a"), TestMessage("user", "b")))
+    assert derived(Conversion(case)).question == "User> \\[User]: a\nUser> b"
+
+
+def test_edits_that_cannot_be_say_so() -> None:
+    with pytest.raises(PipelineError, match='did you mean "embed_files"'):
+        SPEC.remove("embed_file")
+    with pytest.raises(PipelineError, match=r'named by its name, as text; write "embed_files"'):
+        SPEC.remove(embed_files)  # type: ignore[arg-type]
+    with pytest.raises(PipelineError, match='either "after" or "before"'):
+        SPEC.insert(guard_markers)
+    twice = Pipeline([*SPEC.steps[:3], *SPEC.steps[:4], *SPEC.steps[4:]])
+    with pytest.raises(PipelineError, match=r'"extract_guidelines" .* twice'):
+        twice.remove("extract_guidelines")
+
+
+def test_a_stage_that_has_no_name_cannot_be_written() -> None:
+    def local(given: Conversion) -> Conversion:
+        return given
+
+    with pytest.raises(PipelineError, match="cannot be named in a file"):
+        SPEC.insert(local, after="resolve_segments").to_yaml()
+
+
+def test_a_pipeline_does_not_change_with_what_it_was_made_of() -> None:
+    options = {"marker": "{role}> "}
+    stages: list[Stage | Step] = [*SPEC.steps[:5], Step(render_question, options)]
+    pipeline = Pipeline(stages)
+    stages.pop()
+    options["marker"] = "changed"
+    case = Case(id="x", input_messages=(TestMessage("tool", "4"),))
+    assert pipeline.request(case).question == "Tool> 4"
+    assert isinstance(pipeline.steps, tuple)
+
+
+# A run
+
+
+def forget(given: Conversion) -> None:
+    given.replace(turns=())
+
+
+def stumble(given: Conversion) -> Conversion:
+    raise KeyError(given.case.id)
+
+
+def give_up(given: Conversion) -> Conversion:
+    raise MultiturnError("no more", where="here", case_id=given.case.id)
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        pytest.param(
+            forget,
+            "a.yaml:3: case 'a': the stage forget returned NoneType instead of a Conversion."
+            " Maybe you forgot to return what conversion.replace() gives?",
+            id="returns nothing",
+        ),
+        pytest.param(
+            stumble,
+            "a.yaml:3: case 'a': the stage stumble failed at tests/test_pipeline.py:LINE:"
+            " KeyError: 'a'",
+            id="raises",
+        ),
+        pytest.param(give_up, "here: no more", id="raises an error of its own"),
+    ],
+)
+def test_a_stage_that_fails_is_named_with_its_case(
+    broken: Any, message: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    monkeypatch.chdir(request.config.rootpath)
+    with pytest.raises(MultiturnError) as caught:
+        Pipeline([broken, plain]).request(CASE)
+    line = str(stumble.__code__.co_firstlineno + 1)
+    assert str(caught.value) == message.replace("LINE", line)
+    assert caught.value.case_id == "a"
+    assert isinstance(caught.value.__cause__, KeyError) == (broken is stumble)
+
+
+def test_what_is_left_out_is_logged_as_a_warning() -> None:
+    image = TestMessage("user", ["Look:", {"type": "image", "value": "a.png"}])
+    lenient = SPEC.configure("resolve_segments", unknown_type="warn")
+    with capture_logs() as logs:
+        lenient.request(Case(id="a", suite="a.yaml", line=3, input_messages=(image,)))
+    assert [(log["event"], log["log_level"], log["where"]) for log in logs] == [
+        ("segment.left_out", "warning", "a.yaml:3: case 'a': input_messages[0].content[1]")
+    ]
+
+
+def test_a_logged_pipeline_gives_the_same_and_logs_each_stage() -> None:
+    with capture_logs() as logs:
+        assert SPEC.logged().request(CASE) == SPEC.request(CASE)
+    assert [(log["event"], log["stage"], log["case"]) for log in logs] == [
+        ("stage.done", name, "a") for name in names(SPEC)
+    ]

@@ -1,0 +1,328 @@
+"""Pipelines as YAML: what loads, edits of other pipelines, and modules; errors are tables."""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multiturn import Case, MultiturnError, PipelineError, Step, TestMessage, load_pipeline
+from multiturn.pipelines.pipeline_file import parse_pipeline
+from multiturn.pipelines.registry import find_stage
+from multiturn_stages.embed_files import embed_files
+
+MODULE = '''
+from multiturn import Conversion, stage
+
+@stage(requires={"files"}, consumes={"files"}, provides={"text"})
+def xml_files(conversion: Conversion, *, tag: str = "file") -> Conversion:
+    """Embed files as elements."""
+    return conversion
+
+@stage(requires={"turns"})
+def redact(conversion: Conversion, *, mark: str = "<email>") -> Conversion:
+    """Redact."""
+    return conversion
+'''
+LEADING_PROMPT = ("prompt", "guidelines", "messages")
+SPEC: dict[str, dict[str, Any]] = {
+    "resolve_segments": {},
+    "extract_guidelines": {},
+    "consolidate_system": {},
+    "embed_files": {},
+    "filter_empty": {},
+    "render_question": {},
+}
+SHIPPING: dict[str, dict[str, dict[str, Any]]] = {
+    "spec": SPEC,
+    "design": {
+        **SPEC,
+        "consolidate_system": {"sections": LEADING_PROMPT},
+        "embed_files": {"system_header": ""},
+        "filter_empty": {"references_only": "keep"},
+    },
+    "shipped": {
+        **SPEC,
+        "consolidate_system": {
+            "sections": LEADING_PROMPT,
+            "later_system": "assistant",
+            "references": "omit",
+        },
+        "filter_empty": {"references_only": "drop"},
+        "omit_lone_prompt": {},
+    },
+}
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
+    """Write files into the current folder; in it is a module of stages, house_of_tests."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+
+    def write(text: str | bytes, name: str = "mine.yaml") -> Path:
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_bytes(text if isinstance(text, bytes) else text.encode())
+        return Path(name)
+
+    write(MODULE, "house_of_tests.py")
+    yield write
+    for name in [name for name in sys.modules if "_of_tests" in name]:
+        del sys.modules[name]
+
+
+def steps(source: str | Path) -> dict[str, dict[str, Any]]:
+    """Return the options of each stage of a pipeline, by its name, in the order of the stages."""
+    return {step.name: dict(step.options) for step in load_pipeline(source).steps}
+
+
+def refused(path: Path) -> list[str]:
+    with pytest.raises(PipelineError) as caught:
+        load_pipeline(path)
+    return str(caught.value).splitlines()
+
+
+# What loads
+
+
+@pytest.mark.parametrize("name", SHIPPING)
+def test_the_pipelines_that_ship(name: str) -> None:
+    assert list(steps(name).items()) == list(SHIPPING[name].items())
+    assert load_pipeline(name).name == name
+
+
+def test_spec_is_the_default() -> None:
+    assert load_pipeline().name == "spec"
+
+
+@pytest.mark.parametrize("as_", [str, Path, Path.absolute])
+def test_a_path_is_text_or_a_path(write: Write, as_: Callable[[Path], str | Path]) -> None:
+    path = write("stages: [resolve_segments, embed_files]")
+    assert [*steps(as_(path))] == ["resolve_segments", "embed_files"]
+
+
+def test_a_source_is_a_name_or_a_path() -> None:
+    with pytest.raises(TypeError, match="load_pipeline takes a name or a path, not 5"):
+        load_pipeline(5)  # type: ignore[arg-type]
+
+
+def test_a_name_that_ships_is_not_looked_for_as_a_file(write: Write) -> None:
+    write("stages: [resolve_segments, embed_files]", "spec")
+    assert steps("spec") == SPEC
+    assert [*steps("./spec")] == ["resolve_segments", "embed_files"]
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        pytest.param("stages:\n  - resolve_segments\n  - embed_files", {}, id="a name"),
+        pytest.param("stages: [resolve_segments: , embed_files]", {}, id="a name and a colon"),
+        pytest.param(
+            "stages: [resolve_segments: {}, embed_files]", {}, id="a name without options"
+        ),
+        pytest.param(
+            "stages:\r\n  - resolve_segments:\r\n      max_file_bytes: 5\r\n"
+            "      missing_file: warn\r\n  - embed_files",
+            {"max_file_bytes": 5, "missing_file": "warn"},
+            id="a name with options, and CRLF line ends",
+        ),
+        pytest.param(
+            b"\xef\xbb\xbfstages: [resolve_segments, embed_files]",
+            {},
+            id="a byte-order mark in front",
+        ),
+        pytest.param(
+            "# Mine.\n---\nstages: [resolve_segments, embed_files]\n...\n", {}, id="one document"
+        ),
+        pytest.param('"stages": ["resolve_segments", "embed_files"]', {}, id="JSON"),
+    ],
+)
+def test_reads(write: Write, text: str | bytes, options: dict[str, Any]) -> None:
+    assert steps(write(text)) == {"resolve_segments": options, "embed_files": {}}
+
+
+def test_an_option_takes_effect(write: Write) -> None:
+    pipeline = load_pipeline(
+        write("extends: spec\nconfigure: {render_question: {marker: '{role} > '}}")
+    )
+    case = Case(id="x", input_messages=(TestMessage("user", "Hi"), TestMessage("tool", "4")))
+    assert pipeline.request(case).question == "User > Hi\nTool > 4"
+
+
+# Edits
+
+
+def test_a_pipeline_extends_another_and_edits_it(write: Write) -> None:
+    path = write(
+        "extends: spec\n"
+        "replace:\n"
+        "  embed_files: house_of_tests:xml_files\n"
+        "configure:\n"
+        '  render_question: {marker: "{role}> "}\n'
+        "  xml_files: {tag: doc}\n"
+        "  redact: {mark: '*'}\n"
+        "insert:\n"
+        "  - {stage: house_of_tests:redact, after: resolve_segments}\n"
+        "  - {stage: {guard_markers: {mode: error}}, after: render_question}\n"
+        "remove: [filter_empty]\n"
+    )
+    assert list(steps(path).items()) == [
+        ("resolve_segments", {}),
+        ("redact", {"mark": "*"}),
+        ("extract_guidelines", {}),
+        ("consolidate_system", {}),
+        ("xml_files", {"tag": "doc"}),
+        ("render_question", {"marker": "{role}> "}),
+        ("guard_markers", {"mode": "error"}),
+    ]
+
+
+def test_configuring_keeps_the_options_that_are_not_named(write: Write) -> None:
+    path = write("extends: shipped\nconfigure: {consolidate_system: {references: keep}}")
+    assert steps(path)["consolidate_system"] == {
+        "sections": LEADING_PROMPT,
+        "later_system": "assistant",
+        "references": "keep",
+    }
+
+
+def test_a_file_extends_a_file_beside_it(write: Write) -> None:
+    write("extends: spec\nremove: [filter_empty]", "base/terse.yaml")
+    path = write("extends: ../base/terse.yaml\nremove: [consolidate_system]", "mine/more.yaml")
+    expected = ["resolve_segments", "extract_guidelines", "embed_files", "render_question"]
+    assert [*steps(path)] == expected
+
+
+def test_an_error_holds_each_detail_with_its_place(write: Write) -> None:
+    path = write("stages:\n  - extract_guidelines\n  - embed_file\n")
+    with pytest.raises(PipelineError) as caught:
+        load_pipeline(path)
+    assert [(each.where.file, each.where.line) for each in caught.value.errors] == [
+        ("mine.yaml", 3),
+        ("mine.yaml", 2),
+    ]
+
+
+# Modules
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("os.path", id="a module below a module"),
+        pytest.param("os", id="a module"),
+        pytest.param("planted", id="a module beside the pipeline"),
+        pytest.param("planted.stage", id="an attribute of it"),
+        pytest.param("./planted.py", id="its file"),
+        pytest.param("multiturn_stages.planted", id="what looks like a stage that ships"),
+        pytest.param("..planted", id="a relative import"),
+        pytest.param("multiturn_stages.embed_files", id="a stage with its package"),
+        pytest.param("__init__", id="the package itself"),
+        pytest.param("", id="no name"),
+    ],
+)
+@pytest.mark.parametrize("entry", ['stages: ["{}"]', 'stages: [{{"{}": {{header: x}}}}]'])
+def test_nothing_is_imported(
+    write: Write, monkeypatch: pytest.MonkeyPatch, entry: str, name: str
+) -> None:
+    path = write(entry.format(name))
+    write("raise SystemExit('the planted module was imported')", "planted.py")
+    monkeypatch.syspath_prepend(".")
+    load_pipeline("shipped")  # so that the stages that ship are imported by now
+    before = set(sys.modules)
+    assert f'unknown stage "{name}"' in refused(path)[0]
+    assert set(sys.modules) == before
+
+
+@pytest.mark.parametrize("key", ["evalcases", "tests", "input_messages"])
+def test_nothing_is_imported_for_a_suite(write: Write, key: str) -> None:
+    for text in ("stages: [house_of_tests:redact]", "extends: base.yaml"):
+        write("stages: [house_of_tests:redact]", "base.yaml")
+        (line,) = refused(write(f"{text}\n{key}: []"))
+        assert line.endswith("this is a suite, and no pipeline; multiturn convert takes it")
+    assert "house_of_tests" not in sys.modules
+
+
+def test_nothing_is_imported_for_text(write: Write) -> None:
+    with pytest.raises(PipelineError, match="only read from a pipeline file"):
+        parse_pipeline("stages: [house_of_tests:redact]", "text")
+    write("stages: [house_of_tests:redact]")
+    with pytest.raises(PipelineError, match="only a file can extend a file"):
+        parse_pipeline("extends: mine.yaml", "text")
+    assert "house_of_tests" not in sys.modules
+
+
+def test_a_stage_that_raises_is_named_with_its_file_and_line(write: Write) -> None:
+    write(
+        "import json\n"
+        "from multiturn import stage\n"
+        "def parse(text):\n"
+        "    return json.loads(text)\n"
+        "@stage()\n"
+        "def boom(conversion):\n"
+        "    parse('{')\n",
+        "lib/boom_of_tests.py",
+    )
+    pipeline = load_pipeline(write("stages: [boom_of_tests:boom]", "lib/mine.yaml"))
+    with pytest.raises(MultiturnError) as caught:
+        pipeline.request(Case(id="a", input_messages=(), suite="x.yaml", line=3))
+    assert str(caught.value).startswith(
+        "x.yaml:3: case 'a': the stage boom failed at lib/boom_of_tests.py:4: JSONDecodeError: "
+    )
+
+
+def test_installed_packages_offer_stages_by_name(write: Write, tmp_path: Path) -> None:
+    write("Metadata-Version: 2.1\nName: house\nVersion: 1\n", "house-1.dist-info/METADATA")
+    write(
+        "[multiturn.stages]\nhouse_redact = house_of_tests:redact\n"
+        "broken = house_of_tests:MODULE\nplain = os:getcwd\n",
+        "house-1.dist-info/entry_points.txt",
+    )
+    sys.path.append(str(tmp_path))
+    path = write("stages: [resolve_segments, house_redact, embed_files]")
+    assert [*steps(path)] == ["resolve_segments", "redact", "embed_files"]
+    assert "cannot import 'broken': AttributeError" in refused(write("stages: [broken]"))[0]
+    assert "'plain' is not a stage" in refused(write("stages: [plain]"))[0]
+    assert 'did you mean "house_redact"?' in refused(write("stages: [house_redac]"))[0]
+
+
+def test_what_ships_needs_no_look_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**_: object) -> None:
+        raise AssertionError("entry points were looked up")
+
+    monkeypatch.setattr("importlib.metadata.entry_points", refuse)
+    assert find_stage("embed_files") is embed_files
+    load_pipeline("shipped")
+
+
+# Writing
+
+
+@pytest.mark.parametrize("name", SHIPPING)
+def test_what_ships_is_written_and_read_back(name: str) -> None:
+    pipeline = load_pipeline(name)
+    assert parse_pipeline(pipeline.to_yaml(), "x").steps == pipeline.steps
+
+
+def test_import_paths_are_written_and_read_back(write: Write) -> None:
+    pipeline = load_pipeline(
+        write("extends: spec\nreplace: {embed_files: {house_of_tests:xml_files: {tag: a}}}")
+    )
+    again = load_pipeline(write(pipeline.to_yaml(), "again.yaml"))
+    assert again.steps == pipeline.steps
+
+
+HEADERS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="{"))
+
+
+@given(header=HEADERS | st.just("{path}{"), system=st.none() | st.text("a:# "))
+def test_any_option_is_written_and_read_back(header: str, system: str | None) -> None:
+    pipeline = load_pipeline("spec").replace(
+        "embed_files", Step(embed_files, {"header": header, "system_header": system})
+    )
+    assert parse_pipeline(pipeline.to_yaml(), "x").steps == pipeline.steps
