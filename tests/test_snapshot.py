@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import unicodedata
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -299,14 +300,17 @@ def test_what_is_left_of_a_snapshot_is_named_and_stays(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [(), ("--dir", "evals")])
-def test_no_file_of_somebody_is_written_over(folder: Path, arguments: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("text", ["my: own notes\n", "name: mine\nsuite: hotel\nchat_prompt: x\n"])
+def test_no_file_of_somebody_is_written_over(
+    folder: Path, arguments: tuple[str, ...], text: str
+) -> None:
     place = folder / (arguments[-1] if arguments else "snapshots") / "evals/shop/hours.yaml"
     place.parent.mkdir(parents=True)
-    place.write_text("my: own notes\n")
+    place.write_text(text)
     done = run("snapshot", "evals", *arguments, folder=folder)
     assert done.returncode == 1
     assert done.stderr.endswith("evals/shop/hours.yaml: this is no snapshot; move it away\n")
-    assert place.read_text() == "my: own notes\n"
+    assert place.read_text() == text
     place.write_text("")
     assert run("snapshot", "evals", *arguments, folder=folder).returncode == 0
 
@@ -464,7 +468,8 @@ def test_a_prompt_gives_no_command_to_a_workflow(
 def test_one_case_says_nothing_of_the_others(folder: Path) -> None:
     write(folder)
     (folder / "snapshots/evals/shop/refund.yaml").unlink()
-    (folder / "snapshots/evals/shop/hours.yaml").write_text("---\nsuite: evals\n")
+    hours = folder / "snapshots/evals/shop/hours.yaml"
+    hours.write_text(hours.read_text().replace("Hello", "Hi"))
     stale = location_of("evals/shop.eval.yaml", "old")
     (folder / "snapshots" / stale).write_text(
         "---\nsuite: evals/shop.eval.yaml\nid: old\nchat_prompt: null\n"
@@ -738,11 +743,50 @@ def test_nothing_behind_a_link_is_a_snapshot(tmp_path: Path) -> None:
     assert snapshots.suite_of("a/one.yaml") == "a.eval.yaml"
 
 
-def test_the_folder_itself_may_be_a_link(folder: Path) -> None:
+@pytest.mark.parametrize("arguments", [(), ("--check",), ("--dir", "snapshots/")])
+def test_a_folder_that_is_a_link_is_refused(folder: Path, arguments: tuple[str, ...]) -> None:
     (folder / "kept").mkdir()
     (folder / "snapshots").symlink_to("kept")
-    write(folder)
-    assert "evals/shop/hours.yaml" in files(folder / "kept")
+    done = run("snapshot", "evals", *arguments, folder=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "Error: snapshots: the folder of snapshots is a symbolic link; remove it, or name where it"
+        " leads (--dir)\n"
+    )
+    assert files(folder / "kept") == {}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs renameat2")
+def test_a_folder_swapped_for_a_link_leads_no_write_outside(folder: Path) -> None:
+    """A process exchanges a folder and a link in a loop, and nothing of outside is touched."""
+    outside = folder / "outside"
+    outside.mkdir()
+    (outside / "c.yaml").write_text("---\nsuite: x\nid: y\nchat_prompt: secret\n")
+    (folder / "snapshots/a").mkdir(parents=True)
+    (folder / "snapshots/link").symlink_to(outside)
+    before = files(outside)
+    swap = (
+        "import ctypes, sys\n"
+        "libc = ctypes.CDLL(None)\n"
+        "a, b = (name.encode() for name in sys.argv[1:])\n"
+        "while True: libc.renameat2(-100, a, -100, b, 2)\n"  # RENAME_EXCHANGE
+    )
+    names = [str(folder / "snapshots" / name) for name in ("a", "link")]
+    snapshots = SnapshotFolder(str(folder / "snapshots"))
+    read: set[str | None] = set()
+    with subprocess.Popen([sys.executable, "-c", swap, *names]) as process:
+        try:
+            for number in range(3000):
+                with suppress(MultiturnError):
+                    snapshots.write(f"a/b{number % 7}.yaml", "inside\n")
+                with suppress(MultiturnError):
+                    read.add(snapshots.read("a/c.yaml"))
+                with suppress(MultiturnError):
+                    snapshots.remove("a/c.yaml")
+        finally:
+            process.kill()
+    assert files(outside) == before
+    assert read <= {None}
 
 
 def test_what_is_no_file_is_refused(folder: Path) -> None:
@@ -751,7 +795,7 @@ def test_what_is_no_file_is_refused(folder: Path) -> None:
     done = run("snapshot", "evals", folder=folder)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "Error: snapshots/evals/shop/refund.yaml: this is no regular file; move it away\n"
+        "Error: snapshots/evals/shop/refund.yaml: this is not a regular file; move it away\n"
     )
 
 

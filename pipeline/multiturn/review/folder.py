@@ -1,30 +1,50 @@
 """The folder that holds snapshots: what is read, written and removed in it, and what is not."""
 
+import errno
 import os
+import re
+import stat
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError
-from multiturn.output import open_output
 from multiturn.prompts.record import utf8
 from multiturn.review.snapshots import location_of
+
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_READ = os.O_RDONLY | _NO_LINK
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK
+_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _NO_LINK
+_ABSENT = (FileNotFoundError, NotADirectoryError)
+_LINK = "a symbolic link leads there; remove the link"
+# Git's mark of a conflict, and the half of it that came from elsewhere.
+_CONFLICT = re.compile("^(?:<<<<<<< [^\n]*|=======\n.*?^>>>>>>> [^\n]*)\n", re.M | re.DOTALL)
+
+_Place = tuple[str, int | None]  # a file's name, and the open folder that it is in
 
 
 class SnapshotFolder:
     """The folder that holds the snapshots of any number of suites.
 
-    Files are named by their path in it, with ``/``. A link in it is never followed: it could
-    lead a write, or what a diff shows, out of the folder.
+    Files are named by their path in it, with ``/``. No link is followed, also if it takes the
+    place of a folder meanwhile: it could lead a write, or what a diff shows, out of the folder.
 
     Args:
         path: of the folder; need not be there.
+
+    Raises:
+        MultiturnError: the folder is a link.
     """
 
     def __init__(self, path: str) -> None:
         self._shown = utf8(path.rstrip("/") or path or ".")
-        self._real = os.path.realpath(path)
+        above, name = os.path.split(os.path.abspath(path))
+        self._real = os.path.join(os.path.realpath(above), name)
         self.beside = os.path.dirname(self._real)
+        if os.path.islink(self._real):
+            what = "the folder of snapshots is a symbolic link; remove it, or name where it leads"
+            raise MultiturnError(f"{what} (--dir)", where=self._shown)
 
     def shown(self, name: str) -> str:
         """Return what messages call a file."""
@@ -34,43 +54,48 @@ class SnapshotFolder:
         """Return the absolute path of a file, which need not be there.
 
         Raises:
-            MultiturnError: a link, or what is no regular file, has its place.
+            MultiturnError: it is a link, or not a regular file.
         """
-        path = os.path.join(self._real, *name.split("/"))
-        if not _is_without_links(path):
-            raise self._refusal(name, "a symbolic link leads there; remove the link")
-        if os.path.exists(path) and not os.path.isfile(path):
-            raise self._refusal(name, "this is no regular file; move it away")
-        return path
+        with self._refusing(name, "read"), suppress(*_ABSENT), self._above(name) as place:
+            self._stat(name, place)
+        return os.path.join(self._real, *name.split("/"))
 
     def read(self, name: str) -> str | None:
         """Return the text of a file, with LF line ends as git may not leave them; None if none.
 
         Raises:
-            MultiturnError: it cannot be read, or a link leads to it.
+            MultiturnError: it cannot be read, or is not a regular file.
         """
-        try:
-            with open(self.path_of(name), "rb") as file:
-                data = file.read()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except OSError as error:
-            raise self._refusal(name, f"cannot be read: {error.strerror}") from error
-        return data.decode("utf-8", "replace").replace("\r\n", "\n")
+        with self._refusing(name, "read"), suppress(*_ABSENT), self._above(name) as place:
+            if self._stat(name, place) is None:
+                return None
+            file, folder = place
+            with open(os.open(file, _READ, dir_fd=folder), "rb") as opened:
+                return opened.read().decode("utf-8", "replace").replace("\r\n", "\n")
+        return None
 
     def write(self, name: str, text: str) -> None:
         """Write a file whole or not at all.
 
         Raises:
-            MultiturnError: it cannot be written, or a link leads to it.
+            MultiturnError: it cannot be written, or is not a regular file.
         """
-        path = self.path_of(name)
-        try:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open_output(path) as file:
-                file.write(text.encode())
-        except OSError as error:
-            raise self._refusal(name, f"cannot be written: {error.strerror}") from error
+        with self._refusing(name, "written"), self._above(name, make=True) as (file, folder):
+            old = self._stat(name, (file, folder))
+            partial = os.path.join(os.path.dirname(file), f".multiturn-{os.urandom(8).hex()}")
+            descriptor = os.open(partial, _CREATE, 0o666, dir_fd=folder)
+            try:
+                with open(descriptor, "wb") as opened:
+                    if old is not None and os.chmod in os.supports_fd:
+                        os.chmod(descriptor, stat.S_IMODE(old.st_mode))
+                    opened.write(text.encode())
+                    opened.flush()
+                    os.fsync(descriptor)
+                os.replace(partial, file, src_dir_fd=folder, dst_dir_fd=folder)
+            except BaseException:
+                with suppress(FileNotFoundError):  # an interrupt right after it took its name
+                    os.unlink(partial, dir_fd=folder)
+                raise
 
     def remove(self, name: str) -> None:
         """Remove a file, and the folders that are empty then.
@@ -78,17 +103,62 @@ class SnapshotFolder:
         Raises:
             MultiturnError: it cannot be removed.
         """
-        path = self.path_of(name)
+        with self._refusing(name, "removed"), suppress(FileNotFoundError):
+            with self._above(name) as (file, folder):
+                os.unlink(file, dir_fd=folder)
+            while name := os.path.dirname(name):
+                with self._above(name) as (file, folder):
+                    try:
+                        os.rmdir(file, dir_fd=folder)
+                    except OSError:  # something else is in it
+                        return
+
+    @contextmanager
+    def _above(self, name: str, *, make: bool = False) -> Iterator[_Place]:
+        """Open the folder of a file, name by name, so that none of them can become a link.
+
+        Args:
+            name: of the file.
+            make: folders that are missing.
+        """
+        if make:
+            os.makedirs(self._real, exist_ok=True)
+        *folders, file = name.split("/")
+        if os.open not in os.supports_dir_fd:  # Windows
+            if make:
+                os.makedirs(os.path.join(self._real, *folders), exist_ok=True)
+            yield os.path.join(self._real, *name.split("/")), None
+            return
+        opened = os.open(self._real, _FOLDER)
         try:
-            with suppress(FileNotFoundError):
-                os.remove(path)
-        except OSError as error:
-            raise self._refusal(name, f"cannot be removed: {error.strerror}") from error
-        while (path := os.path.dirname(path)) != self._real:
-            try:
-                os.rmdir(path)
-            except OSError:  # something else is in it
-                return
+            for folder in folders:
+                if make:
+                    with suppress(FileExistsError):
+                        os.mkdir(folder, dir_fd=opened)
+                if _is_link(folder, opened):
+                    raise self._refusal(name, _LINK)
+                above, opened = opened, os.open(folder, _FOLDER, dir_fd=opened)
+                os.close(above)
+            yield file, opened
+        finally:
+            os.close(opened)
+
+    def _stat(self, name: str, place: _Place) -> os.stat_result | None:
+        """Return what is at a place; None if nothing is.
+
+        Raises:
+            MultiturnError: it is a link, or not a regular file.
+        """
+        file, folder = place
+        try:
+            found = os.stat(file, dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        if stat.S_ISLNK(found.st_mode):
+            raise self._refusal(name, _LINK)
+        if not stat.S_ISREG(found.st_mode):
+            raise self._refusal(name, "this is not a regular file; move it away")
+        return found
 
     def snapshots(self, folder: str, *, below: bool = False) -> Iterator[str]:
         """Yield the names of what may be snapshots in a folder, in order.
@@ -110,13 +180,13 @@ class SnapshotFolder:
                     yield path[len(self._real) + 1 :].replace(os.sep, "/")
 
     def is_foreign(self, name: str) -> bool:
-        """Tell whether a file is somebody's own: no snapshot, nor what git left of one.
+        """Return whether a file is somebody's own: not a snapshot, nor what git left of one.
 
         Raises:
             MultiturnError: it cannot be read.
         """
         text = self.read(name) or ""
-        return bool(text.strip()) and not ("\nsuite: " in text or "\nchat_prompt:" in text)
+        return bool(text.strip()) and _head(text) is None
 
     def suite_of(self, name: str) -> str | None:
         """Return the suite whose snapshot a file is; None if multiturn did not write it there.
@@ -124,19 +194,44 @@ class SnapshotFolder:
         Raises:
             MultiturnError: it cannot be read.
         """
-        head, found, _ = (self.read(name) or "").partition("\nchat_prompt:")
+        text = self.read(name) or ""
+        head = None if _CONFLICT.search(text) else _head(text)
+        return head[0] if head is not None and location_of(*head) == name else None
+
+    @contextmanager
+    def _refusing(self, name: str, done: str) -> Iterator[None]:
+        """Say of which file an error of the system is."""
         try:
-            documents = [node.value for node in read_documents(f"{head}\n", name)] if found else []
-        except MultiturnError:
-            return None
-        match documents:
-            case [{"suite": str(suite), "id": str(case_id), **rest}] if not rest:
-                return suite if location_of(suite, case_id) == name else None
-        return None
+            yield
+        except OSError as error:
+            if error.errno == errno.ELOOP:  # a link has just taken its place
+                raise self._refusal(name, _LINK) from None
+            raise self._refusal(name, f"cannot be {done}: {error.strerror}") from error
 
     def _refusal(self, name: str, what: str) -> MultiturnError:
         return MultiturnError(what, where=self.shown(name))
 
 
+def _head(text: str) -> tuple[str, str] | None:
+    """Return the suite and the id that a snapshot begins with; None if it is none."""
+    head, found, _ = _CONFLICT.sub("", text).partition("\nchat_prompt:")
+    try:
+        documents = [node.value for node in read_documents(f"{head}\n", "")] if found else []
+    except MultiturnError:
+        return None
+    match documents:
+        case [{"suite": str(suite), "id": str(case_id), **rest}] if not rest:
+            return suite, case_id
+    return None
+
+
+def _is_link(name: str, folder: int) -> bool:
+    with suppress(FileNotFoundError):
+        return stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    return False
+
+
 def _is_without_links(path: str) -> bool:
-    return os.path.normcase(os.path.realpath(path)) == os.path.normcase(path)
+    with suppress(OSError):  # a folder became a link just now
+        return os.path.normcase(os.path.realpath(path)) == os.path.normcase(path)
+    return False

@@ -13,7 +13,6 @@ from syrupy.location import PyTestLocation
 from multiturn.errors import MultiturnError
 from multiturn.files import Texts, find_root
 from multiturn.model import Case, Conversion
-from multiturn.output import open_output
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.pipelines.pipeline_file import load_pipeline
 from multiturn.review.folder import SnapshotFolder
@@ -31,6 +30,7 @@ from multiturn.text import visible
 # The snapshots that there should be, by suite; among them None, where an id is not known.
 _wanted: dict[str, set[str | None]] = {}
 _texts: dict[tuple[str, str, str], str] = {}  # compared so far, by folder, suite and id
+_places: dict[str, tuple[SnapshotFolder, str]] = {}  # of snapshot files, by their paths
 
 
 class BrokenCase:
@@ -125,7 +125,9 @@ class PromptSnapshot(SingleFileSnapshotExtension):
         if case is None:
             raise MultiturnError("a PromptSnapshot needs a test that is parametrized with cases()")
         folder = SnapshotFolder(cls.dirname(test_location=test_location))
-        return folder.path_of(location_of(suite_of(case), case.id))
+        name = location_of(suite_of(case), case.id)
+        _places[path := folder.path_of(name)] = folder, name
+        return path
 
     @classmethod
     def dirname(cls, *, test_location: PyTestLocation) -> str:
@@ -152,8 +154,8 @@ class PromptSnapshot(SingleFileSnapshotExtension):
     ) -> None:
         """Write the file whole or not at all."""
         (snapshot,) = snapshot_collection
-        with open_output(snapshot_collection.location) as file:
-            file.write(str(snapshot.data).encode())
+        folder, name = _places[snapshot_collection.location]
+        folder.write(name, str(snapshot.data))
 
     def discover_snapshots(self, *, test_location: PyTestLocation, **_: Any) -> SnapshotCollections:
         """Return the snapshots of cases that are gone; syrupy cannot tell whose others are."""
