@@ -47,12 +47,13 @@ class Request(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """What to send, and whether to end or to hang after so many bytes of the body."""
+    """What to send; whether to end or to hang after so many bytes of the body; and how slowly."""
 
     make: Callable[[Request], Answer]
     headers: Mapping[str, str] = {}
     end: int | None = None
     seconds: float = 0
+    pause: float = 0
 
 
 class Server(ThreadingHTTPServer):
@@ -141,6 +142,10 @@ class Server(ThreadingHTTPServer):
         """
         self._then(_Step(_default, end=sent, seconds=seconds), times)
 
+    def drip(self, pause: float, *, times: int | None = 1) -> None:
+        """Send the answer's body byte by byte, with a pause after each."""
+        self._then(_Step(_default, pause=pause), times)
+
     def asked(self) -> list[str]:
         """Return the last message of each request."""
         with self.changed:
@@ -212,6 +217,14 @@ class _Handler(BaseHTTPRequestHandler):
         fields = {"content-type": "application/json", "content-length": str(len(data))}
         lines = (f"{key}: {value}" for key, value in {**fields, **QUICK, **step.headers}.items())
         data = "\r\n".join((f"HTTP/1.1 {status} .", *lines, "", "")).encode() + data
+        if step.pause:
+            start = data.index(b"\r\n\r\n") + 4
+            self.wfile.write(data[:start])
+            for byte in data[start:]:
+                self.wfile.write(bytes([byte]))
+                if self.server.closed.wait(step.pause):
+                    return
+            return
         if step.end is None:
             self.wfile.write(data)
             return

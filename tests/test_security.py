@@ -13,7 +13,7 @@ PROMISES = [pytest.param(tests, id=promise) for promise, tests in TABLE[2:]]
 
 
 def test_there_are_promises() -> None:
-    assert len(PROMISES) == 16
+    assert len(PROMISES) >= 16
 
 
 @pytest.mark.parametrize("tests", PROMISES)

@@ -7,7 +7,8 @@ from msgspec import Meta
 
 from multiturn.model import ChatMessage, ProviderRequest
 from multiturn.providers.base import ProviderResponse, counts
-from multiturn.providers.http import HttpProvider, HttpSettings, http_client
+from multiturn.providers.http import HttpProvider, HttpSettings
+from multiturn.providers.http_client import http_client
 from multiturn.providers.rules import Layout
 
 # The version without the date: claude-3-5-sonnet, claude-opus-4-6, claude-opus-4-20250514.

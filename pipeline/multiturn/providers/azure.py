@@ -6,7 +6,8 @@ from msgspec import Meta
 
 from multiturn.model import ProviderRequest
 from multiturn.providers.base import ProviderResponse, counts
-from multiturn.providers.http import HttpProvider, HttpSettings, http_client
+from multiturn.providers.http import HttpProvider, HttpSettings
+from multiturn.providers.http_client import http_client
 from multiturn.providers.rules import Layout
 
 

@@ -7,7 +7,8 @@ from msgspec import Meta
 
 from multiturn.model import ProviderRequest
 from multiturn.providers.base import ProviderError, ProviderResponse, Wire, counts
-from multiturn.providers.http import HttpProvider, HttpSettings, http_client
+from multiturn.providers.http import HttpProvider, HttpSettings
+from multiturn.providers.http_client import http_client
 from multiturn.providers.rules import Layout
 
 _ROLES = {"user": "user", "assistant": "model"}

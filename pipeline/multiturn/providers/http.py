@@ -3,7 +3,6 @@
 import asyncio
 import importlib.util
 from collections.abc import Iterable
-from contextvars import ContextVar
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -12,10 +11,8 @@ from msgspec import Meta
 from multiturn.errors import MultiturnError
 from multiturn.providers.ax import ChatProvider, ChatSettings, Model
 from multiturn.providers.base import ProviderError, ProviderResponse, Wire, hide, hide_within
-from multiturn.providers.rules import named
+from multiturn.providers.http_client import Exchange, current, status_error
 from multiturn.turns import is_blank
-
-_LONGEST_MESSAGE = 500
 
 
 class HttpSettings(ChatSettings, frozen=True, kw_only=True):
@@ -33,32 +30,6 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
     def secrets(self) -> tuple[str, ...]:
         """Return the key."""
         return (self.api_key,)
-
-
-class _Exchange:
-    """The HTTP requests of one call of an SDK."""
-
-    def __init__(self) -> None:
-        self.body = b""
-        self.count = 0
-
-    @property
-    def retries(self) -> int:
-        return max(0, self.count - 1)
-
-
-_exchange: ContextVar[_Exchange] = ContextVar("exchange")
-
-
-async def _note(request: Any) -> None:
-    exchange = _exchange.get()
-    exchange.count += 1
-    exchange.body = request.content
-
-
-def http_client(client_type: Any, **options: Any) -> Any:
-    """Return an HTTP client for an SDK: all of them are httpx2 inside."""
-    return client_type(event_hooks={"request": [_note]}, follow_redirects=False, **options)
 
 
 class HttpProvider(ChatProvider):
@@ -119,8 +90,8 @@ class HttpProvider(ChatProvider):
         Raises:
             ProviderError: there is no answer.
         """
-        exchange = _Exchange()
-        token = _exchange.set(exchange)
+        exchange = Exchange(self.settings.timeout_seconds, self.secrets)
+        token = current.set(exchange)
         try:
             if self._loop is not asyncio.get_running_loop():  # it owns the connections
                 self._client, self._loop = self.connect(), asyncio.get_running_loop()
@@ -131,9 +102,9 @@ class HttpProvider(ChatProvider):
         except ProviderError as error:
             failure = error
         except Exception as error:  # each SDK has exceptions of its own
-            failure = self._failure(error)
+            failure = exchange.error or self._failure(error)
         finally:
-            _exchange.reset(token)
+            current.reset(token)
         what = hide(failure.what, self.secrets)
         raise ProviderError(
             what, kind=failure.kind, retries=exchange.retries, wire=exchange.body
@@ -155,7 +126,7 @@ class HttpProvider(ChatProvider):
         """Return our error for one of an SDK."""
         response = getattr(error, "response", None)
         if response is not None:
-            return self._status_failure(response.status_code, response.text)
+            return status_error(response.status_code, response.text, self.secrets)
         causes = [error]
         while cause := causes[-1].__cause__ or causes[-1].__context__:
             causes.append(cause)
@@ -164,20 +135,6 @@ class HttpProvider(ChatProvider):
             return ProviderError(what, kind="timeout")
         why = next((str(cause) for cause in reversed(causes) if str(cause)), type(error).__name__)
         return ProviderError(f"the connection failed: {why}", kind="connection")
-
-    def _status_failure(self, status: int, text: str) -> ProviderError:
-        """Return the error for an HTTP status, with what the vendor says of it."""
-        message, code = text.strip(), None
-        try:
-            error = msgspec.json.decode(text)["error"]
-            message, code = error["message"], error.get("code")
-        except (LookupError, TypeError, AttributeError, ValueError):
-            pass  # not the vendor's format, such as the page of a proxy: show its beginning
-        message = hide(str(message), self.secrets)[:_LONGEST_MESSAGE] or "without a reason"
-        if code == "content_filter":
-            return ProviderError(named("O3", message), kind="content_filter")
-        kind = "rate_limit" if status == 429 else "http"
-        return ProviderError(f"HTTP {status}: {message}", kind=kind)
 
     async def aclose(self) -> None:
         """Close the connections."""

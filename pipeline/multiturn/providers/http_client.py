@@ -1,0 +1,154 @@
+"""The HTTP client inside every SDK: it limits the time, the delay and the size of an answer."""
+
+import asyncio
+import zlib
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import msgspec
+
+from multiturn.providers.base import ProviderError, hide
+from multiturn.providers.rules import named
+
+_LONGEST_DELAY = 60  # seconds
+_LARGEST_ANSWER = 16 * 2**20  # bytes, unpacked
+_LONGEST_MESSAGE = 500
+_PACKED = ("gzip", "deflate")
+
+
+class Exchange:
+    """The HTTP requests of one call of an SDK, which may retry.
+
+    Args:
+        timeout_seconds: limit of each attempt.
+        secrets: values to hide in errors.
+
+    Attributes:
+        body: the exact body of the last attempt.
+        count: number of attempts so far.
+        error: why the client has refused an answer; the SDK must not retry.
+    """
+
+    def __init__(self, timeout_seconds: float, secrets: Iterable[str]) -> None:
+        self.timeout_seconds = timeout_seconds
+        self.secrets = secrets
+        self.body = b""
+        self.count = 0
+        self.error: ProviderError | None = None
+
+    @property
+    def retries(self) -> int:
+        """Number of retries so far."""
+        return max(0, self.count - 1)
+
+
+current: ContextVar[Exchange] = ContextVar("exchange")
+
+
+class _Bounded:
+    """Limits the time and the size of every answer; a base of the HTTP clients."""
+
+    async def send(self: Any, request: Any, **options: Any) -> Any:
+        """Return the whole response; an HTTP 400, which no SDK retries, for a refused answer."""
+        import httpx2
+
+        exchange = current.get()
+        exchange.count += 1
+        exchange.body = request.content
+        request.headers["accept-encoding"] = ", ".join(_PACKED)
+        try:
+            async with asyncio.timeout(exchange.timeout_seconds):
+                send = super().send  # type: ignore[misc]
+                response = await send(request, **{**options, "stream": True})
+                try:
+                    content = await _read(response)
+                finally:
+                    await response.aclose()
+            headers = {
+                name: value
+                for name, value in response.headers.items()
+                if name not in ("content-encoding", "content-length", "transfer-encoding")
+            }
+            whole = httpx2.Response(
+                response.status_code, headers=headers, content=content, request=request
+            )
+            if whole.is_error:
+                _check_delay(whole, exchange.secrets)
+        except TimeoutError as error:
+            raise httpx2.ReadTimeout("", request=request) from error  # SDKs retry after this one
+        except ProviderError as error:
+            exchange.error = error
+            return httpx2.Response(400, json={}, request=request)
+        return whole
+
+
+async def _read(response: Any) -> bytes:
+    """Return the unpacked body of a response.
+
+    Raises:
+        ProviderError: it is too large, or cannot be unpacked.
+    """
+    encoding = response.headers.get("content-encoding", "identity").strip().lower()
+    unpacking = zlib.decompressobj(zlib.MAX_WBITS | 32)  # gzip or zlib, by its header
+    content = bytearray()
+    try:
+        if encoding not in ("identity", "", *_PACKED):
+            raise zlib.error
+        async for piece in response.aiter_raw():
+            room = _LARGEST_ANSWER + 1 - len(content)
+            content += unpacking.decompress(piece, room) if encoding in _PACKED else piece
+            if len(content) > _LARGEST_ANSWER:
+                what = f"the answer is larger than {_LARGEST_ANSWER // 2**20} MiB"
+                raise ProviderError(what, kind="malformed")
+    except zlib.error:
+        what = f"the answer cannot be unpacked: its content-encoding is {encoding!r}"
+        raise ProviderError(what, kind="malformed") from None
+    return bytes(content)
+
+
+def _check_delay(response: Any, secrets: Iterable[str]) -> None:
+    """Raise a ProviderError if a server asks for too long a delay before the next attempt."""
+    delay = _delay(response.headers)
+    if delay > _LONGEST_DELAY:
+        error = status_error(response.status_code, response.text, secrets)
+        what = (
+            f"{error.what}; the server asks to wait {delay:.15g} s (Retry-After);"
+            f" multiturn waits {_LONGEST_DELAY} s at most"
+        )
+        raise ProviderError(what, kind=error.kind)
+
+
+def _delay(headers: Mapping[str, str]) -> float:
+    """Return for how many seconds a server asks to wait; 0 if it does not say."""
+    with suppress(KeyError, ValueError):
+        return float(headers["retry-after-ms"]) / 1000
+    with suppress(KeyError, ValueError):
+        return float(headers["retry-after"])
+    with suppress(KeyError, ValueError):
+        when = parsedate_to_datetime(headers["retry-after"])
+        return round((when - datetime.now(UTC)).total_seconds())
+    return 0
+
+
+def http_client(client_type: Any, **options: Any) -> Any:
+    """Return an HTTP client for an SDK: all of them are httpx2 inside."""
+    return type("Client", (_Bounded, client_type), {})(follow_redirects=False, **options)
+
+
+def status_error(status: int, text: str, secrets: Iterable[str]) -> ProviderError:
+    """Return the error for an HTTP status, with the vendor's message, but without secrets."""
+    message, code = text.strip(), None
+    try:
+        error = msgspec.json.decode(text)["error"]
+        message, code = error["message"], error.get("code")
+    except (LookupError, TypeError, AttributeError, ValueError):
+        pass  # not the vendor's format, such as the page of a proxy: show its beginning
+    message = hide(str(message), secrets)[:_LONGEST_MESSAGE] or "without a reason"
+    if code == "content_filter":
+        return ProviderError(named("O3", message), kind="content_filter")
+    kind = "rate_limit" if status == 429 else "http"
+    return ProviderError(f"HTTP {status}: {message}", kind=kind)
