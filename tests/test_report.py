@@ -658,7 +658,7 @@ def test_every_mistake_is_in_the_report_and_hides_no_case(repository: Path) -> N
     assert "duplicate id &#39;a&#39;".replace("&#39;", "'") in said[1]
     assert "a case is a mapping" in said[2]
     assert "| <code>a</code> | <code>evals/lines.eval.jsonl&#58;1</code> |" in done.stdout
-    assert "it has no messages" in done.stdout
+    assert "input_messages is empty" in done.stdout
 
 
 def test_two_suites_of_one_name_are_refused(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 import io
 import json
 import os
-import re
 import subprocess
 import sys
 import threading
@@ -15,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory import measurable, peak_of_convert
 from multiturn import MultiturnError, load_suite
 from multiturn.documents.source import Source
 from multiturn.documents.yaml_events import read_documents
@@ -79,7 +79,7 @@ def test_keys_count_in_their_own_document_only(tmp_path: Path) -> None:
 def test_a_key_that_stands_behind_the_cases_twice_is_a_mistake(tmp_path: Path) -> None:
     path = tmp_path / "a.eval.yaml"
     path.write_text(f"evalcases:\n  - {{id: a, {HELLO}}}\nevalcases:\n  - {{id: b, {HELLO}}}\n")
-    with pytest.raises(MultiturnError, match="'evalcases' stands twice") as caught:
+    with pytest.raises(MultiturnError, match="duplicate key 'evalcases'") as caught:
         list(load_suite(path))
     assert str(caught.value.where) == f"{path}:3:1"
 
@@ -160,7 +160,7 @@ def test_a_named_pipe_is_a_suite(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["/dev/zero", "/dev/null", "/"])
 def test_what_is_no_file_is_no_suite(path: str) -> None:
-    with pytest.raises(MultiturnError, match=r"this is no file|cannot read it: Is a directory"):
+    with pytest.raises(MultiturnError, match=r"not a regular file|Is a directory"):
         list(load_suite(path))
 
 
@@ -198,42 +198,13 @@ def test_a_folder_is_searched_for_json_lines_too(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr, len(done.stdout.splitlines())) == (0, "", 1)
 
 
-def peak_memory(suite: Path) -> int:
-    """Return the peak resident size of converting a suite, in KiB."""
-    program = (
-        "import sys; sys.argv = ['multiturn', 'convert', sys.argv[1]]\n"
-        "from multiturn.cli.group import main\n"
-        "try: main()\n"
-        "finally: print(open('/proc/self/status').read(), file=sys.stderr)\n"
-    )
-    command = [sys.executable, "-c", program, str(suite)]
-    done = subprocess.run(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=True
-    )
-    # Not ru_maxrss: a child's begins with that of the process that started it.
-    return int(re.findall(r"VmHWM:\s*(\d+) kB", done.stderr)[-1])
-
-
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="measures by /proc")
+@pytest.mark.skipif(not measurable, reason="measures by /proc")
 @pytest.mark.parametrize("ending", ["yaml", "jsonl"])
 def test_memory_does_not_grow_with_the_suite(tmp_path: Path, ending: str) -> None:
-    sizes = []
-    for count in (500, 15_000):
-        path = tmp_path / f"{count}.eval.{ending}"
-        if ending == "yaml":
-            cases = "".join(f"  - {{id: c{n}, {HELLO}}}\n" for n in range(count))
-            path.write_text(f"evalcases:\n{cases}")
-        else:
-            path.write_text(lines(*(case_of(f"c{n}") for n in range(count))))
-        sizes.append(peak_memory(path))
-    assert sizes[1] < 1.2 * sizes[0]
-
-
-@pytest.mark.parametrize("own", ["", "metadata: {a: 2}\n"])
-def test_merge_keys_of_a_suite_count_for_its_cases(tmp_path: Path, own: str) -> None:
-    path = tmp_path / "x.eval.yaml"
-    path.write_text(
-        "description: &shared {metadata: {a: 1}}\n<<: *shared\n"
-        f"evalcases:\n- {{id: a, input_messages: [{{role: user, content: hi}}]}}\n{own}"
-    )
-    assert [case.metadata for case in load_suite(path)] == [{"a": 2 if own else 1}]
+    path = tmp_path / f"x.eval.{ending}"
+    if ending == "yaml":
+        cases = "".join(f"  - {{id: c{n}, {HELLO}}}\n" for n in range(5_000))
+        path.write_text(f"evalcases:\n{cases}")
+    else:
+        path.write_text(lines(*(case_of(f"c{n}") for n in range(5_000))))
+    assert peak_of_convert(path) < 4  # 5,000 cases that are kept take ten times as much

@@ -76,7 +76,7 @@ def read_json_lines(
         except RecursionError:
             yield MultiturnError(f"nested deeper than {MAX_DEPTH} levels", where=where)
         except UnicodeDecodeError:
-            yield MultiturnError("this is not UTF-8", where=where)
+            yield MultiturnError("this is not UTF-8; save the file as UTF-8", where=where)
         except json.JSONDecodeError as error:
             yield MultiturnError(f"not JSON: {error.msg}", where=where._replace(column=error.colno))
         except ValueError as error:
@@ -88,18 +88,18 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(values) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {twice!r} stands twice in one object")
+        raise ValueError(f"duplicate key {twice!r}; keep one of them")
     return values
 
 
 def _refuse_halves(text: str) -> None:
     half = re.search("[\ud800-\udfff]", text)
     if half:
-        raise ValueError(f"\\u{ord(half[0]):x} is half a character; write both halves, or none")
+        raise ValueError(f"\\u{ord(half[0]):x} is half of a character; write both halves")
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"JSON has no {name}")
 
 
 def _node(value: Any, mark: _Mark, levels: int) -> Node:

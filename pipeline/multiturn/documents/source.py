@@ -40,7 +40,7 @@ def open_rewindable(path: str, name: str) -> Iterator[BinaryIO]:
                 file = stack.enter_context(open(path, "rb"))
                 kind = os.fstat(file.fileno()).st_mode
                 if not stat.S_ISREG(kind) and not stat.S_ISFIFO(kind):
-                    raise MultiturnError("this is no file", where=name)
+                    raise MultiturnError("this is not a regular file", where=name)
             if path == "-" or not file.seekable():
                 file = stack.enter_context(_copied(file, name))
             yield file
@@ -75,7 +75,7 @@ def check_path(path: str) -> None:
     except UnicodeEncodeError:
         encoded = b"\0"
     if b"\0" in encoded:
-        raise MultiturnError("no path has such a character", where=ascii(path))
+        raise MultiturnError("no path can have such a character", where=ascii(path))
 
 
 class Source:
@@ -211,11 +211,11 @@ def mistakes_placed(source: Source) -> Iterator[None]:
             what += '; if the text begins with a tab, write how far it is indented: "|2"'
         raise MultiturnError(what, where=where) from None
     except yaml.reader.ReaderError as error:
-        if "UTF-8" in error.reason:
+        if "UTF-8" in error.reason or 0xD800 <= error.character <= 0xDFFF:
             what = "this is not UTF-8; save the file as UTF-8"
         else:
             what = (
-                f"the character U+{error.character:04X} may not stand in YAML;"
-                ' write it as an escape between double quotes, like "\\x1b"'
+                f"YAML does not allow the character U+{error.character:04X};"
+                f' write it as an escape in double quotes: "\\u{error.character:04x}"'
             )
         raise MultiturnError(what, where=source.place(error.position)) from None

@@ -93,4 +93,5 @@ def _reword(what: str, key: str, node: Node, type_: type[msgspec.Struct]) -> str
     message = f"{key or 'this'} must be {wanted}, not {_WORDS[got]}"
     if node.source is None or "text" not in words:
         return message
-    return f'{message}; quote it: {key.rpartition(".")[2]}: "{node.source}"'
+    name = "" if key.endswith("]") else f"{key.rpartition('.')[2]}: "
+    return f'{message}; quote it: {name}"{node.source}"'

@@ -158,7 +158,7 @@ class Reader:
 
     def too_many(self, event: Any) -> MultiturnError:
         """Return the error for a case, or what is around the cases, that is too large."""
-        what = f"over {MAX_VALUES:,} values in one case, its aliases written out"
+        what = f"over {MAX_VALUES:,} values in one case, with its aliases expanded"
         return self.error(what, event.start_mark)
 
     def sequence(self, event: Any) -> Node:
@@ -208,7 +208,7 @@ class Reader:
         if name not in _COMMON_KEYS or event.anchor is not None or event.tag is not None:
             name = self.key(event)
         if name in known:
-            raise self.error(f"the key {name!r} stands twice in one mapping", event.start_mark)
+            raise self.error(f"duplicate key {name!r}; keep one of them", event.start_mark)
         return cast("str", name)
 
     def key(self, event: Any) -> str:

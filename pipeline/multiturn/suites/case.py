@@ -79,9 +79,11 @@ class CaseReader:
         label = f"case {case_id!r}"
         case = read_as(node, CaseKeys, where=self.name, label=label)
         if not case.input_messages:
-            raise MultiturnError("it has no messages", where=node.place(self.name, label))
+            raise MultiturnError(
+                "input_messages is empty; add a message", where=node.place(self.name, label)
+            )
         if node.size > MAX_CASE_SIZE:
-            what = f"it is larger than {MAX_CASE_SIZE:,} characters, its aliases written out"
+            what = f"it is larger than {MAX_CASE_SIZE:,} characters, with its aliases expanded"
             raise MultiturnError(what, where=node.place(self.name, label))
         self.keys.check(node, CaseKeys, *known, label=label)
         prompt, own = self._system_prompt(node, label), self._execution(node, label)

@@ -24,6 +24,7 @@ _ADVICE = {
     "expected_outcome": 'did you mean "outcome"?',
     "input_files": "attach files in input_messages, as {type: file, value: PATH}",
 }
+MAX_WARNED = 100
 
 
 class KeyCheck:
@@ -87,11 +88,13 @@ class KeyCheck:
                 raise MultiturnError(what, where=content.children[key].key_place(self.name, label))
 
     def _warn(self, node: Node, key: str, known: frozenset[str]) -> None:
-        if (known, key) in self._warned:
+        if (known, key) in self._warned or len(self._warned) > MAX_WARNED:
             return
         self._warned.add((known, key))
         advice = _ADVICE.get(key) or did_you_mean(key, sorted(known))
         where, why = node.children[key].key_place(self.name), f'unknown key "{key}"; {advice}'
+        if len(self._warned) > MAX_WARNED:
+            why = f"over {MAX_WARNED} unknown keys; the others are not listed"
         self.warnings.append(Notice("suite.unknown_key", where, why))
 
 
