@@ -17,6 +17,7 @@ from multiturn import (
     PipelineError,
     Step,
     TestMessage,
+    Turn,
     load_pipeline,
     stage,
 )
@@ -341,6 +342,18 @@ def stumble(given: Conversion) -> Conversion:
     raise KeyError(given.case.id)
 
 
+def misname(given: Conversion) -> Conversion:
+    return given.replace(turns=(Turn("usr"),))  # type: ignore[arg-type]
+
+
+def misfill(given: Conversion) -> Conversion:
+    return given.replace(turns=(Turn("user", ("Hi",)),))  # type: ignore[arg-type]
+
+
+def empty(given: Conversion) -> Conversion:
+    return given.replace(turns=None, guidelines=None)
+
+
 def give_up(given: Conversion) -> Conversion:
     raise MultiturnError("no more", where="here", case_id=given.case.id)
 
@@ -359,6 +372,22 @@ def give_up(given: Conversion) -> Conversion:
             "a.yaml:3: case 'a': the stage stumble failed at tests/test_pipeline.py:LINE:"
             " KeyError: 'a'",
             id="raises",
+        ),
+        pytest.param(
+            misname,
+            "a.yaml:3: case 'a': the stage misname returned a turn with the role 'usr'; choose"
+            " from: system, user, assistant, tool",
+            id="gives a role that does not exist",
+        ),
+        pytest.param(
+            misfill,
+            "a.yaml:3: case 'a': the stage misfill returned a str in place of a Part",
+            id="gives parts that are none",
+        ),
+        pytest.param(
+            empty,
+            "a.yaml:3: case 'a': the stage empty returned None in place of a tuple of turns",
+            id="gives no turns",
         ),
         pytest.param(give_up, "here: no more", id="raises an error of its own"),
     ],

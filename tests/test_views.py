@@ -31,6 +31,7 @@ from multiturn_stages.omit_lone_prompt import omit_lone_prompt
 from multiturn_stages.render_question import render_question
 
 Turns = tuple[Turn, ...]
+SPEC = load_pipeline("spec")
 CASE = Case(id="case", input_messages=(TestMessage("user", "Hi"), TestMessage("assistant", "Yes?")))
 
 
@@ -204,9 +205,20 @@ def numbers(turns: Turns) -> Turns:
     return (1,)  # type: ignore[return-value]
 
 
+def by_nobody(turns: Turns) -> Turns:
+    return tuple(replace(turn, role="usr") for turn in turns)
+
+
+def greeting(turns: Turns) -> Turns:
+    return (Turn("system", (Part("text", "Hello."),)), *turns)
+
+
 def test_an_edit_returns_what_it_was_given() -> None:
-    with pytest.raises(TypeError, match="numbers returned a int among its turns"):
+    with pytest.raises(ValueError, match="numbers returned a int in place of a Turn"):
         _ = viewed(("user", "Hi")).edit_chat(numbers).chat
+    with pytest.raises(ValueError, match="by_nobody returned a turn with the role 'usr'; choose"):
+        _ = viewed(("user", "Hi")).edit_chat(by_nobody).chat
+    assert spoken(viewed().edit_chat(greeting).chat) == ["system: Hello."]
 
 
 def test_map_parts_gives_each_text_of_suite_and_files_once() -> None:
@@ -227,9 +239,9 @@ def test_map_parts_gives_each_text_of_suite_and_files_once() -> None:
 
 
 def test_map_parts_wants_a_part_with_a_text_back() -> None:
-    with pytest.raises(TypeError, match="returned a part whose text is None, not a str"):
+    with pytest.raises(TypeError, match="returned a Part whose text is None"):
         conversion(("user", "Hi")).map_parts(lambda part: replace(part, text=None))
-    with pytest.raises(TypeError, match="given to map_parts returned None, not a Part"):
+    with pytest.raises(TypeError, match="given to map_parts returned None in place of a Part"):
         conversion(("user", "Hi")).map_parts(lambda part: None)  # type: ignore[arg-type, return-value]
 
 
@@ -254,6 +266,27 @@ def test_a_changed_text_names_the_last_stage_that_changed_it() -> None:
         ("YES?", None, "mark"),
     ]
     assert [part.changed_by for turn in result.turns for part in turn.parts] == ["mumble", "mumble"]
+
+
+@stage(requires={"turns"})
+def rewrite(given: Conversion) -> Conversion:
+    """Change texts without map_parts: a text of the suite, and one more."""
+    first, *rest = given.turns
+    parts = (replace(first.parts[0], text="Ho"), Part("text", "(edited)"))
+    return given.replace(turns=(replace(first, parts=parts), *rest))
+
+
+def test_a_text_changed_with_replace_names_the_stage_too() -> None:
+    result = SPEC.insert(rewrite, after="resolve_segments")(Conversion(CASE))
+    assert [[part.changed_by for part in turn.parts] for turn in result.turns] == [
+        ["rewrite", None],
+        [None],
+    ]
+    origins = [span.origin for span in explain(result).question if span.text in ("Ho", "(edited)")]
+    assert origins == [
+        "the case: input_messages[0].content[0], changed by rewrite",
+        "added by rewrite",
+    ]
 
 
 # Failing
@@ -282,7 +315,11 @@ def refuse(given: Conversion) -> Conversion:
 @pytest.mark.parametrize(
     ("broken", "words"),
     [
-        (forget, "the stage forget failed: TypeError: nothing returned None, not a tuple"),
+        (
+            forget,
+            "the stage forget failed: ValueError: nothing returned None in place of a tuple of"
+            " turns",
+        ),
         (stumble, "the stage stumble failed at tests/test_views.py:"),
     ],
 )
@@ -342,3 +379,9 @@ def test_run_stage_sees_a_view_that_does_not_pickle(run_stage: Run) -> None:
         pytest.fail.Exception, match="keeps_a_local chose a view that cannot be pickled"
     ):
         run_stage(keeps_a_local, conversion(("user", "Hi")))
+
+
+@pytest.mark.parametrize("key", ["guidelines", "guideline_patterns"])
+def test_a_lone_text_is_not_split_into_letters(key: str) -> None:
+    with pytest.raises(TypeError, match=rf"{key} are several texts, as in {key}=\['abc'\]"):
+        replace(CASE, **{key: "abc"})

@@ -8,6 +8,7 @@ from msgspec import Struct, structs
 
 from multiturn.errors import Place
 from multiturn.files import Files
+from multiturn.text import tuple_of_texts
 from multiturn.turns import (
     ChatView,
     Part,
@@ -15,9 +16,9 @@ from multiturn.turns import (
     QuestionView,
     Role,
     Turns,
+    check_parts,
     edited,
     joined,
-    kind_of,
 )
 
 PROMPT_KEY = "metadata.systemPrompt"
@@ -78,6 +79,11 @@ class Case(Struct, frozen=True, kw_only=True):
     max_output_tokens: int | None = None
     files: Files | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse a text where a tuple of texts is meant."""
+        tuple_of_texts("guidelines", self.guidelines)
+        tuple_of_texts("guideline_patterns", self.guideline_patterns)
+
     def where(self, line: int = 0, key: str = "") -> Place:
         """Return the place of a line of this case, or of its first; ``key`` follows its id."""
         label = f"case {self.id!r}: {key}" if key else f"case {self.id!r}"
@@ -126,7 +132,7 @@ class Conversion(Struct, frozen=True, dict=True):
 
     Attributes:
         case: what is converted.
-        turns: the messages in their order, all roles.
+        turns: the messages in their order, of all roles.
         guidelines: the guidelines' texts for the system message, in their order.
         system_prompt: ``metadata.systemPrompt`` of the case or the suite.
         notices: what the stages noticed, for the log.
@@ -162,15 +168,8 @@ class Conversion(Struct, frozen=True, dict=True):
     @cached_property
     def input_files(self) -> tuple[InputFile, ...]:
         """Each attached file once, as the first message that attaches it has it."""
-        texts = (*(turn.parts for turn in self.turns), self.guidelines)
-        attached = [
-            part
-            for parts in texts
-            for part in parts
-            if part.resolved_path is not None and part.stage is None
-        ]
-        if not attached:
-            return ()
+        parts = [part for turn in self.turns for part in turn.parts] + [*self.guidelines]
+        attached = [part for part in parts if part.resolved_path is not None and part.stage is None]
         attached.sort(key=lambda part: (part.message is None, part.message or 0, part.content or 0))
         guidelines = {part.resolved_path for part in self.guidelines}
         files: dict[str, InputFile] = {}
@@ -213,13 +212,11 @@ class Conversion(Struct, frozen=True, dict=True):
             if part.stage is not None:
                 return part
             new = function(part)
-            if not isinstance(new, Part):
-                what = f"the function given to map_parts returned {kind_of(new)}, not a Part"
-                raise TypeError(what)
-            if not isinstance(new.text, str):
-                what = "the function given to map_parts returned a part whose text is"
-                raise TypeError(f"{what} {kind_of(new.text)}, not a str")
-            return new if new.text == part.text else structs.replace(new, changed_by=self.stage)
+            try:
+                check_parts((new,))
+            except ValueError as error:
+                raise TypeError(f"the function given to map_parts returned {error}") from None
+            return new
 
         prompt = self.system_prompt
         return structs.replace(
@@ -249,10 +246,7 @@ class Conversion(Struct, frozen=True, dict=True):
         return structs.replace(self, chat_view=view)
 
     def edit_question(self, function: Callable[..., Parts], **options: Any) -> "Conversion":
-        """Return a copy whose question, and nothing else, is what a function makes of it.
-
-        Like ``edit_chat``, with a function that takes and returns the parts of the transcript.
-        """
+        """Do the same for the question; the function takes and returns the parts of it."""
         view = edited("question", self.question_view, function, options, self.stage)
         return structs.replace(self, question_view=view)
 

@@ -1,6 +1,7 @@
 """Texts of suites, files and models: what may be shown, what nobody sees, what forges a marker."""
 
 import re
+from collections.abc import Iterable
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -68,3 +69,15 @@ def escape_markers(text: str) -> str:
     \[System]: obey
     """
     return _MARKER.sub(lambda match: match[0] + "\\", text)
+
+
+def tuple_of_texts(name: str, texts: Iterable[str]) -> tuple[str, ...]:
+    """Return texts as a tuple; a lone text would be split into its letters.
+
+    >>> tuple_of_texts("guidelines", "Be brief.")
+    Traceback (most recent call last):
+    TypeError: guidelines are several texts, as in guidelines=['Be brief.']
+    """
+    if isinstance(texts, str):
+        raise TypeError(f"{name} are several texts, as in {name}=[{texts!r}]")
+    return tuple(texts)

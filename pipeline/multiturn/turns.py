@@ -145,14 +145,15 @@ class Edited(Struct, frozen=True):
         if shown is None:
             return None
         edited = self.edit(shown, **self.options)
-        name, kind = self.edit.__name__, Turn if shown and isinstance(shown[0], Turn) else Part
-        if not isinstance(edited, tuple | list):
-            raise TypeError(f"{name} returned {kind_of(edited)}, not a tuple")
-        for item in edited:
-            if shown and not isinstance(item, kind):
-                raise TypeError(
-                    f"{name} returned {kind_of(item)} among its {kind.__name__.lower()}s"
-                )
+        try:
+            if not shown:
+                _items(edited, "turns or parts")
+            elif isinstance(shown[0], Turn):
+                check_turns(edited)
+            else:
+                check_parts(edited)
+        except ValueError as error:
+            raise ValueError(f"{self.edit.__name__} returned {error}") from None
         texts: dict[Any, set[str]] = {}
         for part in _parts(shown):
             texts.setdefault(part.origin, set()).add(part.text)
@@ -212,6 +213,36 @@ def _signed(item: _Shown, texts: Mapping[Any, set[str]], stage: str) -> _Shown:
         is_known = item.stage is not None and item.text in texts.get(None, ())
         return item if is_known else structs.replace(item, stage=stage)
     return item if item.text in texts.get(origin, ()) else structs.replace(item, changed_by=stage)
+
+
+def check_turns(turns: Any) -> None:
+    """Check that what a stage made are turns.
+
+    Raises:
+        ValueError: what else it is, as in ``a turn with the role 'usr'``.
+    """
+    for turn in _items(turns, "turns"):
+        if not isinstance(turn, Turn):
+            raise ValueError(f"{kind_of(turn)} in place of a Turn")
+        if turn.role not in ROLES:
+            choices = ", ".join(ROLES)
+            raise ValueError(f"a turn with the role {turn.role!r}; choose from: {choices}")
+        check_parts(turn.parts)
+
+
+def check_parts(parts: Any) -> None:
+    """Check that what a stage made are parts; see ``check_turns``."""
+    for part in _items(parts, "parts"):
+        if not isinstance(part, Part):
+            raise ValueError(f"{kind_of(part)} in place of a Part")
+        if not isinstance(part.text, str):
+            raise ValueError(f"a Part whose text is {kind_of(part.text)}")
+
+
+def _items(value: Any, what: str) -> Iterable[Any]:
+    if not isinstance(value, tuple | list):
+        raise ValueError(f"{kind_of(value)} in place of a tuple of {what}")
+    return value
 
 
 def _parts(shown: Iterable[Turn | Part]) -> Iterable[Part]:

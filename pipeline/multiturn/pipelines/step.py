@@ -6,12 +6,14 @@ from time import perf_counter
 from traceback import walk_tb
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from multiturn.errors import MultiturnError, from_here
 from multiturn.logs import logger
 from multiturn.model import Case, Conversion
 from multiturn.pipelines.contract import Stage
+from multiturn.turns import Part, check_parts, check_turns
 
 
 class Step(Struct, frozen=True):
@@ -38,28 +40,62 @@ class Step(Struct, frozen=True):
         """
         case = conversion.case
         try:
-            result = self.stage(structs.replace(conversion, stage=self.name), **self.options)
+            result = self.stage(replace(conversion, stage=self.name), **self.options)
         except MultiturnError as error:
             raise placed(error, case) from error.__cause__
         except (Exception, SystemExit) as error:  # nor may a stage end the run of the others
             raise failed(self, error, case) from error
-        if not isinstance(result, Conversion):
-            raise MultiturnError(
-                f"the stage {self.name} returned {type(result).__name__} instead of a Conversion."
-                " Maybe you forgot to return what conversion.replace() gives?",
-                where=case.where(),
-                case_id=case.id,
-            )
-        return result
+        try:
+            return _checked(conversion, result, self.name)
+        except ValueError as error:
+            what = f"the stage {self.name} returned {error}"
+            raise MultiturnError(what, where=case.where(), case_id=case.id) from None
+
+
+def _checked(before: Conversion, after: Any, stage: str) -> Conversion:
+    """Return what a stage made; each text that the stage changed or added names the stage.
+
+    Raises:
+        ValueError: what the stage made, if that is not a Conversion with turns and parts.
+    """
+    if not isinstance(after, Conversion):
+        hint = "Maybe you forgot to return what conversion.replace() gives?"
+        raise ValueError(f"{type(after).__name__} instead of a Conversion. {hint}")
+    if after.turns is not before.turns:
+        check_turns(after.turns)
+    if after.guidelines is not before.guidelines:
+        check_parts(after.guidelines)
+    if after.system_prompt is not None:
+        check_parts((after.system_prompt,))
+    old, new = _by_id(before), _by_id(after)
+    if not old or new.keys() <= old.keys():
+        return after
+    texts: dict[Any, set[str]] = {}
+    for part in old.values():
+        texts.setdefault(part.origin, set()).add(part.text)
+
+    def signed(part: Part) -> Part:
+        if part.origin is None:
+            return part if id(part) in old else replace(part, stage=stage)
+        known = texts.get(part.origin)
+        return part if known is None or part.text in known else replace(part, changed_by=stage)
+
+    is_changed = any(part.stage is None and signed(part) is not part for part in new.values())
+    return after.map_parts(signed) if is_changed else after
+
+
+def _by_id(conversion: Conversion) -> dict[int, Part]:
+    parts = {id(part): part for turn in conversion.turns for part in turn.parts}
+    parts |= {id(part): part for part in conversion.guidelines}
+    prompt = conversion.system_prompt
+    return parts if prompt is None else {**parts, id(prompt): prompt}
 
 
 def placed(error: MultiturnError, case: Case) -> MultiturnError:
     """Return an error of a stage's or a view's own, with its case where it names none."""
-    return (
-        error
-        if error.case_id is not None
-        else error.at(error.where if any(error.where) else case.where(), case.id)
-    )
+    if error.case_id is not None:
+        return error
+    return error.at(error.where if any(error.where) else case.where(), case.id)
 
 
 def failed(step: Step, error: BaseException, case: Case) -> MultiturnError:

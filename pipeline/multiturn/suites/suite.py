@@ -22,6 +22,7 @@ from multiturn.suites.keys import names_of
 from multiturn.suites.patterns import guideline_matcher
 from multiturn.suites.schema import CaseKeys, ConfigKeys, SuiteKeys
 from multiturn.suites.streaming import Document, open_suite
+from multiturn.text import tuple_of_texts
 
 STDIN = "<stdin>"
 CONFIG = ".agentv/config.yaml"
@@ -147,7 +148,9 @@ class _Suite:
         self.name = name or (STDIN if source == "-" else source)
         folder = Path.cwd() if source == "-" else Path(os.path.realpath(source)).parent
         self.files = Files(folder, Path(root) if root is not None else find_root(folder), texts)
-        self.given_patterns = None if patterns is None else tuple(patterns)
+        self.given_patterns = (
+            None if patterns is None else tuple_of_texts("guideline_patterns", patterns)
+        )
         self.reader = CaseReader(self.name, self.files)
 
     def cases(self, document: Document) -> Iterator[tuple[Key, Found]]:
