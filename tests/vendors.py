@@ -13,6 +13,7 @@ from multiturn.providers.ax import ChatProvider
 from multiturn.providers.azure import AzureProvider, AzureSettings
 from multiturn.providers.echo import EchoProvider, EchoSettings
 from multiturn.providers.gemini import GeminiProvider, GeminiSettings
+from multiturn.providers.openai import OpenAIProvider, OpenAISettings
 
 NOWHERE = "http://127.0.0.1:9"
 
@@ -22,6 +23,11 @@ Connect = Callable[..., ChatProvider]
 def azure(url: str = NOWHERE, **settings: Any) -> AzureProvider:
     given = {"name": "t", "provider": "azure", "model": "gpt-4o", "api_key": KEY}
     return AzureProvider(AzureSettings(**{"endpoint": url, **given, **settings}))
+
+
+def openai(url: str = NOWHERE, **settings: Any) -> OpenAIProvider:
+    given = {"name": "t", "provider": "openai", "model": "gpt-4o", "api_key": KEY}
+    return OpenAIProvider(OpenAISettings(**{"base_url": f"{url}/v1", **given, **settings}))
 
 
 def anthropic(url: str = NOWHERE, **settings: Any) -> AnthropicProvider:
@@ -38,7 +44,7 @@ def echo(url: str = NOWHERE, **settings: Any) -> EchoProvider:
     return EchoProvider(EchoSettings(**{"name": "t", "provider": "echo", **settings}))
 
 
-VENDORS = {"Azure OpenAI": azure, "Anthropic": anthropic, "Gemini": gemini}
+VENDORS = {"OpenAI": openai, "Azure OpenAI": azure, "Anthropic": anthropic, "Gemini": gemini}
 
 each_vendor = pytest.mark.parametrize(
     "connect", [pytest.param(connect, id=name) for name, connect in VENDORS.items()]

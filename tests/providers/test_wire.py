@@ -9,7 +9,7 @@ import pytest
 from loopback import Server
 from multiturn import ChatMessage, ProviderResponse
 from multiturn.providers.base import Wire
-from vendors import HELLO, Connect, anthropic, ask, azure, chat, each_vendor, gemini
+from vendors import HELLO, Connect, anthropic, ask, azure, chat, each_vendor, gemini, openai
 
 TEXTS = {
     "of umlauts": "Gr\u00fc\u00dfe, \u0141\u00f3d\u017a",
@@ -58,6 +58,7 @@ def test_parameters_go_out_byte_for_byte(
 
 
 LIMITS: dict[Connect, str] = {
+    openai: "max_completion_tokens",
     azure: "max_completion_tokens",
     anthropic: "max_tokens",
     gemini: "maxOutputTokens",

@@ -93,7 +93,11 @@ class AnthropicProvider(HttpProvider):
         return ProviderResponse(
             text="".join(block["text"] for block in answer["content"] if block["type"] == "text"),
             usage=counts(
-                answer.get("usage"), input_tokens="input_tokens", output_tokens="output_tokens"
+                answer.get("usage"),
+                input_tokens="input_tokens",
+                output_tokens="output_tokens",
+                cached_tokens="cache_read_input_tokens",
+                cache_write_tokens="cache_creation_input_tokens",
             ),
             finish_reason=answer.get("stop_reason"),
         )

@@ -22,7 +22,8 @@ class ProviderResponse(Struct, frozen=True, kw_only=True):
 
     Attributes:
         text: what the model said.
-        usage: ``input_tokens`` and ``output_tokens``, where the provider counts them.
+        usage: ``input_tokens``, ``output_tokens``, ``cached_tokens`` (read from the provider's
+            cache) and ``cache_write_tokens``, where the provider counts them.
         raw: the decoded answer.
         finish_reason: why the model stopped, in the provider's own word.
         retries: number of retries.
@@ -194,11 +195,19 @@ def hide(text: str, secrets: Iterable[str]) -> str:
 
 
 def counts(usage: Any, **names: str) -> Mapping[str, int]:
-    """Return a vendor's token counts under our names; missing counts are left out."""
-    given = usage if isinstance(usage, dict) else {}
-    return {
-        ours: given[theirs] for ours, theirs in names.items() if isinstance(given.get(theirs), int)
-    }
+    """Return a vendor's token counts under our names; missing counts are left out.
+
+    >>> counts({"in": 5, "more": {"hit": 3}}, input="in", cached="more.hit", output="out")
+    {'input': 5, 'cached': 3}
+    """
+    found = {}
+    for ours, path in names.items():
+        value = usage
+        for key in path.split("."):
+            value = value.get(key) if isinstance(value, dict) else None
+        if isinstance(value, int):
+            found[ours] = value
+    return found
 
 
 def hide_within(value: Any, secrets: Iterable[str]) -> Any:

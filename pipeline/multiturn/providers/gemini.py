@@ -108,6 +108,7 @@ class GeminiProvider(HttpProvider):
                 answer.get("usageMetadata"),
                 input_tokens="promptTokenCount",
                 output_tokens="candidatesTokenCount",
+                cached_tokens="cachedContentTokenCount",
             ),
             finish_reason=candidate.get("finishReason"),
         )

@@ -14,22 +14,21 @@ from multiturn.providers.base import ProviderError, ProviderResponse, Wire, hide
 from multiturn.providers.http_client import Exchange, current, status_error
 from multiturn.turns import is_blank
 
+API_KEY = Meta(
+    description="never logged, and hidden in whatever comes back.",
+    extra_json_schema={"pattern": r"\S"},
+)
+
 
 class HttpSettings(ChatSettings, frozen=True, kw_only=True):
     """What every target behind HTTP sets."""
 
     model: Model
-    api_key: Annotated[
-        str,
-        Meta(
-            description="never logged, and hidden in whatever comes back.",
-            extra_json_schema={"pattern": r"\S"},
-        ),
-    ]
+    api_key: Annotated[str, API_KEY]
 
     def secrets(self) -> tuple[str, ...]:
-        """Return the key."""
-        return (self.api_key,)
+        """Return the key, if there is one."""
+        return (self.api_key,) if self.api_key else ()
 
 
 class HttpProvider(ChatProvider):
@@ -41,7 +40,8 @@ class HttpProvider(ChatProvider):
 
     def __init__(self, settings: HttpSettings, secrets: Iterable[str] = ()) -> None:
         super().__init__(settings, secrets)
-        if is_blank(settings.api_key):  # the SDKs would look for one elsewhere
+        key = settings.api_key
+        if key is not None and is_blank(key):  # the SDKs would look for one elsewhere
             raise MultiturnError(f"the target {self.name!r} has an empty api_key")
         self.http: Any = None
         self._client: Any = None

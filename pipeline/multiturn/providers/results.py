@@ -43,7 +43,7 @@ class Result(Struct, frozen=True, kw_only=True):
         target: name of the target.
         response: what the model said; None after an error.
         finish_reason: why the model stopped, in the provider's own word.
-        usage: ``input_tokens`` and ``output_tokens``, where the provider counts them.
+        usage: the tokens, as in ``ProviderResponse``.
         latency_ms: from sending to the answer, retries included.
         retries: number of retries.
         repairs: the changes that the provider's wire rules required.

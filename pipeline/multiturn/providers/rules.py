@@ -46,6 +46,8 @@ RULES = {
         Rule("O1", "OpenAI", "tool only after an assistant's tool call", "OpenManus #744"),
         Rule("O2", "OpenAI", "some models want developer, not system", "litellm #7961"),
         Rule("O3", "OpenAI", "a filtered prompt is HTTP 400, content_filter", "Azure docs"),
+        Rule("O4", "OpenAI-compatible", "some take max_tokens only", "llama.cpp #13700"),
+        Rule("O5", "OpenAI-compatible", "some take a system message only first", "vllm #41114"),
         Rule("F1", "command lines", "an argument holds 128 KiB at most", "Codex"),
         Rule("F2", "command lines", "a line that starts with @ mentions a file", "AgentV"),
         Rule("F3", "agents", "a file needs a path, and what to do with it", "AgentV #422, #1072"),
@@ -130,6 +132,16 @@ class Layout:
             self.repair(blank, "left out an empty system message")
             return None
         return text or None
+
+    def merge_system(self, rule: str) -> None:
+        """Merge all system messages into one, the first message, with blank lines between."""
+        system = [message for message in self.messages if message.role == "system"]
+        if len(system) > 1 or system != self.messages[: len(system)]:
+            others = [message for message in self.messages if message.role != "system"]
+            text = "\n\n".join(message.content for message in system)
+            self.messages = [ChatMessage("system", text), *others]
+            count = f"{len(system)} system messages" if len(system) > 1 else "a system message"
+            self.repair(rule, f"sent {count} as the first message")
 
     def tools_as_user(self, rule: str) -> None:
         """Make tool messages the user's: the API knows no tool call that they would answer."""

@@ -20,6 +20,7 @@ from multiturn.providers.base import SECRET_NAME, Settings, TargetProvider, hide
 from multiturn.providers.codex import CodexProvider, CodexSettings
 from multiturn.providers.echo import EchoProvider, EchoSettings
 from multiturn.providers.gemini import GeminiProvider, GeminiSettings
+from multiturn.providers.openai import OpenAIProvider, OpenAISettings
 from multiturn.providers.vscode import VSCodeProvider, VSCodeSettings
 
 FILES = ("targets.yaml", ".agentv/targets.yaml")
@@ -47,6 +48,7 @@ class Kind(NamedTuple):
 
 KINDS = {
     "echo": Kind(EchoProvider, EchoSettings),
+    "openai": Kind(OpenAIProvider, OpenAISettings),
     "azure": Kind(AzureProvider, AzureSettings),
     "anthropic": Kind(AnthropicProvider, AnthropicSettings),
     "gemini": Kind(GeminiProvider, GeminiSettings),

@@ -1,0 +1,137 @@
+"""OpenAI and servers with its API, through the openai SDK: messages are sent almost unchanged."""
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from multiturn.errors import MultiturnError
+from multiturn.model import ProviderRequest
+from multiturn.providers.base import ProviderResponse, counts
+from multiturn.providers.http import API_KEY, HttpProvider, HttpSettings
+from multiturn.providers.http_client import http_client
+from multiturn.providers.rules import Layout
+
+_OPENAI = "https://api.openai.com/v1"
+
+
+class CompletionsSettings(HttpSettings, frozen=True, kw_only=True):
+    """The settings of every target with the Chat Completions API."""
+
+    system_role: Annotated[
+        Literal["system", "developer"],
+        Meta(description="what the model calls its system message (O2)."),
+    ] = "system"
+    later_system: Annotated[
+        Literal["keep", "merge"],
+        Meta(
+            description="`merge` sends all system messages as one, the first message, for chat"
+            " templates that refuse any other (O5)."
+        ),
+    ] = "keep"
+    max_tokens_field: Annotated[
+        Literal["max_completion_tokens", "max_tokens"],
+        Meta(description="the key of the body that limits the output (O4)."),
+    ] = "max_completion_tokens"
+
+
+class CompletionsProvider(HttpProvider):
+    """The base of the providers with the Chat Completions API; subclasses define ``client``."""
+
+    sdk = "openai"
+    path = "/chat/completions"
+    settings: CompletionsSettings
+
+    def body(self, layout: Layout, request: ProviderRequest) -> dict[str, Any]:
+        """Return the messages, tool messages as the user's (O1), and the parameters."""
+        layout.tools_as_user("O1")
+        if self.settings.later_system == "merge":
+            layout.merge_system("O5")
+        layout.want_turns("C1")
+        roles = {"system": self.settings.system_role}
+        temperature, limit = self.sampling(request)
+        return {
+            "messages": [
+                {"role": roles.get(message.role, message.role), "content": message.content}
+                for message in layout.messages
+            ],
+            "model": self.settings.model,
+            self.settings.max_tokens_field: limit,
+            "temperature": temperature,
+        }
+
+    def client(self, sdk: Any, **options: Any) -> Any:
+        """Return a client of the SDK for the target's address."""
+        raise NotImplementedError
+
+    def connect(self) -> Any:
+        """Return an openai client that takes nothing from the environment."""
+        import openai
+
+        self.http = http_client(openai.DefaultAioHttpClient)
+        client = self.client(
+            openai,
+            api_key=self.settings.api_key or "none",  # without one, the SDK refuses to start
+            timeout=self.settings.timeout_seconds,
+            max_retries=self.settings.max_retries,
+            http_client=self.http,
+        )
+        client.organization = client.project = client.admin_api_key = None
+        client._custom_headers = {}
+        return client
+
+    def read(self, answer: Any) -> ProviderResponse:
+        """Return the first choice; a refusal by the model is an answer, too."""
+        choice = answer["choices"][0]
+        message = choice["message"]
+        return ProviderResponse(
+            text=message.get("content") or message.get("refusal") or "",
+            usage=counts(
+                answer.get("usage"),
+                input_tokens="prompt_tokens",
+                output_tokens="completion_tokens",
+                cached_tokens="prompt_tokens_details.cached_tokens",
+            ),
+            finish_reason=choice.get("finish_reason"),
+        )
+
+
+class OpenAISettings(CompletionsSettings, frozen=True, kw_only=True):
+    """The settings of an ``openai`` target."""
+
+    api_key: Annotated[str | None, API_KEY] = None  # type: ignore[assignment]
+    base_url: Annotated[
+        str, Meta(description="the server's address, up to `/v1`; by default OpenAI's own.")
+    ] = _OPENAI
+
+
+class OpenAIProvider(CompletionsProvider):
+    """Sends the chat prompt to OpenAI, or to a server with its API.
+
+    Raises:
+        MultiturnError: there is no API key for OpenAI's own server.
+    """
+
+    kind = "openai"
+    extra = "openai"
+    settings: OpenAISettings
+
+    def __init__(self, settings: OpenAISettings, secrets: Iterable[str] = ()) -> None:
+        super().__init__(settings, secrets)
+        if settings.api_key is None and self.address() == (_OPENAI,):
+            what = f"the target {self.name!r} has no api_key"
+            raise MultiturnError(f"{what}; add it, or the base_url of a server that needs none")
+
+    def address(self) -> tuple[str, ...]:
+        """Return the address of the server."""
+        return (self.settings.base_url.rstrip("/"),)
+
+    def client(self, sdk: Any, **options: Any) -> Any:
+        """Return a client for the server; without a key, no key is sent."""
+        if self.settings.api_key is None:
+            self.http.event_hooks["request"].append(_without_key)
+        return sdk.AsyncOpenAI(base_url=self.settings.base_url, **options)
+
+
+async def _without_key(request: Any) -> None:
+    del request.headers["authorization"]

@@ -1,0 +1,160 @@
+"""OpenAI and servers with its API: what goes out, and to whom."""
+
+import json
+from typing import Any
+
+import pytest
+
+from loopback import KEY, TEXT, USAGE, Server, completion
+from multiturn import MultiturnError
+from vendors import HELLO, ask, azure, chat, openai
+
+MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}]
+each_of_openai = pytest.mark.parametrize(
+    "connect", [pytest.param(openai, id="OpenAI"), pytest.param(azure, id="Azure OpenAI")]
+)
+LATE = chat(("system", "Be brief."), ("user", "Hello"), ("system", "Be kind."), ("user", "Help"))
+
+
+def test_the_server_gets_the_messages_and_the_model(server: Server) -> None:
+    answer = ask(openai(server.url, temperature=0.5, max_output_tokens=100))
+    (request,) = server.requests
+    assert (request.method, request.path) == ("POST", "/v1/chat/completions")
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+    assert request.json == {
+        "messages": MESSAGES,
+        "model": "gpt-4o",
+        "max_completion_tokens": 100,
+        "temperature": 0.5,
+    }
+    assert (answer.text, answer.usage, answer.finish_reason) == (TEXT, USAGE, "stop")
+
+
+@pytest.mark.parametrize(
+    ("base_url", "path"),
+    [
+        pytest.param("/v1", "/v1/chat/completions", id="as servers document it"),
+        pytest.param("/v1/", "/v1/chat/completions", id="with a slash"),
+        pytest.param("/openai/v1/", "/openai/v1/chat/completions", id="Azure's"),
+        pytest.param("/api/v1", "/api/v1/chat/completions", id="OpenRouter's"),
+    ],
+)
+def test_the_path_is_below_the_base_url(server: Server, base_url: str, path: str) -> None:
+    ask(openai(base_url=server.url + base_url))
+    assert server.requests[0].path == path
+
+
+def test_a_server_of_ones_own_gets_no_key_unless_the_target_has_one(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "key-of-the-environment")
+    answer = ask(openai(server.url, api_key=None))
+    assert answer.text == TEXT
+    assert "authorization" not in server.requests[0].headers
+
+
+@pytest.mark.parametrize("url", ["https://api.openai.com/v1", "https://api.openai.com/v1/"])
+def test_openai_itself_wants_a_key(url: str) -> None:
+    with pytest.raises(MultiturnError) as caught:
+        openai(base_url=url, api_key=None)
+    assert str(caught.value) == (
+        "the target 't' has no api_key; add it, or the base_url of a server that needs none"
+    )
+
+
+@each_of_openai
+def test_the_environment_decides_neither_who_is_asked_nor_what_is_sent(
+    server: Server, monkeypatch: pytest.MonkeyPatch, connect: Any
+) -> None:
+    ask(connect(server.url))
+    for name in ("BASE_URL", "API_KEY", "ADMIN_KEY", "ORG_ID", "PROJECT_ID", "WEBHOOK_SECRET"):
+        monkeypatch.setenv(f"OPENAI_{name}", "http://127.0.0.1:9/of-the-environment")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "authorization: Bearer other\nx-other: 1")
+    ask(connect(server.url))
+    plain, other = server.requests
+    assert (other.path, other.body) == (plain.path, plain.body)
+    assert other.headers == plain.headers
+
+
+def test_without_a_base_url_it_is_openai(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/of-the-environment")
+    settings = openai().settings
+    provider = type(openai())(type(settings)(name="t", provider="openai", api_key=KEY, model="m"))
+    assert provider.address() == ("https://api.openai.com/v1",)
+    assert str(provider.connect().base_url) == "https://api.openai.com/v1/"
+
+
+def test_the_address_is_in_the_digest() -> None:
+    first, same, other = (
+        openai(base_url=url).wire(HELLO).digest()
+        for url in ("http://a/v1", "http://a/v1/", "http://b/v1")
+    )
+    assert first == same != other
+
+
+@each_of_openai
+def test_o4_the_limit_may_have_its_old_name(server: Server, connect: Any) -> None:
+    ask(connect(server.url, max_output_tokens=100, max_tokens_field="max_tokens"))
+    body = server.requests[0].json
+    assert body["max_tokens"] == 100
+    assert "max_completion_tokens" not in body
+
+
+@pytest.mark.parametrize(
+    ("messages", "sent", "repairs"),
+    [
+        pytest.param(
+            [("user", "Hello"), ("system", "Be kind."), ("user", "Help")],
+            [("system", "Be kind."), ("user", "Hello"), ("user", "Help")],
+            ("O5: sent a system message as the first message",),
+            id="one that stands later is moved",
+        ),
+        pytest.param(
+            [("system", "Be brief."), ("user", "Hello"), ("system", "Be kind."), ("user", "Help")],
+            [("system", "Be brief.\n\nBe kind."), ("user", "Hello"), ("user", "Help")],
+            ("O5: sent 2 system messages as the first message",),
+            id="a later one joins the first",
+        ),
+        pytest.param(
+            [("system", "Be brief."), ("system", "Be kind."), ("user", "Hello")],
+            [("system", "Be brief.\n\nBe kind."), ("user", "Hello")],
+            ("O5: sent 2 system messages as the first message",),
+            id="neighbors become one",
+        ),
+        pytest.param(
+            [("system", "Be brief."), ("user", "Hello"), ("user", "Help")],
+            [("system", "Be brief."), ("user", "Hello"), ("user", "Help")],
+            (),
+            id="a single one in front is left alone",
+        ),
+    ],
+)
+def test_o5_later_system_merge_sends_one_system_message_in_front(
+    messages: list[tuple[str, str]], sent: list[tuple[str, str]], repairs: tuple[str, ...]
+) -> None:
+    provider = openai(later_system="merge", system_role="developer")
+    wire = provider.wire(chat(*messages))
+    roles = {"system": "developer"}
+    assert json.loads(wire.body)["messages"] == [
+        {"role": roles.get(role, role), "content": text} for role, text in sent
+    ]
+    assert wire.repairs == repairs
+
+
+def test_by_default_system_messages_stay_where_they_are() -> None:
+    wire = openai().wire(LATE)
+    assert wire.repairs == ()
+    roles = [message["role"] for message in json.loads(wire.body)["messages"]]
+    assert roles == ["system", "user", "system", "user"]
+
+
+def test_azure_and_openai_send_the_same_body() -> None:
+    given: dict[str, Any] = {"temperature": 0.5, "max_output_tokens": 100, "later_system": "merge"}
+    assert openai(**given).wire(LATE).body == azure(**given).wire(LATE).body
+
+
+def test_cached_tokens_are_counted(server: Server) -> None:
+    answer = completion("azure", "Hi")
+    answer["usage"]["prompt_tokens_details"] = {"cached_tokens": 4, "audio_tokens": 0}
+    server.answer(body=answer)
+    assert ask(openai(server.url)).usage == {**USAGE, "cached_tokens": 4}
