@@ -1,5 +1,6 @@
-"""Whatever a reader would not see is shown by its code, in a snapshot and on a page."""
+"""Whatever a reader would not see is shown by its code: in a snapshot, on a page, on a terminal."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from browser import open_browser, open_page
+from commands import run
 from multiturn.documents.dump import dump
-from multiturn.text import UNSEEN
+from multiturn.prompts.record import to_json
+from multiturn.text import UNSEEN, visible
 
 HIDDEN = {
     "zero-width space": "\u200b",
@@ -78,6 +81,65 @@ def test_a_text_of_several_lines_keeps_them_in_quotes() -> None:
         "  \\tnow \\\\\\n\\\n"
         '  "\n'
     )
+
+
+@pytest.mark.parametrize("sign", HIDDEN.values(), ids=HIDDEN)
+def test_a_sign_that_nobody_sees_is_a_code_on_a_terminal(sign: str) -> None:
+    code = ord(sign)
+    escape = f"\\U{code:08x}" if code > 0xFFFF else f"\\u{code:04x}"
+    assert visible(f"a{sign}b") == (f"a\\x{code:02x}b" if code < 256 else f"a{escape}b")
+    line = to_json({sign: f"a{sign}b"}).decode()
+    assert UNSEEN.search(line) is None
+    assert json.loads(line) == {sign: f"a{sign}b"}
+
+
+@pytest.mark.parametrize("text", SHOWN.values(), ids=SHOWN)
+def test_what_is_seen_stays_as_it_is_on_a_terminal(text: str) -> None:
+    assert visible(text) == text
+    assert to_json([text]).decode() == json.dumps([text], ensure_ascii=False) + "\n"
+
+
+SIGNS = "\u202e\u200b\U000e0041"
+CODES = r"\u202e\u200b"
+CASE = f"""\
+evalcases:
+  - id: "x{SIGNS}"
+    input_messages: [{{role: user, content: "{SIGNS}"}}]
+"""
+COMMANDED = {
+    "s.eval.yaml": CASE,
+    "bad.eval.yaml": CASE.replace("user", f'"{SIGNS}"'),
+    "p.yaml": f'extends: spec\nconfigure: {{embed_files: {{header: "{SIGNS}"}}}}\n',
+    "bad.yaml": f'extends: "{SIGNS}"\n',
+    "targets.yaml": "targets: [{name: echo, provider: echo}]\n",
+}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "convert s.eval.yaml",
+        "convert s.eval.yaml --format yaml",
+        "convert s.eval.yaml --format text",
+        "convert bad.eval.yaml",
+        "convert bad.eval.yaml --debug",
+        "explain s.eval.yaml",
+        "diff s.eval.yaml spec p.yaml",
+        "check bad.yaml",
+        "show p.yaml",
+        "snapshot s.eval.yaml --check",
+        "run s.eval.yaml --target echo",
+        "run s.eval.yaml --target echo --format text",
+        "run s.eval.yaml --target echo --dry-run",
+    ],
+)
+def test_no_command_prints_what_nobody_sees(tmp_path: Path, command: str) -> None:
+    for name, text in COMMANDED.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    done = run(*command.split(), folder=tmp_path)
+    assert UNSEEN.search(done.stdout + done.stderr) is None
+    if not command.startswith(("diff", "snapshot")):
+        assert CODES in done.stdout + done.stderr
 
 
 @given(st.text(st.sampled_from('a \n\t"\\\u200b\r\U000e0069#:-|'), min_size=1))

@@ -3,28 +3,6 @@
 import re
 from collections.abc import Iterable
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
-
-def visible(text: str) -> str:
-    """Show the characters that a terminal would obey."""
-    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
-
-
-def indented(text: str) -> str:
-    """Indent all lines but the first, so that none of them can pose as a line of ours."""
-    return visible(text).replace("\n", "\n    ")
-
-
-def number_of(count: int, thing: str) -> str:
-    """Return how many of a thing there are, in words.
-
-    >>> number_of(1, "case"), number_of(1200, "case")
-    ('1 case', '1,200 cases')
-    """
-    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
-
-
 _EMOJI = "©®‼⁉™ℹ←-\u27ff\u2900-⯿〰〽㊗㊙\U0001f000-\U0001faff"  # noqa: RUF001 - as they are
 _JOINED = "\u0600-\u0dff"  # letters of scripts that are joined, or kept apart, by a sign
 _SEEN = (
@@ -43,6 +21,41 @@ UNSEEN = re.compile(
     "\ufffe\uffff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U0010ffff]"
     + "".join(f"(?<!{seen})" for seen in _SEEN)
 )
+
+
+def visible(text: str) -> str:
+    r"""Show by its code what a terminal would obey, or nobody would see.
+
+    >>> print(visible("\x1b[2J a\u202eb \U000e0041"))
+    \x1b[2J a\u202eb \U000e0041
+    """
+    return UNSEEN.sub(_code, text)
+
+
+def _code(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 0x100 else escape(match)
+
+
+def escape(match: re.Match[str]) -> str:
+    """Return the escape of a character, as YAML and Python write it."""
+    code = ord(match[0])
+    return f"\\U{code:08x}" if code > 0xFFFF else f"\\u{code:04x}"
+
+
+def indented(text: str) -> str:
+    """Indent all lines but the first, so that none of them can pose as a line of ours."""
+    return visible(text).replace("\n", "\n    ")
+
+
+def number_of(count: int, thing: str) -> str:
+    """Return how many of a thing there are, in words.
+
+    >>> number_of(1, "case"), number_of(1200, "case")
+    ('1 case', '1,200 cases')
+    """
+    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
+
 
 _BREAK = "\n\r\v\f\x1c-\x1e\x85\u2028\u2029"  # what a reader may take for the end of a line
 _MARKER = re.compile(

@@ -24,7 +24,7 @@ def as_table(pipeline: Pipeline) -> str:
         options = ", ".join(f"{name}: {in_words(value)}" for name, value in step.options.items())
         rows.append((str(number), step.name, *cells, options))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+    lines = (visible("  ".join(map(str.ljust, row, widths)).rstrip()) for row in rows)
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -19,7 +19,7 @@ def check(file: str) -> None:
     from multiturn.errors import MultiturnError
     from multiturn.pipelines.ordering import facts_after
     from multiturn.pipelines.pipeline_file import load_pipeline
-    from multiturn.text import number_of
+    from multiturn.text import number_of, visible
 
     try:
         pipeline = load_pipeline(file)
@@ -29,7 +29,7 @@ def check(file: str) -> None:
             what += " out empty; add consolidate_system or render_question"
             raise MultiturnError(what, where=file)
     except MultiturnError as error:
-        click.echo(str(error), err=True)
+        click.echo(visible(str(error)), err=True)
         sys.exit(1)
     click.echo(f"{file}: {number_of(len(pipeline.steps), 'stage')}, in a legal order")
     if "chat" in missing:

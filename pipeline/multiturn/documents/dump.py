@@ -8,7 +8,7 @@ import json
 import re
 from typing import Any
 
-from multiturn.text import UNSEEN
+from multiturn.text import UNSEEN, escape
 
 # Text that reads as text without quotes, in YAML 1.1 as in 1.2; and no digest, for some begin with
 # a digit, and a new digest should be all that a diff shows.
@@ -85,12 +85,7 @@ def _lines(text: str, indent: str) -> str:
 
 def _escaped(text: str) -> str:
     """Return a text as it stands between quotes."""
-    return UNSEEN.sub(_escape, json.dumps(text, ensure_ascii=False)[1:-1])
-
-
-def _escape(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    return f"\\U{code:08x}" if code > 0xFFFF else f"\\u{code:04x}"
+    return UNSEEN.sub(escape, json.dumps(text, ensure_ascii=False)[1:-1])
 
 
 def _scalar(value: Any) -> str:

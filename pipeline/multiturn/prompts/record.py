@@ -1,5 +1,6 @@
 """A converted case as JSON, as YAML for diffs, or as text for a terminal."""
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -7,9 +8,9 @@ from typing import Any
 import msgspec
 
 from multiturn.model import ChatMessage, ProviderRequest
+from multiturn.text import UNSEEN
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-_CONTROL = re.compile(b"\x7f|\xc2[\x80-\x9f]")
 
 
 class FileRecord(msgspec.Struct, frozen=True):
@@ -54,11 +55,15 @@ def utf8(text: str) -> str:
 
 
 def to_json(record: Any) -> bytes:
-    """Render a record, or a result, as one line of JSON that no terminal obeys."""
+    """Render a record, or a result, as one line of JSON; what nobody would see is escaped."""
     line = msgspec.json.encode(record) + b"\n"
-    if b"\x7f" not in line and b"\xc2" not in line:  # quick to deny, and a search is not
+    if line.isascii() and b"\x7f" not in line:
         return line
-    return _CONTROL.sub(lambda match: b"\\u%04x" % match[0][-1], line)
+    return UNSEEN.sub(_escape, line.decode()).encode()
+
+
+def _escape(match: re.Match[str]) -> str:
+    return json.dumps(match[0])[1:-1] if match[0] != "\x7f" else "\\u007f"
 
 
 def to_yaml(record: Record) -> bytes:
