@@ -57,7 +57,7 @@ class Case(Struct, frozen=True, kw_only=True):
         outcome: what the answer should achieve, in words.
         conversation_id: groups the cases of one conversation.
         expected_messages: the answer a grader compares with, as the suite wrote it.
-        execution: settings for whoever runs the case, as the suite wrote them.
+        execution: settings for whoever runs the case, the suite's and over them the case's.
         temperature: that of ``execution``.
         max_output_tokens: that of ``execution``.
         files: finds and reads attached files; None where nothing can be attached.
@@ -282,6 +282,7 @@ class ProviderRequest(Struct, frozen=True, kw_only=True):
         conversation_id: groups the cases of one conversation.
         outcome: what the answer should achieve, in words.
         expected_messages: the answer a grader compares with, as the suite wrote it.
+        execution: settings for whoever runs the case, the suite's and over them the case's.
         root: the folder that ``resolved_path`` of a file is relative to; empty without files.
     """
 
@@ -297,4 +298,5 @@ class ProviderRequest(Struct, frozen=True, kw_only=True):
     conversation_id: Any = None
     outcome: Any = None
     expected_messages: Any = None
+    execution: Any = None
     root: str = ""

@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 @click.option(
     "--format",
     "format_",
-    type=click.Choice(["json", "yaml", "text"]),
+    type=click.Choice(["json", "yaml", "text", "openai", "evals", "inspect", "promptfoo"]),
     default="json",
     show_default=True,
-    help="JSON lines, YAML for diffs, or text for reading.",
+    help="JSON lines, YAML for diffs, text for reading, or JSON lines for another tool:"
+    " OpenAI's fine-tuning, its evals, inspect_ai or promptfoo.",
 )
 @click.option(
     "--output",

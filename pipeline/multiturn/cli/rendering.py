@@ -20,7 +20,7 @@ class Render(Struct, frozen=True):
     """Makes what is written of a conversion, in whatever process it is.
 
     Attributes:
-        format: ``json``, ``yaml`` or ``text``.
+        format: ``json``, ``yaml``, ``text``, or one of ``engine.formats``.
         in_color: for a terminal.
         warns: log text that poses as a marker.
     """
@@ -33,6 +33,10 @@ class Render(Struct, frozen=True):
         """Return the bytes to write."""
         if self.warns:
             _warn_of_markers(conversion)
+        if self.format not in ("json", "yaml", "text"):
+            from multiturn.engine.formats import to_line
+
+            return to_line(self.format, conversion)
         record = record_of(request_of(conversion))
         if self.format == "json":
             return to_json(record)

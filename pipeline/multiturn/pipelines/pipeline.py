@@ -260,5 +260,6 @@ def request_of(conversion: Conversion) -> ProviderRequest:
         conversation_id=case.conversation_id,
         outcome=case.outcome,
         expected_messages=case.expected_messages,
+        execution=case.execution,
         root="" if case.files is None else case.files.root,
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from multiturn.model import ChatMessage, ProviderRequest
 from multiturn.text import UNSEEN
@@ -22,7 +23,10 @@ class FileRecord(msgspec.Struct, frozen=True):
 
 
 class Record(msgspec.Struct, frozen=True):
-    """What ``multiturn convert`` writes of a case."""
+    """What ``multiturn convert`` writes of a case.
+
+    The last four are left out where the case says nothing of them.
+    """
 
     suite: str
     id: str
@@ -31,6 +35,10 @@ class Record(msgspec.Struct, frozen=True):
     guidelines: tuple[str, ...]
     input_files: tuple[FileRecord, ...]
     metadata: Mapping[str, Any]
+    outcome: Any = UNSET
+    expected_messages: Any = UNSET
+    conversation_id: Any = UNSET
+    execution: Any = UNSET
 
 
 def record_of(request: ProviderRequest) -> Record:
@@ -46,7 +54,15 @@ def record_of(request: ProviderRequest) -> Record:
             for file in request.input_files
         ),
         request.metadata,
+        _or_unset(request.outcome),
+        _or_unset(request.expected_messages),
+        _or_unset(request.conversation_id),
+        _or_unset(request.execution),
     )
+
+
+def _or_unset(value: Any) -> Any:
+    return UNSET if value is None else value
 
 
 def utf8(text: str) -> str:

@@ -60,6 +60,7 @@ class CaseReader:
             system_prompt=self._system_prompt(head),
             guidelines=tuple(head.value.get("guidelines") or ()),
             metadata=_without_prompt(head.value.get("metadata")),
+            execution=head.value.get("execution"),
             temperature=execution.temperature,
             max_output_tokens=execution.max_output_tokens,
         )
@@ -101,7 +102,7 @@ class CaseReader:
             outcome=case.outcome,
             conversation_id=as_written(node.children.get("conversation_id")),
             expected_messages=case.expected_messages,
-            execution=case.execution,
+            execution=_over(case.execution, shared.execution),
             temperature=shared.temperature if own.temperature is None else own.temperature,
             max_output_tokens=own.max_output_tokens or shared.max_output_tokens,
         )
@@ -155,6 +156,13 @@ def as_written(node: Node | None) -> Any:
     if node is None or node.value is None:
         return None
     return node.value if node.source is None else node.source
+
+
+def _over(own: Any, shared: Any) -> Any:
+    """Return what a case says over what its suite says: key by key, if both are mappings."""
+    if isinstance(own, dict) and isinstance(shared, dict):
+        return {**shared, **own}
+    return shared if own is None else own
 
 
 def _without_prompt(metadata: Metadata | None) -> Metadata:

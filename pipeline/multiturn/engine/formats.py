@@ -1,0 +1,168 @@
+"""Converted cases in the formats that other tools read: a line of JSON each."""
+
+import json
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from multiturn.logs import logger
+from multiturn.model import ChatMessage, Conversion, ProviderRequest
+from multiturn.pipelines.pipeline import request_of
+from multiturn.prompts.record import to_json, utf8
+from multiturn.providers.echo import EchoProvider, EchoSettings
+from multiturn.providers.rules import Layout
+
+_PROVIDER = EchoProvider(EchoSettings(name="echo", provider="echo"))
+
+
+class Sample(NamedTuple):
+    """A case as graders want it.
+
+    Attributes:
+        id: unique among all suites: ``SUITE#ID``.
+        input: the messages to answer.
+        target: the answer to compare with; several texts where each of them will do.
+        metadata: the case's, and over it whatever else the case says.
+    """
+
+    id: str
+    input: tuple[ChatMessage, ...]
+    target: str | list[str]
+    metadata: dict[str, Any]
+
+
+def to_openai(conversion: Conversion) -> dict[str, Any]:
+    """Return ``messages``: the prompt, and after it the messages that are expected."""
+    request = request_of(conversion)
+    expected = expected_messages(request.expected_messages)
+    return {"messages": _repaired((*_prompt(request), *expected), conversion)[0]}
+
+
+def to_evals(conversion: Conversion) -> dict[str, Any]:
+    """Return ``input`` and ``ideal``, as OpenAI's evals have them."""
+    sample = sample_of(conversion)
+    return {"input": sample.input, "ideal": sample.target}
+
+
+def to_inspect(conversion: Conversion) -> dict[str, Any]:
+    """Return a sample of inspect_ai."""
+    return sample_of(conversion)._asdict()
+
+
+def to_promptfoo(conversion: Conversion) -> dict[str, Any]:
+    """Return a test of promptfoo, for a prompt file with ``{{ messages | dump | safe }}``."""
+    sample = sample_of(conversion)
+    return {
+        "description": sample.id,
+        "vars": {"messages": sample.input},
+        "metadata": {**sample.metadata, "target": sample.target},
+    }
+
+
+FORMATS = {
+    "openai": to_openai,
+    "evals": to_evals,
+    "inspect": to_inspect,
+    "promptfoo": to_promptfoo,
+}
+
+
+def to_line(format_: str, conversion: Conversion) -> bytes:
+    """Return a conversion as a line of JSON in a format of ``FORMATS``."""
+    return to_json(FORMATS[format_](conversion))
+
+
+def sample_of(conversion: Conversion, *, as_sent: bool = False) -> Sample:
+    """Return a case as graders want it.
+
+    Args:
+        conversion: what a pipeline made of the case.
+        as_sent: a prompt without a system message gets the one that ``multiturn run`` would send.
+    """
+    request = request_of(conversion)
+    prompt = _PROVIDER.build_chat_prompt(request) if as_sent else _prompt(request)
+    messages, repairs = _repaired(prompt, conversion)
+    suite = utf8(request.suite)
+    said = {
+        "suite": suite,
+        "case": request.eval_id,
+        "conversation_id": request.conversation_id,
+        "outcome": request.outcome,
+        "expected_messages": request.expected_messages,
+        "execution": request.execution,
+        "repairs": repairs or None,
+    }
+    return Sample(
+        f"{suite}#{request.eval_id}",
+        messages,
+        _target(request),
+        {**request.metadata, **{key: value for key, value in said.items() if value is not None}},
+    )
+
+
+def _prompt(request: ProviderRequest) -> tuple[ChatMessage, ...]:
+    """Return the chat prompt; without one, what providers make of the question."""
+    if request.chat_prompt is None:
+        return _PROVIDER.build_chat_prompt(request)
+    return request.chat_prompt
+
+
+def _repaired(
+    messages: Iterable[ChatMessage], conversion: Conversion
+) -> tuple[tuple[ChatMessage, ...], list[str]]:
+    """Return messages that OpenAI takes, and the repairs, which are logged."""
+    layout = Layout(messages)
+    layout.tools_as_user("O1")
+    repairs = list(dict.fromkeys(layout.done()))
+    for repair in repairs:
+        logger().warning("prompt.repaired", where=str(conversion.case.where()), why=repair)
+    return tuple(layout.messages), repairs
+
+
+def _target(request: ProviderRequest) -> str | list[str]:
+    """Return the last answer expected, or each one that will do; without any, the outcome."""
+    expected = request.expected_messages
+    if (
+        isinstance(expected, list)
+        and len(expected) > 1
+        and all(isinstance(item, str) for item in expected)
+    ):
+        return expected
+    messages = expected_messages(expected)
+    answers = [message.content for message in messages if message.role == "assistant"]
+    return answers[-1] if answers else _text(request.outcome)
+
+
+def expected_messages(expected: Any) -> tuple[ChatMessage, ...]:
+    """Return the messages that a suite expects; of several texts, the first.
+
+    >>> expected_messages(["Paris", "Paris, France"])
+    (ChatMessage(role='assistant', content='Paris'),)
+    """
+    if expected is None or expected == []:
+        return ()
+    if isinstance(expected, list) and all(isinstance(item, dict) for item in expected):
+        return tuple(_message(item) for item in expected)
+    if isinstance(expected, dict):
+        return (_message(expected),)
+    first = expected[0] if isinstance(expected, list) else expected
+    return (ChatMessage("assistant", _text(first)),)
+
+
+def _message(item: dict[str, Any]) -> ChatMessage:
+    """Return a message; one without content, such as a tool call, becomes JSON."""
+    content = item.get("content")
+    if content is None:
+        content = {key: value for key, value in item.items() if key not in ("role", "content")}
+    return ChatMessage(item.get("role", "assistant"), _text(content))
+
+
+def _text(content: Any) -> str:
+    """Return content of a message as text: segments a line each, and what is no text as JSON."""
+    match content:
+        case None:
+            return ""
+        case str(text) | {"type": "text", "value": str(text)} | {"type": "text", "text": str(text)}:
+            return text
+        case list():
+            return "\n".join(map(_text, content))
+    return json.dumps(content, indent=2, ensure_ascii=False)

@@ -1,0 +1,223 @@
+"""``convert --format`` for other tools, and what ``convert`` says of a case beside its prompt."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+import commands
+from multiturn.cli.convert import convert
+from multiturn.engine.formats import FORMATS
+from running import records
+
+MESSAGES = "input_messages: [{role: system, content: Be kind.}, {role: user, content: 'Hi {{x}}'}]"
+PROMPT = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi {{x}}"}]
+
+
+def converted(
+    folder: Path, format_: str, case: str, *options: str, head: str = ""
+) -> tuple[dict[str, Any], str]:
+    """Return what a case ``greet`` with these keys becomes, and what is logged."""
+    (folder / "shop.eval.yaml").write_text(f"{head}\nevalcases: [{{id: greet, {case}}}]")
+    command = ("convert", "shop.eval.yaml", "--format", format_, *options)
+    done = commands.run(*command, folder=folder)
+    assert done.returncode == 0, done.stderr
+    (record,) = records(done.stdout)
+    return record, done.stderr
+
+
+def test_the_command_offers_every_format() -> None:
+    (option,) = (option for option in convert.params if option.name == "format_")
+    assert isinstance(option.type, click.Choice)
+    assert [*option.type.choices] == ["json", "yaml", "text", *FORMATS]
+
+
+def test_json_has_what_a_case_says_of_its_answer(tmp_path: Path) -> None:
+    said = {
+        "outcome": "Greets",
+        "expected_messages": [{"role": "assistant", "content": "Hello"}],
+        "conversation_id": "007",
+        "execution": {"temperature": 0, "target": "fast", "max_output_tokens": 9},
+    }
+    case = (
+        "outcome: Greets, conversation_id: 007, execution: {temperature: 0, target: fast},"
+        f" expected_messages: [{{role: assistant, content: Hello}}], {MESSAGES}"
+    )
+    head = "execution: {temperature: 1, max_output_tokens: 9}"
+    record, _ = converted(tmp_path, "json", case, head=head)
+    assert list(record)[-5:] == ["metadata", *said]
+    assert {key: record[key] for key in said} == said
+
+
+def test_json_leaves_out_what_a_case_does_not_say(tmp_path: Path) -> None:
+    record, _ = converted(tmp_path, "json", MESSAGES)
+    assert list(record)[-1] == "metadata"
+
+
+def test_what_a_case_says_is_in_its_request_for_orchestrators_too(tmp_path: Path) -> None:
+    from multiturn import load_pipeline, load_suite
+
+    (tmp_path / "a.yaml").write_text(f"execution: {{target: slow}}\nid: greet\n{MESSAGES}")
+    (case,) = load_suite(tmp_path / "a.yaml")
+    assert load_pipeline("spec").request(case).execution == {"target": "slow"}
+
+
+def test_openai_ends_with_the_answer_that_is_expected(tmp_path: Path) -> None:
+    answer = "expected_messages: [{role: assistant, content: Hello}]"
+    record, _ = converted(tmp_path, "openai", f"{answer}, {MESSAGES}")
+    assert record == {"messages": [*PROMPT, {"role": "assistant", "content": "Hello"}]}
+    record, _ = converted(tmp_path, "openai", f"outcome: Greets, {MESSAGES}")
+    assert record == {"messages": PROMPT}
+
+
+def test_evals(tmp_path: Path) -> None:
+    record, _ = converted(tmp_path, "evals", f"outcome: Greets, {MESSAGES}")
+    assert record == {"input": PROMPT, "ideal": "Greets"}
+
+
+METADATA = {
+    "topic": "tea",
+    "suite": "shop.eval.yaml",
+    "case": "greet",
+    "conversation_id": "c",
+    "outcome": "Greets",
+    "execution": {"temperature": 0},
+}
+CASE = (
+    "metadata: {topic: tea, case: mine}, conversation_id: c, outcome: Greets,"
+    f" execution: {{temperature: 0}}, {MESSAGES}"
+)
+
+
+def test_inspect(tmp_path: Path) -> None:
+    record, _ = converted(tmp_path, "inspect", CASE)
+    assert record == {
+        "id": "shop.eval.yaml#greet",
+        "input": PROMPT,
+        "target": "Greets",
+        "metadata": METADATA,
+    }
+
+
+def test_promptfoo(tmp_path: Path) -> None:
+    record, _ = converted(tmp_path, "promptfoo", CASE)
+    assert record == {
+        "description": "shop.eval.yaml#greet",
+        "vars": {"messages": PROMPT},
+        "metadata": {**METADATA, "target": "Greets"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("expected", "target"),
+    [
+        pytest.param("Paris", "Paris", id="a text"),
+        pytest.param([], "as the outcome says", id="an empty list is no answer"),
+        pytest.param(["Paris"], "Paris", id="one text"),
+        pytest.param(["Paris", "Paris, France"], ["Paris", "Paris, France"], id="each of these"),
+        pytest.param({"content": "Paris"}, "Paris", id="one message"),
+        pytest.param({"role": "assistant", "content": ""}, "", id="an empty message"),
+        pytest.param(
+            [
+                {"role": "assistant", "content": "One moment."},
+                {"role": "tool", "content": "18"},
+                {"role": "assistant", "content": "18 degrees"},
+                {"role": "user", "content": "Thanks"},
+            ],
+            "18 degrees",
+            id="the last answer of several messages",
+        ),
+        pytest.param(
+            [{"role": "user", "content": "Thanks"}],
+            "as the outcome says",
+            id="messages without an answer",
+        ),
+        pytest.param(
+            {"content": [{"type": "text", "value": "a"}, {"type": "text", "text": "b"}, "c"]},
+            "a\nb\nc",
+            id="text segments",
+        ),
+        pytest.param({"content": {"n": "é"}}, '{\n  "n": "é"\n}', id="structured content"),
+        pytest.param(
+            [{"role": "assistant", "content": None, "tool_calls": []}],
+            '{\n  "tool_calls": []\n}',
+            id="a message without content",
+        ),
+        pytest.param(42, "42", id="a number"),
+    ],
+)
+def test_the_target_is_what_is_expected(tmp_path: Path, expected: Any, target: Any) -> None:
+    case = f"outcome: as the outcome says, expected_messages: {json.dumps(expected)}, {MESSAGES}"
+    record, _ = converted(tmp_path, "inspect", case)
+    assert record["target"] == target
+
+
+def test_without_an_outcome_the_target_is_empty(tmp_path: Path) -> None:
+    record, _ = converted(tmp_path, "evals", MESSAGES)
+    assert record["ideal"] == ""
+
+
+TOOL = """input_messages:
+  [{role: user, content: Hi}, {role: tool, content: '18'}, {role: tool, content: '19'}]"""
+REPAIR = "O1: sent a tool message as a user message that begins with [Tool]:"
+
+
+@pytest.mark.parametrize(
+    ("format_", "messages"),
+    [
+        ("openai", lambda record: record["messages"]),
+        ("evals", lambda record: record["input"]),
+        ("inspect", lambda record: record["input"]),
+        ("promptfoo", lambda record: record["vars"]["messages"]),
+    ],
+)
+def test_a_tool_message_goes_out_as_the_users_and_the_log_says_so(
+    tmp_path: Path, format_: str, messages: Any
+) -> None:
+    record, log = converted(tmp_path, format_, TOOL, "--log-format", "json")
+    assert messages(record) == [
+        {"role": "user", "content": "Hi"},
+        {"role": "user", "content": "[Tool]: 18"},
+        {"role": "user", "content": "[Tool]: 19"},
+    ]
+    assert record.get("metadata", {"repairs": [REPAIR]})["repairs"] == [REPAIR]
+    (event,) = records(log)
+    assert (event["event"], event["why"]) == ("prompt.repaired", REPAIR)
+    assert event["where"].endswith("case 'greet'")
+
+
+def test_json_keeps_a_tool_message(tmp_path: Path) -> None:
+    record, log = converted(tmp_path, "json", TOOL)
+    assert (record["chat_prompt"][1], log) == ({"role": "tool", "content": "18"}, "")
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "prompt"),
+    [
+        pytest.param("spec", [{"role": "user", "content": "Hi"}], id="nothing is added"),
+        pytest.param(
+            "shipped",
+            [
+                {"role": "system", "content": "You are a careful assistant."},
+                {"role": "user", "content": "Hi"},
+            ],
+            id="without a chat prompt, as providers read the question",
+        ),
+    ],
+)
+def test_a_prompt_without_a_system_message(
+    tmp_path: Path, pipeline: str, prompt: list[dict[str, str]]
+) -> None:
+    lone = "input_messages: [{role: user, content: Hi}]"
+    record, _ = converted(tmp_path, "openai", lone, "--pipeline", pipeline)
+    assert record["messages"] == prompt
+
+
+def test_processes_write_the_same(tmp_path: Path) -> None:
+    converted(tmp_path, "inspect", CASE)
+    command = ("convert", "shop.eval.yaml", "--format", "inspect")
+    one = commands.run(*command, folder=tmp_path)
+    two = commands.run(*command, "--workers", "2", folder=tmp_path)
+    assert one.stdout == two.stdout != ""
