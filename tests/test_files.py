@@ -104,9 +104,12 @@ def test_the_file_beside_the_suite_comes_before_that_of_a_parent(root: Path) -> 
     assert (files.find("top.md"), files.find("/top.md")) == ("evals/top.md", "top.md")
 
 
-def test_a_leading_slash_never_means_beside_the_suite(files: Files) -> None:
-    with pytest.raises(AttachmentError):
-        files.find("/code.js")
+def test_a_leading_slash_means_the_root_first_then_beside_the_suite(
+    root: Path, files: Files
+) -> None:
+    assert files.find("/code.js") == "evals/code.js"
+    (root / "code.js").write_text("of the root")
+    assert Files(root / "evals", root).find("/code.js") == "code.js"
 
 
 def test_a_folder_of_that_name_beside_the_suite_hides_no_file_below_the_parents(

@@ -49,7 +49,8 @@ class Files:
     def find(self, written: str) -> str:
         """Return the path, relative to the root and with ``/``, of a file as a suite names it.
 
-        A leading ``/`` means from the root.
+        It is looked for beside the suite, then in each folder above up to the root; after a
+        leading ``/``, in the root first.
 
         Raises:
             OutsideRootError: it leads outside the root, by ``..`` or through a symbolic link.
@@ -94,7 +95,7 @@ class Files:
         if _CONTROL.search(written):
             raise AttachmentError(f"the path {written!r} has a control character")
         path = written.lstrip("/")
-        folders = [self.root] if path != written else self.folders
+        folders = [self.root, *self.folders[:-1]] if path != written else self.folders
         for number, folder in enumerate(folders):
             candidate = os.path.normpath(os.path.join(folder, path))
             if not self._is_inside(candidate):
@@ -107,7 +108,7 @@ class Files:
             if os.path.exists(real):
                 return os.path.relpath(real, self.root).replace(os.sep, "/")
         looked = ", ".join(f"{os.path.relpath(folder, self.root)}/" for folder in folders)
-        hint = "; a leading / means from the root" if path != written else ""
+        hint = "; a leading / means from the root first" if path != written else ""
         raise AttachmentError(f"no file {written!r}. Looked in {looked}{hint}")
 
     def _is_inside(self, path: str) -> bool:

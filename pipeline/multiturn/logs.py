@@ -14,16 +14,23 @@ class Settings(NamedTuple):
 
 
 _unapplied: Settings | None = None
+_level = "warning"
 
 
 def configure(settings: Settings) -> None:
     """Have what is logged sent to standard error, from the first line on."""
-    global _unapplied
-    _unapplied = settings
+    global _unapplied, _level
+    _unapplied, _level = settings, settings.level
 
 
 def _make_visible(_: Any, __: str, event: Any) -> Any:
     return {key: visible(text) if isinstance(text, str) else text for key, text in event.items()}
+
+
+def debug(event: str, **values: object) -> None:
+    """Log an event where a command was asked for that; structlog is imported only then."""
+    if _level == "debug":
+        logger().debug(event, **values)
 
 
 def logger() -> Any:

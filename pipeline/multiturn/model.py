@@ -49,7 +49,8 @@ class Case(Struct, frozen=True, kw_only=True):
         id: unique in its suite.
         input_messages: the conversation.
         suite: path of the suite, as errors and results name it; empty without one.
-        line: one-based line of the case in the suite.
+        file: the file that it is in, if that is not the suite itself.
+        line: one-based line of the case in its file.
         system_prompt: ``metadata.systemPrompt`` of the case, else of the suite.
         guidelines: guideline texts given in the suite and in the case.
         guideline_patterns: globs; an attached file that matches one is a guideline.
@@ -66,6 +67,7 @@ class Case(Struct, frozen=True, kw_only=True):
     id: str
     input_messages: tuple[TestMessage, ...]
     suite: str = ""
+    file: str = ""
     line: int = 0
     system_prompt: str | None = None
     guidelines: tuple[str, ...] = ()
@@ -87,7 +89,7 @@ class Case(Struct, frozen=True, kw_only=True):
     def where(self, line: int = 0, key: str = "") -> Place:
         """Return the place of a line of this case, or of its first; ``key`` follows its id."""
         label = f"case {self.id!r}: {key}" if key else f"case {self.id!r}"
-        return Place(self.suite, line or self.line, 0, label)
+        return Place(self.file or self.suite, line or self.line, 0, label)
 
 
 class InputFile(Struct, frozen=True, gc=False):

@@ -7,7 +7,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from msgspec import Struct
 
-from multiturn.documents.node import MAX_DEPTH, MAX_VALUES, Node
+from multiturn.documents.node import MAX_DEPTH, MAX_VALUES, Mark, Node
 from multiturn.errors import MultiturnError, Place
 
 MAX_LINE = 40_000_000  # bytes: a case of 10 million characters, whatever they are
@@ -69,7 +69,7 @@ def read_json_lines(
                 )
                 if "\\u" in text:
                     _refuse_halves(json.dumps(value, ensure_ascii=False))
-                node = _node(value, _Mark(number - 1), MAX_DEPTH)
+                node = node_of(value, _Mark(number - 1))
                 if node.values > MAX_VALUES:
                     raise ValueError(f"over {MAX_VALUES:,} values in one case")
                 yield node
@@ -102,15 +102,19 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"JSON has no {name}")
 
 
-def _node(value: Any, mark: _Mark, levels: int) -> Node:
-    """Return a value with the place of its line."""
+def node_of(value: Any, mark: Mark, levels: int = MAX_DEPTH) -> Node:
+    """Return a value of JSON, all of it at one place.
+
+    Raises:
+        ValueError: it is nested deeper than the levels.
+    """
     if not levels:
         raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
     if isinstance(value, dict):
-        children = {name: _node(child, mark, levels - 1) for name, child in value.items()}
+        children = {name: node_of(child, mark, levels - 1) for name, child in value.items()}
         return _counted(Node(value, mark, None, children, key_mark=mark), children.values())
     if isinstance(value, list):
-        nodes = [_node(child, mark, levels - 1) for child in value]
+        nodes = [node_of(child, mark, levels - 1) for child in value]
         return _counted(Node(value, mark, None, nodes), nodes)
     return Node(value, mark, None, None, len(value) + 1 if isinstance(value, str) else 1)
 

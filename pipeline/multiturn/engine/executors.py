@@ -25,7 +25,7 @@ from multiturn.files import Texts
 from multiturn.logs import Settings, configure
 from multiturn.model import Conversion
 from multiturn.pipelines.pipeline import Pipeline
-from multiturn.suites.suite import CaseIds, Key
+from multiturn.suites.ids import CaseIds, Key
 
 SLICE_SIZE = 2**20  # bytes of a JSON Lines suite
 _AHEAD = 3  # slices under way for each process, so that none waits for another

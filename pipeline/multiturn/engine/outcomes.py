@@ -13,7 +13,8 @@ from multiturn.model import Case, Conversion, Notice
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.prompts.provenance import explain
 from multiturn.suites.discovery import stay_inside
-from multiturn.suites.suite import CaseIds, Key, read_cases
+from multiturn.suites.ids import CaseIds, Key
+from multiturn.suites.suite import read_cases
 
 
 class Outcome(Struct, frozen=True):

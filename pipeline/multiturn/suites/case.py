@@ -9,6 +9,7 @@ from multiturn.documents.validation import read_as
 from multiturn.errors import MultiturnError, did_you_mean
 from multiturn.files import Files
 from multiturn.model import Case, TestMessage
+from multiturn.suites.dialects import Dialect
 from multiturn.suites.keys import KeyCheck
 from multiturn.suites.schema import (
     CaseKeys,
@@ -30,11 +31,13 @@ class CaseReader:
     Args:
         name: what errors call the suite.
         files: finds and reads attached files.
+        dialect: gives each case our names.
     """
 
-    def __init__(self, name: str, files: Files) -> None:
+    def __init__(self, name: str, files: Files, dialect: Dialect) -> None:
         self.name = name
         self.files = files
+        self.dialect = dialect
         self.keys = KeyCheck(name)
 
     def shared(self, patterns: tuple[str, ...], head: Node | None = None) -> Case:
@@ -78,6 +81,7 @@ class CaseReader:
             MultiturnError: it is not as the format wants it; with the place.
         """
         label = f"case {case_id!r}"
+        node = self.dialect.case(node, label)
         case = read_as(node, CaseKeys, where=self.name, label=label)
         if not case.input_messages:
             raise MultiturnError(
@@ -146,7 +150,7 @@ class CaseReader:
         execution = node.children.get("execution")
         if execution is None or not isinstance(execution.value, dict):
             return ExecutionKeys()
-        self.keys.check(execution, ExecutionKeys)
+        self.keys.check_execution(execution)
         inner = f"{label}: execution".removeprefix(": ")
         return read_as(execution, ExecutionKeys, where=self.name, label=inner)
 

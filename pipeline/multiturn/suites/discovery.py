@@ -1,11 +1,21 @@
 """Finding the suites that a command line names."""
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from multiturn.errors import MultiturnError, OutsideRootError
 from multiturn.files import find_root
+from multiturn.suites.dialects import CASES
+from multiturn.suites.suite import case_files
+
+# A quick look at what may name a file of cases.
+_CASES_FILE = re.compile(
+    rb"""^(?:(?:%s):|[ \t]*-)[ \t]+["'\[]*[^\s"']+\.(?:ya?ml|jsonl?)\b"""
+    % "|".join(CASES).encode(),
+    re.MULTILINE,
+)
 
 
 def find_suites(paths: Iterable[str], *, may_be_gone: bool = False) -> Iterator[str]:
@@ -44,7 +54,22 @@ def find_suites(paths: Iterable[str], *, may_be_gone: bool = False) -> Iterator[
             raise MultiturnError(
                 f"there is no *.eval.yaml, *.eval.yml or *.eval.jsonl below {path!r}"
             )
+        named = {real for suite in found for real in _named_in(suite)}
+        found = [suite for suite in found if os.path.realpath(suite) not in named]
         yield from _unseen(sorted(found), seen)
+
+
+def _named_in(suite: str) -> Iterator[str]:
+    """Yield the real path of each file of cases that a suite names."""
+    if not os.path.isfile(suite):
+        return
+    try:
+        with open(suite, "rb") as file:
+            may_name = _CASES_FILE.search(file.read())
+    except OSError:
+        return  # whoever reads it says so
+    if may_name:
+        yield from case_files(suite)
 
 
 def stay_inside(suite: str, root: str | None) -> None:

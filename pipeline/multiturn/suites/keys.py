@@ -7,9 +7,10 @@ from functools import cache, lru_cache
 from msgspec import Struct
 
 from multiturn.documents.node import Node
-from multiturn.errors import MultiturnError, did_you_mean
+from multiturn.errors import MultiturnError, did_you_mean, nearest
 from multiturn.model import Notice
-from multiturn.suites.schema import MetadataKeys
+from multiturn.suites.dialects import OTHER_KEYS
+from multiturn.suites.schema import ExecutionKeys, MetadataKeys
 
 # Text under another spelling of these would be missing from the prompt.
 _PROMPT_KEYS = {
@@ -19,10 +20,6 @@ _PROMPT_KEYS = {
 _ELSEWHERE = {
     "systemPrompt": "write it under metadata",
     "guideline_patterns": "write it at the top of the suite",
-}
-_ADVICE = {
-    "expected_outcome": 'did you mean "outcome"?',
-    "input_files": "attach files in input_messages, as {type: file, value: PATH}",
 }
 MAX_WARNED = 100
 
@@ -55,9 +52,16 @@ class KeyCheck:
         if "guidelines" in known:  # a suite or a case
             meant |= _ELSEWHERE.keys()
         for key in node.value:
-            if key not in known:
+            if key not in known and key not in OTHER_KEYS:
                 self._refuse_nearly(node, key, meant, known, label)
                 self._warn(node, key, known)
+
+    def check_execution(self, execution: Node) -> None:
+        """Warn of keys that are like those that matter here; all others are for other tools."""
+        known = names_of((ExecutionKeys,))
+        for key in execution.value:
+            if key not in known and nearest(key, ("temperature", "max_output_tokens")):
+                self._warn(execution, key, known)
 
     def _refuse_nearly(
         self, node: Node, key: str, meant: Iterable[str], known: frozenset[str], label: str
@@ -91,7 +95,7 @@ class KeyCheck:
         if (known, key) in self._warned or len(self._warned) > MAX_WARNED:
             return
         self._warned.add((known, key))
-        advice = _ADVICE.get(key) or did_you_mean(key, sorted(known))
+        advice = did_you_mean(key, sorted(known))
         where, why = node.children[key].key_place(self.name), f'unknown key "{key}"; {advice}'
         if len(self._warned) > MAX_WARNED:
             why = f"over {MAX_WARNED} unknown keys; the others are not listed"

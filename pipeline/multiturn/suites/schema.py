@@ -107,7 +107,7 @@ class SegmentKeys(Struct):
         str,
         Meta(
             description="the text; or the path of a file, looked for beside the suite, then in"
-            " each folder above up to the root. A leading `/` means from the root."
+            " each folder above up to the root. A leading `/` means in the root first."
         ),
     ]
 

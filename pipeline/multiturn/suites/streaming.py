@@ -1,5 +1,6 @@
 """A suite's documents, case by case, while the rest of the file is still to be read."""
 
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -18,8 +19,7 @@ from multiturn.documents.node import Node
 from multiturn.documents.source import Source, mistakes_placed, open_rewindable
 from multiturn.documents.yaml_events import MERGE, Reader, read_documents
 from multiturn.errors import MultiturnError
-
-CASES = "evalcases"
+from multiturn.suites.dialects import CASES
 
 
 class Document(NamedTuple):
@@ -51,10 +51,29 @@ def open_suite(path: str, name: str, lines: Lines | None = None) -> Iterator[Ite
     """
     with open_rewindable(path, name) as file:
         if path.endswith(".jsonl"):
-            empty = next(read_documents(f"{CASES}: []", name))
+            empty = next(read_documents("evalcases: []", name))
             yield iter([Document(empty, read_json_lines(file, name, lines))])
         else:
             yield stream_documents(Source(file, name))
+
+
+def read_cases_file(data: bytes, name: str) -> Iterator[Node | MultiturnError]:
+    """Yield each case of a file that has nothing else, or what is wrong with it.
+
+    Args:
+        data: JSON Lines where the name ends so, else YAML: a list, or ``evalcases`` with one.
+        name: what errors call the file.
+    """
+    if name.endswith(".jsonl"):
+        yield from read_json_lines(io.BytesIO(data), name)
+        return
+    source = Source(io.BytesIO(data), name)
+    with mistakes_placed(source):
+        for document in _Stream(source, lists=True).suite():
+            if document.cases is None or document.head.children.keys() - CASES:
+                what = "a file of cases is a list of them; name a suite itself"
+                raise MultiturnError(what, where=document.head.place(name))
+            yield from document.cases
 
 
 def stream_documents(source: Source) -> Iterator[Document]:
@@ -72,7 +91,8 @@ def stream_documents(source: Source) -> Iterator[Document]:
             if document.cases is None:
                 yield document
                 continue
-            if heads is None and not (document.at_margin and not source.key_behind(CASES)):
+            key = next(iter(CASES & document.head.children.keys()))
+            if heads is None and not (document.at_margin and not source.key_behind(key)):
                 heads = _heads(source)
             if heads is None or number >= len(heads):
                 yield document
@@ -98,19 +118,23 @@ def _heads(source: Source) -> list[Node]:
 class _Stream(Reader):
     """Reads the list of cases one by one, and anything else as a whole."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, *, lists: bool = False) -> None:
         super().__init__(source)
         self.source = source
+        self.lists = lists  # whether a document may be a list of cases
         self.broken = False
 
     def suite(self) -> Iterator[Document]:
-        while not self.broken and (event := self.next()).__class__ is not StreamEndEvent:
-            if event.__class__ is DocumentStartEvent:
+        while not self.broken and (start := self.next()).__class__ is not StreamEndEvent:
+            if start.__class__ is DocumentStartEvent:
                 self.anchors.clear()
                 self.values = 0
-                event = self.next()
+                event: Any = self.next()
                 if event.__class__ is MappingStartEvent and event.anchor is None:
                     yield from self.root(event)
+                elif event.__class__ is SequenceStartEvent and event.anchor is None and self.lists:
+                    mark: Any = event.start_mark
+                    yield Document(Node({}, mark, None, {}), self.items(event))
                 else:
                     yield Document(self.tree(event))
 
@@ -130,7 +154,8 @@ class _Stream(Reader):
                 merged += self.mappings(self.tree(value))
                 continue
             known.add(name)
-            streams = name == CASES and value.__class__ is SequenceStartEvent and not value.anchor
+            is_list = value.__class__ is SequenceStartEvent and not value.anchor
+            streams = name in CASES and is_list and not streamed
             child = Node([], value.start_mark, None, []) if streams else self.tree(value)
             child.key_mark = key.start_mark
             head.children[name] = child

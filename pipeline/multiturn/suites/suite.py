@@ -3,8 +3,9 @@
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from glob import glob
 from pathlib import Path
-from typing import NamedTuple
 
 from msgspec import structs
 
@@ -15,51 +16,22 @@ from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError, Place, add_or_mend, nearest
 from multiturn.files import Files, Texts, find_root
-from multiturn.logs import logger
+from multiturn.logs import debug, logger
 from multiturn.model import Case, Notice
 from multiturn.suites.case import CaseReader, as_written
+from multiturn.suites.dialects import INPUT_KEYS, MESSAGES_KEYS, Dialect
+from multiturn.suites.ids import CaseIds, Key
 from multiturn.suites.keys import names_of
 from multiturn.suites.patterns import guideline_matcher
 from multiturn.suites.schema import CaseKeys, ConfigKeys, SuiteKeys
-from multiturn.suites.streaming import Document, open_suite
+from multiturn.suites.streaming import Document, open_suite, read_cases_file
 from multiturn.text import tuple_of_texts
 
 STDIN = "<stdin>"
 CONFIG = ".agentv/config.yaml"
+MAX_CASES_FILE = 40_000_000  # bytes of a file of cases that a suite names
 
 Found = Case | MultiturnError | Notice
-
-
-class Key(NamedTuple):
-    """Which case of its suite something is about.
-
-    Attributes:
-        case_id: as the suite has it; None where it is not known.
-        line: one-based line of the case.
-        where: its place.
-    """
-
-    case_id: str | None = None
-    line: int = 0
-    where: Place = Place()
-
-
-class CaseIds:
-    """The ids of a suite, which are unique in it, each with its line."""
-
-    def __init__(self) -> None:
-        self._lines: dict[str, int] = {}
-
-    def duplicate(self, key: Key) -> MultiturnError | None:
-        """Return the error for an id that an earlier case has; None for a new one, or none."""
-        if key.case_id is None:
-            return None
-        first = self._lines.get(key.case_id)
-        if first is None:
-            self._lines[key.case_id] = key.line
-            return None
-        what = f"duplicate id {key.case_id!r}, first used on line {first}"
-        return MultiturnError(f"{what}; ids are unique in a file", where=key.where, case_id="")
 
 
 def load_suite(
@@ -133,6 +105,19 @@ def read_cases(
         yield Key(), error
 
 
+def case_files(path: str) -> Iterator[str]:
+    """Yield the real path of each file of cases that a suite names; errors are for its reader."""
+    suite = _Suite(path, None, (), None, None)
+    with suppress(MultiturnError), open_suite(path, path) as documents:
+        for document in documents:
+            head = suite.dialect.suite(document.head)
+            listed = head.children.get("evalcases") if isinstance(head.value, dict) else None
+            for node in document.cases or (listed.children if listed else ()):
+                if isinstance(node, Node) and isinstance(node.value, str):
+                    found = suite.matching(node.value.removeprefix("file://"))
+                    yield from (os.path.join(suite.files.root, each) for each in found)
+
+
 class _Suite:
     """One suite on its way from documents to cases."""
 
@@ -147,33 +132,47 @@ class _Suite:
         self.source = source
         self.name = name or (STDIN if source == "-" else source)
         folder = Path.cwd() if source == "-" else Path(os.path.realpath(source)).parent
-        self.files = Files(folder, Path(root) if root is not None else find_root(folder), texts)
+        self.texts = Texts() if texts is None else texts
+        top = Path(root) if root is not None else find_root(folder)
+        self.files = Files(folder, top, self.texts)
         self.given_patterns = (
             None if patterns is None else tuple_of_texts("guideline_patterns", patterns)
         )
-        self.reader = CaseReader(self.name, self.files)
+        self.dialect = Dialect(self.name)
+        self.reader = CaseReader(self.name, self.files, self.dialect)
 
     def cases(self, document: Document) -> Iterator[tuple[Key, Found]]:
         """Yield each case of a document, or the error in its place."""
-        head = document.head
+        head = self.dialect.suite(document.head)
         suite = read_as(head, SuiteKeys, where=self.name)
-        if ("input_messages" in head.value) == (suite.evalcases is not None):
+        is_case = not MESSAGES_KEYS.isdisjoint(head.value)
+        if is_case == (suite.evalcases is not None):
             raise self.no_cases(head)
         patterns = self.patterns(head, suite)
         if suite.evalcases is None:
             name = "stdin" if self.source == "-" else Path(self.source).name
             file_id = re.sub(r"(\.eval)?\.(ya?ml|json)$", "", name)
             shared = structs.replace(self.reader.shared(patterns), id=file_id)
-            yield from self.case(head, "", shared, SuiteKeys)
+            yield from self.case(head, "", shared, self.reader, SuiteKeys)
             return
         shared = self.reader.shared(patterns, head)
-        yield from self.warnings()
+        yield from self.warnings(self.reader)
         for index, node in enumerate(document.cases or head.children["evalcases"].children):
             label = "" if self.source.endswith(".jsonl") else f"evalcases[{index}]"
-            yield from self.case(node, label, shared)
+            if isinstance(node, Node) and isinstance(node.value, str):
+                yield from self.cases_of(node, label, shared)
+            else:
+                yield from self.case(node, label, shared, self.reader)
+        if self.dialect.read_as:
+            debug("suite.read_as", suite=self.name, **self.dialect.read_as)
 
     def case(
-        self, node: Node | MultiturnError, label: str, shared: Case, *known: type
+        self,
+        node: Node | MultiturnError,
+        label: str,
+        shared: Case,
+        reader: CaseReader,
+        *known: type,
     ) -> Iterator[tuple[Key, Found]]:
         """Yield what there is to warn of, then the case or its error."""
         key = Key()
@@ -181,22 +180,52 @@ class _Suite:
         try:
             if isinstance(node, MultiturnError):
                 raise node
-            where = node.place(self.name, label)
+            where = node.place(reader.name, label)
             case_id = self.case_id(node, where) or shared.id
+            if not case_id and not label and not INPUT_KEYS.isdisjoint(node.children):
+                case_id = str(node.line)  # data sets have no ids
             if not case_id:
                 raise MultiturnError("the case has no id; add one", where=where)
             key = Key(case_id, node.line, where)
-            found = self.reader.case(node, case_id, shared, *known)
+            found = reader.case(node, case_id, shared, *known)
         except MultiturnError as error:
             error.case_id = key.case_id or ""
             found = error
-        yield from self.warnings()
+        yield from self.warnings(reader)
         yield key, found
 
-    def warnings(self) -> Iterator[tuple[Key, Notice]]:
-        """Yield the warnings since the last call."""
-        while self.reader.keys.warnings:
-            yield Key(), self.reader.keys.warnings.pop(0)
+    def cases_of(self, named: Node, label: str, shared: Case) -> Iterator[tuple[Key, Found]]:
+        """Yield each case of the file, or of the files of a glob, that a suite names for cases."""
+        written = named.value.removeprefix("file://")
+        try:
+            for path in self.matching(written):
+                text = self.files.read(path, MAX_CASES_FILE)
+                place = Path(self.files.root, path)
+                name = os.path.relpath(place)
+                files = Files(place.parent, Path(self.files.root), self.texts)
+                reader = CaseReader(name, files, self.dialect.inside(name))
+                inside = structs.replace(shared, file=name, files=files)
+                for index, node in enumerate(read_cases_file(text.encode(), name)):
+                    label = "" if name.endswith(".jsonl") else f"[{index}]"
+                    yield from self.case(node, label, inside, reader)
+        except MultiturnError as error:
+            if not any(error.where):
+                error.where = named.place(self.name, label)
+            yield Key(), error
+
+    def matching(self, written: str) -> list[str]:
+        """Return the files of cases that a path or a glob names, relative to the root."""
+        if not any(char in written for char in "*?["):
+            return [self.files.find(written)]
+        found = sorted(glob(written, root_dir=self.files.folders[0], recursive=True))
+        if not found:
+            raise MultiturnError(f"no file of cases matches {written!r}")
+        return [self.files.find(path) for path in found]
+
+    def warnings(self, reader: CaseReader) -> Iterator[tuple[Key, Notice]]:
+        """Yield a reader's warnings since the last call."""
+        while reader.keys.warnings:
+            yield Key(), reader.keys.warnings.pop(0)
 
     def no_cases(self, head: Node) -> MultiturnError:
         """Return the error for a document that is both a suite and a case, or neither."""

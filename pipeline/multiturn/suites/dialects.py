@@ -1,0 +1,271 @@
+"""Suites as other tools write them: tables of what means the same, and documents rewritten so.
+
+A suite is read as what it is, without an option: docs/suites.md has the table. Nodes keep their
+places, so that errors name the line that somebody wrote.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from copy import copy
+from typing import Any
+
+from msgspec import structs
+
+from multiturn.documents.json_lines import node_of
+from multiturn.documents.node import Mark, Node
+from multiturn.errors import MultiturnError
+
+SUITE_KEYS = {"tests": "evalcases", "eval_cases": "evalcases", "cases": "evalcases"}
+CASE_KEYS = {
+    "input": "input_messages",
+    "messages": "input_messages",
+    "expected_output": "expected_messages",
+    "expected_outcome": "outcome",
+    "criteria": "outcome",
+}
+# Beside one of INPUT_KEYS only: elsewhere, a target is what a run sends prompts to.
+ANSWER_KEYS = {"ideal": "expected_messages", "target": "expected_messages"}
+INPUT_KEYS = frozenset({"input", "messages"})
+MESSAGES_KEYS = INPUT_KEYS | {"input_messages", "turns"}
+# Of other tools, at suites and cases: they do not concern the prompt.
+OTHER_KEYS = frozenset(
+    {
+        *("assert", "assertions", "assertScoringFunction", "defaultTest", "default_test"),
+        *("environment", "env", "evaluator", "graders", "metrics", "mode"),
+        *("on_turn_failure", "options", "outputPath", "prompts", "provider", "providers"),
+        *("rubrics", "scenarios", "sharing", "tags", "threshold", "workspace"),
+    }
+)
+ROLES = {"developer": "system"}
+CASES = frozenset({"evalcases", *SUITE_KEYS})
+_DEFAULTS = ("default_test", "defaultTest")
+_REWRITTEN = frozenset({*CASE_KEYS, "input_files", "vars", "turns"})
+_INPUT_ONLY = re.compile(r"\s*\{\{\s*input\s*\}\}\s*")
+
+
+class Dialect:
+    """Rewrites the documents of one suite.
+
+    Args:
+        name: what errors call the suite.
+
+    Attributes:
+        read_as: the keys that were read as others, by what was written.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.read_as: dict[str, str] = {}
+        self._shared: dict[str, Node] = {}
+        self._takes_vars = False
+        self._vars: dict[str, Node] = {}
+
+    def inside(self, name: str) -> "Dialect":
+        """Return the dialect for the cases in a file that the suite names."""
+        inside = copy(self)
+        inside.name = name
+        return inside
+
+    def suite(self, head: Node) -> Node:
+        """Return the keys of a suite by our names; a bare case is for ``case``.
+
+        Raises:
+            MultiturnError: two keys mean the same, or the suite has templates.
+        """
+        self._shared, self._vars = {}, {}
+        if not isinstance(head.children, dict):
+            return head
+        head = self._renamed(head, SUITE_KEYS, "")
+        cases = head.children.get("evalcases")
+        if cases is None:
+            return head
+        keys = dict(head.children)
+        if isinstance(cases.value, str):  # a file of cases
+            keys["evalcases"] = _list_of([cases], cases.mark)
+        self._takes_vars = "prompts" in keys
+        if "prompts" in keys:
+            self._check_prompts(keys["prompts"])
+        for name in _DEFAULTS:
+            defaults = keys.pop(name, None)
+            if defaults is not None and isinstance(defaults.children, dict):
+                self._vars = _children(defaults.children.get("vars"))
+        self._shared = {key: keys.pop(key) for key in ("input", "input_files") if key in keys}
+        return _mapping(keys, head)
+
+    def case(self, node: Node, label: str) -> Node:
+        """Return a case by our names.
+
+        Args:
+            node: the case.
+            label: what errors call it.
+
+        Raises:
+            MultiturnError: two keys mean the same, or it is no conversation that can be sent.
+        """
+        if not isinstance(node.children, dict):
+            return node
+        if self._shared or self._takes_vars or not _REWRITTEN.isdisjoint(node.children):
+            node = self._rewritten(node, label)
+        messages = node.children.get("input_messages")
+        if messages is not None and isinstance(messages.children, list):
+            for index, message in enumerate(messages.children):
+                if isinstance(message.children, dict):
+                    self._message(message, f"{label}: input_messages[{index}]")
+        return node
+
+    def _rewritten(self, node: Node, label: str) -> Node:
+        keys = dict(node.children)
+        if "turns" in keys:
+            what = "turns are played live, by a mode that multiturn does not have;"
+            what += " write the conversation as input_messages"
+            raise MultiturnError(what, where=keys["turns"].key_place(self.name, label))
+        if self._takes_vars:
+            given = {**self._vars, **_children(keys.pop("vars", None))}
+            if "input" in given:
+                keys.setdefault("input", given["input"])
+        files, is_input = keys.pop("input_files", None), False
+        for key in INPUT_KEYS & keys.keys():
+            keys[key], is_input = self._messages(keys[key], files, label), True
+        if files is not None and not is_input:
+            raise self._needs_text(files, label)
+        names = {**CASE_KEYS, **ANSWER_KEYS} if is_input else CASE_KEYS
+        for key in keys.keys() & names.keys():
+            if names[key] == "expected_messages":
+                keys[key] = _answer(keys[key])
+        node = self._renamed(_mapping(keys, node), names, label)
+        messages = node.children.get("input_messages")
+        execution = _children(node.children.get("execution"))
+        skips = "skip_defaults" in execution and execution["skip_defaults"].value is True
+        if "input" not in self._shared or skips or messages is None:
+            return node
+        before = self._messages(self._shared["input"], None, "")
+        if isinstance(before.children, list) and isinstance(messages.children, list):
+            messages = _list_of([*before.children, *messages.children], messages.mark)
+            node.size += before.size
+        return _mapping({**node.children, "input_messages": messages}, node)
+
+    def _messages(self, given: Node, files: Node | None, label: str) -> Node:
+        """Return the messages that an input means: a list, a text, or a mapping."""
+        value, mark = given.value, given.mark
+        if isinstance(value, list):
+            if files is not None:
+                raise self._needs_text(files, label)
+            return given
+        if isinstance(value, dict):
+            message = given if "role" in value else _message_of("user", given)
+            return _list_of([message], mark)
+        if not isinstance(value, str):
+            return given  # an error, as for input_messages
+        listed = _messages_in(value, given)
+        if listed is not None:
+            return listed
+        files = files or self._shared.get("input_files")
+        if files is not None:
+            if not isinstance(files.children, list):
+                what = "input_files must be a list of paths"
+                raise MultiturnError(what, where=files.place(self.name, label))
+            given = _list_of([*map(_file_segment, files.children), given], mark)
+        return _list_of([_message_of("user", given)], mark)
+
+    def _needs_text(self, files: Node, label: str) -> MultiturnError:
+        what = "input_files stand before an input that is text; attach files in the messages, as"
+        return MultiturnError(
+            f"{what} {{type: file, value: PATH}}", where=files.key_place(self.name, label)
+        )
+
+    def _message(self, message: Node, label: str) -> None:
+        """Rewrite what is not ours in a message, in place."""
+        role, content = message.children.get("role"), message.children.get("content")
+        if "tool_calls" in message.value:
+            what = "tool_calls cannot be part of a chat prompt; leave the message out, or write"
+            where = message.children["tool_calls"].key_place(self.name, label)
+            raise MultiturnError(f"{what} what was called as its content", where=where)
+        if role is not None and role.value in ROLES:
+            ours = ROLES[role.value]
+            self.read_as[f"role {role.value}"] = ours
+            role.value = message.value["role"] = ours
+        if content is not None and isinstance(content.children, list):
+            for number, part in enumerate(content.children):
+                keys = part.value
+                if isinstance(keys, dict) and keys.get("type") == "text" and "text" in keys:
+                    self._rename_text(part, f"{label}.content[{number}]")
+
+    def _rename_text(self, part: Node, label: str) -> None:
+        """Write ``value`` in place of ``text``, OpenAI's name, in place."""
+        if "value" in part.value:
+            what = "text and value are one thing; keep value"
+            raise MultiturnError(what, where=part.children["text"].key_place(self.name, label))
+        self.read_as["text of a part"] = "value"
+        for mapping in (part.value, part.children):
+            mapping["value"] = mapping.pop("text")
+
+    def _renamed(self, node: Node, names: Mapping[str, str], label: str) -> Node:
+        """Return a mapping by our names."""
+        if names.keys().isdisjoint(node.children):
+            return node
+        keys: dict[str, Node] = {}
+        written: dict[str, str] = {}
+        for key, child in node.children.items():
+            name = names.get(key, key)
+            if name in keys:
+                what = f"{written[name]} and {key} are one thing; keep one of them"
+                raise MultiturnError(what, where=child.key_place(self.name, label))
+            keys[name], written[name] = child, key
+            if name != key:
+                self.read_as[key] = name
+        return _mapping(keys, node)
+
+    def _check_prompts(self, prompts: Node) -> None:
+        """Refuse every prompt but the input itself: a template is no conversation."""
+        for prompt in prompts.children if isinstance(prompts.children, list) else [prompts]:
+            if not isinstance(prompt.value, str) or not _INPUT_ONLY.fullmatch(prompt.value):
+                what = "multiturn takes conversations, not templates; write each case's messages"
+                what += ' as its input, or the only prompt as "{{ input }}" with vars.input'
+                raise MultiturnError(what, where=prompt.place(self.name))
+
+
+def _children(node: Node | None) -> dict[str, Node]:
+    return node.children if node is not None and isinstance(node.children, dict) else {}
+
+
+def _mapping(keys: dict[str, Node], node: Node) -> Node:
+    values = {key: child.value for key, child in keys.items()}
+    return structs.replace(node, value=values, children=keys)
+
+
+def _list_of(nodes: Iterable[Node], mark: Mark) -> Node:
+    nodes = list(nodes)
+    size = sum(node.size for node in nodes)
+    return Node([node.value for node in nodes], mark, None, nodes, size)
+
+
+def _message_of(role: str, content: Node) -> Node:
+    keys = {"role": Node(role, content.mark), "content": content}
+    return _mapping(keys, Node({}, content.mark, size=content.size))
+
+
+def _file_segment(path: Node) -> Node:
+    return _mapping({"type": Node("file", path.mark), "value": path}, Node({}, path.mark))
+
+
+def _answer(given: Node) -> Node:
+    """Return the messages that an expected answer means: a text or a mapping is one message."""
+    if isinstance(given.value, list):
+        return given
+    message = given if "role" in _children(given) else _message_of("assistant", given)
+    return _list_of([message], given.mark)
+
+
+def _messages_in(text: str, given: Node) -> Node | None:
+    """Return the messages of a text that is a JSON list of messages; None for any other."""
+    if not text.lstrip().startswith("["):
+        return None
+    try:
+        value: Any = json.loads(text)
+        is_messages = isinstance(value, list) and value != []
+        if not is_messages or not all(isinstance(m, dict) and "role" in m for m in value):
+            return None
+        return node_of(value, given.mark)
+    except (ValueError, RecursionError):
+        return None
