@@ -214,7 +214,7 @@ def test_of_720_orders_forty_are_accepted() -> None:
     assert len(FORTY) == 40
 
 
-def test_a_lone_prompt_is_omitted_anywhere_behind_the_views_that_it_needs() -> None:
+def test_a_lone_prompt_is_omitted_anywhere_after_the_views_that_it_needs() -> None:
     assert {names(order) for order in accepted_orders(SEVEN)} == {
         (*order[:at], "omit_lone_prompt", *order[at:])
         for order in FORTY

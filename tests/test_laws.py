@@ -1,4 +1,4 @@
-"""The law of views: what a stage takes out of the texts is gone, wherever the stage stands."""
+"""The law of views: what a stage takes out of the texts is gone, wherever the stage is."""
 
 import re
 from functools import cache

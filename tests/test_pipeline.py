@@ -217,7 +217,7 @@ def test_what_is_no_list_or_no_case_is_said(call: Any, words: str) -> None:
         call()
 
 
-# Facts of one's own
+# Facts of your own
 
 
 @stage(requires={"turns"}, provides={"house.redacted"})

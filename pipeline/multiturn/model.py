@@ -58,7 +58,7 @@ class Case(Struct, frozen=True, kw_only=True):
         outcome: what the answer should achieve, in words.
         conversation_id: groups the cases of one conversation.
         expected_messages: the answer a grader compares with, as the suite wrote it.
-        execution: settings for whoever runs the case, the suite's and over them the case's.
+        execution: settings for a run of the case: the suite's, overlaid with the case's.
         temperature: that of ``execution``.
         max_output_tokens: that of ``execution``.
         files: finds and reads attached files; None where nothing can be attached.
@@ -236,13 +236,13 @@ class Conversion(Struct, frozen=True, dict=True):
         The function runs when the chat is asked for, on the turns as they are then.
 
         Args:
-            function: takes the chat's turns and the options, and returns turns. It stands at the
-                top of a module, so that views can be compared and pickled.
-            options: what the function is called with beside the turns.
+            function: takes the chat's turns and the options, and returns turns. It is defined at
+                the top of a module, so that views can be compared and pickled.
+            options: keyword arguments of the function.
 
         Raises:
             ValueError: no stage has chosen a chat view yet.
-            TypeError: the function does not stand at the top of a module, or lacks an option.
+            TypeError: the function is not at the top of a module, or lacks an option.
         """
         view = edited("chat", self.chat_view, function, options, self.stage)
         return structs.replace(self, chat_view=view)

@@ -24,7 +24,7 @@ class Part(Struct, frozen=True, gc=False):
     """A piece of a turn, and where it comes from.
 
     Attributes:
-        kind: ``text``, ``file`` (not yet embedded) or ``reference`` (stands for a guideline).
+        kind: ``text``, ``file`` (not yet embedded) or ``reference`` (the marker of a guideline).
         text: what the reader of the turn sees.
         separator: the text before it; ignored for the first part of a turn.
         message: index in ``input_messages``.
@@ -130,7 +130,7 @@ class Edited(Struct, frozen=True):
     Attributes:
         view: what is changed.
         edit: a function of what the view shows, which is turns or parts.
-        options: what the function is called with beside that.
+        options: keyword arguments of the function.
         stage: who changes it, for ``explain``.
     """
 
@@ -161,18 +161,18 @@ class Edited(Struct, frozen=True):
 
 
 def edited(name: str, view: Any, function: Any, options: Mapping[str, Any], stage: str) -> Any:
-    """Return a view with an edit more; the view itself where the same stage has made that edit.
+    """Return a view with one more edit; the same view if the stage has already made that edit.
 
     Args:
         name: ``chat`` or ``question``.
         view: what is changed.
-        function: of what the view shows; it stands at the top of a module.
-        options: what it is called with beside that.
+        function: of what the view shows, defined at the top of a module.
+        options: keyword arguments of the function.
         stage: who changes it.
 
     Raises:
         ValueError: there is no view yet.
-        TypeError: the function does not stand at the top of a module, or lacks an option.
+        TypeError: the function is not at the top of a module, or lacks an option.
     """
     if view is None:
         raise ValueError(
@@ -204,7 +204,7 @@ _Shown = TypeVar("_Shown", Turn, Part)
 
 
 def _signed(item: _Shown, texts: Mapping[Any, set[str]], stage: str) -> _Shown:
-    """Return a turn or a part in which each text that an edit has made names the stage."""
+    """Return a turn or a part with the stage's name on each text that is new or changed."""
     if isinstance(item, Turn):
         parts = tuple(_signed(part, texts, stage) for part in item.parts)
         return structs.replace(item, parts=parts)
@@ -251,5 +251,5 @@ def _parts(shown: Iterable[Turn | Part]) -> Iterable[Part]:
 
 
 def kind_of(value: object) -> str:
-    """Return what a value is, for an error that says what it should have been."""
+    """Return a value's type in words, for errors."""
     return "None" if value is None else f"a {type(value).__name__}"

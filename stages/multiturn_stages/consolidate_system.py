@@ -22,7 +22,7 @@ def consolidate_system(
     guidelines_heading: str = "[[ ## Guidelines ## ]]",
     guideline_header: Annotated[str, placeholders("path")] = "=== {path} ===",
 ) -> Conversion:
-    """Choose a chat in which system messages, system prompt and guidelines are one (rule 7).
+    """Choose a chat with system messages, system prompt and guidelines as one message (rule 7).
 
     Put it anywhere after ``resolve_segments``: the chat shows the turns as they are at the end. A
     system message that holds only references says nothing of its own: it has no place in the
@@ -31,11 +31,11 @@ def consolidate_system(
     Args:
         sections: what the system message is made of, in this order, a blank line between.
         later_system: a system message after another role's: merged in front, made an assistant
-            message that begins with ``[System]:``, or kept where it stands.
+            message that begins with ``[System]:``, or kept in its place.
         references: ``omit`` leaves the guidelines' markers out of the chat.
         guidelines_heading: the line above the guidelines.
         guideline_header: the line above each of several guidelines; ``{path}`` is its path as
-            written. A single one stands bare.
+            written. A single one has no header.
     """
     view = SystemFirst(sections, later_system, references, guidelines_heading, guideline_header)
     return conversion.replace(chat_view=view)

@@ -19,7 +19,7 @@ def extract_guidelines(
     guidelines given in the case come first; the same file attached twice is collected once.
 
     Args:
-        marker: what stands where the guideline was attached; ``{path}`` is its path as written.
+        marker: the text where the guideline was attached; ``{path}`` is its path as written.
     """
     name = "extract_guidelines"
     is_guideline = guideline_matcher(conversion.case.guideline_patterns)

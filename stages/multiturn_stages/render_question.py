@@ -13,13 +13,13 @@ from multiturn.turns import separate_first
 def render_question(
     conversion: Conversion, *, marker: Annotated[str, placeholders("role")] = "[{role}]: "
 ) -> Conversion:
-    """Choose a question in which each turn stands behind its role (rule 9).
+    """Choose a question that shows each turn after its role (rule 9).
 
     Put it anywhere after ``resolve_segments``: the question shows the turns as they are at the
     end. A single user turn is rendered bare.
 
     Args:
-        marker: what stands before each turn's content; ``{role}`` is the role, capitalized.
+        marker: the text before each turn's content; ``{role}`` is the role, capitalized.
     """
     return conversion.replace(question_view=Transcript(marker))
 

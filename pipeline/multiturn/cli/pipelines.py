@@ -13,8 +13,8 @@ from multiturn.cli.options import Asked, on_terminal, pipeline_option, suite_opt
 def check(file: str) -> None:
     """Check the stages of a pipeline file and their order.
 
-    All mistakes are listed, those of options too, and the exit code is then 1. Of chat prompt and
-    question one may be missing, and what follows is said; without both it is a mistake.
+    All errors are listed, those of options too, and the exit code is then 1. A pipeline without a
+    chat prompt or without a question is legal, and what follows is said; without both it is not.
     """
     from multiturn.errors import MultiturnError
     from multiturn.pipelines.ordering import facts_after

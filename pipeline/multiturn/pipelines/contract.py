@@ -19,11 +19,11 @@ _NAME = "[A-Za-z_][A-Za-z0-9_]*"
 
 
 class Fact(msgspec.Struct, frozen=True):
-    """Something that is true of a Conversion from one stage on, and may cease to be.
+    """Something that a stage makes true of a Conversion, until another stage consumes it.
 
     Attributes:
         meaning: what is true.
-        consumed: what a stage that consumes it has done, as errors say it.
+        consumed: what a stage that consumes it has done, in the words of errors.
         fields: the attributes of Conversion that a stage may change to make or end it.
     """
 
@@ -94,15 +94,15 @@ def stage(
     A stage takes a Conversion and keyword-only options, and returns a new Conversion.
 
     Args:
-        function: nothing; it is given where the parentheses were forgotten.
+        function: only given if the parentheses were forgotten, which is an error.
         requires: facts that must be true before it runs.
         provides: facts that are true once it has run.
         consumes: facts that are true before it runs, and no longer after it.
 
-    A fact of one's own has a dot, such as ``house.redacted``; it is checked like the others.
+    A fact of your own has a dot, such as ``house.redacted``; it is checked like the others.
 
     Raises:
-        TypeError: the parentheses were forgotten, or a fact stands for a set of them.
+        TypeError: the parentheses were forgotten, or a fact was given in place of a set of them.
         ValueError: a fact that is neither one of FACTS nor has a dot.
 
     >>> @stage(requires={"chat"}, provides={"house.wrapped"})
@@ -162,7 +162,7 @@ def in_words(value: Any) -> str:
 
 
 def placeholders(*names: str) -> msgspec.Meta:
-    """Return what to annotate an option's type with, so that no other name stands in braces.
+    """Return an annotation for a text option: only these names may be in braces.
 
     >>> def embed(conversion, *, header: typing.Annotated[str, placeholders("path")] = ""): ...
     >>> read_options(embed, {"header": "--- {pth}"})[1]["header"]
@@ -198,7 +198,7 @@ def options_of(function: Stage) -> dict[str, Option]:
 def read_options(
     function: Stage, given: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return a stage's options as their types want them, and what is wrong with each other one.
+    """Return the valid options, converted to their types, and what is wrong with the others.
 
     >>> def embed(conversion, *, header: str = "", depths: tuple[int, ...] = ()): ...
     >>> read_options(embed, {"depths": [1, 2]})
@@ -236,13 +236,13 @@ def read_options(
 
 
 def _positional(function: Stage) -> list[str]:
-    """Return the options that could be given by position, beside the Conversion."""
+    """Return the parameters after the Conversion that are not keyword-only."""
     parameters = list(inspect.signature(function).parameters.values())[1:]
     return [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
 
 
 def _unknown_placeholder(type_: Any, value: Any) -> str:
-    """Return what is wrong with a text that has another placeholder than a type allows."""
+    """Return the error for a placeholder that the option does not have; empty if there is none."""
     known = [name for meta in _metas(type_) for name in (meta.extra or {}).get("placeholders", ())]
     if not known or not isinstance(value, str):
         return ""

@@ -48,7 +48,7 @@ def facts_after(stages: Sequence[Stage]) -> set[str]:
 
 
 def legal_order(stages: Sequence[Stage]) -> list[Stage] | None:
-    """Return the stages in an order that keeps their contracts, near to theirs; or None.
+    """Return the stages in an order that their contracts allow, close to the given one; or None.
 
     Each place is taken by the first stage that has what it requires and with which the others
     still find an order. No more than 10,000 beginnings are tried.
@@ -111,7 +111,7 @@ def _missing(fact: str, number: int, stages: Sequence[Stage], consumer: int | No
 
 
 def _needs(late: Contract, early: int, stages: Sequence[Stage]) -> bool:
-    """Return whether a stage can only run after another one, wherever the rest stand."""
+    """Return whether a stage cannot run before another one in any order of the rest."""
     others = [contract_of(stage) for at, stage in enumerate(stages) if at != early]
 
     def reached(facts: set[str]) -> set[str]:

@@ -27,7 +27,7 @@ class Pipeline:
 
     Args:
         stages: functions, or Steps where they have options.
-        name: what people call it.
+        name: its name or path, for messages.
         is_logged: log each stage with its case and time.
 
     Raises:
@@ -192,7 +192,7 @@ def _unpickled(
 
 
 def _no_stage(item: Any) -> str:
-    """Return what to write in place of something that is no stage."""
+    """Return an error that says what to write in place of something that is not a stage."""
     if isinstance(item, str):
         what = f"{item!r} is the name of a stage, and Pipeline takes the function"
         if item in stage_names():
@@ -220,7 +220,7 @@ def position(steps: Sequence[Step], name: str) -> int:
     if names.count(name) == 1:
         return names.index(name)
     if name in names:
-        raise PipelineError([ErrorDetail(f'the stage "{name}" stands in this pipeline twice')])
+        raise PipelineError([ErrorDetail(f'the stage "{name}" is in this pipeline twice')])
     raise PipelineError(
         [ErrorDetail(f'no stage "{name}" in this pipeline; {did_you_mean(name, names)}')]
     )

@@ -40,9 +40,9 @@ def find_stage(name: str, folder: Path | None = None) -> Stage:
     """Return a stage by its name, or by its import path ``module:function``.
 
     Args:
-        name: what ships goes before what installed packages offer; a name imports nothing else.
-        folder: where the module of an import path may be, beside Python's own places. None: an
-            import path is refused.
+        name: that of a stage that ships, or else of one that an installed package offers.
+        folder: where the module of an import path is looked for, after Python's own search path;
+            None to refuse import paths.
 
     Raises:
         MultiturnError: there is no such stage, or what is there is not one.
@@ -112,16 +112,15 @@ def name_of(stage: Stage) -> str:
     if module == f"multiturn_stages.{name}":
         return name
     if not name.isidentifier() or contract_of(stage) is None:
-        what = f"{name} cannot be named in a file: a stage stands at a module's top, under @stage"
+        what = f"{name} cannot be named in a file: a stage is at the top of a module, with @stage"
         raise PipelineError([ErrorDetail(what)])
     return f"{module}:{name}"
 
 
 def pickled_stage(stage: Stage) -> Any:
-    """Return what ``unpickled_stage`` finds a stage by, in another process.
+    """Return the stage's name and the folder of its module, for ``unpickled_stage``.
 
-    That is its name and the folder of its module; or the stage itself if it has none that another
-    process could know, and then it is up to whoever pickles.
+    A stage that another process could not import is returned itself; pickling it may fail.
     """
     if stage.__module__ == "__main__" or not stage.__qualname__.isidentifier():
         return stage

@@ -21,7 +21,7 @@ class Step(Struct, frozen=True):
 
     Attributes:
         stage: the function.
-        options: what it is called with, beside the Conversion.
+        options: keyword arguments of the function.
     """
 
     stage: Stage
@@ -92,17 +92,14 @@ def _by_id(conversion: Conversion) -> dict[int, Part]:
 
 
 def placed(error: MultiturnError, case: Case) -> MultiturnError:
-    """Return an error of a stage's or a view's own, with its case where it names none."""
+    """Return an error that a stage or a view raised, placed in its case if it has no case."""
     if error.case_id is not None:
         return error
     return error.at(error.where if any(error.where) else case.where(), case.id)
 
 
 def failed(step: Step, error: BaseException, case: Case) -> MultiturnError:
-    """Return what a stage's exception is for whoever runs the pipeline: its stage and its place.
-
-    The place is the innermost line of the stage's own file.
-    """
+    """Return the error for an exception of a stage: it names the stage and a line of its file."""
     code = getattr(inspect.unwrap(step.stage), "__code__", None)
     place = ""
     for frame, line in walk_tb(error.__traceback__):
