@@ -1,8 +1,9 @@
 """Progress on a terminal."""
 
+import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from time import monotonic
 from typing import Any, Self, TypeVar
 
@@ -12,97 +13,67 @@ _T = TypeVar("_T")
 _A_CASE = re.compile(rb"""input_messages["']?\s*:""")
 
 
+class Progress:
+    """Counts on standard error; shows nothing where that is no terminal.
+
+    Args:
+        estimate: returns about how many there will be, None if unknown; called only to show it.
+        hidden: show nothing, because standard output would be torn.
+        after: seconds without anything shown.
+    """
+
+    def __init__(self, estimate: Callable[[], int | None], *, hidden: bool, after: float) -> None:
+        self.estimate = estimate
+        self.after = after
+        self.hidden = hidden or sys.stderr is None or not sys.stderr.isatty()
+        self.start = monotonic()
+        self._shown: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown is not None:
+            self._shown.stop()
+
+    def update(self, done: int, words: str) -> None:
+        """Show how many are done, in words, and the time left if it is known."""
+        if self.hidden or monotonic() - self.start < self.after:
+            return
+        if self._shown is None:
+            from rich.console import Console
+            from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+            from rich.progress import Progress as Bar
+
+            total = self.estimate()
+            time = TimeElapsedColumn() if total is None else TimeRemainingColumn()
+            text = TextColumn("{task.description}" + (", left:" if total else ""))
+            self._shown = Bar(BarColumn(), text, time, console=Console(stderr=True), transient=True)
+            self._task = self._shown.add_task(words, total=total)
+            self._shown.start()
+        self._shown.update(self._task, completed=done, description=words)
+
+
+def show_progress(items: Iterable[_T], what: str) -> Iterator[_T]:
+    """Yield the items, and count them unless standard output is a terminal."""
+    with Progress(lambda: None, hidden=sys.stdout.isatty(), after=1) as progress:
+        for count, item in enumerate(items, 1):
+            yield item
+            progress.update(count, f"{count:,} {what}")
+
+
 def estimate(selection: Selection) -> int | None:
     """Return about how many cases are selected, without loading them; None if unknown."""
     if selection.case_ids:
         return len(selection.case_ids)
-    if "-" in selection.suites:
+    if not all(map(os.path.isfile, selection.suites)):  # a pipe can be read only once
         return None
     try:
         return sum(map(_count_cases, selection.suites))
-    except OSError:  # whoever loads it says so
+    except OSError:  # the error is shown where the suite is loaded
         return None
 
 
 def _count_cases(path: str) -> int:
-    with open(path, "rb") as lines:  # one by one: a suite may be larger than memory
+    with open(path, "rb") as lines:  # line by line: a suite may be larger than memory
         return sum(len(_A_CASE.findall(line)) for line in lines)
-
-
-def show_progress(items: Iterable[_T], what: str) -> Iterator[_T]:
-    """Yield the items; from the second second on, count them on standard error.
-
-    Nothing is shown unless standard error is a terminal, and standard output, which would be
-    torn by the counter, is not.
-    """
-    if not sys.stderr.isatty() or sys.stdout.isatty():
-        yield from items
-        return
-    items = iter(items)
-    start = monotonic()
-    count = 0
-    for item in items:
-        yield item
-        count += 1
-        if monotonic() - start > 1:
-            break
-    else:
-        return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    with Progress(
-        SpinnerColumn(),
-        TextColumn("{task.completed:,} {task.description}"),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    ) as progress:
-        task = progress.add_task(what, total=None, completed=count)
-        for item in items:
-            yield item
-            progress.advance(task)
-
-
-class RunProgress:
-    """The counts of a run, and the time that is left, on a terminal.
-
-    Args:
-        selection: which cases; how many they are, about, is looked up only for a terminal.
-        hidden: standard output is on the terminal, too, and would be torn.
-    """
-
-    def __init__(self, selection: Selection, *, hidden: bool = False) -> None:
-        self.selection = selection
-        self.hidden = hidden
-        self.done = self.failed = self.retried = 0
-        self._progress: Any = None
-
-    def __enter__(self) -> Self:
-        if not self.hidden and sys.stderr is not None and sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-            self._progress = Progress(
-                BarColumn(),
-                TextColumn("{task.description}, left:"),
-                TimeRemainingColumn(),
-                console=Console(stderr=True),
-                transient=True,
-            )
-            self._task = self._progress.add_task("0 done", total=estimate(self.selection))
-            self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._progress is not None:
-            self._progress.stop()
-
-    def count(self, failed: bool, retries: int, past: int) -> None:
-        """Count a result; ``past`` is how many cases are over at least, reused ones included."""
-        self.done += 1
-        self.failed += failed
-        self.retried += retries > 0
-        if self._progress is not None:
-            words = f"{self.done:,} done, {self.failed:,} failed, {self.retried:,} retried"
-            self._progress.update(self._task, completed=max(self.done, past), description=words)

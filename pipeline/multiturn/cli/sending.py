@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from multiturn.cli.failures import Failures
-from multiturn.cli.progress import RunProgress
+from multiturn.cli.progress import Progress, estimate
 from multiturn.cli.rendering import to_result_text
 from multiturn.engine.outcomes import cases
 from multiturn.engine.runner import is_stored, prepare, run
@@ -108,7 +108,8 @@ def send(
     failures: Failures,
 ) -> None:
     """Send the cases, and write each result as soon as there is an answer."""
-    seen, ended_by = 0, signal.SIGINT.value
+    seen = done = failed = retried = 0
+    ended_by = signal.SIGINT.value
 
     def counted() -> Iterator[Case]:
         nonlocal seen
@@ -120,6 +121,19 @@ def send(
         nonlocal ended_by
         ended_by = number
         task.cancel()
+
+    def count(result: Result) -> None:
+        nonlocal done, failed, retried
+        done += 1
+        retried += result.retries > 0
+        if result.error is not None:
+            failed += 1
+            failures.say(result.error.message)
+        show_counts()
+
+    def show_counts() -> None:
+        words = f"{done:,} done, {failed:,} failed, {retried:,} retried"
+        progress.update(max(done, seen - concurrency), words)  # those reused are over, too
 
     async def main() -> None:
         this = asyncio.current_task()
@@ -137,25 +151,25 @@ def send(
                 record_wire=record_wire,
             ):
                 write(result)
-                progress.count(result.error is not None, result.retries, seen - concurrency)
-                if result.error is not None:
-                    failures.say(result.error.message)
+                count(result)
 
     source = counted()
     with ExitStack() as stack:
-        progress = RunProgress(selection, hidden=results is None and sys.stdout.isatty())
+        torn = results is None and sys.stdout.isatty()
+        progress = Progress(lambda: estimate(selection), hidden=torn, after=0)
         stack.enter_context(progress)
+        show_counts()
         try:
             first = list(islice(source, 1))  # Ctrl-C ends the wait for a pipe only outside the loop
             asyncio.run(main())
         except (KeyboardInterrupt, asyncio.CancelledError):
             kept = f"; {results.path} has what is done, --resume goes on" if results else ""
             stack.close()
-            click.echo(f"interrupted after {number_of(progress.done, 'case')}{kept}", err=True)
+            click.echo(f"interrupted after {number_of(done, 'case')}{kept}", err=True)
             sys.exit(128 + ended_by)
     if results is not None:
         click.echo(
-            f"{progress.done - progress.failed:,} answered, {seen - progress.done:,} reused,"
-            f" {failures.count:,} failed, {progress.retried:,} retried: {results.path}",
+            f"{done - failed:,} answered, {seen - done:,} reused,"
+            f" {failures.count:,} failed, {retried:,} retried: {results.path}",
             err=True,
         )
