@@ -240,6 +240,11 @@ def test_a_case_that_no_suite_has_is_a_usage_error(folder: Path) -> None:
         pytest.param(["a.eval.yaml", "--guidelines", ""], "is empty", id="a pattern is empty"),
         pytest.param(["a.eval.yaml", "--root", "no"], "'no' does not exist", id="no such root"),
         pytest.param(["a.eval.yaml", "--output", "no/x"], "cannot write 'no/x'", id="no folder"),
+        pytest.param(
+            ["a.eval.yaml", "--pipeline", "x" * 5000],
+            f"Error: cannot open '{'x' * 5000}': File name too long",
+            id="a path that is too long",
+        ),
     ],
 )
 def test_a_usage_error_is_said_in_words_and_exits_with_2(

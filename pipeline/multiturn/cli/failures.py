@@ -1,7 +1,5 @@
-"""What commands say of cases that fail and of outputs that cannot be written; exit codes."""
+"""What commands say of cases that fail and of outputs that cannot be written."""
 
-import errno
-import os
 import sys
 import traceback
 from collections.abc import Iterator
@@ -9,16 +7,8 @@ from contextlib import contextmanager
 
 import click
 
-from multiturn.text import indented, visible
-
-
-class UnusableError(click.ClickException):
-    """What was asked for cannot be done at all: exit code 2, as for a wrong option."""
-
-    exit_code = 2
-
-    def __init__(self, message: str) -> None:
-        super().__init__(visible(message))
+from multiturn.errors import MultiturnError
+from multiturn.text import indented
 
 
 class Failures:
@@ -57,20 +47,19 @@ class Failures:
 
 @contextmanager
 def writing(output: str | None) -> Iterator[None]:
-    """Say what is wrong with an output that cannot be written; a closed pipe is no error.
+    """Name the output in the error if it cannot be written.
 
     Args:
-        output: its path; None for standard output.
+        output: its path; None for standard output, whose errors end the command (see group.py).
 
     Raises:
-        UnusableError: it cannot be written.
+        MultiturnError: it cannot be written.
     """
     try:
         yield
+    except BrokenPipeError:
+        raise
     except OSError as error:
-        if error.errno == errno.EPIPE:
+        if output is None:
             raise
-        if output is None:  # what is still in the buffer must not fail once more at exit
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        what = f"cannot write {output or '-'!r}: {error.strerror}"
-        raise UnusableError(what) from error
+        raise MultiturnError(f"cannot write {output!r}: {error.strerror}") from error

@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -14,12 +14,13 @@ from multiturn.cli.report import report
 from multiturn.cli.run import run
 from multiturn.cli.snapshot import snapshot
 
-INTERRUPTED = 130  # 128 and the signal's number, as a shell says it
+_UNUSABLE = 2  # what click returns for a wrong option
+_INTERRUPTED = 130  # 128 and the signal's number, as a shell says it
 _NO_READER = 141
 
 
 class _Commands(click.Group):
-    """Ends as other Unix tools do; click ends with 1 after Ctrl-C and a closed pipe."""
+    """Ends with the exit codes of other Unix tools; click ends with 1 after Ctrl-C."""
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
         try:
@@ -28,24 +29,38 @@ class _Commands(click.Group):
             error.show()
             code = error.exit_code
         except click.Abort:  # Ctrl-C before the command is known
-            code = INTERRUPTED
+            code = _INTERRUPTED
         sys.exit(code)
 
     def invoke(self, context: click.Context) -> None:
-        from multiturn.cli.failures import UnusableError, writing
         from multiturn.errors import MultiturnError
 
         try:
-            with writing(None):
-                super().invoke(context)
+            super().invoke(context)
         except KeyboardInterrupt:
-            sys.exit(INTERRUPTED)
+            sys.exit(_INTERRUPTED)
         except BrokenPipeError:
-            # What is still in the buffer must not fail once more at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _drop_output()
             sys.exit(_NO_READER)
         except MultiturnError as error:
-            raise UnusableError(str(error)) from error
+            _fail(str(error))
+        except OSError as error:
+            if error.filename is None:  # only standard output has no name
+                _drop_output()
+                _fail(f"cannot write '-': {error.strerror}")
+            _fail(f"cannot open {error.filename!r}: {error.strerror}")
+
+
+def _fail(message: str) -> NoReturn:
+    from multiturn.text import visible
+
+    click.echo(f"Error: {visible(message)}", err=True)
+    sys.exit(_UNUSABLE)
+
+
+def _drop_output() -> None:
+    """Send what is still in the buffer nowhere: it would fail once more at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

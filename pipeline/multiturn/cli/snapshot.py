@@ -34,15 +34,16 @@ def snapshot(asked: Asked, pipeline: str, folder: str | None, check: bool) -> No
     promoted.lock is not written.
     """
     from multiturn.cli.drawing import as_text_diff
-    from multiturn.cli.failures import Failures, UnusableError
+    from multiturn.cli.failures import Failures
     from multiturn.cli.progress import show_progress
     from multiturn.engine.outcomes import outcomes
+    from multiturn.errors import MultiturnError
     from multiturn.pipelines.pipeline_file import load_pipeline
     from multiturn.review.update import Difference, Update
 
     chosen, failures = load_pipeline(pipeline), Failures(debug=asked.debug)
     if "-" in asked.suites:
-        raise UnusableError("a snapshot is named after its suite's file, and - has none")
+        raise MultiturnError("a snapshot is named after its suite's file, and - has none")
     selection = asked.select(may_be_gone=True)
     update = Update(selection, asked.suites, folder, check)
     with _no_commands():
