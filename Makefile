@@ -32,12 +32,9 @@ snapshots: $(READY)  ## write the prompt snapshots anew, and say what changed
 	$(BIN)/multiturn snapshot examples
 	git diff --stat snapshots
 
-bench: $(READY)  ## measure against floors: an event scan, an ideal server
-	$(BIN)/python tests/bench.py
-	$(BIN)/python tests/bench_scale.py
-	$(BIN)/python tests/bench_distributed.py
-	$(BIN)/python tests/bench_run.py
-	$(BIN)/python tests/bench_report.py
+bench: $(READY)  ## measure times and memory against floors
+	for question in conversion startup memory workers run report; do \
+		PYTHONPATH=tests $(BIN)/python benchmarks/$$question.py || exit 1; done
 
 fuzz: $(READY)  ## look for input that breaks something, FUZZ_SECONDS=20 for each kind
 	$(INSTALL) --require-hashes --requirement requirements-fuzz.lock
@@ -61,6 +58,7 @@ clean:  ## remove everything that was made
 
 $(READY): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "multiturn needs Python 3.11 or newer, and $(PYTHON) is older; try: make PYTHON=python3.11 $(MAKECMDGOALS)")'
+	@echo "Installing the locked packages into $(VENV), once; this takes about two minutes."
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) --require-hashes --requirement requirements.lock
 	$(INSTALL) --no-deps --no-build-isolation --editable .

@@ -86,6 +86,12 @@ def test_every_other_command_is_a_target_of_the_makefile() -> None:
         assert f"  make {target} " in help_text
 
 
+def test_the_makefile_runs_every_benchmark() -> None:
+    (named,) = re.findall(r"for question in (.*); do", (ROOT / "Makefile").read_text())
+    scripts = {path.stem for path in (ROOT / "benchmarks").glob("*.py")}
+    assert set(named.split()) == scripts - {"measuring"}
+
+
 def test_the_demo_shows_every_example() -> None:
     """The commands of ``make demo``, in the environment that runs this test."""
     recipe = subprocess.run(

@@ -1,0 +1,72 @@
+"""What the benchmarks share: a suite to convert, medians in turns, and a table of ratios."""
+
+import random
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from time import perf_counter
+
+MULTITURN = str(Path(sys.executable).with_name("multiturn"))
+_WORDS = [
+    *("the", "a", "list", "parse", "value", "error", "handle", "function", "returns", "review"),
+    *("please", "this", "code", "for", "each", "file", "test", "where", "does", "it", "fail"),
+    *("überall", "naïve", "→", "日本語", "{x}", "[1]", "'quoted'", "it's"),
+]
+
+
+def write_suite(path: Path, cases: int) -> None:
+    """Write a suite of six turns a case, 6 kB: prose of 80 columns, half of it in segments."""
+    rng = random.Random(7)
+
+    def block(indent: str) -> list[str]:
+        return [indent + " ".join(rng.choices(_WORDS, k=13)) for _ in range(12)]
+
+    lines = ["$schema: agentv-eval-v2", "metadata:", "  systemPrompt: Be brief.", "evalcases:"]
+    for case in range(cases):
+        lines += [f"  - id: case-{case}", f"    outcome: Answers {case}", "    input_messages:"]
+        for role in ("system", *("user", "assistant") * 2, "user"):
+            lines += [f"      - role: {role}"]
+            if role == "user":
+                lines += ["        content:", "          - type: text", "            value: |-"]
+                lines += block("              ")
+            else:
+                lines += ["        content: |-", *block("          ")]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def process(*command: str) -> Callable[[], object]:
+    """Return what runs a process to its end, without what it prints."""
+    return lambda: subprocess.run(command, check=True, capture_output=True)
+
+
+def seconds(subject: Callable[[], object]) -> float:
+    """Return the seconds that a call takes."""
+    start = perf_counter()
+    subject()
+    return perf_counter() - start
+
+
+def medians(rounds: int, subjects: Mapping[str, Callable[[], object]]) -> dict[str, float]:
+    """Return the median seconds of each; every round has all, so that they slow down together."""
+    times = [[seconds(subject) for subject in subjects.values()] for _ in range(rounds)]
+    columns = map(statistics.median, zip(*times, strict=True))
+    return dict(zip(subjects, columns, strict=True))
+
+
+def show(title: str, rows: Mapping[str, float], unit: str = "s", **most: float) -> None:
+    """Print each figure with its ratio to the first, which is the floor.
+
+    Args:
+        title: of the table.
+        rows: the figures, by their names.
+        unit: of the figures.
+        most: the ratio that a row may have at most, by the first word of its name.
+    """
+    print(f"\n{title}")
+    floor = next(iter(rows.values()))
+    for name, value in rows.items():
+        goal = most.get(name.split()[0])
+        limit = "" if goal is None else f"   at most {goal}"
+        print(f"  {name:<46}{value:>10,.3f} {unit} {value / floor:>7.2f} x{limit}")
