@@ -240,6 +240,7 @@ CASE = "evalcases:\n- {}\n  input_messages:\n  - role: user\n    content: Hi"
 MESSAGE = "evalcases:\n- id: a\n  input_messages:\n  - {}"
 TARGET = "- name: t\n  {}"
 AZURE = "provider: azure\n  endpoint: https://x\n  api_key: abcdef\n  model: m\n  {}"
+ANTHROPIC = "provider: anthropic\n  api_key: abcdef\n  model: m\n  {}"
 AROUND = {  # what entries of the table are put into, and where they stand in it
     "suite": ("suite", "{}", ""),
     "case": ("suite", CASE, "$.evalcases[0]"),
@@ -253,6 +254,8 @@ AROUND = {  # what entries of the table are put into, and where they stand in it
     "targets": ("targets", "{}", ""),
     "target": ("targets", TARGET, "$[0]"),
     "azure": ("targets", TARGET.format(AZURE), "$[0]"),
+    "anthropic": ("targets", TARGET.format(ANTHROPIC), "$[0]"),
+    "openai": ("targets", TARGET.format("provider: openai\n  model: m\n  {}"), "$[0]"),
 }
 
 
@@ -356,6 +359,7 @@ NEEDED = {"name": "t", "api_key": "abcdef", "model": "m", "endpoint": "e"}
 )
 @example("anthropic", {"prefill": 1})
 @example("anthropic", {"prefill": "TRUE"})
+@example("anthropic", {"prompt_caching": "1h"})
 @example("azure", {"timeout_seconds": "inf", "temperature": "null"})
 def test_a_target_that_loads_without_a_warning_is_valid(
     tmp_path_factory: pytest.TempPathFactory, provider: str, settings: dict[str, Any]

@@ -67,6 +67,40 @@ def test_turns_are_the_users_and_the_assistants(server: Server) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("caching", "control"),
+    [
+        pytest.param(True, {"type": "ephemeral"}, id="for five minutes"),
+        pytest.param("1h", {"type": "ephemeral", "ttl": "1h"}, id="for an hour"),
+    ],
+)
+def test_a8_prompt_caching_marks_the_system_message(
+    server: Server, caching: Any, control: dict[str, str]
+) -> None:
+    server.answer(
+        body={
+            **completion("anthropic", "Hi"),
+            "usage": {
+                "input_tokens": 11,
+                "output_tokens": 7,
+                "cache_read_input_tokens": 5,
+                "cache_creation_input_tokens": 3,
+            },
+        }
+    )
+    answer = ask(anthropic(server.url, prompt_caching=caching))
+    assert server.requests[0].json["system"] == [
+        {"type": "text", "text": "Be brief.", "cache_control": control}
+    ]
+    assert answer.usage == {**USAGE, "cached_tokens": 5, "cache_write_tokens": 3}
+
+
+def test_without_a_system_message_nothing_is_marked() -> None:
+    wire = anthropic(prompt_caching=True).wire(chat(("system", " "), ("user", "Hello")))
+    assert b"system" not in wire.body
+    assert b"cache_control" not in wire.body
+
+
 def test_without_a_temperature_none_is_sent(server: Server) -> None:
     ask(anthropic(server.url))
     assert "temperature" not in server.requests[0].json

@@ -1,12 +1,11 @@
 """Gemini: what generateContent gets, and what is read from its answer."""
 
-import re
 from typing import Any
 
 import pytest
 
 from loopback import KEY, TEXT, USAGE, Server, completion
-from vendors import ask, chat, failure, gemini
+from vendors import HELLO, ask, chat, failure, gemini
 
 
 def candidate(*parts: dict[str, Any], finish: str = "STOP") -> Any:
@@ -39,10 +38,34 @@ def test_the_model_gets_system_instruction_and_contents(server: Server) -> None:
     assert answer.retries == 0
 
 
-@pytest.mark.parametrize("model", ["gemini-2.5-flash", "gemini-3-pro-preview"])
-def test_the_path_names_the_model_and_the_version(server: Server, model: str) -> None:
-    ask(gemini(server.url, model=model))
-    assert re.fullmatch(rf"/v1\w*/models/{model}:generateContent", server.requests[0].path)
+@pytest.mark.parametrize(
+    ("settings", "path"),
+    [
+        pytest.param({}, "/v1beta/models/gemini-2.5-flash", id="v1beta by default"),
+        pytest.param({"version": "v1"}, "/v1/models/gemini-2.5-flash", id="the target's"),
+        pytest.param(
+            {"model": "gemini-3-pro-preview"}, "/v1beta/models/gemini-3-pro-preview", id="model"
+        ),
+    ],
+)
+def test_the_path_names_the_version_and_the_model(
+    server: Server, monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], path: str
+) -> None:
+    monkeypatch.setenv("GOOGLE_GENAI_API_VERSION", "v9")
+    ask(gemini(server.url, **settings))
+    assert server.requests[0].path == f"{path}:generateContent"
+
+
+def test_cached_tokens_are_counted(server: Server) -> None:
+    answer = completion("gemini", "Hi")
+    answer["usageMetadata"]["cachedContentTokenCount"] = 4
+    server.answer(body=answer)
+    assert ask(gemini(server.url)).usage == {**USAGE, "cached_tokens": 4}
+
+
+def test_the_version_is_in_the_digest() -> None:
+    first, second = gemini(version="v1"), gemini(version="v1beta")
+    assert first.wire(HELLO).digest() != second.wire(HELLO).digest()
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ HELLO = ("user", "Hello")
 HI = ("assistant", "Hi")
 
 VENDOR_OF = {
-    **dict.fromkeys(("A1", "A2", "A3", "A4", "A5", "A6"), "Anthropic"),
-    **dict.fromkeys(("G1", "G2", "G3", "G4", "G5"), "Gemini"),
+    **dict.fromkeys(("A1", "A2", "A3", "A4", "A5", "A6", "A8"), "Anthropic"),
+    **dict.fromkeys(("G1", "G2", "G3", "G4", "G5", "G6"), "Gemini"),
     **dict.fromkeys(("O1", "O2", "O3"), "OpenAI"),
     **dict.fromkeys(("O4", "O5"), "OpenAI-compatible"),
     **dict.fromkeys(("F1", "F2"), "command lines"),

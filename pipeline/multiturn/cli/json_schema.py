@@ -257,12 +257,11 @@ def _merged(schema: Any) -> Any:
 def _in_text(schema: Schema) -> Schema:
     """Return the schema of a target's value: what its provider takes, or text with variables."""
     schema = dict(schema)
+    if "anyOf" in schema:
+        return {**schema, "anyOf": [_in_text(choice) for choice in schema["anyOf"]]}
     if "enum" in schema:
         filled = {"type": "string", "pattern": rf"^{_VARIABLES}[\s\S]*\$\{{\{{"}
-        return {
-            "anyOf": [{"enum": schema.pop("enum")}, filled],
-            "description": schema["description"],
-        }
+        return {"anyOf": [{"enum": schema.pop("enum")}, filled], **schema}
     for key in ("items", "additionalProperties"):
         if key in schema:
             schema[key] = _in_text(schema[key])

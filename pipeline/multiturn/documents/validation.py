@@ -71,12 +71,23 @@ def _keys_at(type_: Any, path: str) -> tuple[str, ...]:
     return names
 
 
+def _choices(type_: Any) -> list[str]:
+    """Return the words that a type takes: those of a ``Literal``, and of a boolean."""
+    if type_ is bool:
+        return ["true", "false"]
+    return [
+        word
+        for item in typing.get_args(type_)
+        for word in ([item] if isinstance(item, str) else _choices(item))
+    ]
+
+
 def _reword(what: str, key: str, node: Node, type_: type[msgspec.Struct]) -> str:
     names = re.findall("`(.*?)`", what)
     if what.startswith("Object contains unknown"):
         return f'unknown key "{names[0]}"; {did_you_mean(names[0], _keys_at(type_, f".{key}"))}'
     if what.startswith("Invalid enum value"):
-        choices = typing.get_args(typing.get_type_hints(type_)[key])
+        choices = _choices(typing.get_type_hints(type_)[key])
         return f"there is no {key} {what.split()[-1]}; {did_you_mean('', choices)}"
     bound = re.fullmatch(r"Expected `\w+` (>=?) (\S+?)(?:\.0)?", what)
     if bound:

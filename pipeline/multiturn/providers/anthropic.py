@@ -1,7 +1,7 @@
 """Anthropic, through its SDK: system messages apart, user and assistant messages in turn."""
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
@@ -30,6 +30,13 @@ class AnthropicSettings(HttpSettings, frozen=True, kw_only=True):
             " null to go by its name."
         ),
     ] = None
+    prompt_caching: Annotated[
+        bool | Literal["1h"],
+        Meta(
+            description="mark the system message for the provider's cache (A8): `true` keeps it"
+            " for 5 minutes, `1h` for an hour."
+        ),
+    ] = False
 
 
 class AnthropicProvider(HttpProvider):
@@ -64,9 +71,17 @@ class AnthropicProvider(HttpProvider):
             "max_tokens": _DEFAULT_LIMIT if limit is None else limit,
             "messages": layout.messages,
             "model": self.settings.model,
-            "system": system,
+            "system": system and self.marked(system),
             "temperature": temperature,
         }
+
+    def marked(self, system: str) -> Any:
+        """Return the system message, marked for the cache if the target asks for it."""
+        caching = self.settings.prompt_caching
+        if not caching:
+            return system
+        control = {"type": "ephemeral", **({"ttl": caching} if isinstance(caching, str) else {})}
+        return [{"type": "text", "text": system, "cache_control": control}]
 
     def takes_prefill(self) -> bool:
         """Return whether the model continues an assistant message at the end."""

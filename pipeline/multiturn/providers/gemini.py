@@ -18,6 +18,7 @@ class GeminiSettings(HttpSettings, frozen=True, kw_only=True):
     """The settings of a ``gemini`` target."""
 
     base_url: Annotated[str | None, Meta(description="of a gateway; null for Google's own.")] = None
+    version: Annotated[str, Meta(description="of the API (G6).")] = "v1beta"
 
 
 class GeminiProvider(HttpProvider):
@@ -29,8 +30,8 @@ class GeminiProvider(HttpProvider):
     settings: GeminiSettings
 
     def address(self) -> tuple[str, ...]:
-        """Return the address of the gateway."""
-        return (self.settings.base_url or "",)
+        """Return the address of the gateway and the version of the API."""
+        return self.settings.base_url or "", self.settings.version
 
     def body(self, layout: Layout, request: ProviderRequest) -> dict[str, Any]:
         """Return the messages as contents, the system messages apart, and the parameters."""
@@ -71,6 +72,7 @@ class GeminiProvider(HttpProvider):
             api_key=self.settings.api_key,
             http_options=types.HttpOptions(
                 base_url=self.settings.base_url,
+                api_version=self.settings.version,
                 timeout=int(self.settings.timeout_seconds * 1000),
                 retry_options=types.HttpRetryOptions(attempts=self.settings.max_retries + 1),
                 httpx_async_client=self.http,
