@@ -1,10 +1,12 @@
 """Where the text of a prompt comes from, and what became of the input."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn import (
@@ -15,10 +17,13 @@ from multiturn import (
     Part,
     Pipeline,
     TestMessage,
+    Turn,
     load_pipeline,
     load_suite,
     stage,
 )
+from multiturn.engine.outcomes import Outcome
+from multiturn.pipelines.contract import Stage
 from multiturn.prompts.provenance import Explanation, Message, Span, explain, text_of
 from test_contracts import FILES, cases
 
@@ -152,6 +157,135 @@ def test_what_a_stage_takes_away_without_a_rule_is_lost() -> None:
     pipeline = load_pipeline("spec").insert(forget_the_first, after="resolve_segments")
     fates = fates_of(pipeline, ("user", "gone"), ("user", "here"))
     assert [fate for fate, _ in fates] == ["lost", "shown"]
+
+
+def changed(name: str, change: Callable[[Part], Part]) -> Stage:
+    """Return a stage that changes each part of the turns, but for what stages have added."""
+
+    @stage(requires={"turns"})
+    def change_it(conversion: Conversion) -> Conversion:
+        def parts(turn: Turn) -> tuple[Part, ...]:
+            return tuple(part if part.stage else change(part) for part in turn.parts)
+
+        turns = tuple(replace(turn, parts=parts(turn)) for turn in conversion.turns)
+        return conversion.replace(turns=turns)
+
+    change_it.__name__ = name
+    return change_it
+
+
+SWAPS = {
+    "a part with another text": lambda part: replace(part, text="Other"),
+    "a part with two letters of it": lambda part: replace(part, text=part.text[:2]),
+    "a part that says that nobody changed it": lambda part: replace(
+        part, text="Other", changed_by=None
+    ),
+    "a new part that names the file": lambda part: Part(
+        "text", "Other", path=part.path, resolved_path=part.resolved_path
+    ),
+}
+
+
+@pytest.mark.parametrize("after", ["resolve_segments", "embed_files"])
+@pytest.mark.parametrize("change", SWAPS.values(), ids=SWAPS)
+def test_a_text_that_a_stage_changed_is_not_credited_to_its_file(
+    tmp_path: Path, change: Callable[[Part], Part], after: str
+) -> None:
+    (tmp_path / "code.py").write_text("Line\n" * 300)
+    content = [{"type": "file", "value": "code.py"}]
+    case = Case(
+        id="x", input_messages=(TestMessage("user", content),), files=Files(tmp_path, tmp_path)
+    )
+    pipeline = load_pipeline("spec").insert(changed("swap", change), after=after)
+    conversion = pipeline(Conversion(case))
+    explained = explain(conversion)
+    assert [(fate.fate, fate.why) for fate in explained.fates] == [("changed", "by swap")]
+    assert explained.chat is not None
+    assert explained.chat[0].spans[-1].origin.endswith("changed by swap")
+    assert Outcome("x", case).converted(pipeline, strict=True).error is None
+
+
+def test_a_header_alone_is_not_the_file(review: Case) -> None:
+    @stage(requires={"text"})
+    def forget_texts(conversion: Conversion) -> Conversion:
+        turns = (
+            replace(turn, parts=tuple(p for p in turn.parts if p.stage))
+            for turn in conversion.turns
+        )
+        return conversion.replace(turns=tuple(turns))
+
+    pipeline = load_pipeline("spec").insert(forget_texts, after="embed_files")
+    fates = {str(f.where.line): f.fate for f in explain(pipeline(Conversion(review))).fates}
+    assert fates["14"] == "lost"
+
+
+class Cut(Struct, frozen=True):
+    """A view of somebody's own, which signs nothing."""
+
+    def __call__(self, conversion: Conversion) -> tuple[Turn, ...]:
+        return tuple(
+            replace(turn, parts=tuple(replace(part, text=part.text[:2]) for part in turn.parts))
+            for turn in conversion.turns
+        )
+
+
+@stage(requires={"turns"}, provides={"chat"})
+def cut(conversion: Conversion) -> Conversion:
+    return conversion.replace(chat_view=Cut())
+
+
+def test_a_text_that_is_cut_and_no_stage_says_so_is_lost() -> None:
+    pipeline = Pipeline([*load_pipeline("spec").steps, cut])
+    assert fates_of(pipeline, ("user", "Hello"), ("user", {"a": 1}), ("user", "Hi")) == [
+        ("lost", "the prompt has another text, and no stage says that it changed it"),
+        ("lost", "the prompt has another text, and no stage says that it changed it"),
+        ("shown", ""),
+    ]
+    case = Case(id="x", input_messages=(TestMessage("user", "Hello", line=3),), suite="s.yaml")
+    error = Outcome("s.yaml", case).converted(pipeline, strict=True).error
+    assert str(error) == (
+        "s.yaml:3: case 'x': input_messages[0].content: lost: the prompt has another text, and no"
+        " stage says that it changed it"
+    )
+
+
+@stage(requires={"turns"})
+def forget_keys(conversion: Conversion) -> Conversion:
+    return conversion.replace(guidelines=(), system_prompt=None)
+
+
+@stage(requires={"turns"})
+def hush(conversion: Conversion) -> Conversion:
+    return conversion.map_parts(lambda part: replace(part, text=part.text.replace("P", "p")))
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "inserted", "expected"),
+    [
+        ("spec", None, []),
+        ("shipped", None, []),
+        ("spec", hush, [("changed", "by hush"), ("changed", "by hush")]),
+        ("spec", forget_keys, [("lost", "no section of the system message holds it")] * 2),
+        ("shipped", forget_keys, [("lost", "no section of the system message holds it")] * 2),
+    ],
+)
+def test_texts_that_are_in_no_message_have_a_fate_too(
+    pipeline: str, inserted: Stage | None, expected: list[tuple[str, str]]
+) -> None:
+    chosen = load_pipeline(pipeline)
+    if inserted is not None:
+        chosen = chosen.insert(inserted, after="resolve_segments")
+    texts: dict[str, Any] = {"system_prompt": "Prompt", "guidelines": ("Polite", " ")}
+    (first, *others) = fates_of(chosen, ("user", "U"), **texts)
+    assert first == ("shown", "")
+    blank = ("dropped", "blank text is no content (rule 2)")
+    assert sorted(others) == sorted([blank, *expected])
+
+
+def test_guidelines_do_not_take_the_place_of_a_prompt() -> None:
+    pipeline = load_pipeline("spec").configure("consolidate_system", sections=["guidelines"])
+    fates = fates_of(pipeline, ("user", "U"), system_prompt="P", guidelines=("G",))
+    assert fates[-1] == ("lost", "no section of the system message holds it")
 
 
 def shouted(parts: tuple[Part, ...]) -> tuple[Part, ...]:

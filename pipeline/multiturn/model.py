@@ -86,6 +86,12 @@ class Case(Struct, frozen=True, kw_only=True):
         tuple_of_texts("guidelines", self.guidelines)
         tuple_of_texts("guideline_patterns", self.guideline_patterns)
 
+    @property
+    def keyed_texts(self) -> dict[str, str]:
+        """The texts of the suite that are not in a message, by their keys."""
+        texts = {f"guidelines[{number}]": text for number, text in enumerate(self.guidelines)}
+        return texts if self.system_prompt is None else texts | {PROMPT_KEY: self.system_prompt}
+
     def where(self, line: int = 0, key: str = "") -> Place:
         """Return the place of a line of this case, or of its first; ``key`` follows its id."""
         label = f"case {self.id!r}: {key}" if key else f"case {self.id!r}"

@@ -1,6 +1,8 @@
 """Turns, their parts, which know where their text comes from, and the views that show them."""
 
 import inspect
+import json
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from types import FunctionType
@@ -8,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from msgspec import Struct, structs
 
+from multiturn.errors import MultiturnError
+
 if TYPE_CHECKING:
-    from multiturn.model import Conversion
+    from multiturn.model import Case, Conversion
 
 Role = Literal["system", "user", "assistant", "tool"]
 ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool")
@@ -65,6 +69,37 @@ class Part(Struct, frozen=True, gc=False):
             return None
         origin = (self.message, self.content, self.key, self.resolved_path)
         return None if origin == (None, None, None, None) else origin
+
+
+def written(part: Part, case: "Case") -> str | None:
+    """Return what the suite, or the file, says where a part comes from.
+
+    None for what a stage has added, and for an origin that the case does not have.
+    """
+    try:
+        if part.stage is not None:
+            return None
+        if part.resolved_path is not None:
+            files = case.files
+            return None if files is None else files.read(part.resolved_path, sys.maxsize)
+        if part.key is not None:
+            return case.keyed_texts.get(part.key)
+        if part.message is None or part.content is None:
+            return None
+        content = case.input_messages[part.message].content
+        match content[part.content] if isinstance(content, list) else content:
+            case str(text) | {"type": "text", "value": str(text)}:
+                return text
+            case dict(structured):
+                return as_json(structured)
+    except (MultiturnError, LookupError, TypeError, ValueError):
+        pass
+    return None
+
+
+def as_json(content: Mapping[str, Any]) -> str:
+    """Return structured content as it is put into a prompt (rule 1)."""
+    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
 
 
 def separate_first(separator: str, parts: tuple[Part, ...]) -> tuple[Part, ...]:

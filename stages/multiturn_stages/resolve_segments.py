@@ -3,13 +3,12 @@
 The only stage that touches the file system, so that all others can be swapped and tested alone.
 """
 
-import json
 from typing import Any, Literal
 
 from multiturn import Conversion, Part, Turn, stage
 from multiturn.errors import AttachmentError, MultiturnError, SegmentTypeError, add_or_mend
 from multiturn.model import PROMPT_KEY, Case, Notice
-from multiturn.turns import is_blank
+from multiturn.turns import as_json, is_blank
 
 
 @stage(provides={"turns", "files"})
@@ -96,7 +95,7 @@ def _read(
             )
         case dict():
             try:
-                text = json.dumps(segment, indent=2, ensure_ascii=False, allow_nan=False)
+                text = as_json(segment)
             except (TypeError, ValueError) as error:
                 raise MultiturnError(f"structured content that JSON cannot hold: {error}") from None
         case _:

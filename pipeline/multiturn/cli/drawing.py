@@ -35,11 +35,14 @@ def as_explanation(conversion: Conversion) -> str:
     for message in explained.chat or ():
         lines += [role_heading(message.role), *_spans(message.spans)]
     lines += [click.style("question", bold=True), *_spans(explained.question)]
-    others = [fate for fate in explained.fates if fate.fate != "shown"]
-    if others:
-        lines.append(click.style("not where it was written", bold=True))
-    for fate in others:
-        lines.append(visible(f"  {fate.where}: {fate.fate}, {fate.why}"))
+    for heading, is_meant in (("where", False), ("as", True)):
+        fates = [
+            visible(f"  {fate.where}: {fate.fate}, {fate.why}")
+            for fate in explained.fates
+            if fate.fate != "shown" and (fate.fate == "changed") == is_meant
+        ]
+        if fates:
+            lines += [click.style(f"not {heading} it was written", bold=True), *fates]
     return "\n".join(lines) + "\n\n"
 
 

@@ -13,7 +13,7 @@ from multiturn.errors import MultiturnError, from_here
 from multiturn.logs import logger
 from multiturn.model import Case, Conversion
 from multiturn.pipelines.contract import Stage
-from multiturn.turns import Part, check_parts, check_turns
+from multiturn.turns import Part, check_parts, check_turns, written
 
 
 class Step(Struct, frozen=True):
@@ -68,7 +68,7 @@ def _checked(before: Conversion, after: Any, stage: str) -> Conversion:
     if after.system_prompt is not None:
         check_parts((after.system_prompt,))
     old, new = _by_id(before), _by_id(after)
-    if not old or new.keys() <= old.keys():
+    if new.keys() <= old.keys():
         return after
     texts: dict[Any, set[str]] = {}
     for part in old.values():
@@ -78,7 +78,10 @@ def _checked(before: Conversion, after: Any, stage: str) -> Conversion:
         if part.origin is None:
             return part if id(part) in old else replace(part, stage=stage)
         known = texts.get(part.origin)
-        return part if known is None or part.text in known else replace(part, changed_by=stage)
+        if known is None:
+            source = written(part, before.case)
+            known = {part.text if source is None else source}
+        return part if part.text in known else replace(part, changed_by=stage)
 
     is_changed = any(part.stage is None and signed(part) is not part for part in new.values())
     return after.map_parts(signed) if is_changed else after

@@ -3,14 +3,14 @@
 All of it is read off the finished Conversion, so a run that does not ask pays nothing.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from msgspec import Struct
 
 from multiturn.errors import MultiturnError, Place
-from multiturn.model import Case, Conversion
-from multiturn.turns import Part, Turn, is_blank
+from multiturn.model import PROMPT_KEY, Case, Conversion
+from multiturn.turns import Part, Turn, is_blank, joined, written
 
 
 class Span(Struct, frozen=True, gc=False):
@@ -50,13 +50,14 @@ class Fate(Struct, frozen=True):
     Attributes:
         where: the segment's place in the suite.
         fate: ``shown`` where it stood, ``merged`` into the system message, ``moved`` there by a
-            stage, left as a reference to what was moved before (``referenced``), ``dropped`` by
-            a rule, or ``lost``: no rule explains that it is gone.
+            stage, left as a reference to what was moved before (``referenced``), ``changed`` by
+            a stage, ``dropped`` by a rule, or ``lost``: neither a rule nor a stage says why its
+            text, or a part of it, is not in the prompt.
         why: the stage and the rule.
     """
 
     where: Place
-    fate: Literal["shown", "merged", "moved", "referenced", "dropped", "lost"]
+    fate: Literal["shown", "merged", "moved", "referenced", "changed", "dropped", "lost"]
     why: str = ""
 
 
@@ -136,16 +137,31 @@ def _fates(conversion: Conversion) -> Iterator[Fate]:
             key = f"[{number}]" if segments is content else ""
             where = case.where(line, f"input_messages[{index}].content{key}")
             yield _fate(conversion, where, (index, number), segment)
-    prompt, chat = conversion.system_prompt, conversion.chat
-    if prompt is None or chat is None:
-        return
-    if all(part.key != prompt.key for turn in chat for part in turn.parts):
-        explicit = any(turn.role == "system" for turn in chat)
-        yield Fate(
-            case.where(key=prompt.key or ""),
-            "dropped" if explicit or is_blank(prompt.text) else "lost",
-            "system messages take its place (rule 7)" if explicit else "",
-        )
+    yield from _keyed_fates(conversion)
+
+
+def _keyed_fates(conversion: Conversion) -> Iterator[Fate]:
+    """Follow the texts that are not in a message; yield what is not shown as it was written."""
+    case, chat, prompt = conversion.case, conversion.chat, conversion.system_prompt
+    parts = [part for turn in chat or () for part in turn.parts]
+    if chat is None:  # providers make a prompt of these
+        parts = [*conversion.guidelines, *(() if prompt is None else (prompt,))]
+    explicit = any(
+        turn.role == "system" and any(p.message is not None and not p.moved_by for p in turn.parts)
+        for turn in chat or ()
+    )
+    for key, text in case.keyed_texts.items():
+        where, found = case.where(key=key), [part for part in parts if part.key == key]
+        if found:
+            fate = _as_written(where, found, text)
+            if fate is not None:
+                yield fate
+        elif is_blank(text):
+            yield Fate(where, "dropped", "blank text is no content (rule 2)")
+        elif key == PROMPT_KEY and explicit:
+            yield Fate(where, "dropped", "system messages take its place (rule 7)")
+        else:
+            yield Fate(where, "lost", "no section of the system message holds it")
 
 
 def _turns(conversion: Conversion) -> tuple[Turn, ...]:
@@ -155,35 +171,55 @@ def _turns(conversion: Conversion) -> tuple[Turn, ...]:
     return conversion.turns if conversion.question else ()
 
 
-def _fate(conversion: Conversion, where: Place, segment: tuple[int, int], written: object) -> Fate:
-    found = [
+def _as_written(where: Place, parts: Sequence[Part], text: str | None) -> Fate | None:
+    """Return the fate of a text that is in the prompt with another wording; None if as written.
+
+    Args:
+        where: its place in the suite.
+        parts: what the prompt has of it.
+        text: as the suite or the file has it; None if that is not known.
+    """
+    stages = dict.fromkeys(part.changed_by for part in parts if part.changed_by)
+    if stages:
+        return Fate(where, "changed", f"by {', '.join(stages)}")
+    if text is None or text in (joined(parts), "".join(part.text for part in parts)):
+        return None
+    return Fate(where, "lost", "the prompt has another text, and no stage says that it changed it")
+
+
+def _fate(conversion: Conversion, where: Place, segment: tuple[int, int], content: object) -> Fate:
+    case, path = conversion.case, _resolved(conversion, content)
+    parts = [(turn, part) for turn in _turns(conversion) for part in turn.parts]
+    stays = [
         (turn, part)
-        for turn in _turns(conversion)
-        for part in turn.parts
-        if (part.message, part.content) == segment
+        for turn, part in parts
+        if part.stage is None and not part.moved_by and _is_of(part, segment, path)
     ]
-    stays = [turn for turn, part in found if part.kind != "reference" and not part.moved_by]
     if stays:
-        if stays[0].role == "system" and stays[0].message is None:
+        turn, part = stays[0]
+        changed = _as_written(where, [part for _, part in stays], written(part, case))
+        if changed is not None:
+            return changed
+        if turn.role == "system" and turn.message is None:
             return Fate(where, "merged", "into one system message (rule 7)")
         return Fate(where, "shown")
-    path = _resolved(conversion, written)
     guideline = next((g for g in conversion.guidelines if path and g.resolved_path == path), None)
     if guideline is not None:
-        reaches_model = conversion.chat is None or any(
-            part.resolved_path == path and part.moved_by
-            for turn in conversion.chat
-            for part in turn.parts
-        )
-        if not reaches_model:
+        moved = [
+            part
+            for part in (conversion.guidelines if conversion.chat is None else map(_part, parts))
+            if part.resolved_path == path and part.moved_by and part.stage is None
+        ]
+        if not moved:
             return Fate(where, "lost", "a guideline that no section of the system message holds")
-        if (guideline.message, guideline.content) == segment:
-            return Fate(where, "moved", f"by {guideline.moved_by} (rule 4)")
-        return Fate(where, "referenced", f"moved by {guideline.moved_by} once (rule 4)")
+        if (guideline.message, guideline.content) != segment:
+            return Fate(where, "referenced", f"moved by {guideline.moved_by} once (rule 4)")
+        changed = _as_written(where, moved, written(guideline, case))
+        return changed or Fate(where, "moved", f"by {guideline.moved_by} (rule 4)")
     for notice in conversion.notices:
         if notice.event == "segment.left_out" and (notice.message, notice.content) == segment:
             return Fate(where, "dropped", notice.why)
-    match written:
+    match content:
         case str(text) | {"type": "text", "value": str(text)} if is_blank(text):
             return Fate(where, "dropped", "blank text is no content (rule 2)")
     if conversion.chat is None and not conversion.question:
@@ -191,8 +227,19 @@ def _fate(conversion: Conversion, where: Place, segment: tuple[int, int], writte
     return Fate(where, "lost", "no rule explains it; a stage took it away")
 
 
-def _resolved(conversion: Conversion, written: object) -> str | None:
-    match written:
+def _part(shown: tuple[Turn, Part]) -> Part:
+    return shown[1]
+
+
+def _is_of(part: Part, segment: tuple[int, int], path: str | None) -> bool:
+    """Return whether a part is a segment's, or at least of the file that it attaches."""
+    if part.message is None:
+        return path is not None and part.resolved_path == path
+    return (part.message, part.content) == segment
+
+
+def _resolved(conversion: Conversion, content: object) -> str | None:
+    match content:
         case {"type": "file", "value": str(path)} if conversion.case.files is not None:
             try:
                 return conversion.case.files.find(path)

@@ -15,7 +15,7 @@ from multiturn.engine.outcomes import Outcome
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
 from multiturn.files import find_root
-from multiturn.model import PROMPT_KEY, Case, Conversion, InputFile, ProviderRequest
+from multiturn.model import Case, Conversion, InputFile, ProviderRequest
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.prompts.provenance import Message, Span, Spans, spans_of, text_of
 from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings
@@ -187,9 +187,7 @@ def review(conversion: Conversion, providers: Mapping[str, TargetProvider]) -> R
     messages, question = spans_of(conversion)
     texts = (question, *(message.spans for message in messages or ()))
     parts = [part for turn in chat or conversion.turns for part in turn.parts]
-    keys = {f"guidelines[{number}]": text for number, text in enumerate(case.guidelines)}
-    if case.system_prompt is not None:
-        keys[PROMPT_KEY] = case.system_prompt
+    keys = case.keyed_texts
     return Reviewed(
         suite=suite_of(case),
         id=case.id,
