@@ -75,14 +75,21 @@ SHIPPED: Options = {
     "consolidate_system": {**LEADING_PROMPT, "later_system": "assistant", "references": "omit"},
     "filter_empty": {"references_only": "drop"},
 }
+AGENTV: Options = {
+    "resolve_segments": {"trailing_newlines": "keep"},
+    "consolidate_system": {
+        **SHIPPED["consolidate_system"],
+        "system_marker": "@[System]:\n",
+        "guideline_header": "=== {name} ===",
+        "single_guideline": "header",
+        "guideline_end": "trim",
+    },
+}
 OPTION_SETS: dict[str, Options] = {
     "spec": {},
     "design": DESIGN,
     "shipped": SHIPPED,
-    "references omitted, lone ones kept": {
-        "consolidate_system": {"references": "omit"},
-        "filter_empty": {"references_only": "drop_unless_alone"},
-    },
+    "agentv": AGENTV,
     "references omitted, turns of them kept": {
         "consolidate_system": {"references": "omit", "later_system": "keep"},
         "filter_empty": {"references_only": "keep"},
@@ -128,22 +135,29 @@ def some(**options: st.SearchStrategy[Any]) -> st.SearchStrategy[Mapping[str, An
 section = st.sampled_from(["messages_else_prompt", "messages", "prompt", "guidelines"])
 any_options = st.fixed_dictionaries(
     {
+        "resolve_segments": some(trailing_newlines=st.sampled_from(["drop", "keep"])),
         "extract_guidelines": some(marker=st.sampled_from(["{path}", ""])),
         "consolidate_system": some(
             sections=st.lists(section, unique=True),
             later_system=st.sampled_from(["merge", "assistant", "keep"]),
             references=st.sampled_from(["keep", "omit"]),
             guidelines_heading=st.sampled_from(["", "# Rules"]),
-            guideline_header=st.sampled_from(["", "## {path}"]),
+            guideline_header=st.sampled_from(["", "## {path}", "{name}"]),
+            single_guideline=st.sampled_from(["bare", "header"]),
+            guideline_end=st.sampled_from(["keep", "trim"]),
+            system_marker=st.sampled_from(["", "@[System]:\n"]),
         ),
         "embed_files": some(
             header=st.sampled_from(["", "# {path}"]),
             system_header=st.sampled_from([None, "", "## {path}"]),
+            footer=st.sampled_from(["", "</{path}>"]),
         ),
         "filter_empty": some(
             references_only=st.sampled_from(["drop_unless_alone", "drop", "keep"])
         ),
-        "render_question": some(marker=st.sampled_from(["", "{role}> "])),
+        "render_question": some(
+            marker=st.sampled_from(["", "{role}> "]), separator=st.sampled_from(["", "\n\n"])
+        ),
     }
 )
 

@@ -26,7 +26,7 @@ from multiturn.pipelines.pipeline import request_of
 from multiturn.providers.codex import CodexProvider, CodexSettings
 from multiturn.review.snapshots import snapshot_text
 from multiturn.turns import ROLES
-from test_contracts import DESIGN, SEVEN, SHIPPED, SIX, Options, accepted_orders, configured
+from test_contracts import AGENTV, DESIGN, SEVEN, SHIPPED, SIX, Options, accepted_orders, configured
 
 SECRET = "ada@example.org"
 FILES = {
@@ -66,6 +66,7 @@ PIPELINES: dict[str, tuple[tuple[Stage, ...], Options]] = {
     "spec": (SIX, {}),
     "design": (SIX, DESIGN),
     "shipped": (SEVEN, SHIPPED),
+    "agentv": (SEVEN, AGENTV),
 }
 
 

@@ -22,8 +22,11 @@ _FLAGS = (
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
-class Texts(dict[str, tuple[int, str]]):
-    """What was read in a run: the size in bytes and the text of each file, by its real path."""
+class Texts(dict[tuple[str, bool], tuple[int, str]]):
+    """What was read in a run: the size in bytes and the text of each file.
+
+    The keys are its real path, and whether the newlines at its end are kept.
+    """
 
 
 class Files:
@@ -61,19 +64,20 @@ class Files:
             resolved = self._found[written] = self._find(written)
         return resolved
 
-    def read(self, resolved_path: str, max_bytes: int) -> str:
+    def read(self, resolved_path: str, max_bytes: int, trailing_newlines: bool = False) -> str:
         """Return a file's text: no byte-order mark, LF line ends, no trailing newlines (rule 3).
 
         Args:
             resolved_path: as ``find`` returned it.
             max_bytes: a larger file is an error.
+            trailing_newlines: whether to keep those at the file's end.
 
         Raises:
             OutsideRootError: a symbolic link took the file's place since it was found.
             AttachmentError: not a regular file, unreadable, too large, or not UTF-8.
         """
         path = os.path.join(self.root, *resolved_path.split("/"))
-        known = self._texts.get(path)
+        known = self._texts.get((path, trailing_newlines))
         if known is None:
             data = _read_regular(path, max_bytes)
             try:
@@ -83,7 +87,9 @@ class Files:
                     f"{resolved_path!r} is not UTF-8 text (byte {error.start});"
                     " attach text files only"
                 ) from None
-            known = self._texts[path] = (len(data), text.replace("\r\n", "\n").rstrip("\n"))
+            text = text.replace("\r\n", "\n")
+            known = (len(data), text if trailing_newlines else text.rstrip("\n"))
+            self._texts[path, trailing_newlines] = known
         size, text = known
         if size > max_bytes:
             raise _too_large(resolved_path, max_bytes)

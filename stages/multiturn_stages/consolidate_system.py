@@ -1,5 +1,7 @@
 """Lay out the chat: one system message in front, then the other turns."""
 
+import re
+from pathlib import PurePosixPath
 from typing import Annotated, Literal
 
 from msgspec import Struct
@@ -20,7 +22,10 @@ def consolidate_system(
     later_system: Literal["merge", "assistant", "keep"] = "merge",
     references: Literal["keep", "omit"] = "keep",
     guidelines_heading: str = "[[ ## Guidelines ## ]]",
-    guideline_header: Annotated[str, placeholders("path")] = "=== {path} ===",
+    guideline_header: Annotated[str, placeholders("path", "name")] = "=== {path} ===",
+    single_guideline: Literal["bare", "header"] = "bare",
+    guideline_end: Literal["keep", "trim"] = "keep",
+    system_marker: str = "[System]: ",
 ) -> Conversion:
     """Choose a chat with system messages, system prompt and guidelines as one message (rule 7).
 
@@ -31,17 +36,30 @@ def consolidate_system(
     Args:
         sections: what the system message is made of, in this order, a blank line between.
         later_system: a system message after another role's: merged in front, made an assistant
-            message that begins with ``[System]:``, or kept in its place.
+            message that begins with ``system_marker``, or kept in its place.
         references: ``omit`` leaves the guidelines' markers out of the chat.
         guidelines_heading: the line above the guidelines.
         guideline_header: the line above each of several guidelines; ``{path}`` is its path as
-            written. A single one has no header.
+            written, ``{name}`` the name of the file.
+        single_guideline: whether a guideline that is the only one has that header, too.
+        guideline_end: ``trim`` drops the white space at the end of each guideline.
+        system_marker: the text before a later system message that is made an assistant message.
     """
-    view = SystemFirst(sections, later_system, references, guidelines_heading, guideline_header)
-    return conversion.replace(chat_view=view)
+    return conversion.replace(
+        chat_view=SystemFirst(
+            sections=sections,
+            later_system=later_system,
+            references=references,
+            guidelines_heading=guidelines_heading,
+            guideline_header=guideline_header,
+            single_guideline=single_guideline,
+            guideline_end=guideline_end,
+            system_marker=system_marker,
+        )
+    )
 
 
-class SystemFirst(Struct, frozen=True):
+class SystemFirst(Struct, frozen=True, kw_only=True):
     """The view of the chat that ``consolidate_system`` chooses; its options are the stage's."""
 
     sections: tuple[Section, ...]
@@ -49,6 +67,9 @@ class SystemFirst(Struct, frozen=True):
     references: str
     guidelines_heading: str
     guideline_header: str
+    single_guideline: str
+    guideline_end: str
+    system_marker: str
 
     def __call__(self, conversion: Conversion) -> tuple[Turn, ...]:
         """Return one system turn, unless nothing is in it, and then the other turns."""
@@ -71,7 +92,7 @@ class SystemFirst(Struct, frozen=True):
             elif self.later_system == "keep":
                 others.append(replace(turn, parts=parts))
             else:
-                marker = Part("text", "[System]: ", stage="consolidate_system")
+                marker = Part("text", self.system_marker, stage="consolidate_system")
                 others.append(Turn("assistant", (marker, *separate_first("", parts)), turn.message))
 
         prompt = conversion.system_prompt
@@ -85,10 +106,14 @@ class SystemFirst(Struct, frozen=True):
         return (Turn("system", system), *others) if system else tuple(others)
 
     def _guidelines(self, guidelines: tuple[Part, ...]) -> list[Part]:
+        has_headers = len(guidelines) > 1 or self.single_guideline == "header"
         parts = []
         for guideline in guidelines:
-            if self.guideline_header and guideline.path is not None and len(guidelines) > 1:
-                line = self.guideline_header.replace("{path}", guideline.path)
+            text = guideline.text.rstrip()
+            if self.guideline_end == "trim" and text != guideline.text:
+                guideline = replace(guideline, text=text, changed_by="consolidate_system")
+            if self.guideline_header and guideline.path is not None and has_headers:
+                line = _filled(self.guideline_header, guideline.path)
                 header = replace(guideline, text=line, separator="\n\n", changed_by=None)
                 parts.append(replace(header, stage="consolidate_system"))
                 parts.append(replace(guideline, separator="\n"))
@@ -98,3 +123,9 @@ class SystemFirst(Struct, frozen=True):
             heading = Part("text", self.guidelines_heading, "\n\n", stage="consolidate_system")
             parts.insert(0, heading)
         return parts
+
+
+def _filled(header: str, path: str) -> str:
+    """Return a header with the path and the name of a file in the place of its placeholders."""
+    names = {"{path}": path, "{name}": PurePosixPath(path).name}
+    return re.sub(r"\{(?:path|name)\}", lambda match: names[match[0]], header)

@@ -16,6 +16,7 @@ def embed_files(
     *,
     header: Header = "=== {path} ===",
     system_header: Header | None = None,
+    footer: Header = "",
 ) -> Conversion:
     """Turn every file part into text: a header line, then the file's text (rule 3).
 
@@ -24,21 +25,28 @@ def embed_files(
     Args:
         header: the line above the text; ``{path}`` is the path as written. Empty: no line.
         system_header: the same for the files of system messages; None: like any other.
+        footer: the line below the text; ``{path}`` is the path as written. Empty: no line. A file
+            without a header line has none.
     """
 
     def embed(turn: Turn) -> Turn:
         if not any(part.kind == "file" for part in turn.parts):
             return turn
-        line = header if turn.role != "system" or system_header is None else system_header
+        above = header if turn.role != "system" or system_header is None else system_header
         parts: list[Part] = []
         for part in turn.parts:
-            if part.kind == "file":
-                if line:
-                    above = replace(part, kind="text", stage="embed_files", changed_by=None)
-                    text = line.replace("{path}", part.path or "")
-                    parts.append(replace(above, text=text))
-                part = replace(part, kind="text", separator="\n" if line else part.separator)
-            parts.append(part)
+            if part.kind != "file":
+                parts.append(part)
+            elif not above:
+                parts.append(replace(part, kind="text"))
+            else:
+                path = part.path or ""
+                line = replace(part, kind="text", stage="embed_files", changed_by=None)
+                parts.append(replace(line, text=above.replace("{path}", path)))
+                parts.append(replace(part, kind="text", separator="\n"))
+                if footer:
+                    below = footer.replace("{path}", path)
+                    parts.append(replace(line, text=below, separator="\n"))
         return replace(turn, parts=tuple(parts))
 
     return conversion.replace(turns=tuple(map(embed, conversion.turns)))

@@ -11,7 +11,10 @@ from multiturn.turns import separate_first
 
 @stage(requires={"turns"}, provides={"question"})
 def render_question(
-    conversion: Conversion, *, marker: Annotated[str, placeholders("role")] = "[{role}]: "
+    conversion: Conversion,
+    *,
+    marker: Annotated[str, placeholders("role")] = "[{role}]: ",
+    separator: str = "\n",
 ) -> Conversion:
     """Choose a question that shows each turn after its role (rule 9).
 
@@ -20,14 +23,16 @@ def render_question(
 
     Args:
         marker: the text before each turn's content; ``{role}`` is the role, capitalized.
+        separator: the text between two turns.
     """
-    return conversion.replace(question_view=Transcript(marker))
+    return conversion.replace(question_view=Transcript(marker, separator))
 
 
 class Transcript(Struct, frozen=True):
-    """The view of the question that ``render_question`` chooses; its option is the stage's."""
+    """The view of the question that ``render_question`` chooses; its options are the stage's."""
 
     marker: str
+    separator: str
 
     def __call__(self, conversion: Conversion) -> tuple[Part, ...]:
         """Return the parts of all turns, in the order of the conversation."""
@@ -37,6 +42,6 @@ class Transcript(Struct, frozen=True):
         transcript: list[Part] = []
         for turn in turns:
             text = self.marker.replace("{role}", turn.role.capitalize())
-            transcript.append(Part("text", text, stage="render_question"))
+            transcript.append(Part("text", text, self.separator, stage="render_question"))
             transcript += separate_first("", turn.parts)
         return tuple(transcript)

@@ -18,6 +18,7 @@ def resolve_segments(
     missing_file: Literal["error", "warn"] = "error",
     unknown_type: Literal["error", "warn"] = "error",
     max_file_bytes: int = 1_048_576,
+    trailing_newlines: Literal["drop", "keep"] = "drop",
 ) -> Conversion:
     """Make a turn of each message, and parts of the given guidelines and the system prompt.
 
@@ -28,12 +29,14 @@ def resolve_segments(
             text. A path that leads outside the root is an error all the same.
         unknown_type: ``warn`` leaves out a segment that is neither text nor a file.
         max_file_bytes: the largest file that may be attached.
+        trailing_newlines: what becomes of the newlines at a file's end.
 
     Raises:
         MultiturnError: content that is not as rule 1 has it, or an attached file that cannot be
             used; with the line of the segment.
     """
     case = conversion.case
+    keep = trailing_newlines == "keep"
     turns: list[Turn] = []
     notices: list[Notice] = []
     for index, message in enumerate(case.input_messages):
@@ -43,7 +46,7 @@ def resolve_segments(
         parts: list[Part] = []
         for number, segment in enumerate(segments):
             try:
-                part = _read(segment, case, max_file_bytes, index, number, lines[number])
+                part = _read(segment, case, max_file_bytes, keep, index, number, lines[number])
             except MultiturnError as error:
                 key = f"[{number}]" if segments is content else ""
                 where = case.where(lines[number], f"input_messages[{index}].content{key}")
@@ -71,7 +74,7 @@ def resolve_segments(
 
 
 def _read(
-    segment: Any, case: Case, max_file_bytes: int, message: int, content: int, line: int
+    segment: Any, case: Case, max_file_bytes: int, keep: bool, message: int, content: int, line: int
 ) -> Part | None:
     """Read one segment; None if it is blank."""
     match segment:
@@ -81,7 +84,7 @@ def _read(
             if case.files is None:
                 raise AttachmentError(f"no folder to look for {path!r} in; give the case its files")
             resolved = case.files.find(path)
-            text = case.files.read(resolved, max_file_bytes)
+            text = case.files.read(resolved, max_file_bytes, keep)
             return Part("file", text, "\n", message, content, line, path, resolved)
         case {"type": "text" | "file" as kind}:
             if "value" not in segment:

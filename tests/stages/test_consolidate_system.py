@@ -336,6 +336,111 @@ def test_heading_and_header(
     assert contents(result.chat) == [("system", system), ("user", "Hi")]
 
 
+@pytest.mark.parametrize(
+    ("path", "header", "expected"),
+    [
+        pytest.param("../docs/a.md", "# {name}", "# a.md", id="the name of the file"),
+        pytest.param("a.md", "# {name}", "# a.md", id="a path that is a name"),
+        pytest.param("b/a.md", "{name} {name} {path}", "a.md a.md b/a.md", id="names and path"),
+        pytest.param("{name}/{path}", "{path} {name}", "{name}/{path} {path}", id="paths are text"),
+    ],
+)
+def test_the_name_of_a_file_in_its_header(
+    run_stage: Build, contents: Read, path: str, header: str, expected: str
+) -> None:
+    before = conversion(HI, guidelines=["K.", file(path, "A.")])
+    ((_, system), _) = contents(run_stage(consolidate_system, before, guideline_header=header).chat)
+    assert system == f"[[ ## Guidelines ## ]]\n\nK.\n\n{expected}\nA."
+
+
+@pytest.mark.parametrize(
+    ("guidelines", "bare", "header"),
+    [
+        pytest.param([file("a.md", "A.")], "A.", "# a.md\nA.", id="a header above a single one"),
+        pytest.param(["K."], "K.", "K.", id="a single one without a path stands bare"),
+        pytest.param(
+            ["K.", file("a.md", "A.")],
+            "K.\n\n# a.md\nA.",
+            "K.\n\n# a.md\nA.",
+            id="several are left alone",
+        ),
+    ],
+)
+def test_single_guideline(
+    run_stage: Build, contents: Read, guidelines: Any, bare: str, header: str
+) -> None:
+    before = conversion(HI, guidelines=guidelines)
+    for single_guideline, expected in [("bare", bare), ("header", header)]:
+        result = run_stage(
+            consolidate_system,
+            before,
+            guideline_header="# {path}",
+            guidelines_heading="",
+            single_guideline=single_guideline,
+        )
+        assert contents(result.chat) == [("system", expected), ("user", "Hi")]
+
+
+@pytest.mark.parametrize(
+    ("texts", "keep", "trim"),
+    [
+        pytest.param(["A.", "B."], "A.\n\nB.", "A.\n\nB.", id="there is none"),
+        pytest.param(
+            ["A. \n\n", "B.\t\n"], "A. \n\n\n\nB.\t\n", "A.\n\nB.", id="white space at the end"
+        ),
+        pytest.param(["\n A.\n B."], "\n A.\n B.", "\n A.\n B.", id="other white space stays"),
+    ],
+)
+def test_guideline_end(
+    run_stage: Build, contents: Read, texts: list[str], keep: str, trim: str
+) -> None:
+    before = conversion(HI, guidelines=texts)
+    for guideline_end, expected in [("keep", keep), ("trim", trim)]:
+        result = run_stage(
+            consolidate_system, before, guidelines_heading="", guideline_end=guideline_end
+        )
+        assert contents(result.chat) == [("system", expected), ("user", "Hi")]
+        assert result.guidelines == before.guidelines
+
+
+def test_a_guideline_that_was_trimmed_says_so(run_stage: Build) -> None:
+    before = conversion(HI, guidelines=[file("a.md", "A.\n"), file("b.md", "B.")])
+    chat = run_stage(consolidate_system, before, guideline_end="trim").chat
+    assert chat is not None
+    assert [(part.text, part.changed_by) for part in chat[0].parts[2::2]] == [
+        ("A.", "consolidate_system"),
+        ("B.", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("system_marker", "expected"),
+    [
+        pytest.param("[System]: ", "[System]: Late.", id="as it is without the option"),
+        pytest.param("@system {role}\n", "@system {role}\nLate.", id="another, to the letter"),
+        pytest.param("", "Late.", id="none"),
+    ],
+)
+def test_system_marker(run_stage: Build, contents: Read, system_marker: str, expected: str) -> None:
+    before = conversion(("system", "One."), HI, ("system", "Late."))
+    options = {"later_system": "assistant", "system_marker": system_marker}
+    assert contents(run_stage(consolidate_system, before, **options).chat) == [
+        ("system", "One."),
+        ("user", "Hi"),
+        ("assistant", expected),
+    ]
+
+
+def test_a_system_marker_leaves_other_readings_alone(run_stage: Build) -> None:
+    before = conversion(("system", "One."), HI, ("system", "Late."))
+    for later_system in ("merge", "keep"):
+        chats = [
+            run_stage(consolidate_system, before, later_system=later_system, system_marker=m).chat
+            for m in ("[System]: ", "#")
+        ]
+        assert chats[0] == chats[1]
+
+
 def test_what_the_stage_wrote_says_so(run_stage: Build) -> None:
     before = conversion(HI, guidelines=[file("a.md", "A."), file("b.md", "B.")], system_prompt="P.")
     chat = run_stage(consolidate_system, before).chat

@@ -76,11 +76,12 @@ def test_rewrites(run_stage: Build, contents: Read, role: str, pieces: Any, expe
 
 
 def test_what_the_stage_wrote_says_so(run_stage: Build) -> None:
-    (turn,) = run_stage(embed_files, conversion(("user", "a", CODE))).turns
+    (turn,) = run_stage(embed_files, conversion(("user", "a", CODE)), footer="---").turns
     assert [(part.text, part.stage, part.path) for part in turn.parts] == [
         ("a", None, None),
         ("=== ./code.js ===", "embed_files", "./code.js"),
         ("console.log('test')", None, "./code.js"),
+        ("---", "embed_files", "./code.js"),
     ]
 
 
@@ -130,6 +131,40 @@ def test_system_header(
     before = conversion(("system", file("s", "S")), ("user", file("u", "U")))
     result = run_stage(embed_files, before, **options)
     assert contents(result.turns) == [("system", system), ("user", user)]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        pytest.param({}, "a\n=== x/y.js ===\ntext\nb", id="no footer is no line"),
+        pytest.param(
+            {"header": "<file path={path}>", "footer": "</file>"},
+            "a\n<file path=x/y.js>\ntext\n</file>\nb",
+            id="a footer stands on a line below the text",
+        ),
+        pytest.param(
+            {"footer": "{path} %s {0} {path}"},
+            "a\n=== x/y.js ===\ntext\nx/y.js %s {0} x/y.js\nb",
+            id="only {path} is special",
+        ),
+        pytest.param(
+            {"header": "", "footer": "</file>"}, "a\ntext\nb", id="a bare file has no footer"
+        ),
+    ],
+)
+def test_footer(run_stage: Build, options: dict[str, str], expected: str) -> None:
+    before = conversion(("user", "a", file("x/y.js", "text"), "b"))
+    assert run_stage(embed_files, before, **options).turns[0].content == expected
+
+
+def test_a_footer_stands_below_a_system_file_that_has_a_header(
+    run_stage: Build, contents: Read
+) -> None:
+    before = conversion(("system", file("s", "S")), ("user", file("u", "U")))
+    result = run_stage(embed_files, before, footer="---", system_header="")
+    assert contents(result.turns) == [("system", "S"), ("user", "=== u ===\nU\n---")]
+    result = run_stage(embed_files, before, footer="---", header="", system_header="# {path}")
+    assert contents(result.turns) == [("system", "# s\nS\n---"), ("user", "U")]
 
 
 @pytest.mark.parametrize("later_system", ["merge", "assistant", "keep"])

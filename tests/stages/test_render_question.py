@@ -78,6 +78,25 @@ def test_marker(run_stage: Build, marker: str, expected: str) -> None:
     assert run_stage(render_question, before, marker=marker).question == expected
 
 
+@pytest.mark.parametrize(
+    ("separator", "expected"),
+    [
+        pytest.param("\n\n", "[User]: a\nb\n\n[Tool]: 4", id="a blank line between turns"),
+        pytest.param("{role} %s", "[User]: a\nb{role} %s[Tool]: 4", id="no placeholder is special"),
+        pytest.param("", "[User]: a\nb[Tool]: 4", id="nothing between turns"),
+    ],
+)
+def test_separator(run_stage: Build, separator: str, expected: str) -> None:
+    before = conversion(("user", "a", "b"), ("tool", "4"))
+    assert run_stage(render_question, before, separator=separator).question == expected
+
+
+def test_a_separator_leaves_a_single_turn_alone(run_stage: Build) -> None:
+    for message, expected in [(("user", "a", "b"), "a\nb"), (("tool", "4"), "[Tool]: 4")]:
+        result = run_stage(render_question, conversion(message), separator="\n\n")
+        assert result.question == expected
+
+
 def test_the_question_shows_the_turns_as_they_are_later(run_stage: Build) -> None:
     result = run_stage(render_question, conversion(("system", "S"), ("user", "Hi")))
     assert result.replace(turns=result.turns[1:]).question == "Hi"

@@ -138,6 +138,23 @@ def test_rewrites_file_text(given: Build, run_stage: Build, data: bytes, expecte
 
 
 @pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        pytest.param(b"a", "a", id="nothing is added"),
+        pytest.param(b"a\n\n\n", "a\n\n\n", id="trailing newlines are kept"),
+        pytest.param(b"\r\n", "\n", id="CRLF becomes LF there too"),
+        pytest.param(b"\xef\xbb\xbfa\r\nb\n", "a\nb\n", id="all else is as without the option"),
+    ],
+)
+def test_trailing_newlines(given: Build, run_stage: Build, data: bytes, expected: str) -> None:
+    before = given(("user", [file("a"), "b \n"]), files={"a": data})
+    (turn,) = run_stage(resolve_segments, before, trailing_newlines="keep").turns
+    assert [part.text for part in turn.parts] == [expected, "b \n"]
+    (turn,) = run_stage(resolve_segments, before).turns  # of the same files, read before
+    assert [part.text for part in turn.parts] == [expected.rstrip("\n"), "b \n"]
+
+
+@pytest.mark.parametrize(
     "path",
     [
         pytest.param("a.js", id="a plain path"),
