@@ -127,5 +127,5 @@ def test_the_wheel_converts_the_suite_of_the_readme(elsewhere: Path) -> None:
     program, *arguments = command.split()
     program = str(elsewhere / "venv/bin" / program)
     assert run(program, *arguments, cwd=elsewhere).strip() == shown.strip()
-    for pipeline in ("spec", "design", "shipped"):
+    for pipeline in ("spec", "design", "shipped", "agentv"):
         assert "café" in run(program, *arguments, "--pipeline", pipeline, cwd=elsewhere)

@@ -81,7 +81,7 @@ def offered(folder: Path, line: str) -> list[str]:
         pytest.param("multiturn convert --str", ["plain,--strict"], id="options"),
         pytest.param(
             "multiturn convert --pipeline ",
-            ["file,", "plain,design", "plain,shipped", "plain,spec"],
+            ["file,", "plain,agentv", "plain,design", "plain,shipped", "plain,spec"],
             id="pipelines that ship, and files",
         ),
         pytest.param("multiturn show d", ["file,d", "plain,design"], id="show"),

@@ -332,7 +332,7 @@ def check_spans(conversion: Conversion, explained: Explanation) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(case=cases)
-@pytest.mark.parametrize("name", ["spec", "design", "shipped"])
+@pytest.mark.parametrize("name", ["spec", "design", "shipped", "agentv"])
 def test_spans_concatenate_to_the_text_and_nothing_is_lost(
     tmp_path_factory: pytest.TempPathFactory, name: str, case: Case
 ) -> None:

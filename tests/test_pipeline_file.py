@@ -54,6 +54,23 @@ SHIPPING: dict[str, dict[str, dict[str, Any]]] = {
         "filter_empty": {"references_only": "drop"},
         "omit_lone_prompt": {},
     },
+    "agentv": {
+        "resolve_segments": {"trailing_newlines": "keep"},
+        "extract_guidelines": {},
+        "consolidate_system": {
+            "sections": LEADING_PROMPT,
+            "later_system": "assistant",
+            "system_marker": "@[System]:\n",
+            "references": "omit",
+            "guideline_header": "=== {name} ===",
+            "single_guideline": "header",
+            "guideline_end": "trim",
+        },
+        "embed_files": {},
+        "filter_empty": {"references_only": "drop_unless_alone"},
+        "render_question": {},
+        "omit_lone_prompt": {},
+    },
 }
 
 Write = Callable[..., Path]

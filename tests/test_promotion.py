@@ -156,7 +156,7 @@ def test_a_later_system_message_counts_where_it_becomes_one(
 
 
 def test_a_guideline_in_a_system_message_is_there_by_its_pattern(folder: Path) -> None:
-    for pipeline in ("spec", "design", "shipped"):
+    for pipeline in ("spec", "design", "shipped", "agentv"):
         (found,) = promoted(
             folder, pipeline, attached("system", "a.rules.md"), TestMessage("user", "Hi")
         )
@@ -181,7 +181,7 @@ def test_a_file_that_no_stage_moved_is_there_by_its_role(folder: Path) -> None:
 
 
 def test_a_file_of_a_user_is_not_listed(folder: Path) -> None:
-    for pipeline in ("spec", "design", "shipped"):
+    for pipeline in ("spec", "design", "shipped", "agentv"):
         assert promoted(folder, pipeline, attached("user", "b.md")) == set()
 
 

@@ -120,7 +120,7 @@ def test_a_pipeline_asks_a_view_once_and_keeps_what_it_gave() -> None:
     assert len(ASKED) == 1
 
 
-@pytest.mark.parametrize("name", ["spec", "design", "shipped"])
+@pytest.mark.parametrize("name", ["spec", "design", "shipped", "agentv"])
 def test_a_finished_conversion_pickles_and_compares_with_its_views(name: str) -> None:
     result = load_pipeline(name)(Conversion(CASE)).edit_chat(tagged, tag="x")
     again = pickle.loads(pickle.dumps(result))

@@ -159,7 +159,7 @@ evalcases:
 """
 
 
-@pytest.mark.parametrize("pipeline", ["spec", "design", "shipped"])
+@pytest.mark.parametrize("pipeline", ["spec", "design", "shipped", "agentv"])
 def test_orchestrator_populates_chat_prompt(tmp_path: Path, pipeline: str) -> None:
     (tmp_path / "a.eval.yaml").write_text(SUITE)
     (case,) = load_suite(tmp_path / "a.eval.yaml", root=tmp_path)

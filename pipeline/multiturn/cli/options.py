@@ -25,7 +25,7 @@ def pipeline_option(function: Command) -> Command:
         default="spec",
         show_default=True,
         shell_complete=complete_pipeline,
-        help="spec, design, shipped, or a YAML file that lists stages.",
+        help="spec, design, shipped, agentv, or a YAML file that lists stages.",
     )(function)
 
 

@@ -73,7 +73,7 @@ def pipeline_names() -> list[str]:
     """Return the names of the pipelines that ship with multiturn.
 
     >>> pipeline_names()
-    ['design', 'shipped', 'spec']
+    ['agentv', 'design', 'shipped', 'spec']
     """
     return sorted(path.stem for path in _SHIPPED.glob("*.yaml"))
 
