@@ -1,4 +1,4 @@
-"""A stream of YAML, read piece by piece, and as often as need be from its start."""
+"""A stream of YAML that is read in pieces and can be read again from its start."""
 
 import os
 import re
@@ -15,14 +15,14 @@ from multiturn.errors import MultiturnError, Place
 # libyaml reads YAML 1.1, to which these end a line; to YAML 1.2 they are ordinary characters.
 _OLD_LINE_BREAKS = ("\x85", "\u2028", "\u2029")
 _OLD_LINE_BREAK = re.compile("|".join(_OLD_LINE_BREAKS).encode())
-# A line that begins at the margin, which in a block mapping only a key can do.
+# Only a key of a block mapping begins at the margin.
 _MARGIN = re.compile(rb"\n[^ \r\n#\-]")
 _OLD_MAC_LINE_END = re.compile(rb"\r(?!\n)")
 _PRIVATE = re.compile(rb"\xf3[\xb0-\xbf][\x80-\xbf]{2}")
 _SPELLED = re.compile(rb"(?i)(?=(f[0-9a-f]{4}))")  # overlapping: the digits may begin anywhere
 _CHUNK = 2**16
 MAX_PIPED = 2**30  # bytes that a pipe may bring
-_EDGE = 16  # more bytes than anything that is looked for
+_EDGE = 16  # bytes; everything that is searched for is shorter
 
 
 @contextmanager
@@ -103,7 +103,7 @@ class Source:
             raise MultiturnError("this is UTF-16; save the file as UTF-8", where=Place(name, 1, 1))
         found: set[bytes] = set()
         for _, chunk in self._chunks():
-            # Quick to deny, and a search is not: what all of them begin with.
+            # A substring test is much faster than the regex and almost always says no.
             if (b"\xc2" in chunk and b"\xc2\x85" in chunk) or b"\xe2\x80" in chunk:
                 found.update(_OLD_LINE_BREAK.findall(chunk))
         unused = self._unused() if found else iter(())
@@ -120,12 +120,18 @@ class Source:
         data += self._file.read(_missing(data))  # never end within a character
         return _OLD_LINE_BREAK.sub(lambda match: self._stand_ins[match[0]], data)
 
-    def again(self) -> "_Again":
-        """Read from the start, in a ``with`` block; behind it the reading goes on where it was."""
-        return _Again(self._file)
+    @contextmanager
+    def again(self) -> Iterator[None]:
+        """Read from the start in a ``with`` block, which restores the position afterwards."""
+        position = self._file.tell()
+        self._file.seek(0)
+        try:
+            yield
+        finally:
+            self._file.seek(position)
 
-    def key_behind(self, key: str) -> bool:
-        """Whether a line begins at the margin, behind the first that holds a key."""
+    def has_keys_after(self, key: str) -> bool:
+        """Return whether a line begins at the margin after the first that holds a key."""
         with self.again():
             start = None
             for offset, chunk in self._chunks():
@@ -133,9 +139,9 @@ class Source:
                     start = offset + at
                 if start is None:
                     continue
-                behind = max(0, start - offset)
-                if _MARGIN.search(chunk, behind) or (
-                    b"\r" in chunk and _OLD_MAC_LINE_END.search(chunk, behind)
+                after = max(0, start - offset)
+                if _MARGIN.search(chunk, after) or (
+                    b"\r" in chunk and _OLD_MAC_LINE_END.search(chunk, after)
                 ):
                     return True
         return False
@@ -174,30 +180,16 @@ class Source:
 
 
 def _missing(data: bytes) -> int:
-    """Return how many bytes the last character of a text in UTF-8 still wants."""
+    """Return how many bytes of the last character of a text in UTF-8 are missing."""
     for back, byte in enumerate(reversed(data[-3:]), 1):
         if byte >= 0xC0:
             return max(0, (2 + (byte >= 0xE0) + (byte >= 0xF0)) - back)
     return 0
 
 
-class _Again:
-    """Puts a file back to where it was."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self.file = file
-
-    def __enter__(self) -> None:
-        self.position = self.file.tell()
-        self.file.seek(0)
-
-    def __exit__(self, *_: object) -> None:
-        self.file.seek(self.position)
-
-
 @contextmanager
-def mistakes_placed(source: Source) -> Iterator[None]:
-    """Raise what libyaml finds wrong with a source as a MultiturnError with its place."""
+def yaml_errors_placed(source: Source) -> Iterator[None]:
+    """Raise errors of libyaml as MultiturnError with their place in the source."""
     try:
         yield
     except yaml.MarkedYAMLError as error:

@@ -23,7 +23,7 @@ from yaml.events import (
 
 from multiturn.documents.core_schema import read_plain
 from multiturn.documents.node import MAX_DEPTH, MAX_VALUES, Mark, Node, place_of
-from multiturn.documents.source import Source, mistakes_placed
+from multiturn.documents.source import Source, yaml_errors_placed
 from multiturn.errors import MultiturnError
 
 # What aliases may add to a document, in characters: ten thousand uses of two pages of text.
@@ -43,14 +43,14 @@ def read_documents(source: str | bytes, name: str) -> Iterator[Node]:
         name: what errors call it, usually its path.
 
     Raises:
-        MultiturnError: at the first mistake, with ``name:line:column``.
+        MultiturnError: at the first error, with ``name:line:column``.
 
     >>> [node.value for node in read_documents("at: 12:30\nok: [yes, 010, ~]", "x")]
     [{'at': '12:30', 'ok': ['yes', 10, None]}]
     """
     data = source.encode("utf-8", "surrogatepass") if isinstance(source, str) else source
     stream = Source(io.BytesIO(data), name)
-    with mistakes_placed(stream):
+    with yaml_errors_placed(stream):
         yield from Reader(stream).documents()
 
 

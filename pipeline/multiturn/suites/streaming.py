@@ -16,7 +16,7 @@ from yaml.events import (
 
 from multiturn.documents.json_lines import Lines, read_json_lines
 from multiturn.documents.node import Node
-from multiturn.documents.source import Source, mistakes_placed, open_rewindable
+from multiturn.documents.source import Source, open_rewindable, yaml_errors_placed
 from multiturn.documents.yaml_events import MERGE, Reader, read_documents
 from multiturn.errors import MultiturnError
 from multiturn.suites.dialects import CASES
@@ -26,10 +26,10 @@ class Document(NamedTuple):
     """A document of a suite.
 
     Attributes:
-        head: its keys; ``evalcases`` is an empty list where the cases come one by one.
-        cases: each, or what is wrong with it; to be taken before the next document is. None
-            where the head has them.
-        at_margin: whether its keys begin at the margin, as they do in all but odd suites.
+        head: its keys; ``evalcases`` is an empty list if ``cases`` has the cases.
+        cases: each case or its error, read while it is iterated, before the next document.
+            None if the head has the cases.
+        at_margin: whether its keys begin at the margin; those of most suites do.
     """
 
     head: Node
@@ -79,20 +79,20 @@ def read_cases_file(data: bytes, name: str) -> Iterator[Node | MultiturnError]:
 def stream_documents(source: Source) -> Iterator[Document]:
     """Yield each document of a suite, with all of its keys.
 
-    Keys that stand behind the cases count for all of them. A look at the margin of the rest of
-    the file tells whether there may be any; only then is the file read twice.
+    Keys after the cases count for all of them. If a line after ``evalcases`` begins at the
+    margin, there may be such keys, and the file is read twice.
 
     Raises:
-        MultiturnError: at the first mistake, with ``name:line:column``.
+        MultiturnError: at the first error, with ``name:line:column``.
     """
     heads: list[Node] | None = None
-    with mistakes_placed(source):
+    with yaml_errors_placed(source):
         for number, document in enumerate(_Stream(source).suite()):
             if document.cases is None:
                 yield document
                 continue
             key = next(iter(CASES & document.head.children.keys()))
-            if heads is None and not (document.at_margin and not source.key_behind(key)):
+            if heads is None and not (document.at_margin and not source.has_keys_after(key)):
                 heads = _heads(source)
             if heads is None or number >= len(heads):
                 yield document
@@ -101,17 +101,17 @@ def stream_documents(source: Source) -> Iterator[Document]:
 
 
 def _heads(source: Source) -> list[Node]:
-    """Read the source to its end, or to its first mistake, for the keys of its documents."""
+    """Read the source to its end, or to its first error, and return the keys of its documents."""
     heads = []
     with source.again():
         try:
-            with mistakes_placed(source):
+            with yaml_errors_placed(source):
                 for document in _Stream(source).suite():
                     heads.append(document.head)
                     for _ in document.cases or ():
                         pass
         except MultiturnError:
-            pass  # it comes again, behind the cases that stand before it
+            pass  # the second reading finds it again, after the cases before it
     return heads
 
 
@@ -167,7 +167,7 @@ class _Stream(Reader):
                 head.merge(merged)
                 yield Document(head, cases, at_margin)
                 for _ in cases:
-                    pass  # what the caller did not want
+                    pass  # skip the cases that the caller did not take
                 if self.broken:
                     return
         self.depth -= 1
@@ -176,9 +176,9 @@ class _Stream(Reader):
             yield Document(head)
 
     def items(self, event: Any) -> Iterator[Node]:
-        """Yield a list's values; the caller gets its mistake, and the documents end with it."""
+        """Yield the values of a list; an error in them ends the documents, too."""
         self.broken = True
-        with mistakes_placed(self.source):
+        with yaml_errors_placed(self.source):
             if event.tag is not None:
                 self.check_tag(event, "seq")
             self.depth += 1
