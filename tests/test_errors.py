@@ -5,6 +5,7 @@ A folder below ``errors`` is a kind: its files are tables, from the title of an 
     text: the file that is wrong; its name stands in KINDS, unless the entry has ``name``
     encoding: of the text; UTF-8 unless told
     files: further files, by their paths
+    bytes: further files, as texts whose characters are bytes
     command: run in place of what the kind does, as ``multiturn ...``
     options: keyword arguments for what the kind does
     errors: the messages, a line each; of a command, its standard error. ROOT stands for the root
@@ -100,6 +101,7 @@ def test_error(
     run, usual_name = KINDS[kind]
     name = entry.get("name", usual_name)
     files = {path: text.encode() for path, text in entry.get("files", {}).items()}
+    files |= {path: text.encode("latin-1") for path, text in entry.get("bytes", {}).items()}
     if "text" in entry:
         files[name] = entry["text"].encode(entry.get("encoding", "utf-8"))
     for path, data in files.items():

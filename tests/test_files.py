@@ -341,6 +341,72 @@ def test_a_folder_swapped_for_a_link_is_refused(root: Path, files: Files) -> Non
         files.read(found, LIMIT)
 
 
+def test_a_folder_that_is_a_link_but_while_it_is_checked_is_refused(
+    root: Path, files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A race that was won in every twentieth try, with each step where it helps most."""
+    evals, moved = root / "evals", root / "moved"
+    (evals / "secret.txt").write_text("harmless")
+    found = files.find("secret.txt")
+    real_path = os.path.realpath
+
+    def link() -> None:
+        evals.rename(moved)
+        evals.symlink_to(root.parent / "elsewhere")
+
+    def checked(path: str, **options: Any) -> str:
+        evals.unlink()
+        moved.rename(evals)
+        try:
+            return real_path(path, **options)
+        finally:
+            link()
+
+    link()
+    monkeypatch.setattr(os.path, "realpath", checked)
+    with pytest.raises(OutsideRootError, match="became a symbolic link"):
+        files.read(found, LIMIT)
+
+
+def test_a_link_that_is_swapped_while_it_is_read_is_an_error_of_the_file(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def swapped(_: str, **__: Any) -> str:
+        raise OSError(22, "Invalid argument")
+
+    monkeypatch.setattr(os.path, "realpath", swapped)
+    with pytest.raises(AttachmentError, match=r"^cannot read 'code.js': Invalid argument$"):
+        files.find("code.js")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(".git/config", ".git/hooks/a.sample", "deep/.git/config", ".GIT/config", ".git"),
+        *(".env", ".env.local", "deep/.env.production", ".ENV", ".env.example.local"),
+    ],
+)
+def test_what_may_hold_keys_is_never_attached(root: Path, files: Files, name: str) -> None:
+    path = root / "evals" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("SECRET")
+    (root / "evals" / "link.txt").symlink_to(name)
+    for written in (name, f"./{name}", f"/evals/{name}", "link.txt"):
+        with pytest.raises(MultiturnError, match="never attached") as caught:
+            files.read(files.find(written), LIMIT)
+        assert not isinstance(caught.value, AttachmentError)  # which an option leaves out
+
+
+@pytest.mark.parametrize(
+    "name", [".env.example", ".env.sample", ".env.template", ".envrc", ".github/a.md", "x.env"]
+)
+def test_what_is_named_nearly_like_it_is_attached(root: Path, files: Files, name: str) -> None:
+    path = root / "evals" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("text")
+    assert files.read(files.find(name), LIMIT) == "text"
+
+
 def test_a_file_swapped_for_a_pipe_does_not_hang(root: Path, files: Files) -> None:
     found = files.find("code.js")
     (root / found).unlink()

@@ -109,6 +109,17 @@ def test_too_many_values_are_an_error_with_a_place(tmp_path: Path, name: str) ->
     assert str(caught.value.where).startswith(f"{tmp_path / name}:1")
 
 
+@pytest.mark.skipif(not measurable, reason="measures by /proc")
+def test_one_file_attached_a_thousand_times_is_an_error_with_a_place(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("x" * 1_000_000)
+    suite = tmp_path / "s.yaml"
+    suite.write_text(f"{CASE}[{'{type: file, value: a.txt},' * 1_000}]")
+    [case] = load_suite(suite)
+    with pytest.raises(MultiturnError, match="larger than 10,000,000 characters with its files"):
+        load_pipeline().request(case)
+    assert peak_of_convert(suite) < 100
+
+
 @pytest.mark.parametrize(
     "written",
     [

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+MAX_SHOWN = 200  # characters of an id or a value
+
 
 class Place(NamedTuple):
     """Where something is in a file.
@@ -110,6 +112,20 @@ class PipelineError(MultiturnError):
         return type(self), (self.errors, self.advice)
 
 
+def cut(text: str) -> str:
+    """Return a user's text as long as errors show it: of at most 200 characters."""
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
+
+
+def quoted(text: str) -> str:
+    """Return a user's text as errors show it, in quotes.
+
+    >>> quoted("a"), len(quoted("x" * 500))
+    ("'a'", 203)
+    """
+    return repr(cut(text))
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return a closing phrase that names the nearest known word, or all of them.
 
@@ -121,7 +137,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     known = list(known)
     near = nearest(word, known)
     if near is not None:
-        return f'did you mean "{near}"?'
+        return f'did you mean "{cut(near)}"?'
     return f"choose from: {', '.join(known)}" if known else "there are none"
 
 
@@ -136,7 +152,7 @@ def add_or_mend(missing: str, unknown: Iterable[str]) -> str:
     ('; add it', ', but "rol"; did you mean "role"?')
     """
     near = nearest(missing, unknown)
-    return "; add it" if near is None else f', but "{near}"; {did_you_mean(near, [missing])}'
+    return "; add it" if near is None else f', but "{cut(near)}"; {did_you_mean(near, [missing])}'
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

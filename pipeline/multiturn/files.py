@@ -4,22 +4,25 @@ import errno
 import os
 import re
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
-from multiturn.errors import AttachmentError, OutsideRootError
+from multiturn.errors import AttachmentError, MultiturnError, OutsideRootError, quoted
 
-_FLAGS = (
-    os.O_RDONLY
-    | getattr(os, "O_BINARY", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_NOCTTY", 0)
+_NO_LINK = (
+    getattr(os, "O_CLOEXEC", 0)
     | getattr(os, "O_NOFOLLOW", 0)
     | getattr(os, "O_NONBLOCK", 0)  # opening a FIFO must not wait for its writer
 )
-
-
-# Besides NUL: a path stands in headers and markers, where a line break would forge another line.
+# With O_PATH, a folder need not be readable, as for any other way to open a file in it.
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | _NO_LINK
+_FILE = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOCTTY", 0) | _NO_LINK
+# A path stands in headers and markers, where a line break would forge another line.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+_PRIVATE = re.compile(
+    r"\.git|\.env(?!\.(example|sample|template)$)(\..*)?", re.IGNORECASE | re.DOTALL
+)
 
 
 class Texts(dict[tuple[str, bool], tuple[int, str]]):
@@ -39,10 +42,10 @@ class Files:
     """
 
     def __init__(self, folder: Path, root: Path, texts: Texts | None = None) -> None:
-        self.root = os.path.realpath(root)
+        self.root = real_path(root)
         self._texts = Texts() if texts is None else texts
         self._found: dict[str, str] = {}
-        folder_path = os.path.realpath(folder)
+        folder_path = real_path(folder)
         self.folders = []
         while self._is_inside(folder_path) and folder_path != self.root:
             self.folders.append(folder_path)
@@ -58,48 +61,54 @@ class Files:
         Raises:
             OutsideRootError: it leads outside the root, by ``..`` or through a symbolic link.
             AttachmentError: there is no such file.
+            MultiturnError: it may hold keys: ``.env``, or a file of git's.
         """
         resolved = self._found.get(written)
         if resolved is None:
-            resolved = self._found[written] = self._find(written)
+            try:
+                resolved = self._found[written] = self._find(written)
+            except OSError as error:
+                what = f"cannot read {quoted(written)}: {error.strerror}"
+                raise AttachmentError(what) from None
         return resolved
 
-    def read(self, resolved_path: str, max_bytes: int, trailing_newlines: bool = False) -> str:
+    def read(
+        self,
+        resolved_path: str,
+        max_bytes: int,
+        trailing_newlines: bool = False,
+        written: str = "",
+    ) -> str:
         """Return a file's text: no byte-order mark, LF line ends, no trailing newlines (rule 3).
 
         Args:
             resolved_path: as ``find`` returned it.
             max_bytes: a larger file is an error.
             trailing_newlines: whether to keep those at the file's end.
+            written: what errors call it; by default, its resolved path.
 
         Raises:
-            OutsideRootError: a symbolic link took the file's place since it was found.
+            OutsideRootError: a symbolic link replaced the file, or a folder, since it was found.
             AttachmentError: not a regular file, unreadable, too large, or not UTF-8.
         """
+        shown = quoted(written or resolved_path)
         path = os.path.join(self.root, *resolved_path.split("/"))
         known = self._texts.get((path, trailing_newlines))
         if known is None:
-            data = _read_regular(path, max_bytes)
-            try:
-                text = data.decode("utf-8-sig")
-            except UnicodeDecodeError as error:
-                raise AttachmentError(
-                    f"{resolved_path!r} is not UTF-8 text (byte {error.start});"
-                    " attach text files only"
-                ) from None
-            text = text.replace("\r\n", "\n")
+            data = _read_regular(self.root, resolved_path, shown, max_bytes)
+            text = _text_of(data, shown)
             known = (len(data), text if trailing_newlines else text.rstrip("\n"))
             self._texts[path, trailing_newlines] = known
         size, text = known
         if size > max_bytes:
-            raise _too_large(resolved_path, max_bytes)
+            raise _too_large(shown, max_bytes)
         return text
 
     def _find(self, written: str) -> str:
         if not written.strip():
             raise AttachmentError("an attached file needs a path")
         if _CONTROL.search(written):
-            raise AttachmentError(f"the path {written!r} has a control character")
+            raise AttachmentError(f"the path {quoted(written)} has a control character")
         path = written.lstrip("/")
         folders = [self.root, *self.folders[:-1]] if path != written else self.folders
         for number, folder in enumerate(folders):
@@ -112,17 +121,36 @@ class Files:
             if not self._is_inside(real):
                 raise self._outside(written)
             if os.path.exists(real):
-                return os.path.relpath(real, self.root).replace(os.sep, "/")
+                names = os.path.relpath(real, self.root).split(os.sep)
+                if any(_PRIVATE.fullmatch(name) for name in names):
+                    what = "is never attached, as it may hold keys; attach a copy without them"
+                    raise MultiturnError(f"{quoted(written)} {what}")
+                return "/".join(names)
+        raise AttachmentError(f"no file {quoted(written)}. {self._where_to_look(written, folders)}")
+
+    def _where_to_look(self, written: str, folders: list[str]) -> str:
+        """Return where a missing file was looked for, and what may be wrong with its path."""
         looked = ", ".join(f"{os.path.relpath(folder, self.root)}/" for folder in folders)
-        hint = "; a leading / means from the root first" if path != written else ""
-        raise AttachmentError(f"no file {written!r}. Looked in {looked}{hint}")
+        if "://" in written:
+            hint = "; only files can be attached, not URLs"
+        elif "\\" in written:
+            hint = "; folders end with /, not with a backslash"
+        elif re.search(r"[*?\[{]", written):
+            hint = "; name each file, globs are not expanded"
+        elif written.startswith("/"):
+            hint = "; a leading / means from the root first"
+        elif self.folders == [self.root] and not os.path.exists(os.path.join(self.root, ".git")):
+            hint = ", the root: no folder above has .git; for another root, use --root"
+        else:
+            hint = ""
+        return f"Looked in {looked}{hint}"
 
     def _is_inside(self, path: str) -> bool:
         return path == self.root or path.startswith(self.root.rstrip(os.sep) + os.sep)
 
     def _outside(self, written: str) -> OutsideRootError:
         return OutsideRootError(
-            f"{written!r} is outside the root {self.root}, and only files inside it are read;"
+            f"{quoted(written)} is outside the root {self.root}, and only files inside it are read;"
             " move the file, or name a root that holds it (--root)"
         )
 
@@ -133,33 +161,88 @@ def find_root(folder: Path) -> Path:
     return next((path for path in above if os.path.exists(path / ".git")), folder)
 
 
-def _read_regular(path: str, max_bytes: int) -> bytes:
-    """Read a file that is what its path says: opened once, then checked as it was opened."""
-    name = os.path.basename(path)
+def real_path(path: str | Path) -> str:
+    """Return a path without links.
+
+    Raises:
+        MultiturnError: a link in it was replaced meanwhile.
+    """
     try:
-        descriptor = os.open(path, _FLAGS)
+        return os.path.realpath(path)
+    except OSError as error:
+        raise MultiturnError(f"cannot read it: {error.strerror}", where=str(path)) from None
+
+
+def open_below(folder: str, names: Sequence[str], flags: int) -> int:
+    """Open a file below a folder, name by name, so that no link is followed.
+
+    Args:
+        folder: a real path.
+        names: of the folders below it, then of the file.
+        flags: of ``os.open``.
+
+    Raises:
+        OSError: there is no such file, or one of the names is a link.
+    """
+    if os.open not in os.supports_dir_fd:  # Windows
+        path = os.path.join(folder, *names)
+        descriptor = os.open(path, flags)
+        if os.path.realpath(path) != path:
+            os.close(descriptor)
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        return descriptor
+    above = os.open(folder, _FOLDER)
+    try:
+        for name in names[:-1]:
+            try:
+                opened = os.open(name, _FOLDER, dir_fd=above)
+            except NotADirectoryError:
+                if stat.S_ISLNK(os.lstat(name, dir_fd=above).st_mode):
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
+                raise
+            os.close(above)
+            above = opened
+        return os.open(names[-1], flags, dir_fd=above)
+    finally:
+        os.close(above)
+
+
+def _read_regular(root: str, resolved_path: str, shown: str, max_bytes: int) -> bytes:
+    """Read a file below the root, if it is a regular one."""
+    try:
+        descriptor = open_below(root, resolved_path.split("/"), _FILE)
         try:
             opened = os.fstat(descriptor)
             if not stat.S_ISREG(opened.st_mode):
-                raise AttachmentError(f"{name!r} is not a regular file; attach text files only")
-            if os.path.realpath(path) != path or not os.path.samestat(opened, os.stat(path)):
-                raise OutsideRootError(f"{name!r} was replaced while it was opened")
+                raise AttachmentError(f"{shown} is not a regular file; attach text files only")
             if opened.st_size > max_bytes:
-                raise _too_large(name, max_bytes)
+                raise _too_large(shown, max_bytes)
             with open(descriptor, "rb", closefd=False) as file:
                 data = file.read(max_bytes + 1)
         finally:
             os.close(descriptor)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise OutsideRootError(f"{name!r} became a symbolic link") from None
-        raise AttachmentError(f"cannot read {name!r}: {error.strerror}") from None
+            raise OutsideRootError(f"{shown} became a symbolic link while it was read") from None
+        raise AttachmentError(f"cannot read {shown}: {error.strerror}") from None
     if len(data) > max_bytes:
-        raise _too_large(name, max_bytes)
+        raise _too_large(shown, max_bytes)
     return data
 
 
-def _too_large(name: str, max_bytes: int) -> AttachmentError:
+def _text_of(data: bytes, shown: str) -> str:
+    """Return the text of a file with LF line ends and no byte-order mark."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        is_text = data.startswith((b"\xff\xfe", b"\xfe\xff")) or not _BINARY.search(data)
+        advice = "save the file as UTF-8" if is_text else "attach text files only"
+        what = f"{shown} is not UTF-8 text (byte {error.start}); {advice}"
+        raise AttachmentError(what) from None
+    return text.replace("\r\n", "\n")
+
+
+def _too_large(shown: str, max_bytes: int) -> AttachmentError:
     return AttachmentError(
-        f"{name!r} is larger than {max_bytes:,} bytes; raise max_file_bytes of resolve_segments"
+        f"{shown} is larger than {max_bytes:,} bytes; raise max_file_bytes of resolve_segments"
     )

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from msgspec import Struct, structs
 
-from multiturn.errors import Place
+from multiturn.errors import Place, quoted
 from multiturn.files import Files
 from multiturn.text import tuple_of_texts
 from multiturn.turns import (
@@ -94,7 +94,7 @@ class Case(Struct, frozen=True, kw_only=True):
 
     def where(self, line: int = 0, key: str = "") -> Place:
         """Return the place of a line of this case, or of its first; ``key`` follows its id."""
-        label = f"case {self.id!r}: {key}" if key else f"case {self.id!r}"
+        label = f"case {quoted(self.id)}: {key}" if key else f"case {quoted(self.id)}"
         return Place(self.file or self.suite, line or self.line, 0, label)
 
 

@@ -6,9 +6,11 @@ The only stage that touches the file system, so that all others can be swapped a
 from typing import Any, Literal
 
 from multiturn import Conversion, Part, Turn, stage
-from multiturn.errors import AttachmentError, MultiturnError, SegmentTypeError, add_or_mend
+from multiturn.errors import AttachmentError, MultiturnError, SegmentTypeError, add_or_mend, cut
 from multiturn.model import PROMPT_KEY, Case, Notice
 from multiturn.turns import as_json, is_blank
+
+MAX_CASE_SIZE = 10_000_000  # characters: a small suite can attach one large file very often
 
 
 @stage(provides={"turns", "files"})
@@ -39,6 +41,7 @@ def resolve_segments(
     keep = trailing_newlines == "keep"
     turns: list[Turn] = []
     notices: list[Notice] = []
+    size = 0
     for index, message in enumerate(case.input_messages):
         content = message.content
         segments = content if isinstance(content, list) else [content]
@@ -59,6 +62,10 @@ def resolve_segments(
                 raise error.at(where, case.id) from None
             if part is not None:
                 parts.append(part)
+                size += len(part.text)
+                if size > MAX_CASE_SIZE:
+                    what = f"the case is larger than {MAX_CASE_SIZE:,} characters with its files"
+                    raise MultiturnError(what).at(case.where(lines[number]), case.id)
         turns.append(Turn(message.role, tuple(parts), index))
     prompt = case.system_prompt
     return conversion.replace(
@@ -84,17 +91,19 @@ def _read(
             if case.files is None:
                 raise AttachmentError(f"no folder to look for {path!r} in; give the case its files")
             resolved = case.files.find(path)
-            text = case.files.read(resolved, max_file_bytes, keep)
+            text = case.files.read(resolved, max_file_bytes, keep, path)
             return Part("file", text, "\n", message, content, line, path, resolved)
         case {"type": "text" | "file" as kind}:
             if "value" not in segment:
-                hint = add_or_mend("value", map(str, segment.keys() - {"type"}))
+                others = [str(key) for key in segment if key != "type"]
+                near = next((key for key in others if key in ("path", "text", "file")), None)
+                hint = f"; write value in place of {near}" if near else add_or_mend("value", others)
                 raise MultiturnError(f"a {kind} segment has no 'value'{hint}")
             raise MultiturnError(f"a {kind} segment needs a value that is text; quote it")
         case {"type": kind}:
             raise SegmentTypeError(
-                f"segments of type {kind!r} cannot be part of a chat prompt; use text or file,"
-                " or leave them out (unknown_type: warn of resolve_segments)"
+                f"segments of type {cut(repr(kind))} cannot be part of a chat prompt; use text or"
+                " file, or leave them out (unknown_type: warn of resolve_segments)"
             )
         case dict():
             try:

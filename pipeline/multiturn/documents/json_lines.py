@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, NamedTuple
 from msgspec import Struct
 
 from multiturn.documents.node import MAX_DEPTH, MAX_VALUES, Mark, Node
-from multiturn.errors import MultiturnError, Place
+from multiturn.errors import MultiturnError, Place, quoted
 
 MAX_LINE = 40_000_000  # bytes: a case of 10 million characters, whatever they are
 
@@ -88,7 +88,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(values) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"duplicate key {twice!r}; keep one of them")
+        raise ValueError(f"duplicate key {quoted(twice)}; keep one of them")
     return values
 
 

@@ -198,6 +198,8 @@ def yaml_errors_placed(source: Source) -> Iterator[None]:
         if mark:
             where = Place(source.name, mark.line + 1, mark.column + 1)
         what = " ".join(filter(None, ("not YAML:", error.problem, error.context)))
+        if "mapping values are not allowed" in what or "unexpected ':'" in what:
+            what += '; quote a text that contains ": " or ends with ":"'
         if "tab character where an indentation" in what:
             # YAML 1.2 allows it where text begins with a tab; libyaml wants to be told.
             what += '; if the text begins with a tab, write how far it is indented: "|2"'

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from multiturn.documents.node import Node
-from multiturn.errors import MultiturnError, add_or_mend, did_you_mean, nearest
+from multiturn.errors import MultiturnError, add_or_mend, cut, did_you_mean, nearest
 
 _T = TypeVar("_T", bound=msgspec.Struct)
 
@@ -85,7 +85,9 @@ def _choices(type_: Any) -> list[str]:
 def _reword(what: str, key: str, node: Node, type_: type[msgspec.Struct]) -> str:
     names = re.findall("`(.*?)`", what)
     if what.startswith("Object contains unknown"):
-        return f'unknown key "{names[0]}"; {did_you_mean(names[0], _keys_at(type_, f".{key}"))}'
+        return (
+            f'unknown key "{cut(names[0])}"; {did_you_mean(names[0], _keys_at(type_, f".{key}"))}'
+        )
     if what.startswith("Invalid enum value"):
         choices = _choices(typing.get_type_hints(type_)[key])
         return f"there is no {key} {what.split()[-1]}; {did_you_mean('', choices)}"

@@ -24,7 +24,7 @@ from yaml.events import (
 from multiturn.documents.core_schema import read_plain
 from multiturn.documents.node import MAX_DEPTH, MAX_VALUES, Mark, Node, place_of
 from multiturn.documents.source import Source, yaml_errors_placed
-from multiturn.errors import MultiturnError
+from multiturn.errors import MultiturnError, cut, quoted
 
 # What aliases may add to a document, in characters: ten thousand uses of two pages of text.
 MAX_ALIASED = 100_000_000
@@ -135,8 +135,8 @@ class Reader:
         node = self.anchors.get(event.anchor)
         if node is None:
             raise self.error(
-                f"the alias *{event.anchor} has no finished anchor before it;"
-                f" write &{event.anchor} in front of a value above",
+                f"the alias *{cut(event.anchor)} has no finished anchor before it;"
+                f" write &{cut(event.anchor)} in front of a value above",
                 event.start_mark,
             )
         self.reach(self.depth + node.height, event)
@@ -147,7 +147,7 @@ class Reader:
         self.aliased += node.size
         if self.aliased > MAX_ALIASED:
             raise self.error(
-                f"the alias *{event.anchor} makes this document too large:"
+                f"the alias *{cut(event.anchor)} makes this document too large:"
                 f" aliases may add {MAX_ALIASED:,} characters in all",
                 event.start_mark,
             )
@@ -208,7 +208,7 @@ class Reader:
         if name not in _COMMON_KEYS or event.anchor is not None or event.tag is not None:
             name = self.key(event)
         if name in known:
-            raise self.error(f"duplicate key {name!r}; keep one of them", event.start_mark)
+            raise self.error(f"duplicate key {quoted(name)}; keep one of them", event.start_mark)
         return cast("str", name)
 
     def key(self, event: Any) -> str:
@@ -248,8 +248,6 @@ class Reader:
     def check_tag(self, event: Any, own: str) -> None:
         """Refuse a tag that is not the value's own."""
         if event.tag not in ("!", _TAG + own):
-            tag = event.tag.replace(_TAG, "!!")
-            raise self.error(
-                f"the tag {tag!r} is refused; values are plain text, numbers, lists and mappings",
-                event.start_mark,
-            )
+            what = f"the tag {quoted(event.tag.replace(_TAG, '!!'))} is refused"
+            advice = "values are plain text, numbers, lists and mappings"
+            raise self.error(f"{what}; {advice}", event.start_mark)

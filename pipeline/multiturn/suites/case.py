@@ -6,7 +6,7 @@ from msgspec import structs
 
 from multiturn.documents.node import Node
 from multiturn.documents.validation import read_as
-from multiturn.errors import MultiturnError, did_you_mean
+from multiturn.errors import MultiturnError, did_you_mean, quoted
 from multiturn.files import Files
 from multiturn.model import Case, TestMessage
 from multiturn.suites.dialects import Dialect
@@ -80,7 +80,7 @@ class CaseReader:
         Raises:
             MultiturnError: it is not as the format wants it; with the place.
         """
-        label = f"case {case_id!r}"
+        label = f"case {quoted(case_id)}"
         node = self.dialect.case(node, label)
         case = read_as(node, CaseKeys, where=self.name, label=label)
         if not case.input_messages:
@@ -116,7 +116,7 @@ class CaseReader:
         self.keys.check(node, MessageKeys, label=label)
         role, content = node.children["role"], node.children["content"]
         if role.value not in ROLES:
-            what = f"there is no role {role.value!r}; {did_you_mean(role.value, ROLES)}"
+            what = f"there is no role {quoted(role.value)}; {did_you_mean(role.value, ROLES)}"
             raise MultiturnError(what, where=role.place(self.name, label))
         segments = content.children if isinstance(content.value, list) else [content]
         for index, segment in enumerate(segments):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from multiturn.errors import MultiturnError, OutsideRootError
-from multiturn.files import find_root
+from multiturn.files import find_root, real_path
 from multiturn.suites.dialects import CASES
 from multiturn.suites.suite import case_files
 
@@ -84,15 +84,15 @@ def stay_inside(suite: str, root: str | None) -> None:
     """
     if not os.path.islink(suite):
         return
-    top = Path(os.path.realpath(root or find_root(Path(os.path.realpath(os.path.dirname(suite))))))
-    if not Path(os.path.realpath(suite)).is_relative_to(top):
+    top = Path(real_path(root or find_root(Path(real_path(os.path.dirname(suite))))))
+    if not Path(real_path(suite)).is_relative_to(top):
         what = f"it leads outside {str(top)!r}; name the file itself, if that is meant"
         raise OutsideRootError(what, where=suite)
 
 
 def _unseen(paths: list[str], seen: set[str]) -> Iterator[str]:
     for path in paths:
-        real = os.path.realpath(path)
+        real = real_path(path)
         if real not in seen:
             seen.add(real)
             yield path

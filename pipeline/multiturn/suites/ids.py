@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from multiturn.errors import MultiturnError, Place
+from multiturn.errors import MultiturnError, Place, quoted
 
 
 class Key(NamedTuple):
@@ -33,5 +33,5 @@ class CaseIds:
         if first is None:
             self._lines[key.case_id] = key.line
             return None
-        what = f"duplicate id {key.case_id!r}, first used on line {first}"
+        what = f"duplicate id {quoted(key.case_id)}, first used on line {first}"
         return MultiturnError(f"{what}; ids are unique in a file", where=key.where, case_id="")

@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 from msgspec import Struct
 
 from multiturn.documents.node import Node
-from multiturn.errors import MultiturnError, did_you_mean, nearest
+from multiturn.errors import MultiturnError, cut, did_you_mean, nearest
 from multiturn.model import Notice
 from multiturn.suites.dialects import OTHER_KEYS
 from multiturn.suites.schema import ExecutionKeys, MetadataKeys
@@ -74,7 +74,7 @@ class KeyCheck:
                 _plain(name) not in there and is_nearly(_plain(key), _plain(name))
             ):
                 advice = did_you_mean(key, [name]) if name in known else _ELSEWHERE[name]
-                what = f'unknown key "{key}"; {advice}'
+                what = f'unknown key "{cut(key)}"; {advice}'
                 raise MultiturnError(what, where=node.children[key].key_place(self.name, label))
 
     def check_metadata(self, metadata: Node, label: str) -> None:
@@ -88,7 +88,7 @@ class KeyCheck:
         """Check structured content, whose keys are free, for a segment with a misspelled type."""
         for key, value in content.value.items():
             if value in ("text", "file") and is_nearly(_plain(key), "type"):
-                what = f'unknown key "{key}"; {did_you_mean(key, ["type"])}'
+                what = f'unknown key "{cut(key)}"; {did_you_mean(key, ["type"])}'
                 raise MultiturnError(what, where=content.children[key].key_place(self.name, label))
 
     def _warn(self, node: Node, key: str, known: frozenset[str]) -> None:
@@ -96,7 +96,7 @@ class KeyCheck:
             return
         self._warned.add((known, key))
         advice = did_you_mean(key, sorted(known))
-        where, why = node.children[key].key_place(self.name), f'unknown key "{key}"; {advice}'
+        where, why = node.children[key].key_place(self.name), f'unknown key "{cut(key)}"; {advice}'
         if len(self._warned) > MAX_WARNED:
             why = f"over {MAX_WARNED} unknown keys; the others are not listed"
         self.warnings.append(Notice("suite.unknown_key", where, why))

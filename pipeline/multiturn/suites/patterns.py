@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from fnmatch2 import fnmatchcase2
 
-from multiturn.errors import MultiturnError
+from multiturn.errors import MultiturnError, quoted
 
 MAX_ALTERNATIVES = 1000
 MAX_LENGTH = 1000
@@ -47,15 +47,17 @@ def guideline_matcher(patterns: tuple[str, ...]) -> Callable[..., bool]:
     for pattern in patterns:
         body = pattern.removeprefix("!")
         if not body.strip():
-            raise MultiturnError(f"the guideline pattern {pattern!r} is empty")
+            raise MultiturnError(f"the guideline pattern {quoted(pattern)} is empty")
         if len(body) > MAX_LENGTH:
             raise MultiturnError(f"a guideline pattern of over {MAX_LENGTH:,} characters")
         if body.endswith("/"):
-            raise MultiturnError(f"the guideline pattern {pattern!r} is a folder; add **")
+            raise MultiturnError(f"the guideline pattern {quoted(pattern)} is a folder; add **")
         for _, characters in _SET.findall(body):
             for first, last in _RANGE.findall(characters):
                 if last < first:  # fnmatch would read what is left of the set another way
-                    what = f"{first}-{last} runs backwards in the guideline pattern {pattern!r}"
+                    what = (
+                        f"{first}-{last} runs backwards in the guideline pattern {quoted(pattern)}"
+                    )
                     raise MultiturnError(what)
         globs = wanted if body == pattern else unwanted
         body = _SET.sub(lambda match: f"[{'!' if match[1] else ''}{match[2]}]", body)
@@ -128,8 +130,8 @@ def _alternatives(pattern: str) -> list[str]:
         expanded.append(alternative)
         if len(expanded) > MAX_ALTERNATIVES:
             raise MultiturnError(
-                f"the guideline pattern {pattern!r} stands for over {MAX_ALTERNATIVES:,} patterns;"
-                " use * for some of its braces"
+                f"the guideline pattern {quoted(pattern)} stands for over"
+                f" {MAX_ALTERNATIVES:,} patterns; use * for some of its braces"
             )
     return expanded
 

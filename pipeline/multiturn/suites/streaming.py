@@ -68,7 +68,7 @@ def read_cases_file(data: bytes, name: str) -> Iterator[Node | MultiturnError]:
         yield from read_json_lines(io.BytesIO(data), name)
         return
     source = Source(io.BytesIO(data), name)
-    with mistakes_placed(source):
+    with yaml_errors_placed(source):
         for document in _Stream(source, lists=True).suite():
             if document.cases is None or document.head.children.keys() - CASES:
                 what = "a file of cases is a list of them; name a suite itself"

@@ -15,7 +15,7 @@ from multiturn.documents.source import check_path
 from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError, Place, add_or_mend, nearest
-from multiturn.files import Files, Texts, find_root
+from multiturn.files import Files, Texts, find_root, real_path
 from multiturn.logs import debug, logger
 from multiturn.model import Case, Notice
 from multiturn.suites.case import CaseReader, as_written
@@ -131,7 +131,7 @@ class _Suite:
     ) -> None:
         self.source = source
         self.name = name or (STDIN if source == "-" else source)
-        folder = Path.cwd() if source == "-" else Path(os.path.realpath(source)).parent
+        folder = Path.cwd() if source == "-" else Path(real_path(source)).parent
         self.texts = Texts() if texts is None else texts
         top = Path(root) if root is not None else find_root(folder)
         self.files = Files(folder, top, self.texts)
