@@ -105,7 +105,7 @@ def test_the_page_of_large_suites_works_as_it_stands(tmp_path: Path) -> None:
 
 
 def test_the_page_of_suites_works_as_it_stands(tmp_path: Path) -> None:
-    assert play(page("suites.md"), tmp_path) == 1
+    assert play(page("suites.md"), tmp_path) == 2
 
 
 def test_the_page_of_pipelines_works_as_it_stands(tmp_path: Path) -> None:

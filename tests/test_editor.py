@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import npm
-from multiturn.cli.json_schema import SCHEMAS
+from multiturn.cli.schemas import SCHEMAS
 
 DRAWN = {kind: schema() for kind, schema in SCHEMAS.items()}  # before tests install stages
 PACKAGE = "yaml-language-server@2.0.0"
@@ -153,7 +153,8 @@ evalcases:
             [
                 (
                     "usr",
-                    'Value is not accepted. Valid values: "system", "user", "assistant", "tool".',
+                    'Value is not accepted. Valid values: "system", "user", "assistant",'
+                    ' "tool", "developer".',
                 )
             ],
             id="a role",

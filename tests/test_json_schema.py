@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from commands import run
 from multiturn import MultiturnError, load_pipeline, load_suite, load_target
-from multiturn.cli.json_schema import SCHEMAS
+from multiturn.cli.schemas import SCHEMAS
 from multiturn.documents.yaml_events import read_documents
 from multiturn.providers.targets import ALIASES, KINDS, target_names
 

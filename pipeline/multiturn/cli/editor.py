@@ -12,7 +12,7 @@ def schema(kind: str) -> None:
     """
     import json
 
-    from multiturn.cli.json_schema import SCHEMAS
+    from multiturn.cli.schemas import SCHEMAS
 
     click.echo(json.dumps(SCHEMAS[kind](), indent=2, ensure_ascii=False))
 

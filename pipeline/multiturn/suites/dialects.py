@@ -181,7 +181,7 @@ class Dialect:
             what = "tool_calls cannot be part of a chat prompt; leave the message out, or write"
             where = message.children["tool_calls"].key_place(self.name, label)
             raise MultiturnError(f"{what} what was called as its content", where=where)
-        if role is not None and role.value in ROLES:
+        if role is not None and isinstance(role.value, str) and role.value in ROLES:
             ours = ROLES[role.value]
             self.read_as[f"role {role.value}"] = ours
             role.value = message.value["role"] = ours
