@@ -219,7 +219,7 @@ def _read_regular(root: str, resolved_path: str, shown: str, max_bytes: int) -> 
             if opened.st_size > max_bytes:
                 raise _too_large(shown, max_bytes)
             with open(descriptor, "rb", closefd=False) as file:
-                data = file.read(min(max_bytes + 1, sys.maxsize))
+                data = file.read(max_bytes + 1 if max_bytes < sys.maxsize else -1)
         finally:
             os.close(descriptor)
     except OSError as error:
