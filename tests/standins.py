@@ -41,7 +41,7 @@ def seen(prompt):
             files[path] = file.read().decode("utf-8", "surrogatepass")
     return json.dumps({
         "args": sys.argv[1:], "cwd": os.getcwd(), "files": files, "prompt": prompt,
-        "env": os.environ.get("STAND_IN", ""),
+        "env": os.environ.get("STAND_IN", ""), "names": sorted(os.environ),
     })
 
 
@@ -53,13 +53,25 @@ def stay(witness):
     os._exit(0)
 
 
+def start_bare():
+    "Become another program, which nothing but its parents leads to: setsid env -i ..."
+    os.setsid()
+    program = "import os, time; end = os.open({!r}, os.O_WRONLY);"
+    program += "os.write(end, str(os.getpid()).encode() + bytes([10])); time.sleep(600)"
+    command = [sys.executable, "-ISc", program.format(WITNESS)]
+    os.execve(sys.executable, command, {})
+
+
 def leave_behind(witness, change=lambda: None):
     "Start a process in the background, which inherits standard output, and see it run."
+    global WITNESS
+    WITNESS = witness
     reader, writer = os.pipe()
     if os.fork() == 0:
         change()
         os.write(writer, b"!")
         stay(witness)
+    os.close(writer)
     os.read(reader, 1)
 
 

@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+import standins
+from running import wait_for
+
 SUITE = "evalcases:\n" + "".join(
     f"- {{id: c{number}, input_messages: [{{role: user, content: {'y' * 1000}}}]}}\n"
     for number in range(300)
@@ -87,6 +90,28 @@ def test_ctrl_c_while_the_command_starts_exits_with_130(folder: Path, place: str
     path = os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))
     process = start("convert", "a.yaml", folder=folder, env={**os.environ, "PYTHONPATH": path})
     assert end(process) == (130, "", "")
+
+
+# kill -9
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of a parent's end")
+def test_no_worker_outlives_a_killed_command(folder: Path) -> None:
+    (folder / "house.py").write_text(
+        "import os, time\nfrom multiturn import stage\n\n\n"
+        "@stage()\ndef stay(conversion):\n"
+        "    end = os.open('witness', os.O_WRONLY)\n"
+        "    os.write(end, b'%d\\n' % os.getpid())\n"
+        "    time.sleep(600)\n"
+    )
+    (folder / "stay.yaml").write_text("stages: ['house:stay']\n")
+    (folder / "b.yaml").write_text(SUITE)
+    with standins.witness(folder) as witness:
+        arguments = ("convert", "a.yaml", "b.yaml", "--pipeline", "stay.yaml", "--workers", "2")
+        process = start(*arguments, folder=folder)
+        wait_for(lambda: witness.heard(2))
+        process.kill()
+        end(process)
 
 
 # Standard streams

@@ -57,6 +57,51 @@ def test_arguments_working_folder_and_variables_come_from_the_target(
     assert record["env"] == "yes"
 
 
+def test_an_agent_inherits_variables_but_no_keys(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = {"ANTHROPIC_API_KEY", "AZURE_OPENAI_API_KEY", "GITHUB_TOKEN", "DB_PASSWD"}
+    for name in (*keys, "HOUSE", "KEYBOARD"):
+        monkeypatch.setenv(name, "secret-4711")
+    names = set(saw(agent(kind, tmp_path))["names"])
+    assert names & {*keys, "HOUSE", "KEYBOARD"} == {"HOUSE", "KEYBOARD"}
+    names = set(saw(agent(kind, tmp_path, pass_env=("GITHUB_TOKEN",)))["names"])
+    assert names & keys == {"GITHUB_TOKEN"}
+    names = set(saw(agent(kind, tmp_path, env={"GITHUB_TOKEN": "another"}))["names"])
+    assert names & keys == {"GITHUB_TOKEN"}
+
+
+def test_only_codex_inherits_keys_by_default_and_only_its_own(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = {"CODEX_API_KEY", "OPENAI_API_KEY"}
+    for name in keys:
+        monkeypatch.setenv(name, "secret-4711")
+    names = set(saw(agent(kind, tmp_path))["names"])
+    assert names & keys == (keys if kind == "codex" else set())
+
+
+@pytest.mark.parametrize("passed", [True, False])
+def test_every_key_of_the_environment_is_hidden_in_what_comes_back(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, passed: bool
+) -> None:
+    monkeypatch.setenv("GITHUB_TOKEN", "ghp-0123456789")
+    monkeypatch.setenv("MAX_TOKENS", "4096")
+    pass_env = ("GITHUB_TOKEN",) if passed else ()
+    answer = ask(agent(kind, tmp_path, pass_env=pass_env), "ghp-0123456789 and 4096")
+    assert json.loads(answer.text)["prompt"].startswith("*** and 4096")
+    assert "ghp-0123456789" not in repr(answer.raw)
+
+
+def test_a_key_of_the_environment_does_not_change_the_digest(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = ProviderRequest(question="Hi")
+    before = agent(kind, tmp_path, args=("--fast-and-loose",)).wire(request).digest()
+    monkeypatch.setenv("GITHUB_TOKEN", "--fast-and-loose")
+    assert agent(kind, tmp_path, args=("--fast-and-loose",)).wire(request).digest() == before
+
+
 def test_without_a_working_folder_it_is_the_current_one(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -112,6 +112,12 @@ def test_an_answer_may_be_any_text(tmp_path: Path, text: str) -> None:
     assert ask(agent("codex", tmp_path, program(said(text), COMPLETED))).text == text
 
 
+def test_an_event_has_16_mib_at_most(tmp_path: Path) -> None:
+    failure = error(tmp_path, said("Ho"), end="print('x' * (17 << 20))")
+    assert failure.kind == "malformed"
+    assert failure.what == "an event of codex is larger than 16 MiB"
+
+
 def test_the_last_event_needs_no_line_end(tmp_path: Path) -> None:
     text = json.dumps(said("Ho"))
     assert ask(agent("codex", tmp_path, f"sys.stdout.write({text!r})")).text == "Ho"

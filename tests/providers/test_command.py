@@ -1,16 +1,21 @@
 """run_command: what it gives a process, how long it waits, and that nothing stays behind."""
 
+import ast
 import asyncio
 import os
 import signal
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import running
 import standins
 from multiturn.providers.base import ProviderError
-from multiturn.providers.command import run_command
+from multiturn.providers.command import end_command, run_command
 from standins import COMMON
 
 # Ways in which a process may try to stay, all of which the specification names or implies.
@@ -22,13 +27,21 @@ LEFT_BEHIND = [
     pytest.param("lambda: os.setpgid(0, 0)", id="a child in a process group of its own"),
     pytest.param("os.setsid", id="a child in a session of its own"),
     pytest.param("lambda: os.fork() and os._exit(0)", id="a grandchild whose parent is gone"),
+    pytest.param("start_bare", id="a child in a session of its own without an environment"),
+    pytest.param(
+        "lambda: os.fork() and os._exit(0) or start_bare()",
+        id="a grandchild in a session of its own without an environment",
+    ),
 ]
 
 
 async def run(folder: Path, program: str, *args: str, **options: Any) -> bytes:
     command = (standins.executable(folder, COMMON + program), *args)
-    given: dict[str, Any] = {"folder": folder, "cwd": None, "env": {}, "timeout_seconds": 60}
-    return (await run_command(command, **{**given, **options})).read_bytes()
+    given: dict[str, Any] = {"cwd": None, "env": os.environ, "timeout_seconds": 60, **options}
+    with tempfile.TemporaryFile() as output:
+        await run_command(command, output=output, **given)
+        output.seek(0)
+        return output.read()
 
 
 def error(folder: Path, program: str, **options: Any) -> ProviderError:
@@ -45,15 +58,11 @@ def test_gives_standard_input_and_returns_standard_output(tmp_path: Path) -> Non
     assert output.decode() == f"['-a', 'b c'] {work} Hi\n"
 
 
-def test_sets_variables_beside_those_that_are_set(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_environment_is_what_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OURS", "1")
-    monkeypatch.setenv("BOTH", "2")
-    program = "print(os.environ['OURS'], os.environ['BOTH'], os.environ['THEIRS'])"
-    output = asyncio.run(run(tmp_path, program, env={"BOTH": "3", "THEIRS": "4"}))
-    assert output == b"1 3 4\n"
-    assert os.environ["BOTH"] == "2"
+    output = asyncio.run(run(tmp_path, "print(sorted(os.environ.items()))", env={"A": "b c"}))
+    given = ast.literal_eval(output.decode())
+    assert [pair for pair in given if pair[0] != "LC_CTYPE"] == [("A", "b c")]
 
 
 def test_no_pipe_fills_up(tmp_path: Path) -> None:
@@ -119,8 +128,8 @@ def test_an_error_has_the_end_of_either_output(tmp_path: Path, stream: str) -> N
 def test_what_cannot_be_started_is_an_error(tmp_path: Path, command: str, word: str) -> None:
     (tmp_path / "text").write_text("Hi")
     name = command.format(folder=tmp_path)
-    with pytest.raises(ProviderError) as caught:
-        asyncio.run(run_command([name], folder=tmp_path, cwd=None, env={}, timeout_seconds=9))
+    with pytest.raises(ProviderError) as caught, tempfile.TemporaryFile() as output:
+        asyncio.run(run_command([name], output=output, cwd=None, env={}, timeout_seconds=9))
     assert caught.value.kind == "process"
     assert word in caught.value.what
 
@@ -149,14 +158,14 @@ def test_a_process_may_clean_up_when_its_time_is_up(tmp_path: Path) -> None:
     with standins.witness(tmp_path) as witness:
         program = f"""
 def clean_up(*_):
-    print("cleaned up", flush=True)
+    open("cleaned-up", "x").close()
     os._exit(0)
 signal.signal(signal.SIGTERM, clean_up)
 stay({witness.path!r})
 """
         with pytest.raises(ProviderError, match="took"):
-            standins.until(witness.heard, run(tmp_path, program))
-    assert (tmp_path / "stdout").read_text() == "cleaned up\n"
+            standins.until(witness.heard, run(tmp_path, program, cwd=str(tmp_path)))
+    assert (tmp_path / "cleaned-up").exists()
 
 
 @pytest.mark.parametrize("change", LEFT_BEHIND)
@@ -227,6 +236,35 @@ def test_a_process_whose_task_is_canceled_while_it_starts_does_not_stay(tmp_path
     witness.end()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of a parent's end")
+@pytest.mark.parametrize("change", LEFT_BEHIND)
+def test_nothing_outlives_multiturn_when_it_is_killed(tmp_path: Path, change: str) -> None:
+    with standins.witness(tmp_path) as witness:
+        path = repr(witness.path)
+        program = f"leave_behind({path}, {change}); stay({path})"
+        command = standins.executable(tmp_path, COMMON + program)
+        script = (
+            "import asyncio, os, sys, tempfile\n"
+            "from multiturn.providers.command import end_command, run_command\n"
+            f"work = run_command([{command!r}], output=tempfile.TemporaryFile(), cwd=None,"
+            " env=os.environ, timeout_seconds=60)\n"
+            "asyncio.run(work)\n"
+        )
+        with subprocess.Popen([sys.executable, "-c", script]) as process:
+            running.wait_for(lambda: witness.heard(2))
+            process.kill()
+
+
+def test_a_guard_that_was_stopped_does_not_hang_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("multiturn.providers.command._PATIENCE_SECONDS", 0.2)
+    with standins.witness(tmp_path) as witness:
+        program = f"os.kill(os.getppid(), signal.SIGSTOP); stay({witness.path!r})"
+        with pytest.raises(ProviderError, match="took"):
+            standins.until(witness.heard, run(tmp_path, program))
+
+
 def test_other_processes_are_left_alone(tmp_path: Path) -> None:
     with standins.witness(tmp_path) as witness:
         program = standins.executable(tmp_path, f"{COMMON}stay({witness.path!r})", "other")
@@ -239,21 +277,29 @@ def test_other_processes_are_left_alone(tmp_path: Path) -> None:
         os.waitpid(pid, 0)
 
 
+async def run_and_end(folder: Path, program: str) -> None:
+    """Await a file of a command, and end the processes that were kept."""
+    kept: list[asyncio.subprocess.Process] = []
+    answer = folder / "answer"
+    try:
+        await run(folder, program, str(answer), answer=answer, kept=kept)
+        assert answer.exists()
+    finally:
+        await asyncio.gather(*map(end_command, kept))
+
+
 def test_an_awaited_file_may_come_from_a_process_left_behind(tmp_path: Path) -> None:
     program = "os.fork() and sys.exit(); time.sleep(0.2); open(sys.argv[1], 'x').close()"
-    answer = tmp_path / "answer"
-    asyncio.run(run(tmp_path, program, str(answer), answer=answer))
-    assert answer.exists()
+    asyncio.run(run_and_end(tmp_path, program))
 
 
 def test_a_process_that_has_left_the_awaited_file_is_ended(tmp_path: Path) -> None:
     with standins.witness(tmp_path) as witness:
-        answer = tmp_path / "answer"
         program = f"leave_behind({witness.path!r}); open(sys.argv[1], 'x'); stay({witness.path!r})"
-        asyncio.run(run(tmp_path, program, str(answer), answer=answer))
+        asyncio.run(run_and_end(tmp_path, program))
 
 
 def test_a_failure_is_not_waited_for_as_long_as_a_file(tmp_path: Path) -> None:
-    failure = error(tmp_path, "sys.exit('no display')", answer=tmp_path / "answer")
-    assert failure.kind == "process"
-    assert "no display" in failure.what
+    with pytest.raises(ProviderError, match="no display") as caught:
+        asyncio.run(run_and_end(tmp_path, "sys.exit('no display')"))
+    assert caught.value.kind == "process"

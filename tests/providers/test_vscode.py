@@ -109,6 +109,24 @@ def test_an_answer_may_be_any_text(tmp_path: Path, code: str, text: str) -> None
     assert ask(agent("vscode", tmp_path, program)).text == text
 
 
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        pytest.param("os.mkfifo(whole)", "not a regular file", id="a pipe that nobody writes to"),
+        pytest.param("os.symlink('/dev/zero', whole)", "not a regular file", id="an endless link"),
+        pytest.param("os.symlink('prompt.md', whole)", "not a regular file", id="a link"),
+        pytest.param("os.symlink('nowhere', whole)", "not a regular file", id="a broken link"),
+        pytest.param("os.mkdir(whole)", "not a regular file", id="a folder"),
+        pytest.param("open(whole, 'w').truncate(1 << 40)", "larger than 16 MiB", id="a terabyte"),
+    ],
+)
+def test_an_answer_that_is_no_file_hangs_nothing(tmp_path: Path, code: str, words: str) -> None:
+    program = OPEN.split("answer =")[0] + code
+    with pytest.raises(ProviderError, match=rf"^the agent's response.md is {words}$") as caught:
+        ask(agent("vscode", tmp_path, program))
+    assert caught.value.kind == "malformed"
+
+
 def test_an_answer_of_a_command_that_does_not_return_is_read(tmp_path: Path) -> None:
     with standins.witness(tmp_path) as witness:
         staying = OPEN.replace("os.fork()", "os.fork() == 0")

@@ -25,6 +25,7 @@ from multiturn.files import Texts
 from multiturn.logs import Settings, configure
 from multiturn.model import Conversion
 from multiturn.pipelines.pipeline import Pipeline
+from multiturn.providers.guard import die_with_parent
 from multiturn.suites.ids import CaseIds, Key
 
 SLICE_SIZE = 2**20  # bytes of a JSON Lines suite
@@ -227,7 +228,7 @@ def on_processes(work: Work, workers: int, log: Settings) -> Generator[Rendered,
     join = Join(work.selection)
     # Forking is quickest, and safe: there are no threads yet.
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else None)
-    executor = ProcessPoolExecutor(workers, context, _begin, (log,))
+    executor = ProcessPoolExecutor(workers, context, _begin, (log, os.getpid()))
     started: set[BaseProcess] = set()
     patience = 0.0
 
@@ -254,10 +255,11 @@ def on_processes(work: Work, workers: int, log: Settings) -> Generator[Rendered,
     join.finish()
 
 
-def _begin(log: Settings) -> None:
+def _begin(log: Settings, parent: int) -> None:
     """Prepare a worker process, in which signals wait, but for what _convert does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it, and ends the workers
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    die_with_parent(parent, signal.SIGKILL)
     if hasattr(os, "setpgid"):
         os.setpgid(0, 0)  # a group, so that the parent ends what stages start, too
     configure(log)

@@ -4,9 +4,9 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, structs
 
@@ -21,15 +21,26 @@ from multiturn.providers.base import (
     TargetProvider,
     Wire,
     hide,
+    hide_within,
 )
 from multiturn.providers.rules import broken, named
 from multiturn.turns import is_blank
 
 _FOLDER = ".multiturn-"  # prefix of the folder of a request
+_SHORTEST_KEY = 8
 _MENTION = re.compile("(^|[\n\r\v\f\x85\u2028\u2029])@")
 
 
 Executable = Annotated[str, Meta(description="the agent's command line program.")]
+
+
+PassEnv = Annotated[
+    tuple[str, ...],
+    Meta(
+        description="variables with names such as API_KEY that the agent inherits; it inherits no"
+        " other variable of such a name."
+    ),
+]
 
 
 class AgentSettings(Settings, frozen=True, kw_only=True):
@@ -42,6 +53,7 @@ class AgentSettings(Settings, frozen=True, kw_only=True):
         Mapping[str, str],
         Meta(description="environment variables; values of names such as API_KEY are hidden."),
     ] = {}
+    pass_env: PassEnv = ()
     timeout_seconds: Annotated[Seconds, Meta(description="how long one case may take.")] = 1800
 
     def secrets(self) -> Iterator[str]:
@@ -53,6 +65,24 @@ class AgentProvider(TargetProvider):
     """The base of providers that give an agent the transcript; subclasses define ``ask``."""
 
     kind: ClassVar[str]
+
+    def __init__(self, settings: Any, secrets: Iterable[str] = ()) -> None:
+        super().__init__(settings, secrets)
+        self._of_target = self.secrets
+        # The agent may find out a key that it does not inherit. A short value is hardly one.
+        self.secrets += tuple(
+            value
+            for name, value in os.environ.items()
+            if SECRET_NAME.search(name)
+            and (name in settings.pass_env or len(value) >= _SHORTEST_KEY)
+        )
+
+    def environment(self) -> dict[str, str]:
+        """Return the agent's environment variables."""
+        names = self.settings.pass_env
+        ours = os.environ.items()
+        passed = {key: text for key, text in ours if key in names or not SECRET_NAME.search(key)}
+        return {**passed, **self.settings.env}
 
     def model(self) -> str:
         """Return the target's model; empty for the agent's default."""
@@ -93,7 +123,7 @@ class AgentProvider(TargetProvider):
         return Wire(
             provider=self.kind,
             model=self.model(),
-            parameters=tuple(hide(text, self.secrets) for text in (*shown, *env)),
+            parameters=tuple(hide(text, self._of_target) for text in (*shown, *env)),
             body=body,
             repairs=(named("F2", what),) if mentions else (),
             request=request,
@@ -126,7 +156,12 @@ class AgentProvider(TargetProvider):
             raise ProviderError(what, kind=error.kind, wire=body) from None
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        return structs.replace(answer, text=hide(answer.text, self.secrets), wire=body)
+        return structs.replace(
+            answer,
+            text=hide(answer.text, self.secrets),
+            raw=hide_within(answer.raw, self.secrets),
+            wire=body,
+        )
 
     def _make_folder(self) -> Path:
         """Make the folder of a request in the working folder, where the agent may read."""

@@ -11,9 +11,11 @@ from multiturn.errors import MultiturnError, Place
 from multiturn.model import ProviderRequest
 
 SECRET_NAME = re.compile(
-    r"(?:^|_)[A-Z0-9]*(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL)S?[0-9]*(?:_|$)", re.IGNORECASE
+    r"(?:^|_)[A-Z0-9]*(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?[0-9]*(?:_|$)",
+    re.IGNORECASE,
 )
 Seconds = Annotated[float, Meta(gt=0)]
+LARGEST_ANSWER = 16 * 2**20  # bytes, unpacked
 _SHORTEST_SECRET = 4  # hiding shorter values would tear ordinary words apart
 
 

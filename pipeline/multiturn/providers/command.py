@@ -2,143 +2,156 @@
 
 import asyncio
 import os
-import signal
+import stat
+import sys
+import tempfile
 from asyncio.subprocess import Process
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from uuid import uuid4
+from typing import IO
 
-from multiturn.providers.base import ProviderError, hide
-
-# Set in the environment of a command, and inherited by the processes that it starts.
-_MARK = "MULTITURN_RUN"
+from multiturn.providers import guard
+from multiturn.providers.base import LARGEST_ANSWER, ProviderError, hide
 
 _TAIL = 1_000
 _LONGEST_SECRET = 10_000
-_GRACE_SECONDS = 2.0
+_PATIENCE_SECONDS = 10.0  # the guard needs at most seven
 _POLL_SECONDS = 0.1
 
 
 async def run_command(
     command: Sequence[str],
     *,
-    folder: Path,
+    output: IO[bytes],
     stdin: bytes = b"",
     cwd: str | None,
     env: Mapping[str, str],
     secrets: Iterable[str] = (),
     timeout_seconds: float,
     answer: Path | None = None,
-    mark: str | None = None,
-) -> Path:
-    """Run a command, then end the processes that it has started.
-
-    These are its process group and, on Linux, all processes that inherited its environment.
+    kept: list[Process] | None = None,
+) -> None:
+    """Run a command under a guard, then end every process that it has started.
 
     Input and output are files, not pipes: a pipe can fill up, or be kept open by a process that
-    the command has left behind.
+    the command has left behind. They have no names, so that no process can replace them.
 
     Args:
         command: the executable and its arguments.
-        folder: holds the files ``stdin``, ``stdout`` and ``stderr``.
+        output: file for its standard output.
         stdin: its standard input.
         cwd: working folder.
-        env: variables to add to the environment.
+        env: its whole environment.
         secrets: values to hide in errors that quote its output.
         timeout_seconds: how long it may take.
         answer: wait until this file appears, not until the command ends.
-        mark: leave processes outside its group running, for ``end_marked``.
-
-    Returns:
-        The file with its standard output.
+        kept: gets the guard of processes that shall live on; ``end_command`` ends them.
 
     Raises:
         ProviderError: it cannot be started, ended with an error, or took too long.
     """
     name = os.path.basename(command[0])
-    own_mark = mark or uuid4().hex
-    streams = [folder / stream for stream in ("stdin", "stdout", "stderr")]
-    streams[0].write_bytes(stdin)
-    with streams[0].open("rb") as given, streams[1].open("wb") as out, streams[2].open("wb") as err:
+    with (
+        tempfile.TemporaryFile() as given,
+        tempfile.TemporaryFile() as errors,
+        tempfile.TemporaryFile() as report,
+    ):
+        given.write(stdin)
+        given.seek(0)
+        keep = "END" if kept is None else "KEEP"
+        guarded = (guard.__file__, str(os.getpid()), str(report.fileno()), keep, *command)
         try:
             process = await asyncio.create_subprocess_exec(
-                *command,
+                *(sys.executable, "-IS", *guarded),
                 cwd=cwd,
-                env={**os.environ, **env, _MARK: own_mark},
+                env=env,
                 stdin=given,
-                stdout=out,
-                stderr=err,
+                stdout=output,
+                stderr=errors,
+                pass_fds=[report.fileno()],
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
             what = f"cannot start {name!r}: {error}"
             raise ProviderError(what, kind="process") from None
-    try:
-        async with asyncio.timeout(timeout_seconds):
-            if answer is None:
-                await process.wait()
-            else:
-                while not answer.exists() and not process.returncode:
-                    await asyncio.sleep(_POLL_SECONDS)
-    except TimeoutError:
-        what = f"{name} took more than {timeout_seconds:g} s (timeout_seconds)"
-        said = _end_of(streams[1:], secrets)
-        raise ProviderError(what + said, kind="timeout") from None
-    finally:
         try:
-            await _end(process)
+            async with asyncio.timeout(timeout_seconds):
+                if answer is None:
+                    await process.wait()
+                else:
+                    while not os.path.lexists(answer) and not process.returncode:
+                        await asyncio.sleep(_POLL_SECONDS)
+        except TimeoutError:
+            what = f"{name} took more than {timeout_seconds:g} s (timeout_seconds)"
+            said = _end_of((output, errors), secrets)
+            raise ProviderError(what + said, kind="timeout") from None
         finally:
-            if mark is None:
-                end_marked(own_mark)
-    if process.returncode and (answer is None or not answer.exists()):
-        what = f"{name} ended with exit code {process.returncode}"
-        raise ProviderError(what + _end_of(streams[1:], secrets), kind="process")
-    return streams[1]
+            if kept is None:
+                await end_command(process)
+            else:
+                kept.append(process)
+        report.seek(0)
+        if refused := report.read().decode("utf-8", "replace"):
+            raise ProviderError(f"cannot start {name!r}: {refused}", kind="process")
+        if process.returncode and (answer is None or not os.path.lexists(answer)):
+            what = f"{name} ended with exit code {process.returncode}"
+            raise ProviderError(what + _end_of((output, errors), secrets), kind="process")
 
 
-def _end_of(files: Iterable[Path], secrets: Iterable[str]) -> str:
+def _end_of(files: Iterable[IO[bytes]], secrets: Iterable[str]) -> str:
     """Return the end of a command's output, for an error."""
     ends = []
     for file in files:
-        with file.open("rb") as output:
-            output.seek(max(0, file.stat().st_size - 2 * _TAIL - _LONGEST_SECRET))
-            ends.append(hide(output.read().decode("utf-8", "replace"), secrets)[-_TAIL:].strip())
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 2 * _TAIL - _LONGEST_SECRET))
+        ends.append(hide(file.read().decode("utf-8", "replace"), secrets)[-_TAIL:].strip())
     said = "\n".join(filter(None, ends))
     return f"; the end of its output: {said}" if said else ", without any output"
 
 
-async def _end(process: Process) -> None:
-    """Terminate a process group: SIGTERM, then SIGKILL after a grace period."""
+async def end_command(process: Process) -> None:
+    """Have a guard end its command: SIGTERM, then SIGKILL after a grace period."""
     try:
         if process.returncode is None:
-            _signal_group(process.pid, signal.SIGTERM)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(process.wait(), _GRACE_SECONDS)
+            process.terminate()
+            await _ended(process)
     finally:  # runs even if a second interrupt cancels the wait above
-        _signal_group(process.pid, signal.SIGKILL)
-    await process.wait()
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.terminate()  # the guard gives up the grace period
+        await _ended(process)
 
 
-def _signal_group(pid: int, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, number)
+async def _ended(process: Process) -> None:
+    """Wait for the end of a guard; kill one that something has stopped."""
+    try:
+        await asyncio.wait_for(process.wait(), _PATIENCE_SECONDS)
+    except TimeoutError:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
 
 
-def end_marked(mark: str) -> None:
-    """Kill all processes that have a mark, in any session; on Linux only."""
-    for _ in range(10):  # they may start others meanwhile
-        found = list(_marked(f"{_MARK}={mark}".encode()))
-        for pid in found:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        if not found:
-            return
+def read_answer(path: Path) -> bytes:
+    """Return the content of a file that an agent has written.
 
-
-def _marked(mark: bytes) -> Iterator[int]:
-    """Yield the ids of running processes with a mark in their environment."""
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if mark in (folder / "environ").read_bytes().split(b"\0"):
-                yield int(folder.name)
+    Raises:
+        ProviderError: it is not a regular file, or is too large.
+        OSError: it cannot be read.
+    """
+    what = f"the agent's {path.name} is not a regular file"
+    # Without waiting for the other end of a pipe, and without following a link.
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    if not stat.S_ISREG(path.lstat().st_mode):
+        raise ProviderError(what, kind="malformed")
+    descriptor = os.open(path, flags)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # it has been replaced meanwhile
+        os.close(descriptor)
+        raise ProviderError(what, kind="malformed")
+    with open(descriptor, "rb") as file:
+        content = file.read(LARGEST_ANSWER + 1)
+    if len(content) > LARGEST_ANSWER:
+        what = f"the agent's {path.name} is larger than {LARGEST_ANSWER // 2**20} MiB"
+        raise ProviderError(what, kind="malformed")
+    return content

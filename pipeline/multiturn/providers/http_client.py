@@ -11,11 +11,10 @@ from typing import Any
 
 import msgspec
 
-from multiturn.providers.base import ProviderError, hide
+from multiturn.providers.base import LARGEST_ANSWER, ProviderError, hide
 from multiturn.providers.rules import named
 
 _LONGEST_DELAY = 60  # seconds
-_LARGEST_ANSWER = 16 * 2**20  # bytes, unpacked
 _LONGEST_MESSAGE = 500
 _PACKED = ("gzip", "deflate")
 
@@ -99,10 +98,10 @@ async def _read(response: Any) -> bytes:
         if encoding not in ("identity", "", *_PACKED):
             raise zlib.error
         async for piece in response.aiter_raw():
-            room = _LARGEST_ANSWER + 1 - len(content)
+            room = LARGEST_ANSWER + 1 - len(content)
             content += unpacking.decompress(piece, room) if encoding in _PACKED else piece
-            if len(content) > _LARGEST_ANSWER:
-                what = f"the answer is larger than {_LARGEST_ANSWER // 2**20} MiB"
+            if len(content) > LARGEST_ANSWER:
+                what = f"the answer is larger than {LARGEST_ANSWER // 2**20} MiB"
                 raise ProviderError(what, kind="malformed")
     except zlib.error:
         what = f"the answer cannot be unpacked: its content-encoding is {encoding!r}"

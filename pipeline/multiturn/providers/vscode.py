@@ -1,13 +1,14 @@
 """VS Code: its chat in agent mode reads the prompt from a file, and writes its answer to one."""
 
+import asyncio
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from uuid import uuid4
 
 from multiturn.model import ProviderRequest
 from multiturn.providers.agent import AgentProvider, AgentSettings, Executable
 from multiturn.providers.base import ProviderResponse
-from multiturn.providers.command import end_marked, run_command
+from multiturn.providers.command import end_command, read_answer, run_command
 
 
 class VSCodeSettings(AgentSettings, frozen=True, kw_only=True):
@@ -23,7 +24,7 @@ class VSCodeProvider(AgentProvider):
 
     def __init__(self, settings: VSCodeSettings, secrets: Iterable[str] = ()) -> None:
         super().__init__(settings, secrets)
-        self.mark = uuid4().hex
+        self._kept: list[asyncio.subprocess.Process] = []
 
     def prompt(self, request: ProviderRequest, folder: str) -> str:
         """Return the prompt, which asks for a response file.
@@ -47,19 +48,21 @@ class VSCodeProvider(AgentProvider):
         settings = self.settings
         command = (self.executable(), "chat", "--mode", "agent", *settings.args)
         answer = folder / "response.md"
-        await run_command(
-            (*command, *attached, sentence),
-            folder=folder,
-            cwd=settings.cwd,
-            env=settings.env,
-            secrets=self.secrets,
-            timeout_seconds=settings.timeout_seconds,
-            answer=answer,
-            mark=self.mark,
-        )
-        text = answer.read_text(encoding="utf-8", errors="replace")
+        with tempfile.TemporaryFile() as output:
+            await run_command(
+                (*command, *attached, sentence),
+                output=output,
+                cwd=settings.cwd,
+                env=self.environment(),
+                secrets=self.secrets,
+                timeout_seconds=settings.timeout_seconds,
+                answer=answer,
+                kept=self._kept,
+            )
+        text = read_answer(answer).decode("utf-8", "replace")
         return ProviderResponse(text=text, finish_reason="stop")
 
     async def aclose(self) -> None:
         """End the window that the requests have used."""
-        end_marked(self.mark)
+        kept, self._kept = self._kept, []
+        await asyncio.gather(*map(end_command, kept))
