@@ -13,6 +13,7 @@ import pytest
 from msgspec import structs
 from structlog.testing import capture_logs
 
+import commands
 from multiturn import Case, MultiturnError, ProviderRequest, TestMessage, load_pipeline, load_suite
 from multiturn.errors import OutsideRootError
 from multiturn.suites.discovery import find_suites
@@ -267,6 +268,12 @@ def test_guidelines_of_suite_and_case_are_both_given(write: Write) -> None:
 
 
 # Guideline patterns
+
+
+def test_no_pattern_is_judged_by_some_of_the_cases(write: Write) -> None:
+    write("x.eval.yaml", f"guideline_patterns: ['*.md']\nevalcases:\n- id: a\n  {HI}")
+    assert "'*.md' matches no file" in commands.run("convert", ".", folder=Path()).stderr
+    assert commands.run("convert", ".", "--case", "a", folder=Path()).stderr == ""
 
 
 @pytest.fixture

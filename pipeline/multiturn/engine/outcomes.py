@@ -15,6 +15,7 @@ from multiturn.prompts.provenance import explain
 from multiturn.suites.discovery import stay_inside
 from multiturn.suites.ids import CaseIds, Key
 from multiturn.suites.suite import read_cases
+from multiturn.suites.unused import EVENT as UNUSED_PATTERN
 
 
 class Outcome(Struct, frozen=True):
@@ -126,6 +127,8 @@ def entries(
     patterns = selection.guideline_patterns
     for key, found in read_cases(suite, selection.root, patterns, texts, lines, name):
         if isinstance(found, Notice):
+            if selection.case_ids and found.event == UNUSED_PATTERN:
+                continue
             logger().warning(found.event, where=str(found.where), why=found.why)
         elif isinstance(found, Case):
             yield key, Outcome(suite, found)

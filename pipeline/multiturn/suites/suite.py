@@ -25,6 +25,7 @@ from multiturn.suites.keys import names_of
 from multiturn.suites.patterns import guideline_matcher
 from multiturn.suites.schema import CaseKeys, ConfigKeys, SuiteKeys
 from multiturn.suites.streaming import Document, open_suite, read_cases_file
+from multiturn.suites.unused import UnusedPatterns
 from multiturn.text import tuple_of_texts
 
 STDIN = "<stdin>"
@@ -149,11 +150,16 @@ class _Suite:
         if is_case == (suite.evalcases is not None):
             raise self.no_cases(head)
         patterns = self.patterns(head, suite)
+        is_own = self.given_patterns is None and suite.guideline_patterns is not None
+        self.unused = UnusedPatterns(
+            head.children["guideline_patterns"] if is_own else None, self.name
+        )
         if suite.evalcases is None:
             name = "stdin" if self.source == "-" else Path(self.source).name
             file_id = re.sub(r"(\.eval)?\.(ya?ml|json)$", "", name)
             shared = structs.replace(self.reader.shared(patterns), id=file_id)
             yield from self.case(head, "", shared, self.reader, SuiteKeys)
+            yield from ((Key(), warning) for warning in self.unused.warnings())
             return
         shared = self.reader.shared(patterns, head)
         yield from self.warnings(self.reader)
@@ -163,6 +169,7 @@ class _Suite:
                 yield from self.cases_of(node, label, shared)
             else:
                 yield from self.case(node, label, shared, self.reader)
+        yield from ((Key(), warning) for warning in self.unused.warnings())
         if self.dialect.read_as:
             debug("suite.read_as", suite=self.name, **self.dialect.read_as)
 
@@ -176,7 +183,7 @@ class _Suite:
     ) -> Iterator[tuple[Key, Found]]:
         """Yield what there is to warn of, then the case or its error."""
         key = Key()
-        found: Found
+        found: Case | MultiturnError
         try:
             if isinstance(node, MultiturnError):
                 raise node
@@ -191,6 +198,7 @@ class _Suite:
         except MultiturnError as error:
             error.case_id = key.case_id or ""
             found = error
+        self.unused.see(found)
         yield from self.warnings(reader)
         yield key, found
 
@@ -211,6 +219,7 @@ class _Suite:
         except MultiturnError as error:
             if not any(error.where):
                 error.where = named.place(self.name, label)
+            self.unused.see(error)
             yield Key(), error
 
     def matching(self, written: str) -> list[str]:

@@ -1,0 +1,56 @@
+"""Guideline patterns of a suite that match none of the files that it attaches."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+from multiturn.documents.node import Node
+from multiturn.errors import MultiturnError, quoted
+from multiturn.model import Case, Notice
+from multiturn.suites.patterns import guideline_matcher
+
+EVENT = "suite.unused_pattern"
+
+
+class UnusedPatterns:
+    """The patterns that no file of the cases seen so far matches.
+
+    Args:
+        patterns: the list of them, as the suite has it; None if it has none.
+        name: what warnings call the suite.
+    """
+
+    def __init__(self, patterns: Node | None, name: str) -> None:
+        self._name = name
+        self._seen: set[str] = set()
+        self._left: dict[str, Node] = {}
+        for node in patterns.children if patterns is not None and patterns.children else ():
+            if not node.value.startswith("!"):
+                self._left.setdefault(node.value, node)
+
+    def see(self, found: Case | MultiturnError) -> None:
+        """Take out what the files of a case match; after an error, nothing is known to be left."""
+        if isinstance(found, MultiturnError):
+            self._left.clear()
+            return
+        for message in found.input_messages if self._left else ():
+            content = message.content
+            for segment in content if isinstance(content, list) else [content]:
+                if isinstance(segment, dict) and segment.get("type") == "file":
+                    self._see_file(found, segment.get("value"))
+
+    def _see_file(self, case: Case, written: object) -> None:
+        if not isinstance(written, str) or written in self._seen or case.files is None:
+            return
+        self._seen.add(written)
+        paths = [written]
+        with suppress(MultiturnError):  # the error comes when the case is converted
+            paths.append(case.files.find(written))
+        for pattern in list(self._left):
+            if guideline_matcher((pattern,))(*paths):
+                del self._left[pattern]
+
+    def warnings(self) -> Iterator[Notice]:
+        """Yield a warning for each pattern that is left."""
+        for pattern, node in self._left.items():
+            what = f"the guideline pattern {quoted(pattern)} matches no file of the suite"
+            yield Notice(EVENT, node.place(self._name), f"{what}; correct or remove it")
