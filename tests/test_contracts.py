@@ -60,7 +60,7 @@ CHANGES = {
     "extract_guidelines": {"turns", "guidelines"},
     "consolidate_system": {"chat_view"},
     "embed_files": {"turns"},
-    "filter_empty": {"turns"},
+    "filter_empty": {"turns", "notices"},
     "render_question": {"question_view"},
     "omit_lone_prompt": {"chat_view"},
 }
@@ -348,7 +348,9 @@ def test_a_stage_alone_changes_only_what_it_declares_and_repeats_itself(
 
 def test_a_stage_changes_everything_that_it_is_there_for(files: Files) -> None:
     """Otherwise the test above would hold of stages that do nothing."""
-    conversion = Conversion(replace(RICH, files=files))
+    guideline = [{"type": "file", "value": "./rules.instructions.md"}]
+    messages = (*RICH.input_messages, TestMessage("user", guideline))
+    conversion = Conversion(replace(RICH, files=files, input_messages=messages))
     seen = {}
     for step in configured(SIX, LENIENT):
         after = step(conversion)

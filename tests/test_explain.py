@@ -205,6 +205,13 @@ def test_a_text_that_a_stage_changed_is_not_credited_to_its_file(
     assert Outcome("x", case).converted(pipeline, strict=True).error is None
 
 
+def test_newlines_that_an_option_keeps_are_as_written(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("A\n\n")
+    pipeline = load_pipeline("spec").configure("resolve_segments", trailing_newlines="keep")
+    message = ("user", [{"type": "file", "value": "a.txt"}])
+    assert fates_of(pipeline, message, files=Files(tmp_path, tmp_path)) == [("shown", "")]
+
+
 def test_a_header_alone_is_not_the_file(review: Case) -> None:
     @stage(requires={"text"})
     def forget_texts(conversion: Conversion) -> Conversion:

@@ -17,6 +17,7 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import commands
 from multiturn import ChatMessage, InputFile, ProviderRequest
 from multiturn.cli.rendering import to_text
 from multiturn.documents.yaml_events import read_documents
@@ -341,6 +342,33 @@ def of(suite: str, request: ProviderRequest) -> ProviderRequest:
 
 def plain(record: Record) -> Any:
     return json.loads(json.dumps(msgspec.to_builtins(record)))
+
+
+def test_a_dropped_question_is_in_the_record_and_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("Be brief.")
+    (tmp_path / "targets.yaml").write_text("targets: [{name: echo, provider: echo}]")
+    (tmp_path / "s.yaml").write_text("""\
+guideline_patterns: ["*.md"]
+evalcases:
+  - id: x
+    input_messages:
+      - {role: user, content: Hi}
+      - {role: assistant, content: Yes?}
+      - role: user
+        content: [{type: file, value: a.md}]
+""")
+    notice = {
+        "event": "turn.dropped",
+        "where": "s.yaml:8: case 'x': input_messages[2]",
+        "why": "the last user message only attaches guidelines and is left out, so the prompt ends"
+        " with what comes before it (rule 8); references_only: keep of filter_empty keeps it",
+    }
+    done = commands.run("convert", "s.yaml", folder=tmp_path)
+    assert json.loads(done.stdout)["notices"] == [notice]
+    for command in (["convert"], ["run", "--target", "echo"]):
+        warned = commands.run(*command, "s.yaml", folder=tmp_path).stderr
+        assert notice["where"] in warned
+        assert notice["why"] in warned
 
 
 def test_a_record_as_json() -> None:

@@ -86,7 +86,7 @@ def selection_of(
 
 def to_line(conversion: Conversion) -> bytes:
     """Return a conversion as one line of JSON."""
-    return to_json(record_of(request_of(conversion)))
+    return to_json(record_of(request_of(conversion), conversion.notices))
 
 
 def convert_on_cluster(

@@ -80,8 +80,10 @@ def written(part: Part, case: "Case") -> str | None:
         if part.stage is not None:
             return None
         if part.resolved_path is not None:
-            files = case.files
-            return None if files is None else files.read(part.resolved_path, sys.maxsize)
+            if case.files is None:
+                return None
+            ends_open = part.text.endswith("\n")  # whether resolve_segments kept newlines there
+            return case.files.read(part.resolved_path, sys.maxsize, ends_open)
         if part.key is not None:
             return case.keyed_texts.get(part.key)
         if part.message is None or part.content is None:

@@ -3,6 +3,12 @@
 from typing import Literal
 
 from multiturn import Conversion, Turn, stage
+from multiturn.model import Notice
+
+_DROPPED = (
+    "the last user message only attaches guidelines and is left out, so the prompt ends with what"
+    " comes before it (rule 8); references_only: keep of filter_empty keeps it"
+)
 
 
 @stage(requires={"turns", "guidelines"}, provides={"visible_turns"})
@@ -19,6 +25,7 @@ def filter_empty(
     Args:
         references_only: what to do with a turn that holds nothing but guidelines' markers;
             ``drop_unless_alone`` keeps such turns where the conversation has no other (rule 8).
+            A last user turn that is dropped is a warning.
     """
     keeps_references = references_only == "keep" or (
         references_only == "drop_unless_alone"
@@ -26,8 +33,18 @@ def filter_empty(
     )
 
     def stays(turn: Turn) -> bool:
-        return turn.has_content or (
-            keeps_references and any(part.kind == "reference" for part in turn.parts)
-        )
+        return turn.has_content or (keeps_references and _has_reference(turn))
 
-    return conversion.replace(turns=tuple(filter(stays, conversion.turns)))
+    notices = conversion.notices
+    asking = [turn for turn in conversion.turns if turn.has_content or _has_reference(turn)]
+    last = next((turn for turn in reversed(asking) if turn.role == "user"), None)
+    if last is not None and not stays(last):
+        key = "" if last.message is None else f"input_messages[{last.message}]"
+        where = conversion.case.where(last.parts[0].line, key)
+        notices = (*notices, Notice("turn.dropped", where, _DROPPED, last.message))
+    turns = tuple(filter(stays, conversion.turns))
+    return conversion.replace(turns=turns, notices=notices)
+
+
+def _has_reference(turn: Turn) -> bool:
+    return any(part.kind == "reference" for part in turn.parts)

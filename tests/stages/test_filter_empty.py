@@ -109,6 +109,33 @@ def test_references_only(
     assert contents(result.turns) == expected
 
 
+YES = ("assistant", "Yes?")
+
+
+@pytest.mark.parametrize(
+    ("messages", "dropped"),
+    [
+        pytest.param([HI, YES, USER], 2, id="the last user turn"),
+        pytest.param([HI, USER, YES], 1, id="an answer after it makes no difference"),
+        pytest.param([HI, USER, ("user", " ")], 1, id="a blank one after it was not asked"),
+        pytest.param([USER, HI], None, id="not the first"),
+        pytest.param([USER, ("user", file("a.js", ""))], None, id="not where a file is asked"),
+        pytest.param([USER], None, id="not where it is kept"),
+        pytest.param([HI, YES, ("user", " ")], None, id="not a blank one"),
+        pytest.param([HI, SYSTEM], None, id="not a system turn"),
+    ],
+)
+def test_a_last_user_turn_that_is_dropped_is_noticed(
+    run_stage: Build, messages: Any, dropped: int | None
+) -> None:
+    notices = run_stage(filter_empty, conversion(*messages)).notices
+    assert [(n.event, n.message) for n in notices] == (
+        [] if dropped is None else [("turn.dropped", dropped)]
+    )
+    assert all("references_only: keep of filter_empty" in notice.why for notice in notices)
+    assert run_stage(filter_empty, conversion(*messages), references_only="keep").notices == ()
+
+
 def test_drop_unless_alone_is_the_default(run_stage: Build) -> None:
     assert run_stage(filter_empty, conversion(USER, HI)) == run_stage(
         filter_empty, conversion(USER, HI), references_only="drop_unless_alone"

@@ -59,7 +59,9 @@ def _spans(spans: Spans) -> list[str]:
 def as_diff(before: Conversion, after: Conversion, old: str, new: str) -> str:
     """Draw the difference of two conversions of a case as a unified diff; empty if none."""
     name = f"{before.case.suite} · {before.case.id}"
-    first, second = (to_yaml(record_of(request_of(item))).decode() for item in (before, after))
+    first, second = (
+        to_yaml(record_of(request_of(item), item.notices)).decode() for item in (before, after)
+    )
     return as_text_diff(first, second, f"{name} · {old}", f"{name} · {new}")
 
 

@@ -37,7 +37,7 @@ class Render(Struct, frozen=True):
             from multiturn.engine.formats import to_line
 
             return to_line(self.format, conversion)
-        record = record_of(request_of(conversion))
+        record = record_of(request_of(conversion), conversion.notices)
         if self.format == "json":
             return to_json(record)
         if self.format == "yaml":

@@ -51,7 +51,7 @@ FACTS = {
     ),
     "text": _fact("attached files, as text", "taken it away", "turns"),
     "chat": _fact("a view of the turns for LLM APIs", "left it out", "chat_view"),
-    "visible_turns": _fact("only turns with content", "used them up", "turns"),
+    "visible_turns": _fact("only turns with content", "used them up", "turns", "notices"),
     "question": _fact("a view of the turns as a transcript", "left it out", "question_view"),
     "guarded": _fact(
         "no text that poses as a marker", "taken it away", "chat_view", "question_view", "notices"

@@ -2,13 +2,13 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
-from multiturn.model import ChatMessage, ProviderRequest
+from multiturn.model import ChatMessage, Notice, ProviderRequest
 from multiturn.text import UNSEEN
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -25,7 +25,7 @@ class FileRecord(msgspec.Struct, frozen=True):
 class Record(msgspec.Struct, frozen=True):
     """What ``multiturn convert`` writes of a case.
 
-    The last four are left out where the case says nothing of them.
+    The last five are left out where there is nothing to say of them.
     """
 
     suite: str
@@ -39,10 +39,25 @@ class Record(msgspec.Struct, frozen=True):
     expected_messages: Any = UNSET
     conversation_id: Any = UNSET
     execution: Any = UNSET
+    notices: Any = UNSET
 
 
-def record_of(request: ProviderRequest) -> Record:
-    """Return what is written of a request."""
+class NoticeRecord(msgspec.Struct, frozen=True):
+    """What ``multiturn convert`` writes of a warning."""
+
+    event: str
+    where: str
+    why: str
+
+
+def record_of(request: ProviderRequest, notices: Iterable[Notice] = ()) -> Record:
+    """Return what is written of a case.
+
+    Args:
+        request: that its conversion makes.
+        notices: of the conversion.
+    """
+    warnings = [NoticeRecord(each.event, utf8(str(each.where)), utf8(each.why)) for each in notices]
     return Record(
         utf8(request.suite),
         request.eval_id,
@@ -58,6 +73,7 @@ def record_of(request: ProviderRequest) -> Record:
         _or_unset(request.expected_messages),
         _or_unset(request.conversation_id),
         _or_unset(request.execution),
+        warnings or UNSET,
     )
 
 
