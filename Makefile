@@ -3,15 +3,16 @@ FUZZ_SECONDS ?= 20
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
+TOOLS := .venv-tools
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LOCK := .venv-lock/bin/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
 	--custom-compile-command 'make lock' $(UPGRADE)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint snapshots bench fuzz build lock clean
+.PHONY: help demo test test-tools lint snapshots bench fuzz build lock clean
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(READY)  ## convert the example suites, show the prompts, and send them to the echo target
 	$(BIN)/multiturn convert examples --format text
@@ -19,6 +20,9 @@ demo: $(READY)  ## convert the example suites, show the prompts, and send them t
 
 test: $(READY)  ## run every test
 	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal
+
+test-tools: $(TOOLS)/ready  ## test with the programs of others: inspect_ai, datasets, promptfoo
+	$(TOOLS)/bin/pytest tests/tools tests/test_public.py
 
 lint: $(READY)  ## check format, style, spelling and types
 	$(BIN)/ruff format --check .
@@ -49,11 +53,13 @@ build: $(READY)  ## build the sdist and the wheel into dist, and check them
 lock:  ## choose and lock the packages for pyproject.toml; UPGRADE=--upgrade takes the newest
 	$(PYTHON) -m venv .venv-lock
 	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check uv
-	$(LOCK) pyproject.toml --all-extras --group dev --output-file requirements.lock
+	$(LOCK) pyproject.toml --extra openai --extra azure --extra anthropic --extra gemini \
+		--extra dask --extra pytest --group dev --output-file requirements.lock
+	$(LOCK) pyproject.toml --extra inspect --group tools --output-file requirements-tools.lock
 	$(LOCK) --group fuzz --output-file requirements-fuzz.lock
 
 clean:  ## remove everything that was made
-	rm -rf $(VENV) .venv-lock .import_linter_cache report.html results.jsonl dist .fuzz .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-lock $(TOOLS) .import_linter_cache report.html results.jsonl dist .fuzz .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml requirements.lock
@@ -62,4 +68,12 @@ $(READY): pyproject.toml requirements.lock
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) --require-hashes --requirement requirements.lock
 	$(INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(TOOLS)/ready: pyproject.toml requirements-tools.lock
+	$(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
+		--requirement requirements-tools.lock
+	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+		--editable .
 	@touch $@

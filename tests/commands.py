@@ -11,7 +11,7 @@ from pathlib import Path
 import structlog
 from click.testing import CliRunner
 
-from multiturn import logs
+from multiturn import output
 
 
 def run(
@@ -31,7 +31,7 @@ def run(
             done = CliRunner().invoke(main, arguments, input=given, env=env, prog_name="multiturn")
     finally:
         sys.path[:] = path
-        logs._unapplied = None
+        output._unapplied = None
         structlog.reset_defaults()
         for name in sys.modules.keys() - modules:
             if _is_below(name, folder):

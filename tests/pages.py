@@ -1,9 +1,24 @@
 """What pages of Markdown show, for the tests that see whether it is true."""
 
 import re
+import shlex
 
 
 def sessions(text: str) -> list[tuple[str, str]]:
     """Return each command in the console blocks of a page, with the output shown below it."""
     blocks = re.findall(r"^```console\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     return re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", "".join(blocks), re.MULTILINE)
+
+
+def shell_command(text: str, beginning: str) -> list[str]:
+    """Return the words of the one command of a page's shell blocks that begins so."""
+    blocks = re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    (command,) = (line for line in "".join(blocks).splitlines() if line.startswith(beginning))
+    return shlex.split(command)
+
+
+def program(text: str, beginning: str) -> str:
+    """Return the one Python program of a page that begins so."""
+    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    (found,) = (block for block in blocks if block.startswith(beginning))
+    return str(found)

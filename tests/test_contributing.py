@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 COMMANDS = [command for command, _ in sessions(PAGE)]
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
-TARGETS = {*re.findall(r"^(\w+):.*## ", MAKEFILE, re.MULTILINE)}
+TARGETS = {*re.findall(r"^([\w-]+):.*## ", MAKEFILE, re.MULTILINE)}
 
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if "make" in command])

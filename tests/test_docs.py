@@ -108,6 +108,12 @@ def test_the_page_of_suites_works_as_it_stands(tmp_path: Path) -> None:
     assert play(page("suites.md"), tmp_path) == 2
 
 
+def test_the_page_of_other_tools_works_as_it_stands(tmp_path: Path) -> None:
+    """The commands of these tools are run by ``make test-tools``."""
+    assert play(page("formats.md"), tmp_path) == 5
+    assert (tmp_path / "messages.txt").read_text() == "{{ messages | dump | safe }}\n"
+
+
 def test_the_page_of_pipelines_works_as_it_stands(tmp_path: Path) -> None:
     text = page("pipelines.md")
     assert play(text, tmp_path) == 4

@@ -16,10 +16,20 @@ ASKED = {
     "requirements.lock": [
         *PROJECT["build-system"]["requires"],
         *PROJECT["project"]["dependencies"],
-        *(requirement for extra in EXTRAS.values() for requirement in extra),
+        *(
+            requirement
+            for name, extra in EXTRAS.items()
+            if name != "inspect"  # a hundred packages
+            for requirement in extra
+        ),
         *GROUPS["dev"],
     ],
     "requirements-fuzz.lock": GROUPS["fuzz"],
+    "requirements-tools.lock": [
+        *PROJECT["project"]["dependencies"],
+        *EXTRAS["inspect"],
+        *GROUPS["tools"],
+    ],
 }
 
 

@@ -1,4 +1,4 @@
-"""The public names: those of multiturn, multiturn.testing and multiturn.distributed."""
+"""The public names: those of multiturn, and of its modules for pytest, Dask and inspect_ai."""
 
 import pydoc
 import subprocess
@@ -20,11 +20,14 @@ PUBLIC = {
         *("PromptSnapshot", "cases", "conversion", "convert", "file", "reference", "run_stage"),
     },
     "multiturn.distributed": {"convert_bag"},
+    "multiturn.inspect": {"answer", "dataset", "suite"},
 }
 
 
 @pytest.mark.parametrize("module", PUBLIC)
 def test_these_names_are_public(module: str) -> None:
+    if module == "multiturn.inspect":
+        pytest.importorskip("inspect_ai")  # make test-tools has it
     imported = import_module(module)
     assert set(imported.__all__) == PUBLIC[module]
     assert all(hasattr(imported, name) for name in PUBLIC[module])

@@ -82,7 +82,18 @@ def test_every_other_command_is_a_target_of_the_makefile() -> None:
     ).stdout
     others = [command for command, _ in sessions(README) if not command.startswith("multiturn")]
     assert others == ["make demo", "make test"]
-    for target in ["demo", "test", "lint", "snapshots", "bench", "fuzz", "build", "lock", "clean"]:
+    for target in [
+        "demo",
+        "test",
+        "test-tools",
+        "lint",
+        "snapshots",
+        "bench",
+        "fuzz",
+        "build",
+        "lock",
+        "clean",
+    ]:
         assert f"  make {target} " in help_text
 
 

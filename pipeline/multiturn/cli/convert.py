@@ -88,8 +88,7 @@ def convert(
     from multiturn.cli.failures import Failures, writing
     from multiturn.cli.progress import show_progress
     from multiturn.cli.rendering import Render
-    from multiturn.logs import Settings, configure
-    from multiturn.output import open_output
+    from multiturn.output import Settings, configure, open_output
     from multiturn.pipelines.pipeline_file import load_pipeline
 
     log = Settings("debug" if verbose else "warning", log_format)

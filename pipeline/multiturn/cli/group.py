@@ -67,7 +67,7 @@ def _drop_output() -> None:
 @click.version_option(package_name="multiturn")
 def main() -> None:
     """Turn eval suites into the chat prompts that LLM APIs expect."""
-    from multiturn.logs import Settings, configure
+    from multiturn.output import Settings, configure
 
     configure(Settings())
 

@@ -46,7 +46,7 @@ class Render(Struct, frozen=True):
 
 
 def _warn_of_markers(conversion: Conversion) -> None:
-    from multiturn.logs import logger
+    from multiturn.output import logger
     from multiturn_stages.guard_markers import guard_markers
 
     for notice in guard_markers(conversion).notices:

@@ -22,8 +22,8 @@ from multiturn.engine.outcomes import entries
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
 from multiturn.files import Texts
-from multiturn.logs import Settings, configure
 from multiturn.model import Conversion
+from multiturn.output import Settings, configure
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.guard import die_with_parent
 from multiturn.suites.ids import CaseIds, Key

@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from multiturn.logs import logger
 from multiturn.model import ChatMessage, Conversion, ProviderRequest
+from multiturn.output import logger
 from multiturn.pipelines.pipeline import request_of
 from multiturn.prompts.record import to_json, utf8
 from multiturn.providers.echo import EchoProvider, EchoSettings

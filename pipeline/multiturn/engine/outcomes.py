@@ -8,8 +8,8 @@ from multiturn.documents.json_lines import Lines
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
 from multiturn.files import Texts
-from multiturn.logs import logger
 from multiturn.model import Case, Conversion, Notice
+from multiturn.output import logger
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.prompts.provenance import explain
 from multiturn.suites.discovery import stay_inside

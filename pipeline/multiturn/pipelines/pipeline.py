@@ -10,8 +10,8 @@ from msgspec import structs
 from toolz import compose_left
 
 from multiturn.errors import ErrorDetail, MultiturnError, PipelineError, did_you_mean
-from multiturn.logs import logger
 from multiturn.model import Case, ChatMessage, Conversion, ProviderRequest
+from multiturn.output import logger
 from multiturn.pipelines.contract import Stage, read_options
 from multiturn.pipelines.ordering import legal_order, order_errors
 from multiturn.pipelines.registry import name_of, pickled_stage, stage_names, unpickled_stage

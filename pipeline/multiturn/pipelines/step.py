@@ -10,8 +10,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn.errors import MultiturnError, from_here
-from multiturn.logs import logger
 from multiturn.model import Case, Conversion
+from multiturn.output import logger
 from multiturn.pipelines.contract import Stage
 from multiturn.turns import Part, check_parts, check_turns, written
 

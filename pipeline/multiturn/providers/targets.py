@@ -13,7 +13,7 @@ from multiturn.documents.source import check_path, open_rewindable
 from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError, Place, did_you_mean
-from multiturn.logs import logger
+from multiturn.output import logger
 from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings
 from multiturn.providers.azure import AzureProvider, AzureSettings
 from multiturn.providers.base import SECRET_NAME, Settings, TargetProvider, hide

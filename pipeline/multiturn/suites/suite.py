@@ -16,8 +16,8 @@ from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError, Place, add_or_mend, nearest
 from multiturn.files import Files, Texts, find_root, real_path
-from multiturn.logs import debug, logger
 from multiturn.model import Case, Notice
+from multiturn.output import debug, logger
 from multiturn.suites.case import CaseReader, as_written
 from multiturn.suites.dialects import INPUT_KEYS, MESSAGES_KEYS, Dialect
 from multiturn.suites.ids import CaseIds, Key

@@ -17,7 +17,7 @@ import multiturn_stages
 from multiturn.engine.outcomes import outcomes
 from multiturn.engine.selection import select
 from multiturn.errors import MultiturnError
-from multiturn.logs import Settings, configure
+from multiturn.output import Settings, configure
 from multiturn.pipelines.pipeline_file import load_pipeline
 from multiturn.review.report.side import Side, collect
 

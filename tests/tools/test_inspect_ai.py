@@ -1,0 +1,126 @@
+"""inspect_ai sends what ``multiturn run`` sends: the task, the data set and the format."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inspect_ai.log import EvalLog, read_eval_log
+
+import commands
+from loopback import Server
+from multiturn import MultiturnError
+from multiturn.inspect import dataset
+from pages import program, shell_command
+from running import records
+
+PAGE = (Path(__file__).parents[2] / "docs/formats.md").read_text(encoding="utf-8")
+SUITE = Path(__file__).with_name("evals.eval.yaml")
+IDS = [f"evals/a.eval.yaml#{case}" for case in ("template", "turns", "file://later")]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "evals").mkdir()
+    shutil.copy(SUITE, tmp_path / "evals/a.eval.yaml")
+    return tmp_path
+
+
+def sent_by_run(folder: Path, *options: str) -> list[Any]:
+    """Return the bodies that ``multiturn run`` would send."""
+    (folder / "targets.yaml").write_text(
+        "targets: [{name: loop, provider: openai, base_url: 'http://127.0.0.1:1/v1',"
+        " model: gpt-x, max_tokens_field: max_tokens}]"
+    )
+    command = ("run", "evals/", "--target", "loop", "--dry-run", *options)
+    done = commands.run(*command, folder=folder)
+    return [json.loads(record["wire"]) for record in records(done.stdout)]
+
+
+def inspect_eval(folder: Path, server: Server, *arguments: str) -> EvalLog:
+    """Run ``inspect eval`` and return its log."""
+    environment = {
+        **os.environ,
+        "NO_PROXY": "127.0.0.1",
+        "LOOP_BASE_URL": f"{server.url}/v1",
+        "LOOP_API_KEY": "none",
+    }
+    program = Path(sys.executable).with_name("inspect")
+    model = ("--model", "openai-api/loop/gpt-x", "--display", "plain", "--log-dir", "logs")
+    done = subprocess.run(
+        [program, "eval", *arguments, *model, "--max-connections", "1"],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (log,) = (folder / "logs").iterdir()
+    return read_eval_log(str(log))
+
+
+def bodies(server: Server) -> list[Any]:
+    return by_text([request.json for request in server.requests])
+
+
+def by_text(bodies: list[Any]) -> list[Any]:
+    return sorted(bodies, key=lambda body: json.dumps(body, sort_keys=True))
+
+
+@pytest.mark.parametrize("pipeline", ["spec", "shipped"])
+def test_the_task_sends_the_bodies_of_run(folder: Path, server: Server, pipeline: str) -> None:
+    options = ("-T", "suite=evals/", "-T", f"pipeline={pipeline}")
+    log = inspect_eval(folder, server, "multiturn/suite", *options)
+    expected = sent_by_run(folder, "--pipeline", pipeline)
+    assert len(expected) == 3
+    assert bodies(server) == by_text(expected)
+    assert log.status == "success"
+    assert sorted(str(sample.id) for sample in log.samples or ()) == sorted(IDS)
+
+
+def test_a_sample_has_what_its_case_says(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    template, turns, later = dataset("evals")
+    assert [template.id, turns.id, later.id] == IDS
+    assert (template.target, turns.target) == ("Leaves the braces alone", "18 degrees")
+    assert later.target == ["yes", "Yes."]
+    assert [message.role for message in turns.input] == [
+        *("system", "user", "user", "assistant", "user", "user")
+    ]
+    assert turns.input[0].text == "You are a careful assistant."
+    assert turns.input[4].text == '[Tool]: {"celsius": 18}'
+    assert turns.metadata == {
+        "topic": "weather",
+        "suite": "evals/a.eval.yaml",
+        "case": "turns",
+        "conversation_id": "007",
+        "expected_messages": [{"role": "assistant", "content": "18 degrees"}],
+        "execution": {"temperature": 0, "max_output_tokens": 9},
+        "repairs": ["O1: sent a tool message as a user message that begins with [Tool]:"],
+    }
+
+
+def test_an_error_in_a_case_is_raised(folder: Path) -> None:
+    (folder / "evals/b.eval.yaml").write_text("evalcases: [{id: empty, input_messages: []}]")
+    with pytest.raises(MultiturnError, match="case 'empty'"):
+        dataset(folder / "evals")
+
+
+def test_the_format_holds_the_samples_and_the_command_of_the_page_works(
+    folder: Path, server: Server
+) -> None:
+    """The prompts have a system message each, so that the format leaves none out."""
+    suite = folder / "evals/a.eval.yaml"
+    suite.write_text(suite.read_text().replace("user, content: Hello", "system, content: Hello"))
+    (folder / "samples.py").write_text(program(PAGE, "# samples.py"))
+    commands.run(*shell_command(PAGE, "multiturn convert evals/")[1:], folder=folder)
+    _, _, *arguments, _, _ = shell_command(PAGE, "inspect eval samples.py")
+    log = inspect_eval(folder, server, *arguments)
+    without = [{key: body[key] for key in ("model", "messages")} for body in sent_by_run(folder)]
+    assert bodies(server) == by_text(without)
+    assert log.results is not None
+    assert log.results.scores
