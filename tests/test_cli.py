@@ -213,7 +213,7 @@ def test_debug_shows_tracebacks(folder: Path) -> None:
 
 def test_case_picks_cases_and_says_nothing_of_the_others(folder: Path) -> None:
     (folder / "b.eval.yaml").write_text(
-        "evalcases:\n- {id: bad, input_messages: 3}\n- nothing\n"
+        "evalcases:\n- {id: bad, input_messages: 3}\n- [nothing]\n"
         "- {id: x, input_messages: [{role: user, content: Hi}]}\n"
     )
     done = run("convert", ".", "--case", "x", "--case", "one", folder=folder)

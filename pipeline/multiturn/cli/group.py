@@ -9,6 +9,7 @@ import click
 
 from multiturn.cli.convert import convert
 from multiturn.cli.editor import completion, schema
+from multiturn.cli.listing import list_cases
 from multiturn.cli.pipelines import check, diff, explain, show, stages
 from multiturn.cli.report import report
 from multiturn.cli.run import run
@@ -73,7 +74,7 @@ def main() -> None:
 
 
 for command in (
-    *(convert, run, snapshot, report),
+    *(convert, run, snapshot, report, list_cases),
     *(check, stages, show, explain, diff),
     *(schema, completion),
 ):

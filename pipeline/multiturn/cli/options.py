@@ -91,7 +91,7 @@ def suite_options(function: Command) -> Command:
             metavar="ID",
             multiple=True,
             shell_complete=complete_case,
-            help="Only this case. Repeatable.",
+            help="Only this case; an ID may have wildcards, as in 'refund-*'. Repeatable.",
         ),
         click.option(
             "--root",

@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 from multiturn.engine.selection import Selection
 
 _T = TypeVar("_T")
-_A_CASE = re.compile(rb"""input_messages["']?\s*:""")
+_A_CASE = re.compile(rb"""\b(?:input_messages|input|messages)["']?\s*:""")
 
 
 class Progress:

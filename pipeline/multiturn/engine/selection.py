@@ -1,6 +1,7 @@
 """What a command was asked for: which cases of which suites."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
+from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
@@ -17,7 +18,7 @@ class Selection(Struct, frozen=True):
         named: the paths that were named; others were found in a folder.
         root: attached files are read inside it only; None for each suite's own.
         guideline_patterns: used instead of those of the suites; None for theirs.
-        case_ids: the cases selected; all, if there are none.
+        case_ids: the cases selected, as ids or globs; all, if there are none.
         strict: text that is lost, and no rule explains it, is an error.
     """
 
@@ -30,7 +31,17 @@ class Selection(Struct, frozen=True):
 
     def has(self, case_id: str | None) -> bool:
         """Return whether a case is selected; what belongs to no case always is."""
-        return case_id is None or not self.case_ids or case_id in self.case_ids
+        if case_id is None or not self.case_ids or case_id in self.case_ids:
+            return True
+        return any(self._matching([case_id]))
+
+    def _matching(self, known: Collection[str]) -> Iterator[str]:
+        """Yield each selected id, or glob of ids, that one of the known ids has."""
+        for selected in self.case_ids:
+            is_glob = any(char in selected for char in "*?[")
+            matches = is_glob and any(fnmatchcase(each, selected) for each in known)
+            if matches or selected in known:
+                yield selected
 
     def check_ids(self, seen: Iterable[str]) -> None:
         """Make sure that there was a case of each selected id.
@@ -41,9 +52,9 @@ class Selection(Struct, frozen=True):
         Raises:
             MultiturnError: there was not.
         """
-        known = sorted(seen)
-        for case_id in sorted(self.case_ids.difference(known)):
-            raise MultiturnError(f"no case {case_id!r}; {did_you_mean(case_id, known)}")
+        known = set(seen)
+        for case_id in sorted(self.case_ids.difference(self._matching(known))):
+            raise MultiturnError(f"no case {case_id!r}; {did_you_mean(case_id, sorted(known))}")
 
 
 def select(

@@ -1,0 +1,74 @@
+"""The command that lists suites and their cases."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from multiturn.cli.options import Asked, pipeline_option, suite_options
+
+if TYPE_CHECKING:
+    from multiturn.model import Conversion
+
+
+@click.command("list")
+@suite_options
+@pipeline_option
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Text for reading, or JSON lines.",
+)
+def list_cases(asked: Asked, pipeline: str, format_: str) -> None:
+    """List suites with their cases: ids, messages, attached files and guidelines.
+
+    SUITE is what convert takes. A case that cannot be converted is reported and skipped; the exit
+    code is then 1.
+    """
+    from multiturn.cli.failures import Failures
+    from multiturn.engine.outcomes import outcomes
+    from multiturn.pipelines.pipeline_file import load_pipeline
+    from multiturn.prompts.record import to_json
+    from multiturn.text import visible
+
+    failures, listed = Failures(debug=asked.debug), ""
+    for outcome in outcomes(asked.select(), load_pipeline(pipeline)):
+        if outcome.error is not None:
+            failures.add(outcome.error)
+        elif outcome.conversion is not None:
+            case = outcome.conversion.case
+            if format_ == "json":
+                click.echo(to_json(_entry(outcome.conversion)), nl=False)
+                continue
+            if case.suite != listed:
+                listed = case.suite
+                click.secho(visible(case.suite), bold=True)
+            click.echo(f"  {visible(case.id)}: {visible(_words(outcome.conversion))}")
+    failures.finish()
+
+
+def _entry(conversion: "Conversion") -> dict[str, object]:
+    """Return what JSON says of a case."""
+    case = conversion.case
+    return {
+        "suite": case.suite,
+        "id": case.id,
+        "file": case.file or case.suite,
+        "line": case.line,
+        "messages": [message.role for message in case.input_messages],
+        "files": [file.resolved_path for file in conversion.input_files if not file.guideline],
+        "guidelines": [file.resolved_path for file in conversion.input_files if file.guideline],
+    }
+
+
+def _words(conversion: "Conversion") -> str:
+    """Return what text says of a case: its messages, then its files."""
+    from multiturn.text import number_of
+
+    files = conversion.input_files
+    said = [number_of(len(conversion.case.input_messages), "message")]
+    said += [f"file {file.path}" for file in files if not file.guideline]
+    said += [f"guideline {file.path}" for file in files if file.guideline]
+    return ", ".join(said)
