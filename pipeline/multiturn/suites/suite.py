@@ -4,7 +4,6 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from glob import glob
 from pathlib import Path
 
 from msgspec import structs
@@ -140,6 +139,7 @@ class _Suite:
             None if patterns is None else tuple_of_texts("guideline_patterns", patterns)
         )
         self.dialect = Dialect(self.name)
+        self.case_files: set[str] = set()
         self.reader = CaseReader(self.name, self.files, self.dialect)
 
     def cases(self, document: Document) -> Iterator[tuple[Key, Found]]:
@@ -207,10 +207,13 @@ class _Suite:
         written = named.value.removeprefix("file://")
         try:
             for path in self.matching(written):
-                text = self.files.read(path, MAX_CASES_FILE)
-                place = Path(self.files.root, path)
+                if path in self.case_files:
+                    raise MultiturnError(f"the file of cases {path!r} is named twice")
+                self.case_files.add(path)
+                root, place = Path(self.files.root), Path(self.files.root, path)
+                text = Files(root, root).read(path, MAX_CASES_FILE)  # which is not kept
                 name = os.path.relpath(place)
-                files = Files(place.parent, Path(self.files.root), self.texts)
+                files = Files(place.parent, root, self.texts)
                 reader = CaseReader(name, files, self.dialect.inside(name))
                 inside = structs.replace(shared, file=name, files=files)
                 for index, node in enumerate(read_cases_file(text.encode(), name)):
@@ -226,7 +229,10 @@ class _Suite:
         """Return the files of cases that a path or a glob names, relative to the root."""
         if not any(char in written for char in "*?["):
             return [self.files.find(written)]
-        found = sorted(glob(written, root_dir=self.files.folders[0], recursive=True))
+        if written.startswith("/") or ".." in written.split("/"):
+            raise MultiturnError(f"{written!r} must stay below the suite's folder")
+        folder = Path(self.files.folders[0])
+        found = sorted(path.relative_to(folder).as_posix() for path in folder.glob(written))
         if not found:
             raise MultiturnError(f"no file of cases matches {written!r}")
         return [self.files.find(path) for path in found]
