@@ -67,7 +67,7 @@ def test_the_page_of_stages_has_every_fact() -> None:
 
 
 def test_the_page_of_providers_works_as_it_stands(tmp_path: Path) -> None:
-    assert play(page("providers.md"), tmp_path) == 7
+    assert play(page("providers.md"), tmp_path) == 8
 
 
 @pytest.mark.parametrize(

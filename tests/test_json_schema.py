@@ -282,6 +282,9 @@ def test_what_a_loader_takes_is_valid(
         "@stage(requires={'files'}, consumes={'files'}, provides={'text'})\n"
         "def embed_files(conversion: Conversion, *, depth: int = 1) -> Conversion:\n"
         "    return conversion\n"
+        "class Mine:\n"
+        "    def __init__(self, **options: object) -> None: ...\n"
+        "    async def invoke(self, request: object) -> None: ...\n"
     )
     assert trouble(kind, text, tmp_path) == ""
     assert refusals(kind, text) == []

@@ -6,7 +6,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import msgspec
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
@@ -15,21 +14,10 @@ from multiturn.model import Case, ProviderRequest
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.pipelines.pipeline_file import load_pipeline
 from multiturn.prompts.record import utf8
-from multiturn.providers.base import Provider, ProviderError, ProviderResponse, Wire
+from multiturn.providers.base import Provider, ProviderError, ProviderResponse, Wire, asked
 from multiturn.providers.results import Failure, Result, key_of, raw_request
 from multiturn.suites.suite import load_suite
 
-# The fields an answer depends on; the others are for whoever processes the answer.
-ASKED = (
-    "question",
-    "guidelines",
-    "chat_prompt",
-    "input_files",
-    "metadata",
-    "eval_id",
-    "temperature",
-    "max_output_tokens",
-)
 Convert = Callable[[Case], ProviderRequest]
 
 
@@ -72,15 +60,11 @@ def prepare(case: Case, convert: Convert, provider: Provider) -> Prepared:
     lay_out = getattr(provider, "wire", None)
     try:
         wire = None if lay_out is None else lay_out(request)
-        whole = wire or Wire(provider=provider.name, body=_asked(request))
+        whole = wire or Wire(provider=provider.name, body=asked(request))
         digest = whole.digest()
     except Exception as error:  # so may a custom provider
         return Prepared(case, _failed(result, case, error), request)
     return Prepared(case, replace(result, repairs=whole.repairs, digest=digest), request, wire)
-
-
-def _asked(request: ProviderRequest) -> bytes:
-    return msgspec.json.encode({field: getattr(request, field) for field in ASKED})
 
 
 def _failed(result: Result, case: Case, error: Exception) -> Result:

@@ -2,7 +2,6 @@
 
 import pkgutil
 import sys
-from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -10,14 +9,8 @@ from types import FunctionType
 from typing import Any, cast
 
 import multiturn_stages
-from multiturn.errors import (
-    ErrorDetail,
-    MultiturnError,
-    PipelineError,
-    did_you_mean,
-    from_here,
-    nearest,
-)
+from multiturn.errors import ErrorDetail, MultiturnError, PipelineError, did_you_mean, nearest
+from multiturn.imports import import_path, load
 from multiturn.pipelines.contract import Stage, contract_of
 
 ENTRY_POINTS = "multiturn.stages"
@@ -55,10 +48,10 @@ def find_stage(name: str, folder: Path | None = None) -> Stage:
     if ":" in name:
         if folder is None:
             raise MultiturnError(f"the import path {name!r} is only read from a pipeline file")
-        return _import(name, folder)
+        return _checked(name, import_path(name, folder, kind="stage", is_kind=_is_stage))
     installed = installed_stages()
     if name in installed:
-        return _checked(name, _loaded(name, installed[name].load))
+        return _checked(name, load(name, installed[name].load))
     names = [*stage_names(), *installed]
     hint = did_you_mean(name, names)
     if nearest(name, names) is None and folder is not None:
@@ -66,30 +59,6 @@ def find_stage(name: str, folder: Path | None = None) -> Stage:
         path = f"{module or 'my_module'}:{function}"
         hint += f"; a function of your own is named by its import path, as in {path}"
     raise MultiturnError(f'unknown stage "{name}"; {hint}')
-
-
-def _import(path: str, folder: Path) -> Stage:
-    name, _, function = path.partition(":")
-    if not all(part.isidentifier() for part in [*name.split("."), function]):
-        raise MultiturnError(f"{path!r} is no import path; write module:function")
-    if str(folder) not in sys.path:
-        sys.path.append(str(folder))  # last, so that nothing of Python's is hidden by it
-    module = _loaded(path, lambda: import_module(name), folder)
-    if not hasattr(module, function):
-        stages = [each for each, value in vars(module).items() if _is_stage(value)]
-        raise MultiturnError(f'no stage "{function}" in {name}; {did_you_mean(function, stages)}')
-    return _checked(path, getattr(module, function))
-
-
-def _loaded(name: str, load: Callable[[], Any], folder: Path | None = None) -> Any:
-    try:
-        return load()
-    except (Exception, SystemExit) as error:  # whatever a module does when it is imported
-        what = f"cannot import {name!r}: {type(error).__name__}: {error}"
-        missing = error.name if isinstance(error, ModuleNotFoundError) else None
-        if folder and missing and f"{name.partition(':')[0]}.".startswith(f"{missing}."):
-            what += f"; looked in {from_here(str(folder))}/ and where Python looks"
-        raise MultiturnError(what) from error
 
 
 def _is_stage(value: Any) -> bool:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Protocol, Self
 
+import msgspec
 from msgspec import Meta, Struct
 
 from multiturn.errors import MultiturnError, Place
@@ -13,6 +14,17 @@ from multiturn.model import ProviderRequest
 SECRET_NAME = re.compile(
     r"(?:^|_)[A-Z0-9]*(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?[0-9]*(?:_|$)",
     re.IGNORECASE,
+)
+# The fields an answer depends on; the others are for whoever processes the answer.
+_ASKED = (
+    "question",
+    "guidelines",
+    "chat_prompt",
+    "input_files",
+    "metadata",
+    "eval_id",
+    "temperature",
+    "max_output_tokens",
 )
 Seconds = Annotated[float, Meta(gt=0)]
 LARGEST_ANSWER = 16 * 2**20  # bytes, unpacked
@@ -116,7 +128,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     """What every target may set; editors show the descriptions."""
 
     name: Annotated[str, Meta(description="the target's name.")]
-    provider: Annotated[str, Meta(description="the kind of provider.")]
+    provider: Annotated[
+        str,
+        Meta(description="the kind of provider, or the import path `module:Class` of one's own."),
+    ]
     timeout_seconds: Annotated[Seconds, Meta(description="how long one attempt may take.")] = 600
 
     def __repr__(self) -> str:  # the values may be keys
@@ -182,6 +197,11 @@ class TargetProvider:
 
     async def aclose(self) -> None:
         """Close the connections."""
+
+
+def asked(request: ProviderRequest) -> bytes:
+    """Return the fields of a request that an answer depends on, as JSON."""
+    return msgspec.json.encode({field: getattr(request, field) for field in _ASKED})
 
 
 def hide(text: str, secrets: Iterable[str]) -> str:

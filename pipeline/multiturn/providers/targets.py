@@ -18,6 +18,7 @@ from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings
 from multiturn.providers.azure import AzureProvider, AzureSettings
 from multiturn.providers.base import SECRET_NAME, Settings, TargetProvider, hide
 from multiturn.providers.codex import CodexProvider, CodexSettings
+from multiturn.providers.custom import CustomProvider, CustomSettings
 from multiturn.providers.echo import EchoProvider, EchoSettings
 from multiturn.providers.gemini import GeminiProvider, GeminiSettings
 from multiturn.providers.openai import OpenAIProvider, OpenAISettings
@@ -93,12 +94,20 @@ def load_target(name: str = DEFAULT, *, file: str | None = None) -> TargetProvid
     if name not in nodes:
         raise MultiturnError(f"no target {name!r}; {did_you_mean(name, nodes)}", where=where)
     node = nodes[name]
-    values = _Values(where, _environment(path))
+    is_custom = ":" in _text(node, "provider", where)
+    values = _Values(where, _environment(path), typed=is_custom)
     if node.size > _MAX_SIZE:
         raise MultiturnError("this target is too large", where=node.place(where))
-    _text(node, "provider", where)
     settings = {key: values.read(child, key) for key, child in node.children.items()}
-    return _provider(settings, node, where, values.secrets)
+    if not values.typed:
+        return _provider(settings, node, where, values.secrets)
+    del settings["name"]
+    custom = CustomSettings(name=name, provider=settings.pop("provider"), options=settings)
+    try:
+        return CustomProvider(custom, _folders(path)[0].absolute(), values.secrets)
+    except MultiturnError as error:
+        place = node.children["provider"].place(where, f"target {name!r}")
+        raise MultiturnError(error.what, where=place) from error
 
 
 def target_names(file: str | None = None) -> list[str]:
@@ -179,13 +188,16 @@ def _documents(text: bytes, where: str) -> Iterator[Node]:
         raise MultiturnError(_QUOTED.sub("***", error.what), where=error.where) from None
 
 
+def _folders(path: Path) -> list[Path]:
+    """Return the folder of a targets file, and before it the one that ``.agentv`` is in."""
+    folder = path.parent
+    return [folder.parent, folder] if folder.name == ".agentv" else [folder]
+
+
 def _environment(path: Path) -> dict[str, str]:
     """Return the environment, completed by the ``.env`` files next to the targets file."""
-    folders = [path.parent]
-    if path.parent.name == ".agentv":
-        folders.insert(0, path.parent.parent)
     given: dict[str, str] = {}
-    for folder in folders:
+    for folder in _folders(path):
         env = folder / ".env"
         if env.is_file():
             from dotenv import dotenv_values
@@ -200,11 +212,18 @@ def _environment(path: Path) -> dict[str, str]:
 
 
 class _Values:
-    """Reads the values of a target as text, and fills in every ``${{ NAME }}``."""
+    """Reads the values of a target, and fills in every ``${{ NAME }}``.
 
-    def __init__(self, where: str, environment: Mapping[str, str]) -> None:
+    Args:
+        where: what errors call the file.
+        environment: the variables.
+        typed: read numbers, booleans and null as such; otherwise all values are text.
+    """
+
+    def __init__(self, where: str, environment: Mapping[str, str], *, typed: bool = False) -> None:
         self.where = where
         self.environment = environment
+        self.typed = typed
         self.secrets: list[str] = []
 
     def read(self, node: Node, label: str) -> Any:
@@ -213,8 +232,8 @@ class _Values:
             return {key: self.read(child, f"{label}.{key}") for key, child in items}
         if isinstance(node.children, list):
             return [self.read(child, label) for child in node.children]
-        if node.value is None:
-            return None
+        if node.value is None or (self.typed and not isinstance(node.value, str)):
+            return node.value
         place = node.place(self.where, label)
         written: str = node.source or node.value
         if "${{" in VARIABLE.sub("", written):

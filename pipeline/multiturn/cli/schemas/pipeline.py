@@ -6,11 +6,10 @@ import re
 import msgspec
 
 from multiturn.cli.schemas.structs import DRAFT, Schema, merged, object_schema, struct_schema
+from multiturn.imports import IMPORT_PATH
 from multiturn.pipelines.contract import options_of, summary_of
 from multiturn.pipelines.pipeline_file import EDITS, Insertion, PipelineKeys, pipeline_names
 from multiturn.pipelines.registry import find_stage, installed_stages, stage_names
-
-_IMPORT_PATH = r"^[^\s:]+:[^\s:]+$"
 
 
 def pipeline_schema() -> Schema:
@@ -32,13 +31,13 @@ def pipeline_schema() -> Schema:
                 {name: {**options[name], "type": ["object", "null"]} for name in names}
             ),
             "patternProperties": {
-                _IMPORT_PATH: {"type": ["object", "null"], "description": "the stage's options"}
+                IMPORT_PATH: {"type": ["object", "null"], "description": "the stage's options"}
             },
         },
         "else": {
             "anyOf": [
                 {"enum": names, "enumDescriptions": summaries},
-                {"type": "string", "pattern": _IMPORT_PATH},
+                {"type": "string", "pattern": IMPORT_PATH},
             ]
         },
     }

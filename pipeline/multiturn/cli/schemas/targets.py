@@ -1,6 +1,7 @@
 """The JSON Schema of targets files."""
 
 from multiturn.cli.schemas.structs import DRAFT, Schema, struct_schema
+from multiturn.imports import IMPORT_PATH
 from multiturn.providers.base import Settings
 from multiturn.providers.targets import ALIASES, DEFAULT, KINDS, VARIABLE
 
@@ -26,12 +27,13 @@ def targets_schema() -> Schema:
         chosen = {"required": ["provider"], "properties": {"provider": {"enum": names}}}
         choices.append({"if": chosen, "then": {"$ref": f"#/$defs/{name}"}})
     common = struct_schema(Settings)["properties"]
-    provider = {**common["provider"], "enum": [*KINDS, *ALIASES]}
+    provider = _in_text({**common["provider"], "enum": [*KINDS, *ALIASES]})
+    provider["anyOf"].append({"type": "string", "pattern": IMPORT_PATH})
     target = {
         "type": "object",
         "properties": {
             "name": {**_in_text(common["name"]), "not": {"const": DEFAULT}},
-            "provider": _in_text(provider),
+            "provider": provider,
         },
         "required": ["name", "provider"],
         "allOf": choices,

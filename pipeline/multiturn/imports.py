@@ -1,0 +1,56 @@
+"""Import paths, ``module:name``, by which pipeline files and targets files name code."""
+
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from multiturn.errors import MultiturnError, did_you_mean, from_here
+
+IMPORT_PATH = r"^[^\s:]+:[^\s:]+$"
+
+
+def import_path(path: str, folder: Path, *, kind: str, is_kind: Callable[[Any], bool]) -> Any:
+    """Return what an import path names; it may be of another kind.
+
+    Args:
+        path: ``module:name``.
+        folder: where the module may be, in addition to Python's own places.
+        kind: what the file wants, such as ``stage``, for errors.
+        is_kind: tells whether a value is of that kind.
+
+    Raises:
+        MultiturnError: it is not an import path, or there is no such module or name.
+    """
+    name, _, member = path.partition(":")
+    if not all(part.isidentifier() for part in [*name.split("."), member]):
+        raise MultiturnError(f"{path!r} is not an import path; write module:name")
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))  # last, so that nothing of Python's is hidden by it
+    module = load(path, lambda: import_module(name), folder)
+    if not hasattr(module, member):
+        known = [each for each, value in vars(module).items() if is_kind(value)]
+        raise MultiturnError(f'no {kind} "{member}" in {name}; {did_you_mean(member, known)}')
+    return getattr(module, member)
+
+
+def load(name: str, import_it: Callable[[], Any], folder: Path | None = None) -> Any:
+    """Return what a function imports.
+
+    Args:
+        name: what errors call it.
+        import_it: the function.
+        folder: where Python looks as well, for the error.
+
+    Raises:
+        MultiturnError: it cannot be imported.
+    """
+    try:
+        return import_it()
+    except (Exception, SystemExit) as error:  # whatever a module does when it is imported
+        what = f"cannot import {name!r}: {type(error).__name__}: {error}"
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if folder and missing and f"{name.partition(':')[0]}.".startswith(f"{missing}."):
+            what += f"; looked in {from_here(str(folder))}/ and where Python looks"
+        raise MultiturnError(what) from error

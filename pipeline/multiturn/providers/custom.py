@@ -1,0 +1,119 @@
+"""Providers of a user's own, which a target names by import path."""
+
+import inspect
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+from msgspec import structs
+
+from multiturn.errors import MultiturnError
+from multiturn.imports import import_path
+from multiturn.model import ProviderRequest
+from multiturn.providers.base import (
+    SECRET_NAME,
+    Provider,
+    ProviderError,
+    ProviderResponse,
+    Settings,
+    TargetProvider,
+    Wire,
+    asked,
+    hide,
+    hide_within,
+)
+
+
+class CustomSettings(Settings, frozen=True, kw_only=True):
+    """The settings of a target whose provider is a class of the user's.
+
+    Attributes:
+        options: the other keys of the target, which are arguments of the class.
+    """
+
+    options: Mapping[str, Any]
+
+    def secrets(self) -> Iterator[str]:
+        """Yield the options that have the name of a key."""
+        for name, value in self.options.items():
+            if isinstance(value, str) and SECRET_NAME.search(name):
+                yield value
+
+
+class CustomProvider(TargetProvider):
+    """Asks a provider of the user's own under the name of a target.
+
+    Args:
+        settings: the target's settings.
+        folder: where the module may be, in addition to Python's own places.
+        secrets: values to hide, in addition to the keys among the settings.
+
+    Raises:
+        MultiturnError: there is no such class, or it does not take the options.
+    """
+
+    settings: CustomSettings
+
+    def __init__(self, settings: CustomSettings, folder: Path, secrets: Iterable[str] = ()) -> None:
+        super().__init__(settings, secrets)
+        path = settings.provider
+        found = import_path(path, folder, kind="provider", is_kind=_is_provider)
+        if not _is_provider(found):
+            what = f"{path!r} is not a provider; a provider is a class with a method invoke"
+            raise MultiturnError(what)
+        try:
+            self.provider: Provider = found(**settings.options)
+        except Exception as error:  # whatever the class raises
+            what = f"{path} does not start: {type(error).__name__}: {error}"
+            raise MultiturnError(hide(what, self.secrets)) from error
+
+    def wire(self, request: ProviderRequest) -> Wire:
+        """Return the request as JSON; the options are part of its digest, keys are not."""
+        options = hide_within(dict(self.settings.options), self.secrets)
+        return Wire(
+            provider=self.settings.provider,
+            parameters=(msgspec.json.encode(options).decode(),),
+            body=asked(request),
+            request=request,
+        )
+
+    async def send(self, wire: Wire) -> ProviderResponse:
+        """Return the answer of the user's provider.
+
+        Raises:
+            ProviderError: it raised an error.
+        """
+        assert wire.request is not None  # noqa: S101 - it stands in every Wire of ours
+        try:
+            answer = await self.provider.invoke(wire.request)
+        except ProviderError as error:
+            failure = error
+        except Exception as error:  # whatever the provider raises
+            failure = ProviderError(f"{type(error).__name__}: {error}", kind="provider")
+        else:
+            if not isinstance(answer, ProviderResponse):
+                return answer  # an error of the runner's
+            text, raw = hide(answer.text, self.secrets), hide_within(answer.raw, self.secrets)
+            return structs.replace(answer, text=text, raw=raw)
+        raise ProviderError(
+            hide(failure.what, self.secrets),
+            kind=failure.kind,
+            retries=failure.retries,
+            wire=failure.wire,
+        ) from None
+
+    async def __aenter__(self) -> Self:
+        enter = getattr(self.provider, "__aenter__", None)
+        if enter is not None:
+            await enter()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        leave = getattr(self.provider, "__aexit__", None)
+        if leave is not None:
+            await leave(*error)
+
+
+def _is_provider(value: Any) -> bool:
+    return inspect.isclass(value) and callable(getattr(value, "invoke", None))
