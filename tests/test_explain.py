@@ -212,6 +212,18 @@ def test_newlines_that_an_option_keeps_are_as_written(tmp_path: Path) -> None:
     assert fates_of(pipeline, message, files=Files(tmp_path, tmp_path)) == [("shown", "")]
 
 
+def test_a_text_of_a_file_that_was_never_read_is_nothing_to_compare_with(review: Case) -> None:
+    @stage(requires={"turns"})
+    def quote(conversion: Conversion) -> Conversion:
+        quoted = Part("text", "Two.", path="other.py", resolved_path="evals/other.py", message=0)
+        first, *others = conversion.turns
+        return conversion.replace(turns=(replace(first, parts=(*first.parts, quoted)), *others))
+
+    Path("evals/other.py").write_text("one")
+    pipeline = load_pipeline("spec").insert(quote, after="embed_files")
+    assert "Two." in pipeline(Conversion(review)).question
+
+
 def test_a_header_alone_is_not_the_file(review: Case) -> None:
     @stage(requires={"text"})
     def forget_texts(conversion: Conversion) -> Conversion:

@@ -628,6 +628,15 @@ def test_a_file_is_read_once_by_whatever_path(root: Path, opened: list[str]) -> 
     assert opened.count("top.md") == 1
 
 
+def test_a_file_is_read_once_with_and_without_its_newlines(root: Path, opened: list[str]) -> None:
+    (root / "end.md").write_text("end\n\n")
+    files = Files(root, root)
+    assert files.known("end.md") is None
+    assert files.read("end.md", LIMIT, trailing_newlines=True) == "end\n\n"
+    assert files.read("end.md", LIMIT) == files.known("end.md") == "end"
+    assert opened.count("end.md") == 1
+
+
 def test_a_file_is_read_once_under_two_roots(root: Path, opened: list[str]) -> None:
     texts = Texts()
     for top in (root, root / "evals"):

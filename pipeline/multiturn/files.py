@@ -26,10 +26,10 @@ _PRIVATE = re.compile(
 )
 
 
-class Texts(dict[tuple[str, bool], tuple[int, str]]):
-    """What was read in a run: the size in bytes and the text of each file.
+class Texts(dict[str, tuple[int, str, str]]):
+    """What was read in a run, by the real path of each file.
 
-    The keys are its real path, and whether the newlines at its end are kept.
+    Of each: its size in bytes, its text without the newlines at its end, and these newlines.
     """
 
 
@@ -93,17 +93,25 @@ class Files:
             AttachmentError: not a regular file, unreadable, too large, or not UTF-8.
         """
         shown = quoted(written or resolved_path)
-        path = os.path.join(self.root, *resolved_path.split("/"))
-        known = self._texts.get((path, trailing_newlines))
+        path = self._path(resolved_path)
+        known = self._texts.get(path)
         if known is None:
             data = _read_regular(self.root, resolved_path, shown, max_bytes)
-            text = _text_of(data, shown)
-            known = (len(data), text if trailing_newlines else text.rstrip("\n"))
-            self._texts[path, trailing_newlines] = known
-        size, text = known
+            whole = _text_of(data, shown)
+            text = whole.rstrip("\n")
+            known = self._texts[path] = (len(data), text, whole[len(text) :])
+        size, text, newlines = known
         if size > max_bytes:
             raise _too_large(shown, max_bytes)
-        return text
+        return text + newlines if trailing_newlines else text
+
+    def known(self, resolved_path: str) -> str | None:
+        """Return the text of a file that was read before (rule 3); None if it was not."""
+        known = self._texts.get(self._path(resolved_path))
+        return None if known is None else known[1]
+
+    def _path(self, resolved_path: str) -> str:
+        return os.path.join(self.root, *resolved_path.split("/"))
 
     def _find(self, written: str) -> str:
         if not written.strip():

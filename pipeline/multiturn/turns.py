@@ -2,15 +2,12 @@
 
 import inspect
 import json
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from msgspec import Struct, structs
-
-from multiturn.errors import MultiturnError
 
 if TYPE_CHECKING:
     from multiturn.model import Case, Conversion
@@ -74,16 +71,15 @@ class Part(Struct, frozen=True, gc=False):
 def written(part: Part, case: "Case") -> str | None:
     """Return what the suite, or the file, says where a part comes from.
 
-    None for what a stage has added, and for an origin that the case does not have.
+    None for what a stage has added, and for an origin that the case does not have. A file says the
+    same with and without the newlines at its end.
     """
     try:
         if part.stage is not None:
             return None
         if part.resolved_path is not None:
-            if case.files is None:
-                return None
-            ends_open = part.text.endswith("\n")  # whether resolve_segments kept newlines there
-            return case.files.read(part.resolved_path, sys.maxsize, ends_open)
+            text = None if case.files is None else case.files.known(part.resolved_path)
+            return part.text if part.text.rstrip("\n") == text else text
         if part.key is not None:
             return case.keyed_texts.get(part.key)
         if part.message is None or part.content is None:
@@ -94,7 +90,7 @@ def written(part: Part, case: "Case") -> str | None:
                 return text
             case dict(structured):
                 return as_json(structured)
-    except (MultiturnError, LookupError, TypeError, ValueError):
+    except (LookupError, TypeError, ValueError):
         pass
     return None
 
