@@ -1,5 +1,6 @@
 """Targets: the file that names providers, and the settings of the one that is asked."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from multiturn import MultiturnError, ProviderRequest, load_target
+from multiturn.providers.targets import target_names
 from running import run, write_suite
 
 AZURE = """\
@@ -64,6 +66,24 @@ def test_the_nearest_targets_file_is_taken(folder: Path, monkeypatch: pytest.Mon
     (folder / "evals/targets.yaml").write_text(target.format("inner"))
     assert load_target("t").settings.executable == "inner"
     assert load_target("t", file="../../targets.yaml").settings.executable == "outer"
+
+
+def test_a_targets_file_of_another_user_above_the_current_folder_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "targets.yaml").write_text("[{name: t, provider: codex}]")
+    (folder / "evals").mkdir()
+    monkeypatch.setattr(os, "getuid", lambda: folder.stat().st_uid + 1)
+    assert load_target("t").name == "t"
+    monkeypatch.chdir(folder / "evals")
+    for load in (lambda: load_target("t"), target_names):
+        with pytest.raises(MultiturnError) as caught:
+            load()
+        assert str(caught.value) == (
+            "../targets.yaml: this targets file belongs to another user;"
+            " name it with --targets if you trust it"
+        )
+    assert load_target("t", file="../targets.yaml").name == "t"
 
 
 def test_nothing_above_the_repository_is_looked_at(

@@ -31,18 +31,6 @@ def test_the_key_is_in_the_vendors_header(server: Server) -> None:
     assert KEY in (headers.get("x-api-key"), headers["authorization"].removeprefix("Bearer "))
 
 
-def test_the_environment_does_not_change_who_is_asked_and_with_which_key(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "key-of-the-environment")
-    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "token-of-the-environment")
-    ask(anthropic(server.url))
-    (request,) = server.requests
-    assert KEY in repr(request.headers)
-    assert "of-the-environment" not in repr(request)
-
-
 @pytest.mark.parametrize(
     "settings",
     [

@@ -41,19 +41,6 @@ def test_model_and_version_are_those_of_the_target(server: Server) -> None:
     )
 
 
-def test_the_environment_does_not_change_who_is_asked_and_with_which_key(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AZURE_OPENAI_AD_TOKEN", "token-of-the-environment")
-    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "key-of-the-environment")
-    monkeypatch.setenv("OPENAI_API_VERSION", "1999-01-01")
-    ask(azure(server.url))
-    (request,) = server.requests
-    assert request.path.endswith("?api-version=2024-12-01-preview")
-    assert request.headers["api-key"] == KEY
-    assert "of-the-environment" not in repr(request)
-
-
 def test_the_limit_is_max_completion_tokens(server: Server) -> None:
     ask(azure(server.url, temperature=0.5, max_output_tokens=100))
     body = server.requests[0].json

@@ -68,27 +68,6 @@ def test_the_version_is_in_the_digest() -> None:
     assert first.wire(HELLO).digest() != second.wire(HELLO).digest()
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("GOOGLE_GEMINI_BASE_URL", "http://127.0.0.1:9"),
-        ("GOOGLE_API_KEY", "key-of-the-environment"),
-        ("GEMINI_API_KEY", "key-of-the-environment"),
-        ("GOOGLE_GENAI_USE_VERTEXAI", "true"),
-        ("GOOGLE_GENAI_USE_ENTERPRISE", "true"),
-    ],
-)
-def test_the_environment_does_not_change_who_is_asked_and_with_which_key(
-    server: Server, monkeypatch: pytest.MonkeyPatch, name: str, value: str
-) -> None:
-    ask(gemini(server.url))
-    monkeypatch.setenv(name, value)
-    ask(gemini(server.url))
-    plain, other = server.requests
-    assert (other.path, other.body) == (plain.path, plain.body)
-    assert other.headers["x-goog-api-key"] == KEY
-
-
 def test_an_empty_system_message_is_no_empty_instruction(server: Server) -> None:
     ask(gemini(server.url), chat(("system", " "), ("user", "Hello")))
     assert "systemInstruction" not in server.requests[0].json

@@ -2,7 +2,9 @@
 
 import asyncio
 import importlib.util
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -13,6 +15,8 @@ from multiturn.providers.ax import ChatProvider, ChatSettings, Model
 from multiturn.providers.base import ProviderError, ProviderResponse, Wire, hide, hide_within
 from multiturn.providers.http_client import Exchange, current, status_error
 from multiturn.turns import is_blank
+
+_VENDORS = ("ANTHROPIC_", "AZURE_", "GEMINI_", "GOOGLE_", "OPENAI_")
 
 API_KEY = Meta(
     description="never logged, and hidden in whatever comes back.",
@@ -29,6 +33,16 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
     def secrets(self) -> tuple[str, ...]:
         """Return the key, if there is one."""
         return (self.api_key,) if self.api_key else ()
+
+
+@contextmanager
+def _without_variables() -> Iterator[None]:
+    """Hide the variables of the vendors: addresses, headers and keys come from the target only."""
+    hidden = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith(_VENDORS)}
+    try:
+        yield
+    finally:
+        os.environ.update(hidden)
 
 
 class HttpProvider(ChatProvider):
@@ -94,7 +108,9 @@ class HttpProvider(ChatProvider):
         token = current.set(exchange)
         try:
             if self._loop is not asyncio.get_running_loop():  # it owns the connections
-                self._client, self._loop = self.connect(), asyncio.get_running_loop()
+                with _without_variables():
+                    self._client = self.connect()
+                self._loop = asyncio.get_running_loop()
             text = await self.ask(self._client, wire)
             return msgspec.structs.replace(
                 self._answer(text), retries=exchange.retries, wire=exchange.body

@@ -65,20 +65,17 @@ class CompletionsProvider(HttpProvider):
         raise NotImplementedError
 
     def connect(self) -> Any:
-        """Return an openai client that takes nothing from the environment."""
+        """Return an openai client."""
         import openai
 
         self.http = http_client(openai.DefaultAioHttpClient)
-        client = self.client(
+        return self.client(
             openai,
             api_key=self.settings.api_key or "none",  # without one, the SDK refuses to start
             timeout=self.settings.timeout_seconds,
             max_retries=self.settings.max_retries,
             http_client=self.http,
         )
-        client.organization = client.project = client.admin_api_key = None
-        client._custom_headers = {}
-        return client
 
     def read(self, answer: Any) -> ProviderResponse:
         """Return the first choice; a refusal by the model is an answer, too."""

@@ -153,10 +153,21 @@ def _find(file: str | None) -> Path | None:
     for above in (folder, *folder.parents):
         for name in FILES:
             if (above / name).is_file():
-                return Path(os.path.relpath(above / name))
+                found = Path(os.path.relpath(above / name))
+                if above != folder and _is_foreign(found):
+                    what = "this targets file belongs to another user; name it with --targets"
+                    raise MultiturnError(f"{what} if you trust it", where=found.as_posix())
+                return found
         if (above / ".git").exists():
             break
     return None
+
+
+def _is_foreign(path: Path) -> bool:
+    """Return whether a file, or the link that leads to it, belongs to another user."""
+    if not hasattr(os, "getuid"):
+        return False
+    return {path.stat().st_uid, path.lstat().st_uid} != {os.getuid()}
 
 
 def _targets(document: Node, where: str) -> list[Node]:
@@ -261,7 +272,7 @@ def _provider(
     name, kind = settings["name"], str(settings["provider"])
     kind = ALIASES.get(kind, kind)
     if kind not in KINDS:
-        what = f"target {name!r}: there is no provider {kind!r}; {did_you_mean(kind, KINDS)}"
+        what = f"target {name!r}: there is no such provider; {did_you_mean(kind, KINDS)}"
         raise MultiturnError(hide(what, secrets), where=node.children["provider"].place(where))
     settings_type = KINDS[kind].settings
     known = settings_type.__struct_fields__
@@ -276,7 +287,9 @@ def _provider(
         read = read_as(filled, settings_type, where=where, label=label, strict=False)
         provider: TargetProvider = KINDS[kind].provider(read, secrets)
     except MultiturnError as error:
-        raise MultiturnError(
-            hide(error.what, secrets), where=error.where if error.where.file else where
-        ) from None
+        what = error.what
+        for value in map(repr, settings.values()):  # any of them may be a key
+            what = what if value.strip("'") in known else what.replace(value, "'***'")
+        place = error.where if error.where.file else where
+        raise MultiturnError(hide(what, secrets), where=place) from None
     return provider
