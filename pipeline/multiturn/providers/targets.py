@@ -287,9 +287,9 @@ def _provider(
         read = read_as(filled, settings_type, where=where, label=label, strict=False)
         provider: TargetProvider = KINDS[kind].provider(read, secrets)
     except MultiturnError as error:
-        what = error.what
-        for value in map(repr, settings.values()):  # any of them may be a key
-            what = what if value.strip("'") in known else what.replace(value, "'***'")
+        values = [str(value) for key, value in settings.items() if key not in ("name", "provider")]
+        quoted = [repr(value) for value in values if value not in known and len(value) > 3]
+        what = hide(error.what, quoted)
         place = error.where if error.where.file else where
         raise MultiturnError(hide(what, secrets), where=place) from None
     return provider
