@@ -2,12 +2,14 @@
 
 import json
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -89,6 +91,81 @@ def test_a_result_is_written_as_soon_as_it_is_there(folder: Path, server: Server
     release.set()
     process.communicate(timeout=30)
     assert sorted(by_id(output)) == ["c0", "c1", "c2"]
+
+
+def remove(output: Path) -> None:
+    output.unlink()
+
+
+def replace(output: Path) -> None:
+    output.unlink()
+    output.write_text("mine\n")
+
+
+def rename(output: Path) -> None:
+    output.rename(output.with_name("moved"))
+
+
+def remove_folder(output: Path) -> None:
+    shutil.rmtree(output.parent)
+
+
+@pytest.mark.parametrize("asked", ["one", "three"])
+@pytest.mark.parametrize("how", [remove, replace, rename, remove_folder])
+def test_an_output_that_is_removed_is_an_error_that_names_where_its_results_are(
+    folder: Path,
+    server: Server,
+    how: Callable[[Path], None],
+    asked: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    output = folder / "results" / "out.jsonl"
+    output.parent.mkdir()
+
+    def answer(content: str) -> Answer:
+        if content == asked:
+            how(output)
+        return chat_answer()
+
+    server.reply = answer
+    write_suite(folder, ["one", "two", "three"])
+    arguments = ("--target", "az", "--concurrency", "1", "--output", "results/out.jsonl")
+    done = run("a.eval.yaml", *arguments, folder=folder)
+    assert done.returncode == 2
+    counted, error = done.stderr.splitlines()
+    kept = re.fullmatch(
+        r"Error: 'results/out\.jsonl' was removed or replaced during the run; its results are in"
+        r" '(.*)', move that back",
+        error,
+    )
+    assert kept is not None
+    assert counted == f"3 answered, 0 reused, 0 failed, 0 retried: {kept[1]}"
+    assert sorted(by_id(folder / kept[1])) == ["c0", "c1", "c2"]
+    assert (Path(kept[1]).parent == Path("results")) == (how is not remove_folder)
+    if how is replace:
+        assert output.read_text() == "mine\n"
+
+
+def test_a_run_goes_on_from_results_that_were_kept(folder: Path, server: Server) -> None:
+    output = folder / "out.jsonl"
+
+    def answer(content: str) -> Answer:
+        if content == "two":
+            output.unlink()
+        return chat_answer()
+
+    server.reply = answer
+    write_suite(folder, ["one", "two"])
+    arguments = ("a.eval.yaml", "--target", "az", "--concurrency", "1", "--output", "out.jsonl")
+    assert run(*arguments, folder=folder).returncode == 2
+    (kept,) = folder.glob("out.kept-*.jsonl")
+    kept.rename(output)
+    done = run(*arguments, "--resume", folder=folder)
+    assert (done.returncode, done.stderr.split(":")[0]) == (
+        0,
+        "0 answered, 2 reused, 0 failed, 0 retried",
+    )
 
 
 def test_so_many_cases_are_under_way_and_no_more(folder: Path, server: Server) -> None:

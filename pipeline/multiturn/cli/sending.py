@@ -163,11 +163,14 @@ def send(
             first = list(islice(source, 1))  # Ctrl-C ends the wait for a pipe only outside the loop
             asyncio.run(main())
         except (KeyboardInterrupt, asyncio.CancelledError):
+            if results is not None:
+                results.keep()
             kept = f"; {results.path} has what is done, --resume goes on" if results else ""
             stack.close()
             click.echo(f"interrupted after {number_of(done, 'case')}{kept}", err=True)
             sys.exit(128 + ended_by)
     if results is not None:
+        results.keep()
         click.echo(
             f"{done - failed:,} answered, {seen - done:,} reused,"
             f" {failures.count:,} failed, {retried:,} retried: {results.path}",

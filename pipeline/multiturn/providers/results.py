@@ -2,7 +2,10 @@
 
 import hashlib
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
@@ -108,10 +111,13 @@ class ResultsFile:
 
     Attributes:
         stored: the digest of each case that succeeded, by its key.
+        removed: the path, if somebody has removed or replaced the file; ``path`` is then that of
+            a new file with all its lines, in which the run goes on.
     """
 
     def __init__(self, path: str, *, resume: bool = False) -> None:
         self.path = path
+        self.removed: str | None = None
         self.stored: dict[bytes, str] = {}
         self._resumed = resume
         if not resume and os.path.exists(path) and os.path.getsize(path):
@@ -119,7 +125,7 @@ class ResultsFile:
             raise MultiturnError(what)
         if os.path.exists(path) and not os.path.isfile(path):
             raise MultiturnError(f"{path!r} is not a regular file; results are appended to one")
-        self._file: BinaryIO = Path(path).open("ab")  # noqa: SIM115 - closed by __exit__
+        self._file: BinaryIO = Path(path).open("a+b")  # noqa: SIM115 - closed by __exit__
         try:
             _lock(self._file, path)
             whole = 0
@@ -134,9 +140,36 @@ class ResultsFile:
             raise
 
     def append(self, result: Result) -> None:
-        """Write a result as one line, and flush it: it survives the death of the process."""
+        """Write a result as one line, and flush it: it survives the death of the process.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        self.keep()
         self._file.write(msgspec.json.encode(result) + b"\n")
         self._file.flush()
+
+    def keep(self) -> None:
+        """Go on in a new file, beside the old one, if that was removed or replaced.
+
+        Raises:
+            OSError: there is no place for a new file.
+        """
+        with suppress(FileNotFoundError, NotADirectoryError):
+            if os.path.samestat(os.stat(self.path), os.fstat(self._file.fileno())):
+                return
+        self.removed = self.removed or self.path
+        folder, name = os.path.split(os.path.abspath(self.path))
+        stem, extension = os.path.splitext(name)
+        is_there = os.access(folder, os.W_OK)
+        place = tempfile.mkstemp(extension, f"{stem}.kept-", folder if is_there else None)
+        new = open(place[0], "a+b")  # noqa: SIM115 - closed by __exit__
+        _lock(new, place[1])
+        self._file.seek(0)
+        shutil.copyfileobj(self._file, new)
+        new.flush()
+        self._file.close()
+        self._file, self.path = new, os.path.relpath(place[1]) if is_there else place[1]
 
     def __enter__(self) -> Self:
         return self
@@ -145,7 +178,15 @@ class ResultsFile:
         self._file.close()
 
     def tidy(self) -> None:
-        """Keep only the last line of each case; the file is replaced as a whole or not at all."""
+        """Keep only the last line of each case; the file is replaced as a whole or not at all.
+
+        Raises:
+            MultiturnError: somebody has removed the file meanwhile.
+        """
+        self.keep()
+        if self.removed is not None:
+            what = f"{self.removed!r} was removed or replaced during the run"
+            raise MultiturnError(f"{what}; its results are in {self.path!r}, move that back")
         if not self._resumed:
             return  # no case has two lines
         last: dict[bytes, int] = {}
