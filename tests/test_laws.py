@@ -26,7 +26,17 @@ from multiturn.pipelines.pipeline import request_of
 from multiturn.providers.codex import CodexProvider, CodexSettings
 from multiturn.review.snapshots import snapshot_text
 from multiturn.turns import ROLES
-from test_contracts import AGENTV, DESIGN, SEVEN, SHIPPED, SIX, Options, accepted_orders, configured
+from test_contracts import (
+    AGENTV,
+    DESIGN,
+    SEVEN,
+    SHIPPED,
+    SIX,
+    Options,
+    accepted_orders,
+    configured,
+    converted,
+)
 
 SECRET = "ada@example.org"
 FILES = {
@@ -104,7 +114,12 @@ def test_a_stage_that_changes_texts_gives_the_same_request_wherever_it_stands(
     case = replace(case, files=files, suite=str(Path(files.root, case.suite)))
     pipelines = with_redaction(name)
     assert len(pipelines) >= 40 * 6
-    conversions = [pipeline(Conversion(case)) for pipeline in pipelines]
+    results = [converted(pipeline, case) for pipeline in pipelines]
+    conversions = [result for result in results if isinstance(result, Conversion)]
+    if not conversions:
+        assert len(set(map(str, results))) == 1, "there is nothing to answer"
+        return
+    assert len(conversions) == len(results)
     first = conversions[0]
     agent = CodexProvider(CodexSettings(name="agent", provider="codex"))
     wire = agent.wire(request_of(first)) if first.question.strip() else None

@@ -51,7 +51,6 @@ SHIPPING: dict[str, dict[str, dict[str, Any]]] = {
             "later_system": "assistant",
             "references": "omit",
         },
-        "filter_empty": {"references_only": "drop"},
         "omit_lone_prompt": {},
     },
     "agentv": {

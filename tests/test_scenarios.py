@@ -35,7 +35,10 @@ def convert(folder: Path, scenario: dict[str, Any], pipeline: str) -> ProviderRe
     suite = folder / "scenario.eval.yaml"
     suite.write_text(json.dumps(scenario["input"]), encoding="utf-8")
     (case,) = load_suite(suite, root=folder)
-    return load_pipeline(pipeline).request(case)
+    configured = load_pipeline(pipeline)
+    for stage, options in scenario.get("configure", {}).items():
+        configured = configured.configure(stage, **options)
+    return configured.request(case)
 
 
 def visible(request: ProviderRequest) -> dict[str, Any]:
@@ -77,7 +80,7 @@ def test_no_snapshot_is_stale(pytestconfig: pytest.Config) -> None:
 def test_every_scenario_of_the_specification_is_here() -> None:
     sources = [scenario["source"] for scenario in SCENARIOS.values()]
     counts = {
-        "Convert Input Messages to Chat Prompt": 4,
+        "Convert Input Messages to Chat Prompt": 5,
         "Guideline Extraction": 2,
         "Empty Message Filtering": 1,
         "System Message Merging": 1,

@@ -193,9 +193,10 @@ class Conversion(Struct, frozen=True, dict=True):
         Raises:
             TypeError: ``chat``, ``question`` or another view is given; views show the turns.
         """
-        if not _CHANGED_BY.keys().isdisjoint(changes):
-            view = next(name for name in changes if name in _CHANGED_BY)
-            raise TypeError(f"{view} shows the turns as they are; use {_CHANGED_BY[view]}")
+        for view in ("chat", "question", "transcript", "input_files"):
+            if view in changes:
+                use = "edit_chat, edit_question, map_parts or a view of your own"
+                raise TypeError(f"{view} shows the turns as they are; use {use}")
         return structs.replace(self, **changes)
 
     def map_parts(self, function: Callable[[Part], Part]) -> "Conversion":
@@ -257,14 +258,6 @@ class Conversion(Struct, frozen=True, dict=True):
         """Do the same for the question; the function takes and returns the parts of it."""
         view = edited("question", self.question_view, function, options, self.stage)
         return structs.replace(self, question_view=view)
-
-
-_CHANGED_BY = {
-    "chat": "edit_chat, or a chat_view",
-    "question": "edit_question, or a question_view",
-    "transcript": "edit_question, or a question_view",
-    "input_files": "map_parts",
-}
 
 
 class ChatMessage(Struct, frozen=True, gc=False):

@@ -138,6 +138,11 @@ class Turn(Struct, frozen=True, gc=False):
         """Whether any part is more than a reference or blank text."""
         return any(part.is_content for part in self.parts)
 
+    @property
+    def says_something(self) -> bool:
+        """Whether any part is more than blank text."""
+        return any(part.is_content or part.kind == "reference" for part in self.parts)
+
 
 Turns = tuple[Turn, ...]
 Parts = tuple[Part, ...]

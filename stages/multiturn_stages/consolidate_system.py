@@ -26,6 +26,7 @@ def consolidate_system(
     single_guideline: Literal["bare", "header"] = "bare",
     guideline_end: Literal["keep", "trim"] = "keep",
     system_marker: str = "[System]: ",
+    default_prompt: str = "",
 ) -> Conversion:
     """Choose a chat with system messages, system prompt and guidelines as one message (rule 7).
 
@@ -37,13 +38,15 @@ def consolidate_system(
         sections: what the system message is made of, in this order, a blank line between.
         later_system: a system message after another role's: merged in front, made an assistant
             message that begins with ``system_marker``, or kept in its place.
-        references: ``omit`` leaves the guidelines' markers out of the chat.
+        references: ``omit`` leaves the guidelines' markers out of the chat, unless every message
+            but the system's is made of markers only.
         guidelines_heading: the line above the guidelines.
         guideline_header: the line above each of several guidelines; ``{path}`` is its path as
             written, ``{name}`` the name of the file.
         single_guideline: whether a guideline that is the only one has that header, too.
         guideline_end: ``trim`` drops the white space at the end of each guideline.
         system_marker: the text before a later system message that is made an assistant message.
+        default_prompt: used where there is no system prompt.
     """
     return conversion.replace(
         chat_view=SystemFirst(
@@ -55,6 +58,7 @@ def consolidate_system(
             single_guideline=single_guideline,
             guideline_end=guideline_end,
             system_marker=system_marker,
+            default_prompt=default_prompt,
         )
     )
 
@@ -70,6 +74,7 @@ class SystemFirst(Struct, frozen=True, kw_only=True):
     single_guideline: str
     guideline_end: str
     system_marker: str
+    default_prompt: str
 
     def __call__(self, conversion: Conversion) -> tuple[Turn, ...]:
         """Return one system turn, unless nothing is in it, and then the other turns."""
@@ -77,11 +82,13 @@ class SystemFirst(Struct, frozen=True, kw_only=True):
         first_other = next((at for at, role in enumerate(roles) if role != "system"), len(roles))
         front: list[Part] = []
         others: list[Turn] = []
+        markers_only: list[Turn] = []
         for turn in conversion.turns:
             parts = turn.parts
             if self.references == "omit":
                 parts = tuple(part for part in parts if part.kind != "reference")
                 if turn.parts and not parts:
+                    markers_only += [turn] if turn.role != "system" else []
                     continue
             if turn.role != "system":
                 others.append(replace(turn, parts=parts))
@@ -96,13 +103,17 @@ class SystemFirst(Struct, frozen=True, kw_only=True):
                 others.append(Turn("assistant", (marker, *separate_first("", parts)), turn.message))
 
         prompt = conversion.system_prompt
+        if prompt is None or is_blank(prompt.text):
+            prompt = Part("text", self.default_prompt, "\n\n", stage="consolidate_system")
+        guidelines = tuple(part for part in conversion.guidelines if not is_blank(part.text))
         made = {
             "messages": front,
-            "prompt": [] if prompt is None or is_blank(prompt.text) else [prompt],
-            "guidelines": self._guidelines(conversion.guidelines),
+            "prompt": [] if is_blank(prompt.text) else [prompt],
+            "guidelines": self._guidelines(guidelines),
         }
         made["messages_else_prompt"] = front or made["prompt"]
         system = tuple(part for section in self.sections for part in made[section])
+        others = others or markers_only
         return (Turn("system", system), *others) if system else tuple(others)
 
     def _guidelines(self, guidelines: tuple[Part, ...]) -> list[Part]:

@@ -33,10 +33,10 @@ def filter_empty(
     )
 
     def stays(turn: Turn) -> bool:
-        return turn.has_content or (keeps_references and _has_reference(turn))
+        return turn.says_something if keeps_references else turn.has_content
 
     notices = conversion.notices
-    asking = [turn for turn in conversion.turns if turn.has_content or _has_reference(turn)]
+    asking = [turn for turn in conversion.turns if turn.says_something]
     last = next((turn for turn in reversed(asking) if turn.role == "user"), None)
     if last is not None and not stays(last):
         key = "" if last.message is None else f"input_messages[{last.message}]"
@@ -44,7 +44,3 @@ def filter_empty(
         notices = (*notices, Notice("turn.dropped", where, _DROPPED, last.message))
     turns = tuple(filter(stays, conversion.turns))
     return conversion.replace(turns=turns, notices=notices)
-
-
-def _has_reference(turn: Turn) -> bool:
-    return any(part.kind == "reference" for part in turn.parts)

@@ -83,7 +83,7 @@ def test_guards_files_guidelines_and_the_system_prompt_but_not_the_files_of_agen
 
 def test_leaves_alone_what_stages_add(run_stage: Build) -> None:
     before = load_pipeline("spec")(
-        Conversion(Case(id="x", input_messages=(TestMessage("system", "S"),), guidelines=("G",)))
+        Conversion(Case(id="x", input_messages=(TestMessage("user", "U"),), guidelines=("G",)))
     )
     assert before.chat is not None
     assert "[[ ## Guidelines ## ]]" in before.chat[0].content
@@ -150,7 +150,10 @@ def test_a_guarded_transcript_parses_back_into_its_turns(
     pipeline = pipeline.configure("guard_markers", mode="escape")
     case = Case(
         id="x",
-        input_messages=tuple(TestMessage(role, content) for role, content in messages),
+        input_messages=(
+            *(TestMessage(role, content) for role, content in messages),
+            TestMessage("user", "Hi"),
+        ),
         files=Files(root, root),
     )
     result = pipeline(Conversion(case))

@@ -16,7 +16,7 @@ from multiturn.pipelines.contract import Stage, read_options
 from multiturn.pipelines.ordering import legal_order, order_errors
 from multiturn.pipelines.registry import name_of, pickled_stage, stage_names, unpickled_stage
 from multiturn.pipelines.step import Step, failed, logged, placed
-from multiturn.turns import kind_of
+from multiturn.turns import is_blank, kind_of
 
 # Functions that return a coroutine or a generator instead of running.
 _LATER = CO_COROUTINE | CO_GENERATOR | CO_ASYNC_GENERATOR
@@ -100,6 +100,10 @@ provides it later; move it after resolve_segments
         except (Exception, SystemExit) as error:
             step = self._chooser(conversion, result)
             raise failed(step, error, conversion.case) from error
+        if not _asks(result):
+            case = result.case
+            what = "there is nothing to answer: no message but system messages has content. Add a"
+            raise MultiturnError(f"{what} user message", where=case.where(), case_id=case.id)
         for notice in result.notices:
             logger().warning(notice.event, where=str(notice.where), why=notice.why)
         return result
@@ -239,6 +243,18 @@ def insertion(steps: Sequence[Step], after: str | None, before: str | None) -> i
     raise PipelineError([ErrorDetail('a stage is inserted either "after" or "before" another')])
 
 
+def _asks(conversion: Conversion) -> bool:
+    """Return whether a conversion has anything to answer (rule 11), or shows nothing at all."""
+    if conversion.chat_view is None and conversion.question_view is None:
+        return True
+    turns = conversion.turns or conversion.chat or ()
+    return (
+        any(turn.role != "system" and turn.says_something for turn in turns)
+        or any(part.moved_by for part in conversion.guidelines)
+        or (not turns and not is_blank(conversion.question))
+    )
+
+
 def request_of(conversion: Conversion) -> ProviderRequest:
     """Return the request that a finished conversion makes."""
     case, chat = conversion.case, conversion.chat
@@ -247,7 +263,7 @@ def request_of(conversion: Conversion) -> ProviderRequest:
         metadata["system_prompt"] = conversion.system_prompt.text
     return ProviderRequest(
         question=conversion.question,
-        guidelines=tuple(part.text for part in conversion.guidelines),
+        guidelines=tuple(part.text for part in conversion.guidelines if not is_blank(part.text)),
         chat_prompt=None
         if chat is None
         else tuple(ChatMessage(turn.role, turn.content) for turn in chat),

@@ -204,6 +204,8 @@ def _fate(conversion: Conversion, where: Place, segment: tuple[int, int], conten
             return Fate(where, "merged", "into one system message (rule 7)")
         return Fate(where, "shown")
     guideline = next((g for g in conversion.guidelines if path and g.resolved_path == path), None)
+    if guideline is not None and is_blank(guideline.text):
+        return Fate(where, "dropped", "a blank guideline is none (rule 2)")
     if guideline is not None:
         moved = [
             part
