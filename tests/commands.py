@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from contextlib import chdir
 from pathlib import Path
 
-import structlog
 from click.testing import CliRunner
 
 from multiturn import output
@@ -31,8 +30,7 @@ def run(
             done = CliRunner().invoke(main, arguments, input=given, env=env, prog_name="multiturn")
     finally:
         sys.path[:] = path
-        output._unapplied = None
-        structlog.reset_defaults()
+        output._settings = None
         for name in sys.modules.keys() - modules:
             if _is_below(name, folder):
                 del sys.modules[name]

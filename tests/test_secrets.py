@@ -111,7 +111,7 @@ def test_a_warning_of_an_unknown_key_does_not_show_its_value(folder: Path) -> No
     )
     with capture_logs() as logs:
         load_target("az")
-    assert [log["key"] for log in logs] == ["api_kye"]
+    assert [log["why"] for log in logs] == ['unknown key "api_kye"; did you mean "api_key"?']
     assert KEY not in repr(logs)
 
 

@@ -20,7 +20,7 @@ from multiturn.engine.executors import (
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
 from multiturn.model import Conversion
-from multiturn.output import open_output
+from multiturn.output import open_output, warn
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.prompts.record import record_of, to_json
 from multiturn.suites.discovery import find_suites
@@ -99,7 +99,7 @@ def convert_on_cluster(
         work: how the slices are converted.
         slices: of the suites.
         folder: for ``part-00000.jsonl`` and so on; empty. When all parts are there, it gets the
-            file ``_SUCCESS``.
+            file ``_SUCCESS``; after an error only if the selection is not strict.
 
     Raises:
         MultiturnError: there is no such cluster or empty folder, or no case of a selected id.
@@ -108,15 +108,18 @@ def convert_on_cluster(
     os.makedirs(folder, exist_ok=True)
     if os.listdir(folder):
         raise MultiturnError(f"{folder!r} is not empty; name a new folder for the parts")
-    join = Join(work.selection)
+    join, failed = Join(work.selection), False
     for number, (part, rendered) in enumerate(_on_cluster(scheduler, work, slices)):
         with open_output(os.path.join(folder, f"part-{number:05}.jsonl")) as file:
             for item in join.add(part, rendered):
                 if item.text is None:
+                    failed = True
                     yield item
                 else:
                     file.write(item.text)
     join.finish()
+    if failed and work.selection.strict:
+        return
     with open(os.path.join(folder, "_SUCCESS"), "wb"):
         pass
 
@@ -147,5 +150,8 @@ def _lines_of(work: Work, part: Slice) -> list[str]:
     for item in Join(work.selection).add(part, convert_slice(work, part)):
         if item.error is not None:
             raise item.error
-        lines.append((item.text or b"").decode().rstrip("\n"))
+        if item.warned is not None:
+            warn(*item.warned)
+        if item.text is not None:
+            lines.append(item.text.decode().rstrip("\n"))
     return lines

@@ -1,33 +1,36 @@
-"""What goes out: results, written whole or not at all, and the log."""
+"""What goes out: results, written whole or not at all, warnings, and the log."""
 
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
 
-from multiturn.text import visible
+from multiturn.errors import MultiturnError, Place
+from multiturn.text import indented, visible
 
 
 @contextmanager
-def open_output(path: str | None) -> Iterator[BinaryIO]:
+def open_output(path: str | None, *, whole: bool = False) -> Iterator[BinaryIO]:
     """Open a file that takes its name only when the block ends well; None is standard output.
 
     Written beside the file and renamed over it, with the old file's permissions. What is not a
-    regular file, such as a pipe, is written to directly.
+    regular file, such as a pipe, is written to directly, or, if ``whole``, at the end.
 
     Raises:
         OSError: the folder does not exist or may not be written to.
     """
     if path is None or path == "-":
-        yield sys.stdout.buffer
+        with _held(sys.stdout.buffer, whole) as file:
+            yield file
         sys.stdout.buffer.flush()
         return
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
-        with target.open("wb") as file:
+        with target.open("wb") as direct, _held(direct, whole) as file:
             yield file
         return
     import tempfile  # a fifth of the start-up, and only needed here
@@ -46,6 +49,21 @@ def open_output(path: str | None) -> Iterator[BinaryIO]:
         raise
 
 
+@contextmanager
+def _held(file: BinaryIO, whole: bool) -> Iterator[BinaryIO]:
+    """Give the file itself, or one that is copied to it when the block ends well."""
+    if not whole:
+        yield file
+        return
+    import shutil
+    import tempfile
+
+    with tempfile.TemporaryFile() as held:
+        yield held
+        held.seek(0)
+        shutil.copyfileobj(held, file)
+
+
 def _mode(target: Path) -> int:
     if target.exists():
         return stat.S_IMODE(target.stat().st_mode)
@@ -55,49 +73,104 @@ def _mode(target: Path) -> int:
 
 
 class Settings(NamedTuple):
-    """What is logged, and how it looks."""
+    """The lowest level that is logged, and how it looks."""
 
     level: Literal["debug", "warning", "error"] = "warning"
     renderer: Literal["console", "json"] = "console"
 
 
-_unapplied: Settings | None = None
-_level = "warning"
+_settings: Settings | None = None  # None where multiturn is imported by another program
+
+
+class Warned(NamedTuple):
+    """A warning.
+
+    Attributes:
+        event: a dotted name, for logs that programs read.
+        where: the place.
+        why: what is wrong, and what would be right.
+        case_id: id of the case that it belongs to; None if it belongs to none.
+    """
+
+    event: str
+    where: Place
+    why: str
+    case_id: str | None = None
+
+
+_sink: ContextVar[Callable[[Warned], None] | None] = ContextVar("sink", default=None)
 
 
 def configure(settings: Settings) -> None:
-    """Have what is logged sent to standard error, from the first line on."""
-    global _unapplied, _level
-    _unapplied, _level = settings, settings.level
+    """Set what is logged to standard error, and how it looks."""
+    global _settings
+    _settings = settings
 
 
-def _make_visible(_: Any, __: str, event: Any) -> Any:
-    return {key: visible(text) if isinstance(text, str) else text for key, text in event.items()}
+@contextmanager
+def warnings_to(sink: Callable[[Warned], None] | None) -> Iterator[None]:
+    """Give each warning inside the block to ``sink``; None writes it to standard error."""
+    token = _sink.set(sink)
+    try:
+        yield
+    finally:
+        _sink.reset(token)
+
+
+def fail(warned: Warned) -> None:
+    """Raise a warning as an error: a sink for ``warnings_to``."""
+    raise MultiturnError(warned.why, where=warned.where, case_id=warned.case_id)
+
+
+def warn(event: str, where: Place, why: str, case_id: str | None = None) -> None:
+    """Give a warning to the sink; without one, write it as ``file:line: warning: ...``.
+
+    A program that has configured structlog gets it there instead.
+    """
+    sink = _sink.get()
+    if sink is not None:
+        sink(Warned(event, where, why, case_id))
+        return
+    settings = _settings or Settings()
+    if settings.renderer == "json" or _is_configured():
+        logger().warning(event, where=str(where), why=why)
+    elif settings.level != "error" and sys.stderr is not None:
+        place = str(where._replace(label=""))
+        parts = [place, "warning", where.label, why]
+        sys.stderr.write(indented(": ".join(filter(None, parts))) + "\n")
 
 
 def debug(event: str, **values: object) -> None:
     """Log an event where a command was asked for that; structlog is imported only then."""
-    if _level == "debug":
+    if _settings is not None and _settings.level == "debug":
         logger().debug(event, **values)
 
 
 def logger() -> Any:
-    """Return multiturn's structlog logger."""
-    global _unapplied
-    import structlog  # takes 0.1 s, and most runs have nothing to say
+    """Return multiturn's structlog logger: the program's own, else one to standard error."""
+    import structlog
 
-    if _unapplied is not None:
-        structlog.configure(
-            processors=[
-                structlog.processors.add_log_level,
-                structlog.processors.TimeStamper(fmt="iso", utc=True),
-                _make_visible,
-                structlog.processors.JSONRenderer()
-                if _unapplied.renderer == "json"
-                else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),
-            ],
-            wrapper_class=structlog.make_filtering_bound_logger(_unapplied.level),
-            logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        )
-        _unapplied = None
-    return structlog.get_logger("multiturn")
+    if _is_configured():
+        return structlog.get_logger("multiturn")
+    settings = _settings or Settings()
+    render: Any = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    return structlog.wrap_logger(
+        structlog.PrintLogger(sys.stderr),
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            _make_visible,
+            structlog.processors.JSONRenderer() if settings.renderer == "json" else render,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(settings.level),
+    )
+
+
+def _is_configured() -> bool:
+    """Return whether the program that imports multiturn has configured structlog."""
+    structlog = sys.modules.get("structlog")
+    return _settings is None and structlog is not None and structlog.is_configured()
+
+
+def _make_visible(_: Any, __: str, event: Any) -> Any:
+    return {key: visible(text) if isinstance(text, str) else text for key, text in event.items()}

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import click
 
@@ -59,13 +59,12 @@ def _offered(names: Iterable[str], incomplete: str) -> "list[CompletionItem]":
 
 def _case_ids(paths: Iterable[str]) -> Iterator[str]:
     """Yield the ids of the cases that can be read."""
-    import structlog
-
     from multiturn.errors import MultiturnError
+    from multiturn.output import Settings, configure
     from multiturn.suites.discovery import find_suites
     from multiturn.suites.suite import load_suite
 
-    structlog.configure(processors=[_drop])
+    configure(Settings("error"))
     for path in paths:
         try:
             for suite in find_suites([path] if path != "-" else ()):
@@ -73,9 +72,3 @@ def _case_ids(paths: Iterable[str]) -> Iterator[str]:
                 yield from (case.id for case in cases)
         except MultiturnError:
             pass
-
-
-def _drop(*_: object) -> NoReturn:
-    import structlog
-
-    raise structlog.DropEvent

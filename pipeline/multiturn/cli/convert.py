@@ -16,6 +16,7 @@ from multiturn.cli.options import (
 
 if TYPE_CHECKING:
     from multiturn.cli.failures import Failures
+    from multiturn.engine.executors import Rendered
     from multiturn.pipelines.pipeline import Pipeline
 
 
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     " that fsspec reads. --output names an empty folder, which gets one file a suite, or a part of"
     " a large JSON Lines suite, and at last the file _SUCCESS.",
 )
-@click.option("--strict", is_flag=True, help="Fail if text is lost and no rule explains it.")
 @click.option(
     "-v",
     "--verbose",
@@ -73,7 +73,6 @@ def convert(
     output: str | None,
     workers: int,
     scheduler: str | None,
-    strict: bool,
     verbose: bool,
     log_format: Literal["console", "json"],
 ) -> None:
@@ -88,6 +87,7 @@ def convert(
     from multiturn.cli.failures import Failures, writing
     from multiturn.cli.progress import show_progress
     from multiturn.cli.rendering import Render
+    from multiturn.errors import MultiturnError
     from multiturn.output import Settings, configure, open_output
     from multiturn.pipelines.pipeline_file import load_pipeline
 
@@ -102,32 +102,36 @@ def convert(
                 " without --workers"
             )
         with writing(output):
-            _convert_on_cluster(scheduler, asked, chosen, output, strict, failures)
+            _convert_on_cluster(scheduler, asked, chosen, output, failures)
         failures.finish()
         return
-    selection = asked.select(strict=strict)
+    selection = asked.select()
     refuse_output(output, selection)
     if verbose:
         chosen = chosen.logged()
     render = Render(format_, format_ == "text" and output is None and on_terminal(), verbose)
-    with writing(output), open_output(output) as file:
+    with writing(output), open_output(output, whole=asked.strict) as file:
         if workers > 1 and "-" not in selection.suites:
             from multiturn.engine.executors import Work, on_processes
 
             work = Work(selection, chosen, render, asked.debug)
             with closing(on_processes(work, workers, log)) as rendered:
                 for item in show_progress(rendered, "cases"):
-                    if item.error is not None:
-                        failures.add(item.error, item.traceback)
+                    _say(item, failures)
                     file.write(item.text or b"")
         else:
             from multiturn.engine.outcomes import outcomes
 
             for outcome in show_progress(outcomes(selection, chosen), "cases"):
-                if outcome.error is not None:
-                    failures.add(outcome.error)
-                elif outcome.conversion is not None:
-                    file.write(render(outcome.conversion))
+                try:
+                    if outcome.error is not None:
+                        raise outcome.error
+                    if outcome.conversion is not None:
+                        file.write(render(outcome.conversion))
+                except MultiturnError as error:
+                    failures.add(error)
+        if asked.strict:
+            failures.finish()
     failures.finish()
 
 
@@ -136,7 +140,6 @@ def _convert_on_cluster(
     asked: Asked,
     pipeline: "Pipeline",
     folder: str,
-    strict: bool,
     failures: "Failures",
 ) -> None:
     from multiturn.engine.executors import Work
@@ -148,8 +151,21 @@ def _convert_on_cluster(
         what = f"--scheduler needs the package {error.name}; pip install 'multiturn[dask]'"
         raise MultiturnError(what) from None
     slices = list(slices_at(asked.suites))
-    selection = selection_of(asked.root, asked.guidelines, asked.case_ids, strict)
+    selection = selection_of(asked.root, asked.guidelines, asked.case_ids, asked.strict)
     work = Work(selection, pipeline, to_line, asked.debug)
     for item in convert_on_cluster(scheduler, work, slices, folder):
-        if item.error is not None:
-            failures.add(item.error, item.traceback)
+        _say(item, failures)
+
+
+def _say(item: "Rendered", failures: "Failures") -> None:
+    """Show the error or the warning that another process has met."""
+    from multiturn.errors import MultiturnError
+    from multiturn.output import warn
+
+    if item.error is not None:
+        failures.add(item.error, item.traceback)
+    if item.warned is not None:
+        try:
+            warn(*item.warned)
+        except MultiturnError as error:
+            failures.add(error)

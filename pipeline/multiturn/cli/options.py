@@ -12,6 +12,7 @@ from multiturn.cli.completion import complete_case, complete_pipeline
 
 if TYPE_CHECKING:
     from multiturn.engine.selection import Selection
+    from multiturn.pipelines.pipeline import Pipeline
 
 Command = Callable[..., None]
 PATH = click.Path()  # shells complete it
@@ -36,9 +37,10 @@ class Asked(NamedTuple):
     root: str | None
     guidelines: tuple[str, ...]
     case_ids: tuple[str, ...]
+    strict: bool
     debug: bool
 
-    def select(self, *, strict: bool = False, may_be_gone: bool = False) -> "Selection":
+    def select(self, *, may_be_gone: bool = False) -> "Selection":
         """Find the suites, and return the selection.
 
         Raises:
@@ -51,9 +53,32 @@ class Asked(NamedTuple):
             root=self.root,
             guideline_patterns=self.guidelines,
             case_ids=self.case_ids,
-            strict=strict,
+            strict=self.strict,
             may_be_gone=may_be_gone,
         )
+
+
+def check_strictly(asked: Asked, selection: "Selection", pipeline: "Pipeline") -> None:
+    """With --strict, convert all cases and drop the result; end the process on an error.
+
+    Raises:
+        MultiturnError: a suite is a pipe, which can be read only once.
+    """
+    from multiturn.cli.failures import Failures
+    from multiturn.engine.outcomes import outcomes
+    from multiturn.errors import MultiturnError
+
+    if not asked.strict:
+        return
+    for path in selection.suites:
+        if not os.path.isfile(path):
+            what = f"--strict reads a suite twice, and {path!r} can be read only once"
+            raise MultiturnError(f"{what}; write it to a file")
+    failures = Failures(debug=asked.debug)
+    for outcome in outcomes(selection, pipeline):
+        if outcome.error is not None:
+            failures.add(outcome.error)
+    failures.finish()
 
 
 def refuse_output(output: str | None, selection: "Selection") -> None:
@@ -78,10 +103,14 @@ def suite_options(function: Command) -> Command:
         root: str | None,
         guidelines: tuple[str, ...],
         case_ids: tuple[str, ...],
+        strict: bool,
         debug: bool,
         **options: Any,
     ) -> None:
-        function(Asked(suites, root, guidelines, case_ids, debug), **options)
+        from multiturn.output import fail, warnings_to
+
+        with warnings_to(fail if strict else None):
+            function(Asked(suites, root, guidelines, case_ids, strict, debug), **options)
 
     decorators: list[Callable[[Command], Command]] = [
         click.argument("suites", metavar="SUITE...", type=PATH, nargs=-1, required=True),
@@ -106,6 +135,12 @@ def suite_options(function: Command) -> Command:
             multiple=True,
             help="Attached files that match are guidelines; replaces the suites' own patterns."
             " Repeatable.",
+        ),
+        click.option(
+            "--strict",
+            is_flag=True,
+            help="Warnings are errors, and so is text that is lost without a rule that explains it."
+            " After an error nothing is written or sent.",
         ),
         click.option("--debug", is_flag=True, help="Show tracebacks."),
     ]

@@ -125,8 +125,8 @@ def diff(asked: Asked, old: str, new: str) -> None:
     failures = Failures(debug=asked.debug)
     compared = same = 0
     for case in cases(asked.select()):
-        first = case.converted(before)
-        second = case.converted(after) if first.error is None else first
+        first = case.converted(before, strict=asked.strict)
+        second = case.converted(after, strict=asked.strict) if first.error is None else first
         if second.error is not None:
             failures.add(second.error)
         elif first.conversion is not None and second.conversion is not None:

@@ -46,12 +46,12 @@ class Render(Struct, frozen=True):
 
 
 def _warn_of_markers(conversion: Conversion) -> None:
-    from multiturn.output import logger
+    from multiturn.output import warn
     from multiturn_stages.guard_markers import guard_markers
 
     for notice in guard_markers(conversion).notices:
         if notice not in conversion.notices:
-            logger().warning(notice.event, where=str(notice.where), why=notice.why)
+            warn(notice.event, notice.where, notice.why)
 
 
 def to_text(record: Record) -> bytes:

@@ -3,7 +3,14 @@
 import click
 
 from multiturn.cli.completion import complete_target
-from multiturn.cli.options import PATH, Asked, on_terminal, pipeline_option, suite_options
+from multiturn.cli.options import (
+    PATH,
+    Asked,
+    check_strictly,
+    on_terminal,
+    pipeline_option,
+    suite_options,
+)
 
 
 @click.command()
@@ -94,6 +101,7 @@ def run(
     failures = Failures(debug=asked.debug)
     with writing(output):
         provider = load_target(target, file=targets_file)
+        check_strictly(asked, selection, chosen)
         if dry_run:
             stored = output if resume else None
             preview(selection, chosen, provider, stored, failures)

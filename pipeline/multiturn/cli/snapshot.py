@@ -7,7 +7,14 @@ from contextlib import contextmanager
 
 import click
 
-from multiturn.cli.options import PATH, Asked, on_terminal, pipeline_option, suite_options
+from multiturn.cli.options import (
+    PATH,
+    Asked,
+    check_strictly,
+    on_terminal,
+    pipeline_option,
+    suite_options,
+)
 
 
 @click.command()
@@ -45,6 +52,8 @@ def snapshot(asked: Asked, pipeline: str, folder: str | None, check: bool) -> No
     if "-" in asked.suites:
         raise MultiturnError("a snapshot is named after its suite's file, and - has none")
     selection = asked.select(may_be_gone=True)
+    if not check:
+        check_strictly(asked, selection, chosen)
     update = Update(selection, asked.suites, folder, check)
     with _no_commands():
         for said in update.run(show_progress(outcomes(selection, chosen), "cases")):

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from multiprocessing.process import BaseProcess
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
 from multiturn.files import Texts
 from multiturn.model import Conversion
-from multiturn.output import Settings, configure
+from multiturn.output import Settings, Warned, configure, warnings_to
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.guard import die_with_parent
 from multiturn.suites.ids import CaseIds, Key
@@ -66,12 +67,16 @@ class Work(Struct, frozen=True):
 
 
 class Rendered(NamedTuple):
-    """What became of one case: its text, an error, or neither where it is not selected."""
+    """What became of one case: its text, an error, or neither where it is not selected.
+
+    A warning is an item of its own.
+    """
 
     key: Key
     text: bytes | None = None
     error: MultiturnError | None = None
     traceback: str = ""
+    warned: Warned | None = None
 
 
 def slices_of(
@@ -100,11 +105,14 @@ def convert_slice(work: Work, part: Slice) -> list[Rendered]:
 
     Which ids are duplicates is for the process that sees every slice to say.
     """
+    found: list[Rendered] = []
+    collect = partial(Rendered, Key(), None, None, "")
     try:
-        with _local(part) as (path, lines):
-            return list(_rendered(work, part.suite, path, lines))
+        with warnings_to(lambda warned: found.append(collect(warned))), _local(part) as local:
+            found.extend(_rendered(work, part.suite, *local))
     except MultiturnError as error:  # it is elsewhere, and cannot be read
-        return [Rendered(Key(), None, error)]
+        found.append(Rendered(Key(), None, error))
+    return found
 
 
 def _rendered(work: Work, suite: str, path: str, lines: Lines | None) -> Iterator[Rendered]:
@@ -186,7 +194,7 @@ class Join:
         self._suite = ""
 
     def add(self, part: Slice, rendered: list[Rendered]) -> Iterator[Rendered]:
-        """Yield the selected cases of the next slice: each with a text, or with an error."""
+        """Yield what is said of the selected cases of the next slice: text, error or warning."""
         if part.suite != self._suite:
             self._suite, self._ids = part.suite, CaseIds()
             self._said: set[str] = set()
@@ -195,18 +203,24 @@ class Join:
             case_id = item.key.case_id if error is None else error.case_id
             if self.selection.case_ids and case_id:
                 self._seen.add(case_id)
-            if error is None:
+            if item.warned is not None:
+                warned = item.warned
+                if self.selection.has(warned.case_id) and not (
+                    warned.case_id is None and self._is_said(warned.why)
+                ):
+                    yield item
+            elif error is None:
                 if item.text is not None:
                     yield item
             elif self.selection.has(case_id) and not (
-                item.key.case_id is None and self._is_said(error)
+                item.key.case_id is None and self._is_said(str(error))
             ):
                 yield Rendered(item.key, None, error, item.traceback)
 
-    def _is_said(self, error: MultiturnError) -> bool:
-        """Return whether another slice had the same error of the whole suite."""
-        is_said = str(error) in self._said
-        self._said.add(str(error))
+    def _is_said(self, message: str) -> bool:
+        """Return whether the same was said of the whole suite, in this slice or another."""
+        is_said = message in self._said
+        self._said.add(message)
         return is_said
 
     def finish(self) -> None:

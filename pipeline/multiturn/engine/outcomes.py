@@ -9,7 +9,7 @@ from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
 from multiturn.files import Texts
 from multiturn.model import Case, Conversion, Notice
-from multiturn.output import logger
+from multiturn.output import warn
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.prompts.provenance import explain
 from multiturn.suites.discovery import stay_inside
@@ -129,7 +129,10 @@ def entries(
         if isinstance(found, Notice):
             if selection.case_ids and found.event == UNUSED_PATTERN:
                 continue
-            logger().warning(found.event, where=str(found.where), why=found.why)
+            try:
+                warn(found.event, found.where, found.why)
+            except MultiturnError as error:
+                yield Key(), Outcome(suite, error=error)
         elif isinstance(found, Case):
             yield key, Outcome(suite, found)
         else:

@@ -11,7 +11,7 @@ from toolz import compose_left
 
 from multiturn.errors import ErrorDetail, MultiturnError, PipelineError, did_you_mean
 from multiturn.model import Case, ChatMessage, Conversion, ProviderRequest
-from multiturn.output import logger
+from multiturn.output import warn
 from multiturn.pipelines.contract import Stage, read_options
 from multiturn.pipelines.ordering import legal_order, order_errors
 from multiturn.pipelines.registry import name_of, pickled_stage, stage_names, unpickled_stage
@@ -105,7 +105,7 @@ provides it later; move it after resolve_segments
             what = "there is nothing to answer: no message but system messages has content. Add a"
             raise MultiturnError(f"{what} user message", where=case.where(), case_id=case.id)
         for notice in result.notices:
-            logger().warning(notice.event, where=str(notice.where), why=notice.why)
+            warn(notice.event, notice.where, notice.why, conversion.case.id)
         return result
 
     def _chooser(self, conversion: Conversion, result: Conversion) -> Step:

@@ -13,7 +13,7 @@ from multiturn.documents.source import check_path, open_rewindable
 from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError, Place, did_you_mean
-from multiturn.output import logger
+from multiturn.output import warn
 from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings
 from multiturn.providers.azure import AzureProvider, AzureSettings
 from multiturn.providers.base import SECRET_NAME, Settings, TargetProvider, hide
@@ -278,9 +278,7 @@ def _provider(
     known = settings_type.__struct_fields__
     for key in settings.keys() - set(known):
         place = node.children[key].key_place(where)
-        logger().warning(
-            "target.unknown_key", key=key, where=str(place), hint=did_you_mean(key, known)
-        )
+        warn("target.unknown_key", place, f'unknown key "{key}"; {did_you_mean(key, known)}')
     filled = structs.replace(node, value={**KINDS[kind].defaults, **settings})
     label = f"target {name!r}"
     try:

@@ -16,7 +16,7 @@ from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError, Place, add_or_mend, nearest
 from multiturn.files import Files, Texts, find_root, real_path
 from multiturn.model import Case, Notice
-from multiturn.output import debug, logger
+from multiturn.output import debug, warn
 from multiturn.suites.case import CaseReader, as_written
 from multiturn.suites.dialects import INPUT_KEYS, MESSAGES_KEYS, Dialect
 from multiturn.suites.ids import CaseIds, Key
@@ -61,7 +61,7 @@ def load_suite(
     for key, found in read_cases(source, root, guideline_patterns, texts):
         found = ids.duplicate(key) or found
         if isinstance(found, Notice):
-            logger().warning(found.event, where=str(found.where), why=found.why)
+            warn(found.event, found.where, found.why)
         elif isinstance(found, Case):
             yield found
         elif on_error is None:
