@@ -276,7 +276,7 @@ def test_an_unknown_key_of_a_target_is_a_warning(folder: Path) -> None:
     (folder / "targets.yaml").write_text("[{name: t, provider: echo, colour: red}]")
     done = run("a.eval.yaml", "--target", "t", folder=folder)
     assert (done.returncode, list(by_id(done.stdout))) == (0, ["c0"])
-    assert done.stderr.startswith('targets.yaml:1:29: warning: unknown key "colour"; choose from: ')
+    assert done.stderr.startswith('targets.yaml:1:28: warning: unknown key "colour"; choose from: ')
     assert done.stderr.count("\n") == 1
 
 
