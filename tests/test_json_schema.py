@@ -138,7 +138,8 @@ def test_every_key_has_a_description(kind: str) -> None:
             "options_of_filter_empty",
             "references_only",
             "what to do with a turn that holds nothing but guidelines' markers;"
-            " `drop_unless_alone` keeps such turns where the conversation has no other (rule 8).",
+            " `drop_unless_alone` keeps such turns where the conversation has no other (rule 8)."
+            " A last user turn that is dropped is a warning.",
             id="an option of a stage, over two lines",
         ),
         pytest.param("targets", "azure", "endpoint", "`https://NAME.openai.azure.com`.", id="own"),
