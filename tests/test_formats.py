@@ -1,6 +1,8 @@
 """``convert --format`` for other tools, and what ``convert`` says of a case beside its prompt."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +188,18 @@ def test_a_tool_message_goes_out_as_the_users_and_the_log_says_so(
     (event,) = records(log)
     assert (event["event"], event["why"]) == ("prompt.repaired", REPAIR)
     assert event["where"].endswith("case 'greet'")
+
+
+def test_json_imports_nothing_for_other_tools(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(MESSAGES)
+    program = (
+        "import sys\nfrom multiturn.cli.group import main\n"
+        "try: main(['convert', 'a.yaml'])\n"
+        "finally: print({'multiturn.engine.formats', 'multiturn.providers.base'} & {*sys.modules})"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("set()\n")
 
 
 def test_json_keeps_a_tool_message(tmp_path: Path) -> None:

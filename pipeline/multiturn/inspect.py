@@ -48,7 +48,10 @@ def dataset(
 
     Raises:
         MultiturnError: there is no such suite or pipeline; or the first error in a case.
+        TypeError: there is no suite.
     """
+    if not suites:
+        raise TypeError('dataset() needs a suite, such as "evals/"')
     names = [str(suite) for suite in suites]
     chosen = pipeline if isinstance(pipeline, Pipeline) else load_pipeline(pipeline)
     folder = None if root is None else str(root)

@@ -13,7 +13,7 @@ from inspect_ai.log import EvalLog, read_eval_log
 
 import commands
 from loopback import Server
-from multiturn import MultiturnError
+from multiturn import MultiturnError, load_pipeline
 from multiturn.inspect import dataset
 from pages import program, shell_command
 from running import records
@@ -108,6 +108,29 @@ def test_an_error_in_a_case_is_raised(folder: Path) -> None:
     (folder / "evals/b.eval.yaml").write_text("evalcases: [{id: empty, input_messages: []}]")
     with pytest.raises(MultiturnError, match="case 'empty'"):
         dataset(folder / "evals")
+    with pytest.raises(TypeError, match="needs a suite"):
+        dataset()
+
+
+def test_options_say_what_is_read_and_how(folder: Path) -> None:
+    (folder / "evals/tone.md").write_text("Be kind.")
+    suite = folder / "evals/b.yaml"
+    suite.write_text(
+        "evalcases: [{id: a, input_messages: [{role: user, content:"
+        " [{type: file, value: tone.md}, Hi]}]}]"
+    )
+    pipeline = load_pipeline("design").configure("embed_files", header="# {path}")
+    (embedded,) = dataset(suite, pipeline=pipeline)
+    assert [message.text for message in embedded.input] == [
+        *("You are a careful assistant.", "# tone.md\nBe kind.\nHi")
+    ]
+    (guided,) = dataset(suite, guideline_patterns=["*.md"], root=folder / "evals")
+    assert [message.text for message in guided.input] == [
+        *("[[ ## Guidelines ## ]]\n\nBe kind.", "<Attached: tone.md>\nHi")
+    ]
+    (folder / "elsewhere").mkdir()
+    with pytest.raises(MultiturnError, match="root"):
+        dataset(suite, root=folder / "elsewhere")
 
 
 def test_the_format_holds_the_samples_and_the_command_of_the_page_works(
