@@ -24,6 +24,7 @@ from structlog.testing import capture_logs
 import commands
 from multiturn import MultiturnError, load_pipeline, load_suite, load_target
 from multiturn.documents.yaml_events import read_documents
+from multiturn.suites.patterns import guideline_matcher
 
 
 def convert(name: str, **options: Any) -> list[str]:
@@ -55,6 +56,11 @@ def check(name: str) -> list[str]:
     return done.stderr.splitlines()
 
 
+def match(name: str) -> list[str]:
+    """Return the errors of patterns, one a line."""
+    return error_of(lambda: guideline_matcher(tuple(Path(name).read_text().split("\n"))))
+
+
 def error_of(load: Callable[[], object]) -> list[str]:
     """Return the lines of what is raised."""
     with pytest.raises(MultiturnError) as caught:
@@ -74,6 +80,7 @@ class Kind(NamedTuple):
 
 
 KINDS = {
+    "patterns": Kind(match, "x.txt"),
     "suites": Kind(convert, "x.eval.yaml"),
     "files": Kind(convert, "x.eval.yaml"),
     "json_lines": Kind(convert, "x.jsonl"),

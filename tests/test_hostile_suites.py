@@ -176,9 +176,15 @@ def test_the_patterns_of_a_suite_have_one_limit() -> None:
         guideline_matcher(("{a,b}" * 9,) * 1_000)
 
 
-def test_braces_that_stay_open_behind_many_alternatives_are_done_at_once() -> None:
+def test_braces_that_stay_open_after_many_alternatives_are_too_many_characters() -> None:
+    with pytest.raises(MultiturnError, match="or 100,000 characters"):
+        guideline_matcher(("{a,b}" * 9 + "{" * 900,))
+
+
+def test_many_patterns_are_matched_against_deep_paths_at_once() -> None:
+    is_guideline = guideline_matcher(tuple(f"**/a/**/a/**/x{number}" for number in range(4_500)))
     with limit(2):
-        assert not guideline_matcher(("{a,b}" * 9 + "{" * 900,))("a.md")
+        assert not any(is_guideline("a/" * 500 + str(number)) for number in range(5))
 
 
 GLOB = st.text(st.sampled_from("*?[]!{},/.ab-\\^\0\n\ud800é"), max_size=60)

@@ -53,7 +53,6 @@ def matches(pattern: str, path: str) -> bool:
         pytest.param("a/**/b.md", "a/b.md", id="two stars between stand for no folder"),
         pytest.param("a/**/b.md", "a/x/b.md/b.md", id="two stars go past the first fit"),
         pytest.param("docs/**", "docs/a/b.md", id="everything below a folder"),
-        pytest.param("a**b", "axxb", id="two stars inside a name are one"),
         pytest.param("**/**/x", "x", id="two stars twice stand for no folder"),
         pytest.param("*.{md,txt}", "a.txt", id="braces are alternatives"),
         pytest.param("{a,b}{c,d}", "bc", id="braces beside braces"),
@@ -64,10 +63,9 @@ def matches(pattern: str, path: str) -> bool:
         pytest.param("{x}", "{x}", id="one alternative is no alternative"),
         pytest.param("{x", "{x", id="a brace that does not close is a character"),
         pytest.param("x}", "x}", id="a brace that does not open is a character"),
-        pytest.param("{1..3}", "{1..3}", id="a range in braces is literal"),
         pytest.param("a,b", "a,b", id="a comma outside braces is a character"),
         pytest.param("a.b", "a.b", id="a dot is a character"),
-        pytest.param("(a|b)+", "(a|b)+", id="what a regular expression obeys is a character"),
+        pytest.param("(a)|b+^$", "(a)|b+^$", id="what a regular expression obeys is a character"),
         pytest.param("a!", "a!", id="an exclamation mark behind the start is a character"),
         pytest.param("#a", "#a", id="a number sign is a character"),
         pytest.param("a b.md", "a b.md", id="a space is a character"),
@@ -99,9 +97,6 @@ def test_matches(pattern: str, path: str) -> None:
         pytest.param("a[/]b", "a/b", id="a slash in a set is no slash"),
         pytest.param("[!a].md", "a.md", id="one of a refused set"),
         pytest.param("[^a].md", "a.md", id="a caret refuses a set, too"),
-        pytest.param("a**b", "a/b", id="two stars inside a name do not cross folders"),
-        pytest.param("a**", "a/b", id="two stars behind a name do not cross folders"),
-        pytest.param("**b", "x/b", id="two stars before a name do not cross folders"),
         pytest.param("**/b", "ab", id="two stars stand for whole folders"),
         pytest.param("a/**/b", "ab", id="a folder's slash is needed"),
         pytest.param("a/**/b", "a/xb", id="the last name is whole"),
@@ -111,7 +106,6 @@ def test_matches(pattern: str, path: str) -> None:
         pytest.param("docs/**", "x/docs/y.md", id="the start is anchored"),
         pytest.param("*.{md,txt}", "a.js", id="none of the alternatives"),
         pytest.param("*.{md,txt}", "a.md,txt", id="braces are not their own text"),
-        pytest.param("{1..3}", "2", id="a range in braces is not expanded"),
         pytest.param("*.MD", "a.md", id="the pattern's case counts"),
         pytest.param("*.md", "a.MD", id="the path's case counts"),
         pytest.param("[a-c]", "B", id="a range's case counts"),
@@ -218,7 +212,7 @@ SETS = st.builds(
     st.sampled_from(["", "!", "^"]),
     st.sampled_from(["a", "ab", "a-b", "]", "]a", "a-", "-a", ".-a", "*", "?", "a!", "B-b"]),
 )
-PIECES = LITERALS | SETS | st.sampled_from(["*", "?", "**"])
+PIECES = LITERALS | SETS | st.sampled_from(["*", "?"])
 NAMES = st.lists(
     PIECES
     | st.lists(PIECES, min_size=2, max_size=3).map(lambda names: f"{{{','.join(names)}}}")
@@ -235,7 +229,7 @@ PATTERNS = st.builds(
     PATHS_OF_NAMES | st.builds("{{{},{}}}/{}".format, PATHS_OF_NAMES, NAMES, PATHS_OF_NAMES),
 ).filter(
     lambda pattern: (
-        ".." not in pattern  # a range in braces, to wcmatch
+        not re.search(r"\.\.|[^/{,!]\*\*|\*\*[^/},]|[@!?*+]\(", pattern)  # refused
         and pattern.count("{") < 4  # too many alternatives
         and not re.match("!?(?={).*[{,]!", pattern)  # wcmatch expands braces before it looks for !
     )
@@ -246,7 +240,7 @@ FLAGS = glob.GLOBSTAR | glob.DOTGLOB | glob.BRACE | glob.NEGATE | glob.CASE
 
 def ended(pattern: str) -> str:
     """Let no pattern end in a name of stars only: that is the next test's."""
-    return f"{pattern}a" if pattern.rpartition("/")[2].count("*") > 1 else pattern
+    return f"{pattern}/a" if pattern.rpartition("/")[2].count("*") > 1 else pattern
 
 
 def as_pattern(names: list[str]) -> str:
@@ -342,8 +336,3 @@ def test_any_pattern_gives_an_answer_or_a_mistake(pattern: str, path: str) -> No
 )
 def test_odd_characters_are_themselves(pattern: str, path: str, matches: bool) -> None:
     assert guideline_matcher((pattern,))(path) is matches
-
-
-def test_a_folder_is_no_pattern() -> None:
-    with pytest.raises(MultiturnError, match="'docs/' is a folder"):
-        guideline_matcher(("docs/",))

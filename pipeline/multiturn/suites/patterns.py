@@ -7,7 +7,7 @@ matched here name by name, anchored at both ends, and fnmatch2 sees single names
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import pairwise
 
@@ -15,26 +15,37 @@ from fnmatch2 import fnmatchcase2
 
 from multiturn.errors import MultiturnError, quoted
 
-MAX_ALTERNATIVES = 1000
 MAX_LENGTH = 1000
-MAX_PATTERNS = 10_000
+MAX_ALTERNATIVES = 1000  # of one pattern
+MAX_PATTERNS = 10_000  # of one suite, alternatives counted
+MAX_CHARACTERS = 100_000  # in them
 
 _SET = re.compile(r"\[([!^]?)(\]?[^\]]*)\]")
 _RANGE = re.compile("(.)-(.)")
+_WILD = re.compile(r"[*?\[]")
+# Globs of other tools. Taken to the letter, they would match nothing, or another file.
+_REFUSED = (
+    (r"[@!?*+]\([^)]*\)|\([^()]*\|[^()]*\)", "has an extended glob; write alternatives as {a,b}"),
+    (r"\{[^{},]*\.\.[^{},]*\}", "has a range in braces; write alternatives as {1,2,3}"),
+    (r"\[[!^]?\[:", "has a class of characters; write ranges, such as [a-zA-Z]"),
+    (r"[^/{,]\*\*|\*\*[^/},]", "has ** inside a name; write **/*.md for all folders, or one *"),
+    (r"\\", "has a backslash; write / after a folder, and [*] for the character *"),
+)
 
 Names = tuple[str, ...]
 
 
 @cache
 def guideline_matcher(patterns: tuple[str, ...]) -> Callable[..., bool]:
-    """Return a predicate that tells of a file's paths whether it is a guideline (rule 5).
+    """Return a predicate of a file's paths: whether the file is a guideline (rule 5).
 
-    The file is one if any of its paths matches a pattern, and none matches a pattern behind ``!``.
-    ``**`` stands for any number of folders, ``*``, ``?`` and ``[...]`` stay within one name, and
+    It is one if any of its paths matches a pattern, and none matches a pattern after ``!``.
+    ``**`` matches any number of folders, ``*``, ``?`` and ``[...]`` match within one name, and
     ``{a,b}`` are alternatives. Names that begin with a dot match like any other. Case counts.
 
     Raises:
-        MultiturnError: a pattern is empty, or the braces stand for too many alternatives.
+        MultiturnError: a pattern is empty, names a folder, has a glob of another tool, or there
+            are too many of them.
 
     >>> is_guideline = guideline_matcher(("**/*.instructions.md", "!vendor/**"))
     >>> is_guideline("./python.instructions.md", "docs/python.instructions.md")
@@ -42,38 +53,37 @@ def guideline_matcher(patterns: tuple[str, ...]) -> Callable[..., bool]:
     >>> is_guideline("vendor/x.instructions.md")
     False
     """
-    wanted: list[Names] = []
-    unwanted: list[Names] = []
+    wanted: dict[Names, None] = {}
+    unwanted: dict[Names, None] = {}
+    characters = count = 0
     for pattern in patterns:
         body = pattern.removeprefix("!")
-        if not body.strip():
-            raise MultiturnError(f"the guideline pattern {quoted(pattern)} is empty")
-        if len(body) > MAX_LENGTH:
-            raise MultiturnError(f"a guideline pattern of over {MAX_LENGTH:,} characters")
-        if body.endswith("/"):
-            raise MultiturnError(f"the guideline pattern {quoted(pattern)} is a folder; add **")
-        for _, characters in _SET.findall(body):
-            for first, last in _RANGE.findall(characters):
-                if last < first:  # fnmatch would read what is left of the set another way
-                    what = (
-                        f"{first}-{last} runs backwards in the guideline pattern {quoted(pattern)}"
-                    )
-                    raise MultiturnError(what)
-        globs = wanted if body == pattern else unwanted
+        _check(pattern, body)
         body = _SET.sub(lambda match: f"[{'!' if match[1] else ''}{match[2]}]", body)
-        for alternative in _alternatives(body.replace("\\", "/")):
+        globs = unwanted if pattern.startswith("!") else wanted
+        for alternative in _alternatives(body):
             names = _names(alternative)
+            if alternative.split("/")[-1] in ("", ".", ".."):
+                what = "names a folder; write ** after it for all files in it"
+                raise MultiturnError(f"the guideline pattern {quoted(pattern)} {what}")
             # Only files are matched, so what is below a folder is at least one name.
-            globs.append((*names, "*") if names[-1:] == ("**",) else names)
-        if len(wanted) + len(unwanted) > MAX_PATTERNS:
-            what = f"the guideline patterns stand for over {MAX_PATTERNS:,}; use * for their braces"
-            raise MultiturnError(what)
+            globs[(*names, "*") if names[-1:] == ("**",) else names] = None
+            characters, count = characters + len(alternative), count + 1
+            if count > MAX_PATTERNS or characters > MAX_CHARACTERS:
+                what = f"over {MAX_PATTERNS:,} guideline patterns or {MAX_CHARACTERS:,} characters"
+                raise MultiturnError(f"{what} of them, braces expanded; use * for their braces")
+
+    @cache
+    def matches(names: Names) -> tuple[bool, bool]:
+        path = _Path(names)
+        return any(map(path.matches, wanted)), any(map(path.matches, unwanted))
 
     @cache
     def is_guideline(*paths: str) -> bool:
         # fnmatch2 splits a name at a backslash, which on POSIX is a character like any other.
         split = [_names(path.replace("\\", "/" if os.sep == "\\" else "\0")) for path in paths]
-        return _any_matches(split, wanted) and not _any_matches(split, unwanted)
+        found = [matches(names) for names in split]
+        return any(is_wanted for is_wanted, _ in found) and not any(no for _, no in found)
 
     return is_guideline
 
@@ -101,26 +111,63 @@ def _names(path: str) -> Names:
     return tuple(names)
 
 
-def _any_matches(paths: Iterable[Names], patterns: Iterable[Names]) -> bool:
-    return any(_matches(path, pattern) for path in paths for pattern in patterns)
+def _check(pattern: str, body: str) -> None:
+    """Refuse a pattern that cannot be meant as it would be matched."""
+    shown = f"the guideline pattern {quoted(pattern)}"
+    if not body.strip():
+        raise MultiturnError(f"{shown} is empty")
+    if len(body) > MAX_LENGTH:
+        raise MultiturnError(f"{shown} has over {MAX_LENGTH:,} characters")
+    text = pattern if pattern.startswith("!(") else body
+    for glob, what in _REFUSED:
+        if re.search(glob, text):
+            raise MultiturnError(f"{shown} {what}")
+    for _, characters in _SET.findall(body):
+        for first, last in _RANGE.findall(characters):
+            if last < first:  # fnmatch would read the rest of the set in another way
+                raise MultiturnError(f"{shown} has the range {first}-{last}, which runs backwards")
 
 
-def _matches(path: Names, pattern: Names) -> bool:
-    """Match all of the path against all of the pattern, in time of their product."""
-    up = path.count("..")  # only ever in front; no wildcard stands for them
-    reached = {0}  # how many names of the path the pattern so far can account for
-    for name in pattern:
-        if name == "**":
-            first = min((count for count in reached if count >= up), default=len(path) + 1)
-            reached.update(range(first, len(path) + 1))
-        else:
-            reached = {
-                count + 1
-                for count in reached
-                if count < len(path)
-                and (fnmatchcase2(path[count], name) if count >= up else name == "..")
-            }
-    return len(path) in reached
+class _Path:
+    """A path that many patterns are matched against, in time of the sum of their names."""
+
+    def __init__(self, names: Names) -> None:
+        self._end = len(names)
+        self._up = names.count("..")  # at the front; no wildcard matches them
+        self._at: dict[str, int] = {}  # where each name is, as bits
+        for at, name in enumerate(names[self._up :], self._up):
+            self._at[name] = self._at.get(name, 0) | 1 << at
+        self._matching = {"..": (1 << self._up) - 1}
+
+    def matches(self, pattern: Names) -> bool:
+        """Return whether all of the pattern matches all of the path.
+
+        Bit n of ``reached`` is set if the pattern so far can match the first n names.
+        """
+        reached = 1
+        for name in pattern:
+            if name == "**":
+                lowest = reached >> self._up << self._up
+                lowest &= -lowest
+                reached |= (2 << self._end) - lowest if lowest else 0
+            else:
+                reached = (reached & self._where(name)) << 1
+            if not reached:
+                return False
+        return bool(reached >> self._end)
+
+    def _where(self, glob: str) -> int:
+        """Return where the names are that a glob of one name matches, as bits."""
+        if not _WILD.search(glob):
+            return self._matching.get(glob) or self._at.get(glob, 0)
+        bits = self._matching.get(glob)
+        if bits is None:
+            bits = 0
+            for name, at in self._at.items():
+                if fnmatchcase2(name, glob):
+                    bits |= at
+            self._matching[glob] = bits
+        return bits
 
 
 def _alternatives(pattern: str) -> list[str]:
