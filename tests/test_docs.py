@@ -116,7 +116,7 @@ def test_the_page_of_other_tools_works_as_it_stands(tmp_path: Path) -> None:
 
 def test_the_page_of_pipelines_works_as_it_stands(tmp_path: Path) -> None:
     text = page("pipelines.md")
-    assert play(text, tmp_path) == 4
+    assert play(text, tmp_path) == 5
     blocks = dict(re.findall(r"^```(python|text)\n(.*?)^```$", text, re.M | re.DOTALL))
     command = [sys.executable, "-W", "error", "-c", blocks["python"]]
     done = subprocess.run(command, capture_output=True, text=True)

@@ -11,6 +11,7 @@ from multiturn.cli.options import (
     on_terminal,
     pipeline_option,
     refuse_output,
+    say_defaults,
     suite_options,
 )
 
@@ -93,6 +94,7 @@ def convert(
 
     log = Settings("debug" if verbose else "warning", log_format)
     configure(log)
+    say_defaults()
     chosen = load_pipeline(pipeline)
     failures = Failures(debug=asked.debug)
     if scheduler is not None:

@@ -66,11 +66,22 @@ def _drop_output() -> None:
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="multiturn")
-def main() -> None:
-    """Turn eval suites into the chat prompts that LLM APIs expect."""
+@click.pass_context
+def main(context: click.Context) -> None:
+    """Turn eval suites into the chat prompts that LLM APIs expect.
+
+    What multiturn.toml, or [tool.multiturn] in pyproject.toml, says of pipeline, root, suites,
+    snapshots and target holds where no option does.
+    """
+    from msgspec.structs import asdict
+
+    from multiturn.engine.defaults import find_defaults
     from multiturn.output import Settings, configure
 
     configure(Settings())
+    found, context.obj = find_defaults()
+    values = {key: value for key, value in asdict(found).items() if value}
+    context.default_map = dict.fromkeys(main.commands, values)
 
 
 for command in (

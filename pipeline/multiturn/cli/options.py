@@ -7,6 +7,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+from click.core import ParameterSource
 
 from multiturn.cli.completion import complete_case, complete_pipeline
 
@@ -79,6 +80,20 @@ def check_strictly(asked: Asked, selection: "Selection", pipeline: "Pipeline") -
         if outcome.error is not None:
             failures.add(outcome.error)
     failures.finish()
+
+
+def say_defaults() -> None:
+    """Log which options have their values from the project's defaults, if -v asks for it."""
+    from multiturn.output import debug
+
+    context = click.get_current_context()
+    values = {
+        name: value
+        for name, value in context.params.items()
+        if context.get_parameter_source(name) is ParameterSource.DEFAULT_MAP
+    }
+    if values:
+        debug("defaults.used", file=context.obj, **values)
 
 
 def refuse_output(output: str | None, selection: "Selection") -> None:

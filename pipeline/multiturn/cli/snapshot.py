@@ -22,7 +22,7 @@ from multiturn.cli.options import (
 @pipeline_option
 @click.option(
     "--dir",
-    "folder",
+    "snapshots",
     metavar="DIR",
     type=PATH,
     help="The folder of the snapshots and of promoted.lock.  [default: snapshots, beside .git]",
@@ -32,7 +32,7 @@ from multiturn.cli.options import (
     is_flag=True,
     help="Write nothing; show what differs from the snapshots, and exit with 1 if anything does.",
 )
-def snapshot(asked: Asked, pipeline: str, folder: str | None, check: bool) -> None:
+def snapshot(asked: Asked, pipeline: str, snapshots: str | None, check: bool) -> None:
     """Record the prompt of each case in a file, for review.
 
     A SUITE that is a folder stands for all suites below it, also for those that are gone: their
@@ -54,7 +54,7 @@ def snapshot(asked: Asked, pipeline: str, folder: str | None, check: bool) -> No
     selection = asked.select(may_be_gone=True)
     if not check:
         check_strictly(asked, selection, chosen)
-    update = Update(selection, asked.suites, folder, check)
+    update = Update(selection, asked.suites, snapshots, check)
     with _no_commands():
         for said in update.run(show_progress(outcomes(selection, chosen), "cases")):
             if isinstance(said, Exception):

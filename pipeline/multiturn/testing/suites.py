@@ -10,6 +10,7 @@ from syrupy.data import Snapshot, SnapshotCollection, SnapshotCollections
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from syrupy.location import PyTestLocation
 
+from multiturn.engine.defaults import find_defaults
 from multiturn.errors import MultiturnError
 from multiturn.files import Texts, find_root
 from multiturn.model import Case, Conversion
@@ -77,19 +78,20 @@ def cases(
     return [param for path in found for param in _params(path, root, guideline_patterns, texts)]
 
 
-def convert(case: Case, pipeline: str | Path | Pipeline = "spec") -> Conversion:
+def convert(case: Case, pipeline: str | Path | Pipeline | None = None) -> Conversion:
     """Return what a pipeline makes of a case, to be compared with a ``PromptSnapshot``.
 
     Args:
         case: one of ``cases``.
-        pipeline: a name, a file, or a pipeline.
+        pipeline: a name, a file, or a pipeline; by default that of the project's
+            ``multiturn.toml`` or ``pyproject.toml``, else ``spec``.
 
     Raises:
         pytest.fail.Exception: the case cannot be loaded or converted, or the pipeline not loaded.
     """
     try:
         if not isinstance(pipeline, Pipeline):
-            pipeline = load_pipeline(pipeline)
+            pipeline = load_pipeline(pipeline or find_defaults()[0].pipeline or "spec")
         return pipeline(Conversion(case))
     except MultiturnError as error:
         message = visible(str(error))

@@ -1,0 +1,108 @@
+"""Defaults of a project: what commands and tests use where nothing else is said."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, ValidationError, convert, structs
+
+from multiturn.errors import MultiturnError, did_you_mean
+from multiturn.pipelines.pipeline_file import pipeline_names
+
+_OWN = "multiturn.toml"
+_SHARED = "pyproject.toml"
+
+
+class Defaults(Struct, frozen=True):
+    """What ``multiturn.toml``, or ``[tool.multiturn]`` of ``pyproject.toml``, says.
+
+    Attributes:
+        pipeline: a name or a path.
+        root: attached files are read inside it only.
+        suites: files or folders.
+        snapshots: the folder of the snapshots.
+        target: the name of a target.
+    """
+
+    pipeline: str | None = None
+    root: str | None = None
+    suites: tuple[str, ...] = ()
+    snapshots: str | None = None
+    target: str | None = None
+
+
+def find_defaults(folder: Path | None = None) -> tuple[Defaults, str]:
+    """Return the nearest defaults, from a folder up to the one with ``.git``, and their file.
+
+    Paths are relative to the file, and returned relative to the current folder. In one folder,
+    ``multiturn.toml`` wins. Without a file, there are no defaults and its name is empty.
+
+    Args:
+        folder: where to begin; by default the current folder.
+
+    Raises:
+        MultiturnError: the file is another user's, or not as it should be.
+    """
+    start = Path.cwd() if folder is None else folder
+    for above in (start, *start.parents):
+        for path in (above / _OWN, above / _SHARED):
+            values = _values(path)
+            if values is not None:
+                return _read(values, path), os.path.relpath(path)
+        if (above / ".git").exists():
+            break
+    return Defaults(), ""
+
+
+def _values(path: Path) -> dict[str, Any] | None:
+    """Return what a file says of multiturn; None if it says nothing, or is not there."""
+    name = os.path.relpath(path)
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise MultiturnError(f"cannot read it: {error.strerror}", where=name) from None
+    if path.name == _SHARED and b"multiturn" not in text:
+        return None
+    import tomllib
+
+    try:
+        document = tomllib.loads(text.decode())
+    except UnicodeDecodeError:
+        raise MultiturnError("it is not UTF-8", where=name) from None
+    except tomllib.TOMLDecodeError as error:
+        raise MultiturnError(f"not TOML: {error}", where=name) from None
+    values = document
+    if path.name == _SHARED:
+        values = document.get("tool", {}).get("multiturn")
+        if values is None:
+            return None
+    if hasattr(os, "geteuid") and path.stat().st_uid not in (os.geteuid(), 0):
+        what = "another user owns this file, and its pipeline could run programs; say what you"
+        raise MultiturnError(f"{what} want by options", where=name)
+    return values
+
+
+def _read(values: dict[str, Any], path: Path) -> Defaults:
+    known, name = Defaults.__struct_fields__, os.path.relpath(path)
+    for key in values.keys() - set(known):
+        raise MultiturnError(f'unknown key "{key}"; {did_you_mean(key, known)}', where=name)
+    try:
+        read = convert(values, Defaults)
+    except ValidationError as error:
+        raise MultiturnError(str(error).replace("`", "").replace("$.", ""), where=name) from None
+    changes: dict[str, Any] = {"suites": tuple(_paths(read.suites, path))}
+    for key in ("root", "snapshots"):
+        if getattr(read, key) is not None:
+            [changes[key]] = _paths([getattr(read, key)], path)
+    if read.pipeline is not None and read.pipeline not in pipeline_names():
+        [changes["pipeline"]] = _paths([read.pipeline], path)
+    return structs.replace(read, **changes)
+
+
+def _paths(written: Any, path: Path) -> Iterator[str]:
+    """Yield paths as they are from the current folder."""
+    for each in written:
+        yield os.path.relpath(path.parent / each)
