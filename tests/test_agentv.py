@@ -21,9 +21,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     return Files(root, root)
 
 
-@pytest.mark.parametrize("name", TABLE["cases"])
-def test_chat_prompt(files: Files, name: str) -> None:
-    row = TABLE["cases"][name]
+def chat_prompt(files: Files, row: Any) -> list[dict[str, str]] | None:
     case = Case(
         id="case",
         input_messages=tuple(TestMessage(**message) for message in row["messages"]),
@@ -31,4 +29,16 @@ def test_chat_prompt(files: Files, name: str) -> None:
         files=files,
     )
     chat = load_pipeline("agentv").request(case).chat_prompt
-    assert (chat and [{"role": m.role, "content": m.content} for m in chat]) == row["chat"]
+    return None if chat is None else [{"role": m.role, "content": m.content} for m in chat]
+
+
+@pytest.mark.parametrize("name", TABLE["cases"])
+def test_chat_prompt(files: Files, name: str) -> None:
+    row = TABLE["cases"][name]
+    assert chat_prompt(files, row) == row["chat"]
+
+
+@pytest.mark.parametrize("name", TABLE["different"])
+def test_a_case_that_the_docs_name_is_different(files: Files, name: str) -> None:
+    row = TABLE["different"][name]
+    assert chat_prompt(files, row) == row["chat"] != row["theirs"]
