@@ -2,6 +2,7 @@
 
 import pickle
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -67,22 +68,29 @@ def test_stage_returns_the_function_itself() -> None:
 
 @pytest.mark.parametrize("kind", ["requires", "provides", "consumes"])
 @pytest.mark.parametrize(
-    ("fact", "hint"),
+    ("facts", "words"),
     [
-        ("trns", 'did you mean "turns"'),
-        ("house.", "turns, files, guidelines"),
-        (".redacted", "turns, files, guidelines"),
+        ({"trns"}, "there is no fact 'trns'; did you mean \"turns\"?"),
+        ({"house."}, "there is no fact 'house.'; choose from: turns, files, guidelines"),
+        ({".redacted"}, "there is no fact '.redacted'; choose from: turns, files, guidelines"),
+        ("turns", 'KIND is a set of facts; write KIND={"turns"}'),
     ],
 )
-def test_a_fact_that_does_not_exist_gets_a_hint(kind: str, fact: str, hint: str) -> None:
-    with pytest.raises(ValueError, match=hint) as caught:
-        stage(**{kind: {fact}})
-    assert "a fact of your own has a dot, such as house.redacted" in str(caught.value)
+def test_an_error_in_what_is_declared_is_raised_where_the_stage_is_used(
+    kind: str, facts: Any, words: str, run_stage: Any
+) -> None:
+    @stage(**{kind: facts})
+    def own(given: Conversion) -> Conversion:
+        return given
 
-
-def test_one_fact_is_a_set_too() -> None:
-    with pytest.raises(TypeError, match=r'requires is a set of facts; write requires={"turns"}'):
-        stage(requires="turns")
+    with pytest.raises(PipelineError) as caught:
+        Pipeline([*SPEC.steps, own])
+    (error,) = caught.value.errors
+    assert error.what.startswith(words.replace("KIND", kind))
+    assert (Path(error.where.file).name, error.step) == (Path(__file__).name, 6)
+    assert error.where.line == own.__code__.co_firstlineno
+    with pytest.raises(MultiturnError, match="fact"):
+        run_stage(own, Conversion(CASE))
 
 
 def test_an_undecorated_function_works() -> None:

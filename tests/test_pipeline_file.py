@@ -214,6 +214,18 @@ def test_a_file_extends_a_file_beside_it(write: Write) -> None:
     assert [*steps(path)] == expected
 
 
+@pytest.mark.parametrize(("files", "is_refused"), [(19, False), (399, True)])
+def test_only_so_many_files_extend_each_other(write: Write, files: int, is_refused: bool) -> None:
+    for number in range(files):
+        write(f"extends: p{number + 1}.yaml", f"p{number}.yaml")
+    write("extends: spec", f"p{files}.yaml")
+    if not is_refused:
+        assert steps("p0.yaml") == SPEC
+        return
+    what = "p20.yaml:1:10: over 20 pipelines that extend each other"
+    assert refused(Path("p0.yaml")) == [what]
+
+
 def test_an_error_holds_each_detail_with_its_place(write: Write) -> None:
     path = write("stages:\n  - extract_guidelines\n  - embed_file\n")
     with pytest.raises(PipelineError) as caught:

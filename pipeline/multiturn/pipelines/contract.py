@@ -6,11 +6,12 @@ import re
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
+from types import FunctionType
 from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from multiturn.errors import did_you_mean
+from multiturn.errors import MultiturnError, Place, did_you_mean, from_here
 from multiturn.model import Conversion
 
 Stage = Callable[..., Conversion]
@@ -82,7 +83,7 @@ class Contract(msgspec.Struct, frozen=True):
 
 
 def stage(
-    function: None = None,
+    function: Any = None,
     /,
     *,
     requires: Iterable[str] = (),
@@ -91,7 +92,8 @@ def stage(
 ) -> Callable[[_S], _S]:
     """Declare a function to be a stage; the function itself stays as it is.
 
-    A stage takes a Conversion and keyword-only options, and returns a new Conversion.
+    A stage takes a Conversion and keyword-only options, and returns a new Conversion. An error in
+    what is declared is raised where the stage is used, so that it spoils no other stage.
 
     Args:
         function: only given if the parentheses were forgotten, which is an error.
@@ -101,38 +103,57 @@ def stage(
 
     A fact of your own has a dot, such as ``house.redacted``; it is checked like the others.
 
-    Raises:
-        TypeError: the parentheses were forgotten, or a fact was given in place of a set of them.
-        ValueError: a fact that is neither one of FACTS nor has a dot.
-
     >>> @stage(requires={"chat"}, provides={"house.wrapped"})
     ... def wrap(conversion, *, tag="user_input"):
     ...     return conversion.edit_chat(wrapped, tag=tag)
     >>> contract_of(wrap).in_words()
     'requires chat; provides house.wrapped'
     """
-    if function is not None:
-        raise TypeError("write @stage(), with parentheses")
-    facts = {"requires": requires, "provides": provides, "consumes": consumes}
-    for name, given in facts.items():
-        if isinstance(given, str):
-            raise TypeError(f'{name} is a set of facts; write {name}={{"{given}"}}')
-    contract = Contract(*map(frozenset, facts.values()))
-    for fact in sorted(contract.requires | contract.provides | contract.consumes):
-        if fact not in FACTS and not _OWN_FACT.fullmatch(fact):
-            what = f"there is no fact {fact!r}; {did_you_mean(fact, FACTS)}"
-            raise ValueError(f"{what} (a fact of your own has a dot, such as house.redacted)")
+    given = {"requires": requires, "provides": provides, "consumes": consumes}
+    facts = {kind: each if isinstance(each, str) else {*each} for kind, each in given.items()}
+    what = _wrong_fact(facts)
 
-    def declare(function: _S) -> _S:
-        function.__multiturn_contract__ = contract  # type: ignore[attr-defined]
+    def declare(function: _S, what: str = what) -> _S:
+        declared: Contract | MultiturnError = Contract(*map(frozenset, facts.values()))
+        if what:
+            code = function.__code__
+            place = Place(from_here(code.co_filename), code.co_firstlineno)
+            declared = MultiturnError(what, where=place)
+        function.__multiturn_contract__ = declared  # type: ignore[attr-defined]
         return function
 
-    return declare
+    if function is not None:
+        declare(function, "write @stage(), with parentheses")
+    return declare if function is None else function
+
+
+def _wrong_fact(facts: Mapping[str, Iterable[str]]) -> str:
+    """Return the error in what a stage declares; empty if there is none."""
+    for kind, given in facts.items():
+        if isinstance(given, str):
+            return f'{kind} is a set of facts; write {kind}={{"{given}"}}'
+        for fact in sorted(given):
+            if fact not in FACTS and not _OWN_FACT.fullmatch(fact):
+                hint = f"{did_you_mean(fact, FACTS)} (a fact of your own has a dot, such as"
+                return f"there is no fact {fact!r}; {hint} house.redacted)"
+    return ""
 
 
 def contract_of(function: Stage) -> Contract | None:
-    """Return what ``@stage`` declared of a function; None for one without it."""
-    return getattr(function, "__multiturn_contract__", None)
+    """Return what ``@stage`` declared of a function; None for one without it.
+
+    Raises:
+        MultiturnError: there is an error in what it declared.
+    """
+    declared = getattr(function, "__multiturn_contract__", None)
+    if isinstance(declared, MultiturnError):
+        raise MultiturnError(declared.what, where=declared.where)
+    return declared
+
+
+def is_declared(value: Any) -> bool:
+    """Return whether a value is a function with ``@stage`` above it."""
+    return isinstance(value, FunctionType) and hasattr(value, "__multiturn_contract__")
 
 
 class Option(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ from toolz import compose_left
 from multiturn.errors import ErrorDetail, MultiturnError, PipelineError, did_you_mean
 from multiturn.model import Case, ChatMessage, Conversion, ProviderRequest
 from multiturn.output import warn
-from multiturn.pipelines.contract import Stage, read_options
+from multiturn.pipelines.contract import Stage, contract_of, read_options
 from multiturn.pipelines.ordering import legal_order, order_errors
 from multiturn.pipelines.registry import name_of, pickled_stage, stage_names, unpickled_stage
 from multiturn.pipelines.step import Step, failed, logged, placed
@@ -62,6 +62,10 @@ provides it later; move it after resolve_segments
             step = item if isinstance(item, Step) else Step(item)
             if not isinstance(step.stage, FunctionType) or step.stage.__code__.co_flags & _LATER:
                 raise PipelineError([ErrorDetail(_no_stage(step.stage), number)])
+            try:
+                contract_of(step.stage)
+            except MultiturnError as error:
+                raise PipelineError([ErrorDetail(error.what, number, where=error.where)]) from None
             options, wrong = read_options(step.stage, step.options)
             steps.append(Step(step.stage, options))
             errors += [ErrorDetail(what, number, option) for option, what in wrong.items()]

@@ -28,6 +28,7 @@ from multiturn.pipelines.step import Step
 DEFAULT_PIPELINE = "spec"
 _SHIPPED = Path(__file__).parent
 _MAX_FILE = 1_000_000
+_MAX_TRAIL = 20  # files that extend each other
 _SUITE_KEYS = {"evalcases", "tests", "input_messages"}
 _A_SUITE = "this is a suite, and no pipeline; multiturn convert takes it"
 
@@ -253,6 +254,8 @@ class _PipelineFile:
                 check_path(node.value)
                 base = Path(self.name).parent / base
                 trail = (*trail, self.path)
+                if len(trail) > _MAX_TRAIL:
+                    raise MultiturnError(f"over {_MAX_TRAIL} pipelines that extend each other")
                 if base.resolve() in trail:
                     circle = " -> ".join(path.name for path in (*trail, base.resolve()))
                     raise MultiturnError(f"pipelines extend each other in a circle: {circle}")

@@ -5,13 +5,12 @@ import sys
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from types import FunctionType
 from typing import Any, cast
 
 import multiturn_stages
 from multiturn.errors import ErrorDetail, MultiturnError, PipelineError, did_you_mean, nearest
 from multiturn.imports import import_path, load
-from multiturn.pipelines.contract import Stage, contract_of
+from multiturn.pipelines.contract import Stage, contract_of, is_declared
 
 ENTRY_POINTS = "multiturn.stages"
 
@@ -48,7 +47,7 @@ def find_stage(name: str, folder: Path | None = None) -> Stage:
     if ":" in name:
         if folder is None:
             raise MultiturnError(f"the import path {name!r} is only read from a pipeline file")
-        return _checked(name, import_path(name, folder, kind="stage", is_kind=_is_stage))
+        return _checked(name, import_path(name, folder, kind="stage", is_kind=is_declared))
     installed = installed_stages()
     if name in installed:
         return _checked(name, load(name, installed[name].load))
@@ -61,13 +60,10 @@ def find_stage(name: str, folder: Path | None = None) -> Stage:
     raise MultiturnError(f'unknown stage "{name}"; {hint}')
 
 
-def _is_stage(value: Any) -> bool:
-    return isinstance(value, FunctionType) and contract_of(value) is not None
-
-
 def _checked(name: str, found: Any) -> Stage:
-    if not _is_stage(found):
+    if not is_declared(found):
         raise MultiturnError(f"{name!r} is not a stage; a stage is a function with @stage above it")
+    contract_of(found)  # raises the error of its declaration
     return cast("Stage", found)
 
 

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from multiturn.model import PROMPT_KEY, Case, Conversion, TestMessage
-from multiturn.pipelines.contract import read_options
+from multiturn.pipelines.contract import contract_of, read_options
 from multiturn.pipelines.step import Step
 from multiturn.turns import Part, Turn
 
@@ -102,6 +102,7 @@ def run_stage() -> Callable[..., Conversion]:
 def _run_stage(
     stage: Callable[..., Conversion], conversion: Conversion, /, **options: Any
 ) -> Conversion:
+    contract_of(stage)  # raises the error of its declaration
     options, wrong = read_options(stage, options)
     if wrong:
         pytest.fail("; ".join(wrong.values()))
