@@ -82,6 +82,17 @@ def test_the_task_sends_the_bodies_of_run(folder: Path, server: Server, pipeline
     assert sorted(str(sample.id) for sample in log.samples or ()) == sorted(IDS)
 
 
+def test_the_task_of_the_page_sends_them_and_is_scored(folder: Path, server: Server) -> None:
+    (folder / "weather.py").write_text(program(PAGE, "# weather.py"))
+    server.answer("It is 18 degrees.", times=None)
+    log = inspect_eval(folder, server, "weather.py", "--sample-id", "evals/*#turns")
+    (sent,) = bodies(server)
+    assert sent in sent_by_run(folder)
+    (sample,) = log.samples or ()
+    assert sample.scores is not None
+    assert sample.scores["includes"].value == "C"
+
+
 def test_a_sample_has_what_its_case_says(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     template, turns, later = dataset("evals")
