@@ -88,7 +88,8 @@ def test_the_task_of_the_page_sends_them_and_is_scored(folder: Path, server: Ser
     log = inspect_eval(folder, server, "weather.py", "--sample-id", "evals/*#turns")
     (sent,) = bodies(server)
     assert sent in sent_by_run(folder)
-    (sample,) = log.samples or ()
+    assert log.samples is not None
+    (sample,) = log.samples
     assert sample.scores is not None
     assert sample.scores["includes"].value == "C"
 

@@ -21,7 +21,7 @@ class Sample(NamedTuple):
         id: unique among all suites: ``SUITE#ID``.
         input: the messages to answer.
         target: the answer to compare with; several texts where each of them will do.
-        metadata: the case's, and over it whatever else the case says.
+        metadata: the case's, with what else the case says of itself.
     """
 
     id: str
