@@ -155,7 +155,7 @@ def test_the_workflow_of_the_examples_shows_what_a_pull_request_changes(folder: 
     with (folder / "examples/prompts/security.instructions.md").open("a") as file:
         file.write("- Name the line.\n")
     run(f"{commit} after", check=True)
-    steps = workflow("examples/.github/workflows/prompts.yml")["steps"]
+    steps = workflow("pipeline/multiturn/cli/first/prompts.yml")["steps"]
     commands = [step["run"] for step in steps if "run" in step]
     assert commands.pop(0) == "pip install multiturn"
     summary = folder / "summary.md"

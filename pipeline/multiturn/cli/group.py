@@ -9,6 +9,7 @@ import click
 
 from multiturn.cli.convert import convert
 from multiturn.cli.editor import completion, schema
+from multiturn.cli.init import init
 from multiturn.cli.listing import list_cases
 from multiturn.cli.pipelines import check, diff, explain, show, stages
 from multiturn.cli.report import report
@@ -85,7 +86,7 @@ def main(context: click.Context) -> None:
 
 
 for command in (
-    *(convert, run, snapshot, report, list_cases),
+    *(init, list_cases, convert, run, snapshot, report),
     *(check, stages, show, explain, diff),
     *(schema, completion),
 ):

@@ -1,0 +1,60 @@
+"""The command that begins a project."""
+
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+
+import click
+
+_SUITE = {
+    "evals/first.eval.yaml": "first.eval.yaml",
+    "evals/tone.instructions.md": "tone.instructions.md",
+}
+_DEFAULTS = {"multiturn.toml": "multiturn.toml"}
+_CHECKS = {
+    ".github/workflows/prompts.yml": "prompts.yml",
+    ".pre-commit-config.yaml": "pre-commit.yaml",
+}
+_NEXT = """\
+Next:
+  multiturn list                   the suites and their cases
+  multiturn convert --format text  the prompts
+  multiturn run --format text      the prompts, sent to a target: echo, which repeats them
+  multiturn snapshot               records the prompts, to be committed
+  multiturn snapshot --check       shows what has changed since
+"""
+
+
+@click.command()
+def init() -> None:
+    """Write a first suite, defaults, a workflow and a pre-commit hook.
+
+    Nothing that is there is replaced: each file is either new or left as it is.
+    """
+    for path, name in _wanted():
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with target.open("xb") as file:
+                file.write(files("multiturn.cli").joinpath("first", name).read_bytes())
+            click.echo(f"wrote {path}")
+        except FileExistsError:
+            click.echo(f"kept  {path}")
+    click.echo(f"\n{_NEXT}", nl=False)
+
+
+def _wanted() -> Iterator[tuple[str, str]]:
+    """Yield each file that a project wants, and its template; suites and defaults only if new."""
+    from multiturn.engine.defaults import find_defaults
+
+    defaults = find_defaults()[1]
+    suites = sorted(Path("evals").rglob("*.eval.*")) if Path("evals").is_dir() else []
+    if suites:
+        click.echo(f"kept  {suites[0].as_posix()}")
+    else:
+        yield from _SUITE.items()
+    if defaults and defaults not in _DEFAULTS:
+        click.echo(f"kept  {defaults}")
+    else:
+        yield from _DEFAULTS.items()
+    yield from _CHECKS.items()
