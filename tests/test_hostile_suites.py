@@ -93,6 +93,38 @@ def test_a_line_of_json_of_a_megabyte_takes_less_than_100_mb(tmp_path: Path, pie
     assert peak_of_convert(tmp_path / "s.jsonl") < limit_of(text)
 
 
+@pytest.mark.skipif(not measurable, reason="measures by /proc")
+def test_lists_of_lists_in_json_are_counted_before_they_are_built(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_text(filled('{"id": "a", "x": [', "[[[[[[]]]]]],", "0]}", size=10 * SIZE))
+    with pytest.raises(MultiturnError, match="over 100,000 values in one case"):
+        list(load_suite(path))
+    assert peak_of_convert(path) < 100
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param('{"a": 1, ' + '"b": 1, ' * 40_000 + '"b": 1}', id="a repeated last key"),
+        pytest.param(
+            "{" + "".join(f'"k{n}": 1, ' for n in range(40_000)) + '"z": 1, "z": 1}', id="the last"
+        ),
+        pytest.param('{"a": "' + '\\"' * 200_000, id="quotes that are escaped"),
+    ],
+)
+def test_a_line_of_json_is_refused_in_linear_time(tmp_path: Path, text: str) -> None:
+    (tmp_path / "s.jsonl").write_text(text)
+    with limit(2), pytest.raises(MultiturnError, match=r"duplicate key|not JSON"):
+        list(load_suite(tmp_path / "s.jsonl"))
+
+
+def test_many_directives_are_refused_at_once(tmp_path: Path) -> None:
+    text = "".join(f"%TAG !t{n}! x\n" for n in range(60_000))
+    (tmp_path / "s.yaml").write_text(text + HEAD)
+    with limit(2), pytest.raises(MultiturnError, match="over 100 %TAG directives"):
+        list(load_suite(tmp_path / "s.yaml"))
+
+
 def test_a_case_of_ninety_thousand_values_is_fine(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(
         f"{CASE}{{x: [{'1,' * 90_000}]}}\n- id: b\n  input_messages:\n"
@@ -172,7 +204,7 @@ def mistake_of(load: Callable[[], object]) -> MultiturnError | None:
 
 def test_the_patterns_of_a_suite_have_one_limit() -> None:
     guideline_matcher(("a",) * MAX_PATTERNS)
-    with limit(2), pytest.raises(MultiturnError, match="stand for over 10,000"):
+    with limit(2), pytest.raises(MultiturnError, match="over 10,000 guideline patterns"):
         guideline_matcher(("{a,b}" * 9,) * 1_000)
 
 

@@ -11,6 +11,9 @@ from multiturn.documents.node import MAX_DEPTH, MAX_VALUES, Mark, Node
 from multiturn.errors import MultiturnError, Place, quoted
 
 MAX_LINE = 40_000_000  # bytes: a case of 10 million characters, whatever they are
+# In time of its length: a string that does not end goes to the end, and nothing is tried twice.
+_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?$)', re.DOTALL)
+_EMPTY = re.compile(r"\[\s*\]|\{\s*\}")
 
 
 class _Mark(Struct, gc=False):
@@ -64,15 +67,13 @@ def read_json_lines(
                 raise ValueError(f"a line of over {MAX_LINE:,} bytes")
             text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
             if text:
+                _check_size(text)
                 value = json.loads(
                     text, object_pairs_hook=_distinct, parse_constant=_refuse_constant
                 )
                 if "\\u" in text:
                     _refuse_halves(json.dumps(value, ensure_ascii=False))
-                node = node_of(value, _Mark(number - 1))
-                if node.values > MAX_VALUES:
-                    raise ValueError(f"over {MAX_VALUES:,} values in one case")
-                yield node
+                yield node_of(value, _Mark(number - 1))
         except RecursionError:
             yield MultiturnError(f"nested deeper than {MAX_DEPTH} levels", where=where)
         except UnicodeDecodeError:
@@ -83,12 +84,23 @@ def read_json_lines(
             yield MultiturnError(str(error), where=where)
 
 
+def _check_size(text: str) -> None:
+    """Refuse a text of too many values before they take memory."""
+    if sum(map(text.count, ",[{")) < MAX_VALUES:
+        return  # a value has a comma after it, or ends a list or a mapping
+    text = _STRING.sub("", text)
+    if sum(map(text.count, ",[{")) - len(_EMPTY.findall(text)) >= MAX_VALUES:
+        raise ValueError(f"over {MAX_VALUES:,} values in one case")
+
+
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"duplicate key {quoted(twice)}; keep one of them")
+        known: set[str] = set()
+        for name, _ in pairs:
+            if name in known:
+                raise ValueError(f"duplicate key {quoted(name)}; keep one of them")
+            known.add(name)
     return values
 
 

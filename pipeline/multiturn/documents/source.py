@@ -22,6 +22,7 @@ _PRIVATE = re.compile(rb"\xf3[\xb0-\xbf][\x80-\xbf]{2}")
 _SPELLED = re.compile(rb"(?i)(?=(f[0-9a-f]{4}))")  # overlapping: the digits may begin anywhere
 _CHUNK = 2**16
 MAX_PIPED = 2**30  # bytes that a pipe may bring
+MAX_DIRECTIVES = 100
 _EDGE = 16  # bytes; everything that is searched for is shorter
 
 
@@ -102,7 +103,11 @@ class Source:
         if file.read(2) in (b"\xff\xfe", b"\xfe\xff"):
             raise MultiturnError("this is UTF-16; save the file as UTF-8", where=Place(name, 1, 1))
         found: set[bytes] = set()
+        directives = 0
         for _, chunk in self._chunks():
+            directives += chunk.count(b"\n%TAG") + chunk.count(b"\r%TAG")
+            if directives > MAX_DIRECTIVES:  # libyaml compares each with all others
+                raise MultiturnError(f"over {MAX_DIRECTIVES} %TAG directives", where=name)
             # A substring test is much faster than the regex and almost always says no.
             if (b"\xc2" in chunk and b"\xc2\x85" in chunk) or b"\xe2\x80" in chunk:
                 found.update(_OLD_LINE_BREAK.findall(chunk))
