@@ -93,8 +93,6 @@ def test_each_repair_is_named_by_its_rule(
 @pytest.mark.parametrize(
     ("target", "messages", "rules"),
     [
-        pytest.param("az", [("system", "Be brief")], ["C1"], id="Azure, only a system message"),
-        pytest.param("claude", [("system", "Be brief")], ["A2"], id="Anthropic, the same"),
         pytest.param("claude", [("user", "Hi"), ("assistant", "Ho")], ["A4"], id="a prefill"),
         pytest.param("gem", [("assistant", "Ho"), ("user", "Hi")], ["G4"], id="the wrong start"),
         pytest.param(

@@ -1,6 +1,7 @@
 """The wire rules: each is met, repaired by its name, or refused before anything is sent."""
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -8,20 +9,32 @@ import pytest
 from loopback import Server
 from multiturn import ProviderError, ProviderRequest
 from multiturn.providers.rules import RULES
-from vendors import Connect, anthropic, ask, azure, chat, each_provider, gemini, refusal
+from vendors import (
+    Connect,
+    anthropic,
+    ask,
+    azure,
+    chat,
+    each_provider,
+    each_vendor,
+    gemini,
+    openai,
+    refusal,
+)
 
 SYSTEM = ("system", "Be brief.")
 HELLO = ("user", "Hello")
 HI = ("assistant", "Hi")
 
 VENDOR_OF = {
-    **dict.fromkeys(("A1", "A2", "A3", "A4", "A5", "A6", "A8"), "Anthropic"),
-    **dict.fromkeys(("G1", "G2", "G3", "G4", "G5", "G6"), "Gemini"),
-    **dict.fromkeys(("O1", "O2", "O3"), "OpenAI"),
+    **dict.fromkeys((*(f"A{number}" for number in range(1, 11)),), "Anthropic"),
+    **dict.fromkeys((*(f"G{number}" for number in range(1, 8)),), "Gemini"),
+    **dict.fromkeys(("O1", "O2", "O3", "O7"), "OpenAI"),
     **dict.fromkeys(("O4", "O5"), "OpenAI-compatible"),
     **dict.fromkeys(("F1", "F2"), "command lines"),
     "F3": "agents",
     "R1": "GitHub",
+    **dict.fromkeys(("C1", "C2", "C3"), "all"),
 }
 
 each_alternating_vendor = pytest.mark.parametrize(
@@ -200,7 +213,7 @@ NEWER += " claude-opus-4-10 claude-opus-5 claude-haiku-5-20270101 claude-sonnet-
 NEWER += " anthropic/claude-opus-4.6 us.anthropic.claude-opus-4-6-v1:0 claude-opus-4-6@20260205"
 OLDER = "claude-sonnet-4-5 claude-sonnet-4-5-20250929 claude-haiku-4-5 claude-opus-4-1-20250805"
 OLDER += " claude-opus-4-20250514 claude-sonnet-4@20250514 claude-opus-4-0 claude-2.1"
-OLDER += " claude-3-7-sonnet-latest claude-3-5-sonnet-20241022 claude-3-haiku-20240307"
+OLDER += " claude-3-5-sonnet-20241022 claude-3-haiku-20240307"
 OLDER += " us.anthropic.claude-sonnet-4-5-20250929-v1:0 claude-instant-1.2"
 
 
@@ -208,8 +221,10 @@ OLDER += " us.anthropic.claude-sonnet-4-5-20250929-v1:0 claude-instant-1.2"
 def test_a4_from_4_6_on_a_final_assistant_message_is_refused(model: str) -> None:
     error = refusal(anthropic(model=model), chat(SYSTEM, HELLO, HI))
     assert error.kind == "refused"
-    assert "A4" in str(error)
-    assert "later_system" in str(error)
+    assert str(error).startswith("A4: ")
+    assert "later_system: merge" in str(error)
+    assert "references_only: keep" in str(error)
+    assert str(error).endswith("; set prefill: true if the model takes one")
 
 
 @pytest.mark.parametrize("model", OLDER.split())
@@ -255,16 +270,145 @@ def test_g3_roles_are_user_and_model() -> None:
     "messages",
     [
         pytest.param([SYSTEM, HI, HELLO], id="the assistant begins"),
-        pytest.param([SYSTEM, HELLO, HI], id="the assistant ends"),
         pytest.param([SYSTEM, ("user", " "), HI, HELLO], id="an empty turn before the assistant's"),
         pytest.param([SYSTEM, HI], id="the assistant speaks alone"),
     ],
 )
-def test_g4_a_conversation_that_the_user_does_not_begin_and_end_is_refused(messages: Any) -> None:
+def test_g4_a_conversation_that_the_user_does_not_begin_is_refused(messages: Any) -> None:
     error = refusal(gemini(), chat(*messages))
     assert error.kind == "refused"
     assert "G4" in str(error)
-    assert "later_system" in str(error)
+    assert "later_system: merge" in str(error)
+    assert "references_only: keep" in str(error)
+
+
+@pytest.mark.parametrize(
+    "model", ["gemini-3.6-flash", "gemini-3.6-pro-preview", "gemini-4-flash", "gemini-3.10-flash"]
+)
+def test_g4_from_3_6_on_a_final_assistant_message_is_refused(model: str) -> None:
+    request = chat(SYSTEM, HELLO, HI)
+    error = refusal(gemini(model=model), request)
+    assert str(error).startswith("G4: ")
+    assert "later_system: merge" in str(error)
+    assert "references_only: keep" in str(error)
+    assert str(error).endswith("; set prefill: true if the model takes one")
+    assert turns(gemini, request, model=model, prefill=True)[-1] == ("model", "Hi")
+
+
+@pytest.mark.parametrize(
+    "model", ["gemini-2.5-flash", "gemini-3.5-flash", "gemini-3-pro-preview", "gemini-2.5-pro-001"]
+)
+def test_g4_older_models_take_a_final_assistant_message(model: str) -> None:
+    request = chat(SYSTEM, HELLO, HI)
+    assert turns(gemini, request, model=model) == [HELLO, ("model", "Hi")]
+    assert "G4" in str(refusal(gemini(model=model, prefill=False), request))
+
+
+@pytest.mark.parametrize(
+    ("connect", "rule", "model"),
+    [
+        (anthropic, "A4", "claude-opus-latest"),
+        (anthropic, "A4", "claude-3-7-sonnet-latest"),
+        (anthropic, "A4", "of-my-gateway"),
+        (anthropic, "A4", "claude-preview"),
+        (gemini, "G4", "gemini-flash-latest"),
+        (gemini, "G4", "of-my-gateway"),
+    ],
+)
+def test_a_name_that_does_not_tell_the_version_asks_for_prefill(
+    connect: Connect, rule: str, model: str
+) -> None:
+    request = chat(SYSTEM, HELLO, HI)
+    error = str(refusal(connect(model=model), request))
+    assert error.startswith(f"{rule}: ")
+    assert f"the name {model!r} does not tell the version; " in error
+    assert error.endswith("; set prefill: true if the model takes one")
+    assert len(turns(connect, request, model=model, prefill=True)) == 2
+    assert "does not tell" not in str(refusal(connect(model=model, prefill=False), request))
+
+
+LATE = ("system", "Late.")
+
+
+@pytest.mark.parametrize("model", ["claude-opus-4-8", "claude-sonnet-5", "of-my-gateway"])
+def test_a10_later_system_messages_are_kept_where_the_target_says_so(model: str) -> None:
+    request = chat(SYSTEM, ("system", "Be kind."), HELLO, LATE)
+    settings = {"model": model, "later_system": "keep"}
+    assert turns(anthropic, request, **settings) == [HELLO, LATE]
+    assert decoded(anthropic(**settings).wire(request).body)["system"] == "Be brief.\n\nBe kind."
+    assert repairs(anthropic, request, **settings) == ["A1"]
+
+
+def test_a10_they_are_refused_for_older_models_and_after_the_assistant() -> None:
+    older = anthropic(model="claude-opus-4-7", later_system="keep")
+    assert str(refusal(older, chat(SYSTEM, HELLO, LATE))) == (
+        "A10: from 4.8 on, system may follow a user message (Anthropic); the model is older;"
+        " later_system: merge of consolidate_system avoids it"
+    )
+    newer = anthropic(model="claude-opus-4-8", later_system="keep")
+    error = refusal(newer, chat(SYSTEM, HELLO, HI, LATE, HELLO))
+    assert "one follows a message of the assistant" in str(error)
+
+
+def test_a1_says_that_a_target_may_keep_later_system_messages() -> None:
+    assert "later_system: keep of the target" in str(refusal(anthropic(), chat(HELLO, LATE)))
+
+
+HIGHEST: dict[Any, tuple[str, float]] = {
+    anthropic: ("A9", 1),
+    gemini: ("G7", 2),
+    azure: ("O7", 2),
+}
+
+
+@pytest.mark.parametrize("connect", HIGHEST)
+def test_a_temperature_is_no_higher_than_the_vendor_takes(connect: Connect) -> None:
+    rule, highest = HIGHEST[connect]
+    connect().wire(chat(HELLO, temperature=highest))
+    error = refusal(connect(), chat(HELLO, temperature=highest + 0.1))
+    assert str(error).startswith(f"{rule}: a temperature is {highest} at most")
+    assert str(error).endswith(f"; this one is {highest + 0.1}")
+
+
+def test_o7_is_for_openais_own_server_only() -> None:
+    request = chat(HELLO, temperature=2.5)
+    own = openai(base_url="https://api.openai.com/v1/")
+    assert str(refusal(own, request)).startswith("O7: ")
+    assert decoded(openai().wire(request).body)["temperature"] == 2.5
+
+
+@each_vendor
+@pytest.mark.parametrize("temperature", [math.nan, math.inf, -math.inf, -0.1])
+def test_c2_a_temperature_is_finite_and_not_negative(connect: Connect, temperature: float) -> None:
+    error = refusal(connect(), chat(HELLO, temperature=temperature))
+    assert str(error) == (
+        f"C2: a temperature is finite and not negative; this one is {temperature:g}"
+    )
+
+
+@pytest.mark.parametrize("model", ["claude-opus-4-8", "claude-opus-4-8-20260701", "claude-opus-5"])
+def test_a7_newer_models_take_no_temperature(model: str) -> None:
+    error = str(refusal(anthropic(model=model), chat(HELLO, temperature=0)))
+    assert error == (
+        "A7: from 4.8 on, no temperature (Anthropic); set temperature: omit in the target"
+    )
+    assert "A7" in str(refusal(anthropic(model=model, temperature=0), chat(HELLO)))
+    assert anthropic(model=model).wire(chat(SYSTEM, HELLO)).repairs == ()
+
+
+@pytest.mark.parametrize("model", ["claude-opus-4-7", "claude-sonnet-4-5", "claude-opus-latest"])
+def test_a7_other_models_take_a_temperature(model: str) -> None:
+    body = anthropic(model=model).wire(chat(HELLO, temperature=0.5)).body
+    assert decoded(body)["temperature"] == 0.5
+
+
+@each_vendor
+def test_c3_a_target_may_omit_the_temperature(connect: Connect) -> None:
+    provider = connect(temperature="omit", model="claude-opus-4-8")
+    wire = provider.wire(chat(SYSTEM, HELLO, temperature=0.5))
+    assert wire.repairs == ("C3: left out the temperature 0.5",)
+    assert b"temperature" not in wire.body
+    assert provider.wire(chat(SYSTEM, HELLO)).repairs == ()
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ _WORDS = {
     "bool": "a boolean",
     "null": "null",
 }
+LARGEST_NUMBER = 1e300  # a limit for numbers that must be finite
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
 
 
@@ -90,12 +91,15 @@ def _reword(what: str, key: str, node: Node, type_: type[msgspec.Struct]) -> str
         )
     if what.startswith("Invalid enum value"):
         choices = _choices(typing.get_type_hints(type_)[key])
+        if choices == ["omit"]:
+            return f"{key} must be a number or omit"
         return f"there is no {key} {what.split()[-1]}; {did_you_mean('', choices)}"
-    bound = re.fullmatch(r"Expected `\w+` (>=?) (\S+?)(?:\.0)?", what)
+    if what == "Number out of range" or what.endswith(f" <= {LARGEST_NUMBER}"):
+        return f"{key} must be a finite number"
+    bound = re.fullmatch(r"Expected `\w+` ([<>]=?) (\S+?)(?:\.0)?", what)
     if bound:
-        return f"{key} must be " + (
-            f"{bound[2]} or more" if "=" in bound[1] else f"more than {bound[2]}"
-        )
+        forms = {">": "more than {}", ">=": "{} or more", "<": "less than {}", "<=": "{} or less"}
+        return f"{key} must be {forms[bound[1]].format(bound[2])}"
     if len(names) != 2:
         return f"{key}: {what}" if key else what
     expected, got = names

@@ -1,19 +1,16 @@
 """Anthropic, through its SDK: system messages apart, user and assistant messages in turn."""
 
-import re
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
 from multiturn.model import ChatMessage, ProviderRequest
+from multiturn.providers.ax import TEMPERATURE, Prefill
 from multiturn.providers.base import ProviderResponse, counts
 from multiturn.providers.http import HttpProvider, HttpSettings
 from multiturn.providers.http_client import http_client
-from multiturn.providers.rules import Layout
+from multiturn.providers.rules import Layout, concerns
 
-# The version without the date: claude-3-5-sonnet, claude-opus-4-6, claude-opus-4-20250514.
-_VERSION = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?:[-.](\d{1,2}))?(?![\d])")
-_FIRST_WITHOUT_PREFILL = (4, 6)
 _DEFAULT_LIMIT = 4096  # the API requires one
 
 
@@ -23,13 +20,17 @@ class AnthropicSettings(HttpSettings, frozen=True, kw_only=True):
     base_url: Annotated[str | None, Meta(description="of a gateway; null for Anthropic's own.")] = (
         None
     )
-    prefill: Annotated[
-        bool | None,
-        Meta(
-            description="whether the model takes a final assistant message (A4);"
-            " null to go by its name."
-        ),
+    prefill: Prefill = None
+    temperature: Annotated[
+        Annotated[float, Meta(ge=0, le=1)] | Literal["omit"] | None, TEMPERATURE
     ] = None
+    later_system: Annotated[
+        Literal["refuse", "keep"],
+        Meta(
+            description="`keep` sends system messages after a user message where they are, to"
+            " models that take them (A10)."
+        ),
+    ] = "refuse"
     prompt_caching: Annotated[
         bool | Literal["1h"],
         Meta(
@@ -54,23 +55,30 @@ class AnthropicProvider(HttpProvider):
 
     def body(self, layout: Layout, request: ProviderRequest) -> dict[str, Any]:
         """Return the messages as the Messages API takes them, and the parameters."""
-        system = layout.take_system("A1", blank="A3")
+        model, keep = self.settings.model, self.settings.later_system == "keep"
+        if keep:
+            system = layout.take_first_system("A1", "A3")
+        else:
+            advice = "; so does later_system: keep of the target, if the model takes one"
+            system = layout.take_system("A1", "A3", advice)
         layout.drop_blank("A3")
         layout.tools_as_user("A1")
         layout.want_turns("A2")
         layout.merge_runs("A6")
-        if not self.takes_prefill():
-            layout.want_user("A4", at=-1, advice="; set prefill: true if the model takes one")
-        elif layout.messages and layout.messages[-1].role == "assistant":
+        if keep:
+            layout.want_system_after_user("A10", model)
+        if layout.want_user_last("A4", model, self.settings.prefill):
             last = layout.messages[-1]
             if last.content != last.content.rstrip():
                 layout.messages[-1] = ChatMessage("assistant", last.content.rstrip())
                 layout.repair("A5", "cut the white space at the end of the assistant message")
-        temperature, limit = self.sampling(request)
+        temperature, limit = self.sampling(layout, request, ("A9", 1))
+        if temperature is not None and concerns("A7", model):
+            layout.refuse("A7", "set temperature: omit in the target")
         return {
             "max_tokens": _DEFAULT_LIMIT if limit is None else limit,
             "messages": layout.messages,
-            "model": self.settings.model,
+            "model": model,
             "system": system and self.marked(system),
             "temperature": temperature,
         }
@@ -82,13 +90,6 @@ class AnthropicProvider(HttpProvider):
             return system
         control = {"type": "ephemeral", **({"ttl": caching} if isinstance(caching, str) else {})}
         return [{"type": "text", "text": system, "cache_control": control}]
-
-    def takes_prefill(self) -> bool:
-        """Return whether the model continues an assistant message at the end."""
-        if self.settings.prefill is not None:
-            return self.settings.prefill
-        match = _VERSION.search(self.settings.model)
-        return match is None or (int(match[1]), int(match[2] or 0)) < _FIRST_WITHOUT_PREFILL
 
     def connect(self) -> Any:
         """Return an anthropic client."""

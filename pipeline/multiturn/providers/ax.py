@@ -1,11 +1,13 @@
 """The base of the providers of LLM APIs, which send a chat prompt."""
 
+import math
 from abc import ABC, abstractmethod
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
 
+from multiturn.documents.validation import LARGEST_NUMBER
 from multiturn.model import ChatMessage, ProviderRequest
 from multiturn.providers.base import ProviderResponse, Settings, TargetProvider, Wire
 from multiturn.providers.rules import Layout
@@ -15,13 +17,24 @@ DEFAULT_SYSTEM_PROMPT = "You are a careful assistant."
 GUIDELINES_HEADING = "[[ ## Guidelines ## ]]"
 Model = Annotated[str, Meta(description="the model, or the deployment, to ask.")]
 _WHERE_UNSET = Meta(description="used where the request says nothing.")
+TEMPERATURE = Meta(
+    description="used where the request says nothing; `omit` sends none, whatever a suite says."
+)
+Prefill = Annotated[
+    bool | None,
+    Meta(
+        description="whether the model continues a final assistant message (A4, G4);"
+        " null to go by its name."
+    ),
+]
+Temperature = Annotated[float, Meta(ge=0, le=LARGEST_NUMBER)]
 
 
 class ChatSettings(Settings, frozen=True, kw_only=True):
     """What every target with a model may set."""
 
     model: Model = ""
-    temperature: Annotated[float | None, _WHERE_UNSET] = None
+    temperature: Annotated[Temperature | Literal["omit"] | None, TEMPERATURE] = None
     max_output_tokens: Annotated[Annotated[int, Meta(ge=1)] | None, _WHERE_UNSET] = None
     max_retries: Annotated[
         int, Meta(ge=0, description="how often the SDK repeats a request after a passing error.")
@@ -107,11 +120,28 @@ class ChatProvider(TargetProvider, AxProvider):
             repairs=layout.done(),
         )
 
-    def sampling(self, request: ProviderRequest) -> tuple[float | None, int | None]:
-        """Return the temperature and the output limit: the request's, else the target's."""
+    def sampling(
+        self, layout: Layout, request: ProviderRequest, highest: tuple[str, float] | None = None
+    ) -> tuple[float | None, int | None]:
+        """Return the temperature and the output limit: the request's, else the target's.
+
+        Args:
+            layout: takes the repairs and refusals of the temperature.
+            request: what is asked for.
+            highest: the vendor's rule for the highest temperature, and what it is.
+        """
         settings = self.settings
-        temperature, limit = request.temperature, request.max_output_tokens
-        return (
-            settings.temperature if temperature is None else temperature,
-            settings.max_output_tokens if limit is None else limit,
-        )
+        limit = request.max_output_tokens
+        limit = settings.max_output_tokens if limit is None else limit
+        temperature = request.temperature
+        if settings.temperature == "omit":
+            if temperature is not None:
+                layout.repair("C3", f"left out the temperature {temperature:g}")
+            return None, limit
+        temperature = settings.temperature if temperature is None else temperature
+        if temperature is not None:
+            if not 0 <= temperature < math.inf:
+                layout.refuse("C2", f"this one is {temperature:g}")
+            elif highest is not None and temperature > highest[1]:
+                layout.refuse(highest[0], f"this one is {temperature:g}")
+        return temperature, limit

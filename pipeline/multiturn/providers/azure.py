@@ -1,9 +1,10 @@
 """Azure OpenAI: the Chat Completions API at the address of a deployment."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
+from multiturn.providers.ax import TEMPERATURE
 from multiturn.providers.openai import CompletionsProvider, CompletionsSettings
 
 
@@ -12,6 +13,9 @@ class AzureSettings(CompletionsSettings, frozen=True, kw_only=True):
 
     endpoint: Annotated[str, Meta(description="`https://NAME.openai.azure.com`.")]
     version: Annotated[str, Meta(description="of the API.")] = "2024-12-01-preview"
+    temperature: Annotated[
+        Annotated[float, Meta(ge=0, le=2)] | Literal["omit"] | None, TEMPERATURE
+    ] = None
 
 
 class AzureProvider(CompletionsProvider):

@@ -1,11 +1,12 @@
 """Gemini, through the google-genai SDK: system_instruction, and the roles user and model."""
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
 from multiturn.model import ProviderRequest
+from multiturn.providers.ax import TEMPERATURE, Prefill
 from multiturn.providers.base import ProviderError, ProviderResponse, Wire, counts
 from multiturn.providers.http import HttpProvider, HttpSettings
 from multiturn.providers.http_client import http_client
@@ -19,6 +20,10 @@ class GeminiSettings(HttpSettings, frozen=True, kw_only=True):
 
     base_url: Annotated[str | None, Meta(description="of a gateway; null for Google's own.")] = None
     version: Annotated[str, Meta(description="of the API (G6).")] = "v1beta"
+    prefill: Prefill = None
+    temperature: Annotated[
+        Annotated[float, Meta(ge=0, le=2)] | Literal["omit"] | None, TEMPERATURE
+    ] = None
 
 
 class GeminiProvider(HttpProvider):
@@ -40,9 +45,9 @@ class GeminiProvider(HttpProvider):
         layout.tools_as_user("G3")
         layout.want_turns("G2")
         layout.merge_runs("G3")
-        layout.want_user("G4", at=0)
-        layout.want_user("G4", at=-1)
-        temperature, limit = self.sampling(request)
+        layout.want_user_first("G4")
+        layout.want_user_last("G4", self.settings.model, self.settings.prefill)
+        temperature, limit = self.sampling(layout, request, ("G7", 2))
         config = {
             "temperature": None if temperature is None else float(temperature),
             "maxOutputTokens": limit,

@@ -49,7 +49,7 @@ class CompletionsProvider(HttpProvider):
             layout.merge_system("O5")
         layout.want_turns("C1")
         roles = {"system": self.settings.system_role}
-        temperature, limit = self.sampling(request)
+        temperature, limit = self.sampling(layout, request, self.highest_temperature())
         return {
             "messages": [
                 {"role": roles.get(message.role, message.role), "content": message.content}
@@ -59,6 +59,10 @@ class CompletionsProvider(HttpProvider):
             self.settings.max_tokens_field: limit,
             "temperature": temperature,
         }
+
+    def highest_temperature(self) -> tuple[str, float] | None:
+        """Return the rule for the highest temperature, and what it is; None if there is none."""
+        return "O7", 2
 
     def client(self, sdk: Any, **options: Any) -> Any:
         """Return a client of the SDK for the target's address."""
@@ -122,6 +126,10 @@ class OpenAIProvider(CompletionsProvider):
     def address(self) -> tuple[str, ...]:
         """Return the address of the server."""
         return (self.settings.base_url.rstrip("/"),)
+
+    def highest_temperature(self) -> tuple[str, float] | None:
+        """Return the rule of OpenAI's own server: others may take more."""
+        return super().highest_temperature() if self.address() == (_OPENAI,) else None
 
     def client(self, sdk: Any, **options: Any) -> Any:
         """Return a client for the server; without a key, no key is sent."""

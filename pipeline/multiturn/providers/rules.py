@@ -4,8 +4,9 @@ A repaired prompt is a different experiment, so results name each repair. A prom
 repaired without changing its meaning is refused before anything is sent.
 """
 
+import re
 from collections.abc import Iterable
-from itertools import groupby
+from itertools import groupby, pairwise, takewhile
 from typing import NamedTuple
 
 from multiturn.model import ChatMessage
@@ -21,12 +22,15 @@ class Rule(NamedTuple):
         vendor: whose rule it is.
         rule: what the API requires.
         source: where it was seen.
+        models: the models it is for, as a name and the first version; empty for all. A rule with
+            two halves says which of them is for these models only.
     """
 
     id: str
     vendor: str
     rule: str
     source: str
+    models: str = ""
 
 
 RULES = {
@@ -35,31 +39,66 @@ RULES = {
         Rule("A1", "Anthropic", "system stands apart; messages are user or assistant", "SDK"),
         Rule("A2", "Anthropic", "at least one message that is not system", "inspect_evals #624"),
         Rule("A3", "Anthropic", "no empty text block", "anthropic-sdk-python #461"),
-        Rule("A4", "Anthropic", "from 4.6 on, the last message is not assistant", "ai #12296"),
+        Rule(
+            *("A4", "Anthropic", "from 4.6 on, the last message is not assistant"),
+            *("ai #12296", "claude 4.6"),
+        ),
         Rule("A5", "Anthropic", "a final assistant message ends without white space", "litellm"),
         Rule("A6", "Anthropic", "neighbors of one role are one message", "inspect_ai #1420"),
+        Rule(
+            *("A7", "Anthropic", "from 4.8 on, no temperature"),
+            *("rocketride-server #1194, inspect_ai #3722", "claude 4.8"),
+        ),
         Rule("A8", "Anthropic", "caching is asked for by cache_control on a block", "SDK"),
+        Rule("A9", "Anthropic", "a temperature is 1 at most", "API reference"),
+        Rule(
+            *("A10", "Anthropic", "from 4.8 on, system may follow a user message"),
+            *("pydantic-ai #5706", "claude 4.8"),
+        ),
         Rule("G1", "Gemini", "no system role: system_instruction, or none", "inspect_ai"),
         Rule("G2", "Gemini", "contents are not empty", "litellm #13769"),
         Rule("G3", "Gemini", "roles are user and model, runs merged", "autogen #2900"),
-        Rule("G4", "Gemini", "the first and the last turn are user", "one-api #836, dify #3449"),
+        Rule(
+            *("G4", "Gemini", "the first turn is user; from 3.6 on, the last one, too"),
+            *("one-api #836, dify #3449, pipecat #5821", "gemini 3.6"),
+        ),
         Rule("G5", "Gemini", "no empty text part", "inspect_ai"),
         Rule("G6", "Gemini", "proxies and some fields want v1beta, not v1", "LiteLLM 1.106"),
+        Rule("G7", "Gemini", "a temperature is 2 at most", "API reference"),
         Rule("O1", "OpenAI", "tool only after an assistant's tool call", "OpenManus #744"),
         Rule("O2", "OpenAI", "some models want developer, not system", "litellm #7961"),
         Rule("O3", "OpenAI", "a filtered prompt is HTTP 400, content_filter", "Azure docs"),
         Rule("O4", "OpenAI-compatible", "some take max_tokens only", "llama.cpp #13700"),
         Rule("O5", "OpenAI-compatible", "some take a system message only first", "vllm #41114"),
+        Rule("O7", "OpenAI", "a temperature is 2 at most", "API reference"),
         Rule("F1", "command lines", "an argument holds 128 KiB at most", "Codex"),
         Rule("F2", "command lines", "a line that starts with @ mentions a file", "AgentV"),
         Rule("F3", "agents", "a file needs a path, and what to do with it", "AgentV #422, #1072"),
         Rule("R1", "GitHub", "a step summary holds 1,024 KiB", "runner"),
         Rule("C1", "all", "a prompt has a user or an assistant message", "multiturn"),
+        Rule("C2", "all", "a temperature is finite and not negative", "multiturn"),
+        Rule("C3", "all", "no temperature if the target says omit", "multiturn"),
     )
 }
 
 _MERGE_LATER = "later_system: merge of consolidate_system avoids it"
 _KEEP_GUIDELINES = "references_only: keep of filter_empty keeps one that only attaches guidelines"
+
+
+def concerns(rule: str, model: str) -> bool | None:
+    """Return whether a rule is for a model; None if its name does not tell.
+
+    >>> concerns("A4", "claude-opus-4-6"), concerns("A4", "claude-opus-4-20250514")
+    (True, False)
+    >>> concerns("A4", "claude-opus-latest") is concerns("A4", "of-my-gateway") is None
+    True
+    """
+    family, first = RULES[rule].models.split()
+    # A version has one or two digits, a date has more.
+    found = re.search(rf"{family}-(?:[a-z]+-)?(\d{{1,2}})(?:[-.](\d{{1,2}}))?(?!\d)", model)
+    if found is None or model.endswith("-latest"):
+        return None
+    return (int(found[1]), int(found[2] or 0)) >= tuple(map(int, first.split(".")))
 
 
 def named(rule: str, what: str) -> str:
@@ -114,7 +153,7 @@ class Layout:
             raise ProviderError("; ".join(self.refusals))
         return tuple(self.repairs)
 
-    def take_system(self, rule: str, blank: str) -> str | None:
+    def take_system(self, rule: str, blank: str, advice: str = "") -> str | None:
         """Remove the system messages, and return their text; None if there is none.
 
         A system message after another role's message is refused.
@@ -122,11 +161,19 @@ class Layout:
         Args:
             rule: requires system messages apart.
             blank: refuses empty text.
+            advice: another way to avoid the error.
         """
         texts = [message.content for message in self.messages if message.role == "system"]
         if any(message.role != "system" for message in self.messages[: len(texts)]):
-            self.refuse(rule, f"one stands after the conversation began; {_MERGE_LATER}")
-        self.messages = [message for message in self.messages if message.role != "system"]
+            what = f"one stands after the conversation began; {_MERGE_LATER}{advice}"
+            self.refuse(rule, what)
+        return self.take_first_system(rule, blank)
+
+    def take_first_system(self, rule: str, blank: str) -> str | None:
+        """Remove the system messages at the beginning, and return their text, or None."""
+        first = list(takewhile(lambda message: message.role == "system", self.messages))
+        texts = [message.content for message in first]
+        self.messages = self.messages[len(first) :]
         if len(texts) > 1:
             self.repair(rule, f"merged {len(texts)} system messages")
         text = "\n\n".join(texts)
@@ -174,17 +221,39 @@ class Layout:
         if all(message.role == "system" or is_blank(message.content) for message in self.messages):
             self.refuse(rule, f"add a user message; {_KEEP_GUIDELINES}")
 
-    def want_user(self, rule: str, at: int, advice: str = "") -> None:
-        """Refuse a prompt whose first or last message is not the user's.
+    def want_user_first(self, rule: str) -> None:
+        """Refuse a prompt whose first message is not the user's."""
+        if self.messages and self.messages[0].role != "user":
+            what = f"begin with a user message; if this one was a system message, {_MERGE_LATER}"
+            self.refuse(rule, f"{what}; {_KEEP_GUIDELINES}")
+
+    def want_user_last(self, rule: str, model: str, prefill: bool | None) -> bool:
+        """Refuse a prompt whose last message is the assistant's, unless the model continues it.
 
         Args:
-            rule: requires a user message there.
-            at: 0 for the first message, -1 for the last.
-            advice: another way to avoid the error.
+            rule: is for models that do not.
+            model: its name.
+            prefill: whether the model does, if the target says so.
+
+        Returns:
+            Whether there is a last message for the model to continue.
         """
-        if not self.messages or self.messages[at].role == "user":
-            return
-        end = f"end with a user message; if this one was a system message, {_MERGE_LATER}"
-        if at == 0:
-            end = f"begin{end.removeprefix('end')}; {_KEEP_GUIDELINES}"
-        self.refuse(rule, end + advice)
+        if not self.messages or self.messages[-1].role != "assistant":
+            return False
+        is_refused = concerns(rule, model) if prefill is None else not prefill
+        if is_refused is False:
+            return True
+        advice = f"if this one was a system message, {_MERGE_LATER}; {_KEEP_GUIDELINES}"
+        advice = f"end with a user message; {advice}; set prefill: true if the model takes one"
+        unknown = f"the name {model!r} does not tell the version; " if is_refused is None else ""
+        self.refuse(rule, unknown + advice)
+        return False
+
+    def want_system_after_user(self, rule: str, model: str) -> None:
+        """Refuse a system message after another role than the user's, or for an older model."""
+        for before, message in pairwise(self.messages):
+            if message.role == "system" and before.role != "user":
+                self.refuse(rule, f"one follows a message of the {before.role}; {_MERGE_LATER}")
+        is_there = any(message.role == "system" for message in self.messages)
+        if is_there and concerns(rule, model) is False:
+            self.refuse(rule, f"the model is older; {_MERGE_LATER}")

@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
+from multiturn.documents.validation import LARGEST_NUMBER
+
 Metadata = dict[str, Any]
 
 _Unused = Annotated[Any, Meta(description="for other tools; not used here.")]
@@ -115,7 +117,9 @@ class SegmentKeys(Struct):
 class ExecutionKeys(Struct):
     """The keys of ``execution``."""
 
-    temperature: Annotated[float | None, Meta(description="of the answer.")] = None
+    temperature: Annotated[
+        Annotated[float, Meta(ge=0, le=LARGEST_NUMBER)] | None, Meta(description="of the answer.")
+    ] = None
     max_output_tokens: Annotated[
         Annotated[int, Meta(ge=1)] | None, Meta(description="how long the answer may get.")
     ] = None

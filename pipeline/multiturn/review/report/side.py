@@ -162,11 +162,12 @@ def sample_providers() -> dict[str, TargetProvider]:
     Their payloads name the model ``MODEL``; model, limits and keys are the targets' affair.
     """
     model: dict[str, Any] = {"name": "sample", "model": "MODEL", "api_key": "none"}
+    continuing = {**model, "prefill": True}
     azure = AzureSettings(provider="azure", endpoint="", **model)
     return {
         "Azure OpenAI": AzureProvider(azure),
-        "Anthropic": AnthropicProvider(AnthropicSettings(provider="anthropic", **model)),
-        "Gemini": GeminiProvider(GeminiSettings(provider="gemini", **model)),
+        "Anthropic": AnthropicProvider(AnthropicSettings(provider="anthropic", **continuing)),
+        "Gemini": GeminiProvider(GeminiSettings(provider="gemini", **continuing)),
         "Codex": CodexProvider(CodexSettings(name="sample", provider="codex")),
         "VS Code": VSCodeProvider(VSCodeSettings(name="sample", provider="vscode")),
     }
