@@ -1,9 +1,13 @@
 """Running cases from Python: results as they come, bounded, lazy, and each failing alone."""
 
 import asyncio
+import importlib
 import os
 import re
+import sys
+import threading
 import tracemalloc
+import types
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,6 +15,7 @@ from typing import Any, TypeVar
 import pytest
 from msgspec import structs
 
+from loopback import Server
 from multiturn import (
     AxProvider,
     Case,
@@ -27,6 +32,8 @@ from multiturn import (
     run,
     stage,
 )
+from multiturn.engine import runner
+from vendors import azure
 
 PIPELINE = load_pipeline("spec")
 Invoke = Callable[[ProviderRequest], Awaitable[ProviderResponse]]
@@ -128,6 +135,42 @@ def test_a_result_says_what_was_asked_and_what_came_of_it() -> None:
     assert (asked.question, asked.guidelines) == ("Be nice", ("Rule one",))
     assert (asked.question, asked.guidelines) == (request.question, request.guidelines)
     assert asked.chat_prompt == request.chat_prompt
+
+
+def test_the_import_of_an_sdk_is_no_latency_and_stops_nobody(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The module takes 100 s by the clock of the runner, and waits for the event loop."""
+    (tmp_path / "slow_sdk.py").write_text("import slow_clock\nslow_clock.wait()\n")
+    turned = threading.Event()
+    clock = types.SimpleNamespace(now=0.0)
+
+    def wait() -> None:
+        clock.now += 100
+        assert turned.wait(10), "the event loop stands still"
+
+    clock.wait = wait
+    monkeypatch.setitem(sys.modules, "slow_clock", clock)
+    monkeypatch.setattr(runner, "perf_counter", lambda: clock.now)
+    monkeypatch.syspath_prepend(tmp_path)
+    provider = azure(server.url)
+    connect = provider.connect
+
+    def connect_slowly() -> Any:
+        importlib.import_module("slow_sdk")
+        return connect()
+
+    monkeypatch.setattr(provider, "sdk", "slow_sdk")
+    monkeypatch.setattr(provider, "connect", connect_slowly)
+
+    async def main() -> list[Result]:
+        asyncio.get_running_loop().call_later(0.1, turned.set)
+        async with provider:
+            return await listed(run(cases(3), PIPELINE, provider))
+
+    results = finish(main())
+    assert [(result.error, result.latency_ms) for result in results] == [(None, 0.0)] * 3
+    assert clock.now == 100
 
 
 def test_sampling_settings_of_a_case_reach_the_request() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -14,7 +15,14 @@ from multiturn.model import Case, ProviderRequest
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.pipelines.pipeline_file import load_pipeline
 from multiturn.prompts.record import utf8
-from multiturn.providers.base import Provider, ProviderError, ProviderResponse, Wire, asked
+from multiturn.providers.base import (
+    Provider,
+    ProviderError,
+    ProviderResponse,
+    TargetProvider,
+    Wire,
+    asked,
+)
 from multiturn.providers.results import Failure, Result, key_of, raw_request
 from multiturn.suites.suite import load_suite
 
@@ -78,6 +86,9 @@ async def _send(prepared: Prepared, provider: Any, record_wire: bool) -> Result:
     """Return the result of one case."""
     if prepared.result.error is not None:
         return prepared.result
+    if isinstance(provider, TargetProvider):
+        with suppress(Exception):  # send fails alike, and says why
+            await provider.prepare()
     start = perf_counter()
     sent = b""
     try:

@@ -171,6 +171,9 @@ class TargetProvider:
             MultiturnError: it is not; the error says how to install it.
         """
 
+    async def prepare(self) -> None:
+        """Do what would count as the time of the first request; a failure is met there again."""
+
     def wire(self, request: ProviderRequest) -> Wire:
         """Return what would be sent for a request.
 

@@ -1,6 +1,7 @@
 """What the providers behind HTTP share: a vendor's SDK sends, and this reads its answer."""
 
 import asyncio
+import importlib
 import importlib.util
 import os
 from collections.abc import Iterable, Iterator
@@ -98,6 +99,15 @@ class HttpProvider(ChatProvider):
                 f" pip install 'multiturn[{self.extra}]'"
             )
 
+    async def prepare(self) -> None:
+        """Import the SDK, and make a client for the event loop, which owns the connections."""
+        if self._loop is not asyncio.get_running_loop():
+            await asyncio.to_thread(importlib.import_module, self.sdk)  # may take seconds
+        if self._loop is not asyncio.get_running_loop():  # no other case did it meanwhile
+            with _without_variables():
+                self._client = self.connect()
+            self._loop = asyncio.get_running_loop()
+
     async def send(self, wire: Wire) -> ProviderResponse:
         """Send a body through the SDK, which retries after errors that may pass.
 
@@ -107,10 +117,7 @@ class HttpProvider(ChatProvider):
         exchange = Exchange(self.settings.timeout_seconds, self.secrets)
         token = current.set(exchange)
         try:
-            if self._loop is not asyncio.get_running_loop():  # it owns the connections
-                with _without_variables():
-                    self._client = self.connect()
-                self._loop = asyncio.get_running_loop()
+            await self.prepare()
             text = await self.ask(self._client, wire)
             return msgspec.structs.replace(
                 self._answer(text), retries=exchange.retries, wire=exchange.body
