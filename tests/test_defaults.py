@@ -116,7 +116,7 @@ def test_verbose_says_where_values_come_from(project: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("pipelin = 1", 'unknown key "pipelin"; did you mean "pipeline"?'),
+        ("pipelines = 1", 'unknown key "pipelines"; did you mean "pipeline"?'),
         ("suites = 1", "Expected array, got int - at suites"),
         ("suites = [", "not TOML: "),
     ],
