@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 TOOLS := .venv-tools
+LITELLM := .venv-litellm
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LOCK := .venv-lock/bin/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
 	--custom-compile-command 'make lock' $(UPGRADE)
@@ -21,8 +22,9 @@ demo: $(READY)  ## convert the example suites, show the prompts, and send them t
 test: $(READY)  ## run every test
 	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
-test-tools: $(TOOLS)/ready  ## test with the programs of others: inspect_ai, datasets, promptfoo
-	$(TOOLS)/bin/pytest tests/tools tests/test_public.py
+test-tools: $(READY) $(TOOLS)/ready $(LITELLM)/ready  ## test with the programs of others: inspect_ai, datasets, promptfoo, LiteLLM
+	$(TOOLS)/bin/pytest tests/tools tests/test_public.py --ignore tests/tools/test_litellm.py
+	LITELLM=$(LITELLM)/bin/litellm $(BIN)/pytest tests/tools/test_litellm.py
 
 lint: $(READY)  ## check format, style, spelling and types
 	$(BIN)/ruff format --check .
@@ -56,10 +58,11 @@ lock:  ## choose and lock the packages for pyproject.toml; UPGRADE=--upgrade tak
 	$(LOCK) pyproject.toml --extra openai --extra azure --extra anthropic --extra gemini \
 		--extra dask --extra pytest --group dev --output-file requirements.lock
 	$(LOCK) pyproject.toml --extra inspect --group tools --output-file requirements-tools.lock
+	$(LOCK) --group litellm --output-file requirements-litellm.lock
 	$(LOCK) --group fuzz --output-file requirements-fuzz.lock
 
 clean:  ## remove everything that was made
-	rm -rf $(VENV) .venv-lock $(TOOLS) .import_linter_cache report.html results.jsonl dist .fuzz .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-lock $(TOOLS) $(LITELLM) .import_linter_cache report.html results.jsonl dist .fuzz .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml requirements.lock
@@ -76,4 +79,10 @@ $(TOOLS)/ready: pyproject.toml requirements-tools.lock
 		--requirement requirements-tools.lock
 	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
 		--editable .
+	@touch $@
+
+$(LITELLM)/ready: requirements-litellm.lock
+	$(PYTHON) -m venv $(LITELLM)
+	$(LITELLM)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
+		--requirement requirements-litellm.lock
 	@touch $@

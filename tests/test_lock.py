@@ -25,6 +25,7 @@ ASKED = {
         *GROUPS["dev"],
     ],
     "requirements-fuzz.lock": GROUPS["fuzz"],
+    "requirements-litellm.lock": GROUPS["litellm"],
     "requirements-tools.lock": [
         *PROJECT["project"]["dependencies"],
         *EXTRAS["inspect"],

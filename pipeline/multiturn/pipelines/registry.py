@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import multiturn_stages
+from multiturn.documents.imports import import_path, load
 from multiturn.errors import ErrorDetail, MultiturnError, PipelineError, did_you_mean, nearest
-from multiturn.imports import import_path, load
 from multiturn.pipelines.contract import Stage, contract_of, is_declared
 
 ENTRY_POINTS = "multiturn.stages"

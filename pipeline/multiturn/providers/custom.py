@@ -8,8 +8,8 @@ from typing import Any, Self
 import msgspec
 from msgspec import structs
 
+from multiturn.documents.imports import import_path
 from multiturn.errors import MultiturnError
-from multiturn.imports import import_path
 from multiturn.model import ProviderRequest
 from multiturn.providers.base import (
     SECRET_NAME,

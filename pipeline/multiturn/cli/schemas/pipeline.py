@@ -6,7 +6,7 @@ import re
 import msgspec
 
 from multiturn.cli.schemas.structs import DRAFT, Schema, merged, object_schema, struct_schema
-from multiturn.imports import IMPORT_PATH
+from multiturn.documents.imports import IMPORT_PATH
 from multiturn.pipelines.contract import options_of, summary_of
 from multiturn.pipelines.pipeline_file import EDITS, Insertion, PipelineKeys, pipeline_names
 from multiturn.pipelines.registry import find_stage, installed_stages, stage_names

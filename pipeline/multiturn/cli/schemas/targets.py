@@ -1,7 +1,7 @@
 """The JSON Schema of targets files."""
 
 from multiturn.cli.schemas.structs import DRAFT, Schema, struct_schema
-from multiturn.imports import IMPORT_PATH
+from multiturn.documents.imports import IMPORT_PATH
 from multiturn.providers.base import Settings
 from multiturn.providers.targets import ALIASES, DEFAULT, KINDS, VARIABLE
 

@@ -1,0 +1,141 @@
+"""LiteLLM's proxy understands what goes out, and what it answers is understood, in three formats.
+
+Its models are ours: a server on the loopback interface that notes what the proxy makes of a prompt.
+"""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loopback import KEY, Server
+from multiturn.providers.ax import ChatProvider
+from vendors import anthropic, ask, azure, chat, failure, gemini, openai
+
+MOCKED = {"openai": "gpt-4o", "anthropic": "claude-sonnet-4-5", "gemini": "gemini-2.5-flash"}
+PROMPT = chat(
+    ("system", "Be brief."),
+    ("user", 'Say {{x}}, "quoted" and \\n.\nThen \u00fc \U0001f600.'),
+    ("assistant", "It is said."),
+    ("user", "  Again!  "),
+)
+MESSAGES = [
+    {"role": message.role, "content": message.content} for message in PROMPT.chat_prompt or ()
+]
+Connect = Callable[[str, str], ChatProvider]
+
+each_format = pytest.mark.parametrize(
+    ("connect", "vendor"),
+    [
+        pytest.param(openai, "openai", id="OpenAI"),
+        pytest.param(azure, "openai", id="Azure OpenAI"),
+        pytest.param(anthropic, "anthropic", id="Anthropic"),
+        pytest.param(gemini, "gemini", id="Gemini"),
+    ],
+)
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[Server]:
+    with Server() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def proxy(model: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Start the proxy, and yield its address."""
+    program = os.environ.get("LITELLM") or shutil.which("litellm")
+    if program is None:
+        pytest.skip("there is no LiteLLM; make test-tools installs it")
+    folder = tmp_path_factory.mktemp("proxy")
+    mocked = [
+        entry(name, f"{vendor}/{name}", mock_response=f"Mocked {vendor}.")
+        for vendor, name in MOCKED.items()
+    ]
+    passed_on = entry("loopback", "hosted_vllm/loopback", api_base=f"{model.url}/v1")
+    config = {"model_list": [*mocked, passed_on], "general_settings": {"master_key": KEY}}
+    (folder / "config.yaml").write_text(json.dumps(config))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    command = [os.path.abspath(program), "--config", "config.yaml", "--host", "127.0.0.1"]
+    environment = {**os.environ, "NO_PROXY": "127.0.0.1", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [*command, "--port", str(port)], cwd=folder, env=environment, stdout=log, stderr=log
+        )
+    try:
+        wait_for(f"{url}/health/liveliness", process, folder / "log")
+        yield url
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def entry(name: str, model: str, **parameters: Any) -> dict[str, Any]:
+    """Return an entry of the proxy's list of models."""
+    return {
+        "model_name": name,
+        "litellm_params": {"model": model, "api_key": "none", **parameters},
+    }
+
+
+def wait_for(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    """Wait until a server answers."""
+    end = time.monotonic() + 180
+    while True:
+        try:
+            urllib.request.urlopen(url).close()
+        except OSError:
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < end, log.read_text()
+            time.sleep(0.5)
+        else:
+            return
+
+
+@each_format
+def test_the_proxy_takes_our_request_and_we_take_its_answer(
+    proxy: str, connect: Any, vendor: str
+) -> None:
+    answer = ask(connect(proxy, model=MOCKED[vendor], max_output_tokens=50), PROMPT)
+    assert answer.text == f"Mocked {vendor}."
+    assert answer.finish_reason in ("stop", "end_turn", "STOP")
+    assert min(answer.usage["input_tokens"], answer.usage["output_tokens"]) > 0
+    assert answer.retries == 0
+
+
+@each_format
+def test_the_proxy_reads_the_messages_as_we_meant_them(
+    proxy: str, model: Server, connect: Any, vendor: str
+) -> None:
+    ask(connect(proxy, model="loopback", max_output_tokens=50), PROMPT)
+    sent = model.requests[-1].json
+    assert [plain(message) for message in sent["messages"]] == MESSAGES
+    assert 50 in (sent.get("max_tokens"), sent.get("max_completion_tokens"))
+
+
+def plain(message: dict[str, Any]) -> dict[str, Any]:
+    """Return a message whose content is text, even if the proxy has made parts of it."""
+    content = message["content"]
+    if isinstance(content, list):
+        content = "".join(part["text"] for part in content)
+    return {"role": message["role"], "content": content}
+
+
+@each_format
+def test_an_error_of_the_proxy_is_told_with_its_message(
+    proxy: str, connect: Any, vendor: str
+) -> None:
+    error = failure(connect(proxy, model="no-such-model", max_retries=0))
+    assert error.kind == "http"
+    assert "no-such-model" in str(error)
