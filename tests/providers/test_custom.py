@@ -162,7 +162,7 @@ def test_an_answer_of_another_type_is_an_error(module: str) -> None:
 def test_a_variable_names_no_code(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KIND", f"{module}:Echoes")
     Path("targets.yaml").write_text("[{name: mine, provider: '${{ KIND }}'}]")
-    with pytest.raises(MultiturnError, match="there is no provider"):
+    with pytest.raises(MultiturnError, match="there is no such provider"):
         load_target("mine")
 
 
