@@ -1,6 +1,8 @@
 """Suites: files to cases, each mistake with its place, and no text lost on the way."""
 
 import io
+import json
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable
@@ -84,9 +86,18 @@ def test_a_bare_case_has_its_id(write: Write) -> None:
     assert [case.id for case in cases()] == ["a"]
 
 
-@pytest.mark.parametrize("name", ["greeting.eval.yaml", "evals/greeting.eval.yml", "greeting.yaml"])
-def test_a_bare_case_without_an_id_has_its_files_name(write: Write, name: str) -> None:
-    write(name, HI)
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        *[
+            (name, HI)
+            for name in ("greeting.eval.yaml", "evals/greeting.eval.yml", "greeting.yaml")
+        ],
+        ("greeting.eval.json", json.dumps({"input_messages": [{"role": "user", "content": "😀"}]})),
+    ],
+)
+def test_a_bare_case_without_an_id_has_its_files_name(write: Write, name: str, text: str) -> None:
+    write(name, text)
     [case] = cases(name)
     assert case.id.startswith("greeting")
     assert "/" not in case.id
@@ -682,19 +693,41 @@ def test_the_config_beside_standard_input_counts(
 
 
 def test_a_folder_is_all_suites_below_it_sorted(write: Write) -> None:
-    for name in ("c.eval.yaml", "a.eval.yml", "b/z.eval.yaml", "b/a/y.eval.yml", ".x/d.eval.yaml"):
+    for name in (
+        "c.eval.yaml",
+        "a.eval.yml",
+        "b/z.eval.json",
+        "b/a/y.eval.jsonl",
+        ".x/d.eval.yaml",
+    ):
         write(f"evals/{name}", HI)
-    for name in ("a.yaml", "eval.yaml", "a.eval.json", "b/a.eval.yaml.bak", "b/A.EVAL.YAML.txt"):
+    for name in ("a.yaml", "eval.yaml", "a.json", "b/a.eval.yaml.bak", "b/A.EVAL.YAML.txt"):
         write(f"evals/{name}", HI)
     Path("evals/folder.eval.yaml").mkdir()
     write("evals/node_modules/m/d.eval.yaml", HI)
     found = [str(Path(path)) for path in find_suites(["evals"])]
     assert found == [
         "evals/a.eval.yml",
-        "evals/b/a/y.eval.yml",
-        "evals/b/z.eval.yaml",
+        "evals/b/a/y.eval.jsonl",
+        "evals/b/z.eval.json",
         "evals/c.eval.yaml",
     ]
+
+
+def test_a_pipe_in_a_folder_is_skipped_with_a_warning_and_read_when_it_is_named(
+    write: Write,
+) -> None:
+    write("a.eval.yaml", HI)
+    os.mkfifo("b.eval.yaml")
+    Path("c.eval.yaml").symlink_to("b.eval.yaml")
+    Path("d.eval.yaml").symlink_to("missing")
+    with capture_logs() as logs:
+        assert list(find_suites(["."])) == ["a.eval.yaml", "d.eval.yaml"]
+    assert [(log["event"], log["where"]) for log in logs] == [
+        ("suite.skipped", "b.eval.yaml"),
+        ("suite.skipped", "c.eval.yaml"),
+    ]
+    assert list(find_suites(["b.eval.yaml"])) == ["b.eval.yaml"]
 
 
 def test_a_file_may_have_any_name(write: Write) -> None:

@@ -247,6 +247,38 @@ def test_private_characters_come_through_beside_old_line_ends(written: str) -> N
 @pytest.mark.parametrize(
     ("text", "meant"),
     [
+        pytest.param(r'["\ud83d\ude00"]', ["😀"], id="as JSON has them"),
+        pytest.param(
+            r'{"\uD83d\uDe00": "a\ud83d\ude00\ud83d\ude01b"}', {"😀": "a😀😁b"}, id="keys"
+        ),
+        pytest.param(r'["\\\ud83d\ude00"]', ["\\😀"], id="after an escaped backslash"),
+        pytest.param(r'["\\ud83d\\ude00"]', [r"\ud83d\ude00"], id="escaped backslashes alone"),
+        pytest.param(r"['\uD83d\uDe00\ude00']", [r"\uD83d\uDe00\ude00"], id="in single quotes"),
+        pytest.param(r"[\ud83d\ude00 \UD83D\ude00]", [r"\ud83d\ude00 \UD83D\ude00"], id="plain"),
+        pytest.param("- |\n  \\ud83d\\uDE00\n", ["\\ud83d\\uDE00\n"], id="in a block"),
+        pytest.param(r"# \ud83d\ude00" + '\n["x"]', ["x"], id="in a comment"),
+        pytest.param(
+            '["\\ud83d\\ude00\u2028\U000f0000\\U000f0001"]', ["😀\u2028\U000f0000\U000f0001"]
+        ),
+    ],
+)
+def test_two_escapes_of_json_are_one_character(text: str, meant: object) -> None:
+    assert value(text) == meant
+
+
+@pytest.mark.parametrize("pad", range(2**16 - 16, 2**16 + 2))
+def test_two_escapes_across_the_edge_of_two_reads_are_one_character(pad: int) -> None:
+    [text] = value('["' + "x" * pad + r'\ud83d\ude00"]')
+    assert text.strip("x") == "😀"
+
+
+def test_a_value_after_two_escapes_is_where_it_stands() -> None:
+    assert place(r'["\ud83d\ude00", x]', 0, 1) == "1:18"
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
         pytest.param("a: |\r\n  b\r\n\r\n  c\r\n", {"a": "b\n\nc\n"}, id="in a literal scalar"),
         pytest.param("a: >\r\n  b\r\n  c\r\n", {"a": "b c\n"}, id="in a folded scalar"),
         pytest.param('a: "b\r\n  c"\r\n', {"a": "b c"}, id="in quotes"),
@@ -520,6 +552,8 @@ def json_like(letters: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
 @example({LS: [f"a{NEL}", PS]})
 def test_json_reads_back_equal(data: Any) -> None:
     assert repr(value(json.dumps(data, ensure_ascii=False))) == repr(data)
+    if "\x7f" not in repr(data):  # YAML has no such character
+        assert repr(value(json.dumps(data))) == repr(data)
 
 
 @settings(max_examples=100, deadline=None)

@@ -86,7 +86,8 @@ def run(
     """Convert eval suites, and send them to a provider.
 
     SUITE is a YAML file, a JSON Lines file (*.jsonl, one case a line), a folder (every
-    *.eval.yaml, *.eval.yml and *.eval.jsonl below it), or - for YAML on standard input.
+    *.eval.yaml, *.eval.yml, *.eval.json and *.eval.jsonl below it), or - for YAML on
+    standard input.
     A case that fails is reported and does not stop the others; the exit code
     is then 1.
     """

@@ -6,6 +6,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import islice
 from typing import Any, BinaryIO
 
 import yaml
@@ -20,10 +21,15 @@ _MARGIN = re.compile(rb"\n[^ \r\n#\-]")
 _OLD_MAC_LINE_END = re.compile(rb"\r(?!\n)")
 _PRIVATE = re.compile(rb"\xf3[\xb0-\xbf][\x80-\xbf]{2}")
 _SPELLED = re.compile(rb"(?i)(?=(f[0-9a-f]{4}))")  # overlapping: the digits may begin anywhere
+# JSON escapes a character beyond U+FFFF as two halves, which libyaml refuses.
+_ESCAPED_PAIR = re.compile(
+    rb"(?<!\\)((?:\\\\)*+)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})"
+)
+_PAIR_SIZE = 12
 _CHUNK = 2**16
 MAX_PIPED = 2**30  # bytes that a pipe may bring
 MAX_DIRECTIVES = 100
-_EDGE = 16  # bytes; everything that is searched for is shorter
+_EDGE = 64  # bytes; everything that is searched for is shorter
 
 
 @contextmanager
@@ -89,41 +95,83 @@ class Source:
     Raises:
         MultiturnError: it is not UTF-8.
 
+    What libyaml would read as YAML 1.1 has stand-ins in what it reads: old line breaks, and the
+    two escapes by which JSON writes a character. They are as many characters as the original.
+
     Attributes:
         name: what errors call it.
-        restore: old line breaks, by the characters that stand for them in what is read.
+        has_stand_ins: whether ``original`` has anything to do.
     """
 
     def __init__(self, file: BinaryIO, name: str) -> None:
         self.name = name
-        self.restore: dict[int, str] = {}
+        self._restore: dict[int, str] = {}
+        self._marks = ""
         self._file = file
         self._stand_ins: dict[bytes, bytes] = {}
         file.seek(0)
         if file.read(2) in (b"\xff\xfe", b"\xfe\xff"):
             raise MultiturnError("this is UTF-16; save the file as UTF-8", where=Place(name, 1, 1))
         found: set[bytes] = set()
-        directives = 0
+        directives, has_pairs = 0, False
         for _, chunk in self._chunks():
             directives += chunk.count(b"\n%TAG") + chunk.count(b"\r%TAG")
             if directives > MAX_DIRECTIVES:  # libyaml compares each with all others
                 raise MultiturnError(f"over {MAX_DIRECTIVES} %TAG directives", where=name)
+            has_pairs = has_pairs or (b"\\u" in chunk and bool(_ESCAPED_PAIR.search(chunk)))
             # A substring test is much faster than the regex and almost always says no.
             if (b"\xc2" in chunk and b"\xc2\x85" in chunk) or b"\xe2\x80" in chunk:
                 found.update(_OLD_LINE_BREAK.findall(chunk))
-        unused = self._unused() if found else iter(())
+        self.has_stand_ins = has_pairs or bool(found)
+        unused = self._unused() if self.has_stand_ins else iter(())
         for char, stand_in in zip(sorted(found), unused, strict=False):
-            self.restore[ord(stand_in)] = char.decode()
+            self._restore[ord(stand_in)] = char.decode()
             self._stand_ins[char] = stand_in.encode()
+        if has_pairs:
+            self._marks = "".join(islice(unused, 16))
+            self._marked = re.compile(rf"(\\U[0-9a-f]{{8}})?([{self._marks}])([{self._marks}])")
         file.seek(0)
 
     def read(self, size: int = -1, /) -> bytes:
         """Return the next bytes, about as many as wanted; none at the end."""
         data = self._file.read(size)
-        if not self._stand_ins:
-            return data
-        data += self._file.read(_missing(data))  # never end within a character
-        return _OLD_LINE_BREAK.sub(lambda match: self._stand_ins[match[0]], data)
+        if self._marks:  # never end within two escapes
+            pieces = [data]
+            while b"\\" in pieces[-1][-_PAIR_SIZE:]:
+                pieces.append(self._file.read(_CHUNK))
+            data = _ESCAPED_PAIR.sub(self._marked_pair, b"".join(pieces))
+        if self._stand_ins:
+            data += self._file.read(_missing(data))  # never end within a character
+            data = _OLD_LINE_BREAK.sub(lambda match: self._stand_ins[match[0]], data)
+        return data
+
+    def original(self, text: str, *, escapes: bool) -> str:
+        """Return the text of a scalar without stand-ins.
+
+        Args:
+            text: as libyaml read it.
+            escapes: whether escapes have a meaning in it, as they have in double quotes only.
+        """
+        text = text.translate(self._restore)
+        if self._marks:
+            text = self._marked.sub((lambda match: match[1] or "") if escapes else self._pair, text)
+        return text
+
+    def _marked_pair(self, match: re.Match[bytes]) -> bytes:
+        """Return one escape in place of two, and two marks: which digits are in upper case."""
+        high, low = int(match[2], 16), int(match[3], 16)
+        code = 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00)
+        marks = "".join(self._marks[_case(digits)] for digits in (match[2], match[3]))
+        return match[1] + b"\\U%08x" % code + marks.encode()
+
+    def _pair(self, match: re.Match[str]) -> str:
+        """Return the two escapes, as they were written, that an escape and two marks are for."""
+        code = int(match[1][2:], 16) - 0x10000
+        halves = (0xD800 + (code >> 10), 0xDC00 + (code & 0x3FF))
+        return "".join(
+            f"\\u{_in_case(f'{half:04x}', self._marks.index(mark))}"
+            for half, mark in zip(halves, (match[2], match[3]), strict=True)
+        )
 
     @contextmanager
     def again(self) -> Iterator[None]:
@@ -184,6 +232,15 @@ class Source:
         raise MultiturnError("it uses every private character there is", where=self.name)
 
 
+def _case(digits: bytes) -> int:
+    """Return which of four digits are in upper case, as bits."""
+    return sum(1 << at for at, digit in enumerate(digits) if 65 <= digit <= 90)
+
+
+def _in_case(digits: str, case: int) -> str:
+    return "".join(c.upper() if case >> at & 1 else c for at, c in enumerate(digits))
+
+
 def _missing(data: bytes) -> int:
     """Return how many bytes of the last character of a text in UTF-8 are missing."""
     for back, byte in enumerate(reversed(data[-3:]), 1):
@@ -203,6 +260,8 @@ def yaml_errors_placed(source: Source) -> Iterator[None]:
         if mark:
             where = Place(source.name, mark.line + 1, mark.column + 1)
         what = " ".join(filter(None, ("not YAML:", error.problem, error.context)))
+        if "invalid Unicode character escape" in what:
+            what += r"; \uD800 to \uDFFF are halves of a character: write both halves"
         if "mapping values are not allowed" in what or "unexpected ':'" in what:
             what += '; quote a text that contains ": " or ends with ":"'
         if "tab character where an indentation" in what:

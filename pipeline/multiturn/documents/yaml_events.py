@@ -60,7 +60,7 @@ class Reader:
     def __init__(self, source: Source) -> None:
         self.next: Callable[[], Any] = yaml.CSafeLoader(source).get_event
         self.name = source.name
-        self.restore = source.restore
+        self.original = source.original if source.has_stand_ins else None
         self.anchors: dict[str, Node] = {}
         self.depth = 0
         self.deepest = 0  # level reached since the innermost open anchor
@@ -226,8 +226,8 @@ class Reader:
         """Read a scalar by the core schema."""
         text: str = event.value
         self.size += len(text) + 1
-        if self.restore:
-            text = text.translate(self.restore)
+        if self.original is not None:
+            text = self.original(text, escapes=event.style == '"')
         if event.tag is not None:
             return self.tagged(event, text)
         if event.implicit[0]:

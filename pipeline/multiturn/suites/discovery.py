@@ -5,8 +5,9 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from multiturn.errors import MultiturnError, OutsideRootError
+from multiturn.errors import MultiturnError, OutsideRootError, Place
 from multiturn.files import find_root, real_path
+from multiturn.output import warn
 from multiturn.suites.dialects import CASES
 from multiturn.suites.suite import case_files
 
@@ -18,13 +19,17 @@ _CASES_FILE = re.compile(
 )
 
 
+_EXTENSIONS = (".eval.yaml", ".eval.yml", ".eval.json", ".eval.jsonl")
+
+
 def find_suites(paths: Iterable[str], *, may_be_gone: bool = False) -> Iterator[str]:
     """Yield the suites that paths name, each once.
 
     Args:
-        paths: files, ``-``, or folders: all ``*.eval.yaml``, ``*.eval.yml`` and
+        paths: files, ``-``, or folders: all ``*.eval.yaml``, ``*.eval.yml``, ``*.eval.json`` and
             ``*.eval.jsonl`` below, sorted, but for those in hidden folders and ``node_modules``.
-        may_be_gone: what is not there, or empty, is no mistake.
+            A pipe is read only if it is named.
+        may_be_gone: a path where nothing is, or an empty folder, is not an error.
 
     Raises:
         MultiturnError: there is nothing at a path, or no suite below a folder.
@@ -48,15 +53,25 @@ def find_suites(paths: Iterable[str], *, may_be_gone: bool = False) -> Iterator[
             found += [
                 os.path.normpath(os.path.join(folder, name))
                 for name in names
-                if name.endswith((".eval.yaml", ".eval.yml", ".eval.jsonl"))
+                if name.endswith(_EXTENSIONS)
             ]
         if not found and not may_be_gone:
             raise MultiturnError(
-                f"there is no *.eval.yaml, *.eval.yml or *.eval.jsonl below {path!r}"
+                f"there is no *.eval.yaml, *.eval.yml, *.eval.json or *.eval.jsonl below {path!r}"
             )
+        found = list(filter(_is_regular, sorted(found)))
         named = {real for suite in found for real in _named_in(suite)}
         found = [suite for suite in found if os.path.realpath(suite) not in named]
-        yield from _unseen(sorted(found), seen)
+        yield from _unseen(found, seen)
+
+
+def _is_regular(suite: str) -> bool:
+    """Return whether a file that was found can be read; warn of a pipe or a device."""
+    is_regular = os.path.isfile(suite) or not os.path.exists(suite)
+    if not is_regular:
+        why = "this is not a regular file, and is skipped; to read it, name it"
+        warn("suite.skipped", Place(suite), why)
+    return is_regular
 
 
 def _named_in(suite: str) -> Iterator[str]:
