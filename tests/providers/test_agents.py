@@ -36,6 +36,92 @@ def test_the_question_is_asked_and_the_chat_prompt_ignored(kind: str, tmp_path: 
     assert "Ahoy" not in prompt
 
 
+SYSTEM = {"system_prompt": "Be kind."}
+INSTRUCTED = """\
+[[ ## System Prompt ## ]]
+
+Be kind.
+
+[[ ## Guidelines ## ]]
+
+Rule one.
+
+Rule two.
+
+[[ ## Conversation ## ]]
+
+What now?"""
+
+
+def including(kind: str) -> dict[str, str]:
+    return {"system": "include"} if kind == "vscode" else {}
+
+
+def test_the_system_prompt_and_guidelines_without_a_file_come_first(
+    kind: str, tmp_path: Path
+) -> None:
+    files = (file("rules.md", "In a file.", guideline=True),)
+    given: dict[str, Any] = {
+        "guidelines": ("Rule one.", "In a file.", "Rule two."),
+        "metadata": SYSTEM,
+        "input_files": files,
+    }
+    prompt = saw(agent(kind, tmp_path, **including(kind)), "What now?", **given)["prompt"]
+    assert prompt.startswith(f"{INSTRUCTED}\n\nRead these guidelines first")
+    assert "In a file." not in prompt
+
+
+@pytest.mark.parametrize(
+    ("request_", "start"),
+    [
+        pytest.param({}, "What now?", id="nothing but a question"),
+        pytest.param(
+            {"metadata": {"system_prompt": " \n"}, "guidelines": ()},
+            "What now?",
+            id="a blank system prompt",
+        ),
+        pytest.param({"metadata": SYSTEM}, "[[ ## System Prompt ## ]]", id="a system prompt"),
+        pytest.param(
+            {
+                "metadata": SYSTEM,
+                "chat_prompt": (ChatMessage("system", "Be kind.\n\nR"), ChatMessage("user", "W")),
+            },
+            "[[ ## System Prompt ## ]]",
+            id="a system prompt that LLM APIs get",
+        ),
+        pytest.param(
+            {
+                "metadata": SYSTEM,
+                "chat_prompt": (ChatMessage("system", "Be brief."), ChatMessage("user", "W")),
+            },
+            "What now?",
+            id="a system message in place of the system prompt",
+        ),
+    ],
+)
+def test_an_agent_gets_what_llm_apis_get(
+    kind: str, tmp_path: Path, request_: dict[str, Any], start: str
+) -> None:
+    provider = agent(kind, tmp_path, **including(kind))
+    wire = provider.wire(ProviderRequest(question="What now?", **request_))
+    assert wire.body.decode().startswith(start)
+    assert wire.repairs == ()
+
+
+def test_what_does_not_reach_an_agent_is_named(kind: str, tmp_path: Path) -> None:
+    request = ProviderRequest(
+        question="Hi", metadata=SYSTEM, temperature=0.5, max_output_tokens=100
+    )
+    sampling = ("F4: left out the temperature 0.5", "F4: left out the limit of 100 tokens")
+    left_out = (
+        "F5: left out the system prompt or guidelines; system: include of the target sends them"
+    )
+    wire = agent(kind, tmp_path).wire(request)
+    assert wire.repairs == ((*sampling, left_out) if kind == "vscode" else sampling)
+    assert wire.body.startswith(b"Hi" if kind == "vscode" else b"[[")
+    assert agent(kind, tmp_path, **including(kind)).wire(request).repairs == sampling
+
+
 def test_neither_does_a_chat_prompt_change_the_digest(kind: str, tmp_path: Path) -> None:
     provider = agent(kind, tmp_path)
     chat = (ChatMessage("user", "Ahoy"),)

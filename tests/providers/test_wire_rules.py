@@ -32,7 +32,7 @@ VENDOR_OF = {
     **dict.fromkeys(("O1", "O2", "O3", "O7"), "OpenAI"),
     **dict.fromkeys(("O4", "O5"), "OpenAI-compatible"),
     **dict.fromkeys(("F1", "F2"), "command lines"),
-    "F3": "agents",
+    **dict.fromkeys(("F3", "F4", "F5"), "agents"),
     "R1": "GitHub",
     **dict.fromkeys(("C1", "C2", "C3"), "all"),
 }

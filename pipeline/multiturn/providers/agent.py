@@ -12,6 +12,7 @@ from msgspec import Meta, structs
 
 from multiturn.errors import MultiturnError
 from multiturn.model import InputFile, ProviderRequest
+from multiturn.providers.ax import GUIDELINES_HEADING
 from multiturn.providers.base import (
     SECRET_NAME,
     ProviderError,
@@ -28,6 +29,8 @@ from multiturn.turns import is_blank
 
 _FOLDER = ".multiturn-"  # prefix of the folder of a request
 _SHORTEST_KEY = 8
+_SYSTEM_HEADING = "[[ ## System Prompt ## ]]"
+_CONVERSATION_HEADING = "[[ ## Conversation ## ]]"
 _MENTION = re.compile("(^|[\n\r\v\f\x85\u2028\u2029])@")
 
 
@@ -99,6 +102,9 @@ class AgentProvider(TargetProvider):
         guidelines = [path for file, path in files if file.guideline]
         others = [path for file, path in files if not file.guideline]
         text = request.question
+        if self.gets_instructions() and (sections := list(_instructions(request))):
+            sections += [_CONVERSATION_HEADING, text]
+            text = "\n\n".join(sections)
         for intro, paths in (
             ("Read these guidelines first, and follow them:", guidelines),
             ("The files attached above, if you need them as files:", others),
@@ -119,15 +125,33 @@ class AgentProvider(TargetProvider):
         settings = self.settings
         shown = (settings.executable, settings.cwd or "", *settings.args)
         env = (f"{name}={value}" for name, value in sorted(settings.env.items()))
-        what = f"put a space before {mentions} line(s) that start with @"
+        repairs = self._left_out(request)
+        if mentions:
+            repairs.append(named("F2", f"put a space before {mentions} line(s) that start with @"))
         return Wire(
             provider=self.kind,
             model=self.model(),
             parameters=tuple(hide(text, self._of_target) for text in (*shown, *env)),
             body=body,
-            repairs=(named("F2", what),) if mentions else (),
+            repairs=tuple(repairs),
             request=request,
         )
+
+    def gets_instructions(self) -> bool:
+        """Return whether the prompt holds the system prompt and the guidelines without a file."""
+        return True
+
+    def _left_out(self, request: ProviderRequest) -> list[str]:
+        """Return a repair for each thing in a request that does not reach the agent."""
+        repairs = []
+        if request.temperature is not None:
+            repairs.append(named("F4", f"left out the temperature {request.temperature:g}"))
+        if request.max_output_tokens is not None:
+            repairs.append(named("F4", f"left out the limit of {request.max_output_tokens} tokens"))
+        if not self.gets_instructions() and any(_instructions(request)):
+            what = "left out the system prompt or guidelines"
+            repairs.append(named("F5", f"{what}; system: include of the target sends them"))
+        return repairs
 
     def _body(self, request: ProviderRequest, folder: str) -> tuple[bytes, int]:
         text, mentions = _MENTION.subn(r"\1 @", self.prompt(request, folder))
@@ -195,6 +219,24 @@ class AgentProvider(TargetProvider):
                 f"the target {self.name!r} needs {executable}, and there is no such command;"
                 " install it, or set executable"
             )
+
+
+def _instructions(request: ProviderRequest) -> Iterator[str]:
+    """Yield the system prompt that LLM APIs get, and the guidelines without a file, with headings.
+
+    Guidelines of files are in the folder of the request, system messages in the question.
+    """
+    system = request.metadata.get("system_prompt")
+    messages = [m.content for m in request.chat_prompt or () if m.role == "system"]
+    is_given = isinstance(system, str) and not is_blank(system)
+    if is_given and (not messages or any(system in text for text in messages)):
+        yield from (_SYSTEM_HEADING, system)
+    texts = list(request.guidelines)
+    for file in request.input_files:
+        if file.guideline and file.text in texts:
+            texts.remove(file.text)
+    if texts:
+        yield from (GUIDELINES_HEADING, *texts)
 
 
 def file_names(files: tuple[InputFile, ...]) -> list[tuple[InputFile, str]]:

@@ -74,6 +74,8 @@ RULES = {
         Rule("F1", "command lines", "an argument holds 128 KiB at most", "Codex"),
         Rule("F2", "command lines", "a line that starts with @ mentions a file", "AgentV"),
         Rule("F3", "agents", "a file needs a path, and what to do with it", "AgentV #422, #1072"),
+        Rule("F4", "agents", "no temperature, and no limit of the output", "codex exec --help"),
+        Rule("F5", "agents", "VS Code gets transcript and files, unless told", "VS Code's chat"),
         Rule("R1", "GitHub", "a step summary holds 1,024 KiB", "runner"),
         Rule("C1", "all", "a prompt has a user or an assistant message", "multiturn"),
         Rule("C2", "all", "a temperature is finite and not negative", "multiturn"),

@@ -4,6 +4,9 @@ import asyncio
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta
 
 from multiturn.model import ProviderRequest
 from multiturn.providers.agent import AgentProvider, AgentSettings, Executable
@@ -15,6 +18,10 @@ class VSCodeSettings(AgentSettings, frozen=True, kw_only=True):
     """The settings of a ``vscode`` target."""
 
     executable: Executable = "code"
+    system: Annotated[
+        Literal["omit", "include"],
+        Meta(description="`include` sends the system prompt and guidelines that are no file."),
+    ] = "omit"
 
 
 class VSCodeProvider(AgentProvider):
@@ -25,6 +32,10 @@ class VSCodeProvider(AgentProvider):
     def __init__(self, settings: VSCodeSettings, secrets: Iterable[str] = ()) -> None:
         super().__init__(settings, secrets)
         self._kept: list[asyncio.subprocess.Process] = []
+
+    def gets_instructions(self) -> bool:
+        """Return whether the target says so."""
+        return bool(self.settings.system == "include")
 
     def prompt(self, request: ProviderRequest, folder: str) -> str:
         """Return the prompt, which asks for a response file.
