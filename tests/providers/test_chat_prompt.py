@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 from loopback import TEXT, Server
-from multiturn import ChatMessage, ProviderRequest, Result, load_pipeline, load_suite, run
+from multiturn import (
+    ChatMessage,
+    InputFile,
+    ProviderRequest,
+    Result,
+    load_pipeline,
+    load_suite,
+    run,
+)
 from multiturn.providers.anthropic import AnthropicProvider
 from multiturn.providers.ax import AxProvider
 from multiturn.providers.azure import AzureProvider
@@ -227,6 +235,10 @@ def test_a_system_message_behind_the_first_turn_counts_as_one(connect: Connect) 
     [
         pytest.param({}, (), "You are a careful assistant.", id="of nothing"),
         pytest.param({"system_prompt": "Be kind."}, (), "Be kind.", id="of a system prompt"),
+        pytest.param({"systemPrompt": "Be kind."}, (), "Be kind.", id="as suites spell it"),
+        pytest.param(
+            {"system_prompt": " ", "systemPrompt": "Be kind."}, (), "Be kind.", id="beside a blank"
+        ),
         pytest.param(
             {"system_prompt": "Be kind."},
             ("Use type hints.",),
@@ -252,6 +264,37 @@ def test_without_messages_the_question_follows_a_system_message(
         question="Why?", chat_prompt=prompt, metadata=metadata, guidelines=guidelines
     )
     assert built(connect, request) == [("system", system), ("user", "Why?")]
+
+
+FILES = (
+    InputFile("./a.md", "a.md", guideline=True, text="One."),
+    InputFile("code.py", "code.py", text="Two."),
+    InputFile("b.md", "rules/b.md", guideline=True, text="Two."),
+    InputFile("c.md", "rules/c.md", guideline=True, text="Two."),
+)
+
+
+@pytest.mark.parametrize(
+    ("guidelines", "system"),
+    [
+        pytest.param(("One.",), "One.", id="one is bare"),
+        pytest.param(
+            ("Given.", "One.", "Two.", "Two."),
+            "Given.\n\n=== ./a.md ===\nOne.\n\n=== b.md ===\nTwo.\n\n=== c.md ===\nTwo.",
+            id="several have the paths of their files",
+        ),
+        pytest.param(
+            ("Other.", "One."), "Other.\n\n=== ./a.md ===\nOne.", id="a given one has none"
+        ),
+    ],
+)
+def test_guidelines_without_a_chat_prompt_keep_their_paths(
+    guidelines: tuple[str, ...], system: str
+) -> None:
+    request = ProviderRequest(question="Why?", guidelines=guidelines, input_files=FILES)
+    messages = echo().build_chat_prompt(request)
+    default = "You are a careful assistant.\n\n[[ ## Guidelines ## ]]\n\n"
+    assert [message.content for message in messages] == [default + system, "Why?"]
 
 
 def test_echo_answers_with_the_messages_as_they_are() -> None:

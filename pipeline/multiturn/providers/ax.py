@@ -72,14 +72,28 @@ class AxProvider(ABC):
         prompt = request.chat_prompt
         if prompt and any(message.role == "system" for message in prompt):
             return prompt
-        system = request.metadata.get("system_prompt")
-        if not isinstance(system, str) or is_blank(system):
-            system = DEFAULT_SYSTEM_PROMPT
+        given = [request.metadata.get(name) for name in ("system_prompt", "systemPrompt")]
+        texts = [text for text in given if isinstance(text, str) and not is_blank(text)]
+        system = next(iter(texts), DEFAULT_SYSTEM_PROMPT)
         if prompt:
             return (ChatMessage("system", system), *prompt)
         if request.guidelines:
-            system = "\n\n".join((system, GUIDELINES_HEADING, *request.guidelines))
+            system = "\n\n".join((system, GUIDELINES_HEADING, *_headed(request)))
         return ChatMessage("system", system), ChatMessage("user", request.question)
+
+
+def _headed(request: ProviderRequest) -> list[str]:
+    """Return the guidelines; each of several that is a file's text gets the file's header."""
+    if len(request.guidelines) == 1:
+        return list(request.guidelines)
+    files = [file for file in request.input_files if file.guideline]
+    headed = []
+    for text in request.guidelines:
+        file = next((file for file in files if file.text == text), None)
+        if file is not None:
+            files.remove(file)
+        headed.append(text if file is None else f"=== {file.path} ===\n{text}")
+    return headed
 
 
 class ChatProvider(TargetProvider, AxProvider):
