@@ -226,10 +226,11 @@ def _instructions(request: ProviderRequest) -> Iterator[str]:
 
     Guidelines of files are in the folder of the request, system messages in the question.
     """
-    system = request.metadata.get("system_prompt")
+    system: Any = request.metadata.get("system_prompt")
     messages = [m.content for m in request.chat_prompt or () if m.role == "system"]
-    is_given = isinstance(system, str) and not is_blank(system)
-    if is_given and (not messages or any(system in text for text in messages)):
+    if not isinstance(system, str) or is_blank(system):
+        system = ""
+    if system and (not messages or any(system in text for text in messages)):
         yield from (_SYSTEM_HEADING, system)
     texts = list(request.guidelines)
     for file in request.input_files:
