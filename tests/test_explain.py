@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from hypothesis import given, settings
 from msgspec import Struct
@@ -22,6 +23,7 @@ from multiturn import (
     load_suite,
     stage,
 )
+from multiturn.cli.drawing import as_explanation
 from multiturn.engine.outcomes import Outcome
 from multiturn.pipelines.contract import Stage
 from multiturn.prompts.provenance import Explanation, Message, Span, explain, text_of
@@ -203,6 +205,22 @@ def test_a_text_that_a_stage_changed_is_not_credited_to_its_file(
     assert explained.chat is not None
     assert explained.chat[0].spans[-1].origin.endswith("changed by swap")
     assert Outcome("x", case).converted(pipeline, strict=True).error is None
+
+
+def test_an_explanation_says_what_a_stage_changed() -> None:
+    case = Case(id="x", input_messages=(TestMessage("user", "HI", line=3),), suite="s.yaml")
+    conversion = load_pipeline("spec").insert(whisper, after="resolve_segments")(Conversion(case))
+    assert click.unstyle(as_explanation(conversion)) == (
+        "s.yaml · x\n"
+        "user\n"
+        "  s.yaml:3, changed by whisper\n"
+        "  | hi\n"
+        "question\n"
+        "  s.yaml:3, changed by whisper\n"
+        "  | hi\n"
+        "not as it was written\n"
+        "  s.yaml:3: case 'x': input_messages[0].content: changed, by whisper\n\n"
+    )
 
 
 def test_newlines_that_an_option_keeps_are_as_written(tmp_path: Path) -> None:
