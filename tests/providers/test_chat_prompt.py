@@ -20,6 +20,7 @@ from multiturn.providers.anthropic import AnthropicProvider
 from multiturn.providers.ax import AxProvider
 from multiturn.providers.azure import AzureProvider
 from multiturn.providers.gemini import GeminiProvider
+from multiturn.providers.openai import OpenAIProvider
 from multiturn.providers.vscode import VSCodeProvider, VSCodeSettings
 from vendors import Connect, ask, azure, chat, each_provider, each_vendor, echo
 
@@ -136,6 +137,7 @@ def test_azure_provider_inherits_fix(server: Server) -> None:
 @pytest.mark.parametrize(
     "provider",
     [
+        pytest.param(OpenAIProvider, id="OpenAI"),
         pytest.param(AzureProvider, id="Azure OpenAI"),
         pytest.param(AnthropicProvider, id="Anthropic"),
         pytest.param(GeminiProvider, id="Gemini"),

@@ -62,20 +62,6 @@ def test_openai_itself_wants_a_key(url: str) -> None:
     )
 
 
-@each_of_openai
-def test_the_environment_decides_neither_who_is_asked_nor_what_is_sent(
-    server: Server, monkeypatch: pytest.MonkeyPatch, connect: Any
-) -> None:
-    ask(connect(server.url))
-    for name in ("BASE_URL", "API_KEY", "ADMIN_KEY", "ORG_ID", "PROJECT_ID", "WEBHOOK_SECRET"):
-        monkeypatch.setenv(f"OPENAI_{name}", "http://127.0.0.1:9/of-the-environment")
-    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "authorization: Bearer other\nx-other: 1")
-    ask(connect(server.url))
-    plain, other = server.requests
-    assert (other.path, other.body) == (plain.path, plain.body)
-    assert other.headers == plain.headers
-
-
 def test_without_a_base_url_it_is_openai(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/of-the-environment")
     settings = openai().settings
