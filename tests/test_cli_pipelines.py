@@ -1,4 +1,4 @@
-"""check, stages, show, explain, diff and --strict."""
+"""stages, show, explain, diff and --strict."""
 
 import os
 from pathlib import Path
@@ -35,33 +35,6 @@ def folder(tmp_path: Path) -> Path:
         "extends: spec\ninsert: [{stage: lossy_of_cli:forget, after: resolve_segments}]\n"
     )
     return tmp_path
-
-
-def test_check_accepts(folder: Path) -> None:
-    done = run("check", "lossy.yaml", folder=folder)
-    assert (done.returncode, done.stdout) == (0, "lossy.yaml: 7 stages, in a legal order\n")
-
-
-@pytest.mark.parametrize(
-    ("left_out", "so"),
-    [
-        (
-            "consolidate_system",
-            "LLM APIs get no chat prompt, but the question as one user message;"
-            " add consolidate_system",
-        ),
-        (
-            "render_question",
-            "agents get no question, and so nothing to read; add render_question",
-        ),
-    ],
-)
-def test_check_says_what_follows_from_a_view_left_out(folder: Path, left_out: str, so: str) -> None:
-    (folder / "half.yaml").write_text(f"extends: spec\nremove: [{left_out}]")
-    done = run("check", "half.yaml", folder=folder)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == f"half.yaml: 5 stages, in a legal order\nhalf.yaml: {so}\n"
-    assert run("convert", ".", "--strict", "--pipeline", "half.yaml", folder=folder).stderr == ""
 
 
 def test_stages_lists_each_with_summary_options_and_contract(folder: Path) -> None:
@@ -151,12 +124,6 @@ def test_one_is_no_plural(folder: Path) -> None:
     (folder / "b.eval.yaml").write_text("input_messages: [{role: user, content: Hi}]")
     done = run("diff", "b.eval.yaml", "--to", "design", folder=folder)
     assert done.stdout == "1 case: 1 same, 0 differ\n"
-    (folder / "house_of_cli.py").write_text(
-        "from multiturn import stage\n@stage(provides={'question'})\ndef ask(c): return c\n"
-    )
-    (folder / "one.yaml").write_text("stages: [house_of_cli:ask]")
-    done = run("check", "one.yaml", folder=folder)
-    assert done.stdout.splitlines()[0] == "one.yaml: 1 stage, in a legal order"
 
 
 def test_diff_is_colored_on_a_terminal(folder: Path) -> None:

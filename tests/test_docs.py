@@ -67,7 +67,7 @@ def test_the_page_of_stages_has_every_fact() -> None:
 
 
 def test_the_page_of_providers_works_as_it_stands(tmp_path: Path) -> None:
-    assert play(page("providers.md"), tmp_path) == 8
+    assert play(page("providers.md"), tmp_path) == 9
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_the_page_of_large_suites_works_as_it_stands(tmp_path: Path) -> None:
 
 
 def test_the_page_of_suites_works_as_it_stands(tmp_path: Path) -> None:
-    assert play(page("suites.md"), tmp_path) == 2
+    assert play(page("suites.md"), tmp_path) == 4
 
 
 def test_the_page_of_other_tools_works_as_it_stands(tmp_path: Path) -> None:

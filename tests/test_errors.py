@@ -50,10 +50,10 @@ def read_yaml(name: str) -> list[str]:
     return error_of(lambda: list(read_documents(Path(name).read_bytes(), name)))
 
 
-def check(name: str) -> list[str]:
-    done = commands.run("check", name, folder=Path.cwd())
-    assert (done.returncode, done.stdout) == (1, "")
-    return done.stderr.splitlines()
+def show(name: str) -> list[str]:
+    done = commands.run("show", name, folder=Path.cwd())
+    assert (done.returncode, done.stdout) == (2, "")
+    return done.stderr.removeprefix("Error: ").splitlines()
 
 
 def match(name: str) -> list[str]:
@@ -84,7 +84,7 @@ KINDS = {
     "suites": Kind(convert, "x.eval.yaml"),
     "files": Kind(convert, "x.eval.yaml"),
     "json_lines": Kind(convert, "x.jsonl"),
-    "pipelines": Kind(check, "mine.yaml"),
+    "pipelines": Kind(show, "mine.yaml"),
     "targets": Kind(load, "targets.yaml"),
     "warnings": Kind(warn, "x.eval.yaml"),
     "yaml": Kind(read_yaml, "x.yaml"),

@@ -1,4 +1,4 @@
-"""The commands about pipelines: check, stages, show, explain, diff."""
+"""The commands that look into pipelines: stages, show, explain, diff."""
 
 import sys
 
@@ -6,38 +6,6 @@ import click
 
 from multiturn.cli.completion import complete_pipeline
 from multiturn.cli.options import Asked, on_terminal, pipeline_option, suite_options
-
-
-@click.command()
-@click.argument("file", metavar="FILE", shell_complete=complete_pipeline)
-def check(file: str) -> None:
-    """Check the stages of a pipeline file and their order.
-
-    All errors are listed, those of options too, and the exit code is then 1. A pipeline without a
-    chat prompt or without a question is legal, and what follows is said; without both it is not.
-    """
-    from multiturn.errors import MultiturnError
-    from multiturn.pipelines.ordering import facts_after
-    from multiturn.pipelines.pipeline_file import load_pipeline
-    from multiturn.text import number_of, visible
-
-    try:
-        pipeline = load_pipeline(file)
-        missing = {"chat", "question"} - facts_after([step.stage for step in pipeline.steps])
-        if len(missing) == 2:
-            what = "the pipeline gives neither a chat prompt nor a question, so every case comes"
-            what += " out empty; add consolidate_system or render_question"
-            raise MultiturnError(what, where=file)
-    except MultiturnError as error:
-        click.echo(visible(str(error)), err=True)
-        sys.exit(1)
-    click.echo(f"{file}: {number_of(len(pipeline.steps), 'stage')}, in a legal order")
-    if "chat" in missing:
-        what = "LLM APIs get no chat prompt, but the question as one user message"
-        click.echo(f"{file}: {what}; add consolidate_system")
-    if "question" in missing:
-        what = "agents get no question, and so nothing to read"
-        click.echo(f"{file}: {what}; add render_question")
 
 
 @click.command()

@@ -29,7 +29,10 @@ DEFAULT_PIPELINE = "spec"
 _SHIPPED = Path(__file__).parent
 _MAX_FILE = 1_000_000
 _MAX_TRAIL = 20  # files that extend each other
-_SUITE_KEYS = {"evalcases", "tests", "input_messages"}
+# Keys of cases, in suites of every tool: what has one of them is never a pipeline.
+_SUITE_KEYS = frozenset(
+    ("evalcases", "eval_cases", "tests", "cases", "prompts", "input_messages", "input", "messages")
+)
 _A_SUITE = "this is a suite, and no pipeline; multiturn convert takes it"
 
 
@@ -77,6 +80,29 @@ def pipeline_names() -> list[str]:
     ['agentv', 'design', 'shipped', 'spec']
     """
     return sorted(path.stem for path in _SHIPPED.glob("*.yaml"))
+
+
+def is_pipeline(path: str) -> bool:
+    """Return whether a path is a pipeline's: its name, or a file with its keys and no cases.
+
+    Raises:
+        MultiturnError: the file cannot be read.
+    """
+    if path in pipeline_names():
+        return True
+    check_path(path)
+    if not Path(path).is_file() or path.endswith(".jsonl"):
+        return False
+    with open_rewindable(path, path) as file:
+        data = file.read(_MAX_FILE + 1)
+    if len(data) > _MAX_FILE:
+        return False
+    try:
+        first = next(read_documents(data, path), None)
+    except MultiturnError:
+        return False
+    keys = set() if first is None or not isinstance(first.value, dict) else first.value.keys()
+    return bool(keys & {"stages", "extends"}) and not keys & _SUITE_KEYS
 
 
 def load_pipeline(source: str | Path = DEFAULT_PIPELINE) -> Pipeline:

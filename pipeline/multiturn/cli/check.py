@@ -1,0 +1,199 @@
+"""The command that checks suites and pipelines, and sends nothing."""
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from multiturn.cli.completion import complete_target
+from multiturn.cli.options import PATH, Asked, pipeline_option, suite_options
+
+if TYPE_CHECKING:
+    from multiturn.engine.selection import Selection
+    from multiturn.errors import MultiturnError
+    from multiturn.model import Conversion
+    from multiturn.output import Warned
+    from multiturn.pipelines.pipeline import Pipeline
+
+
+@click.command()
+@suite_options
+@pipeline_option
+@click.option(
+    "--target",
+    metavar="NAME",
+    shell_complete=complete_target,
+    help="Also check every prompt against the rules of this target's API.",
+)
+@click.option(
+    "--targets",
+    "targets_file",
+    metavar="FILE",
+    type=PATH,
+    help="File that describes the targets.  [default: the nearest targets.yaml or"
+    " .agentv/targets.yaml, here or above]",
+)
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Errors as text on standard error, or errors and warnings as JSON lines.",
+)
+def check(
+    asked: Asked, pipeline: str, target: str | None, targets_file: str | None, format_: str
+) -> None:
+    """Check suites and pipelines; nothing is sent or written.
+
+    SUITE is a suite or a folder of suites, or a pipeline: its name, or a file with stages or
+    extends. Suites are read and converted; with --target each prompt is also checked against the
+    rules of the target's API. All errors are listed, and the exit code is then 1. A pipeline
+    without a chat prompt or without a question is legal, and what follows is said; without both
+    it is not.
+    """
+    from multiturn.errors import MultiturnError
+    from multiturn.output import warnings_to
+    from multiturn.pipelines.pipeline_file import is_pipeline, load_pipeline
+    from multiturn.providers.targets import load_target
+
+    findings = _Findings(is_json=format_ == "json", is_strict=asked.strict)
+    pipelines = [path for path in asked.suites if is_pipeline(path) or _is_typo(path)]
+    for path in pipelines:
+        _check_pipeline(path, findings)
+    suites = tuple(path for path in asked.suites if path not in pipelines)
+    if suites:
+        selection = asked._replace(suites=suites).select()
+        chosen = load_pipeline(pipeline)
+        provider = None if target is None else load_target(target, file=targets_file)
+        has_sink = findings.is_json or findings.is_strict
+        with warnings_to(findings.warn if has_sink else None):
+            try:
+                for error in _errors(selection, chosen, provider, findings):
+                    findings.add(error)
+            except MultiturnError as error:  # there is no case of an id that was asked for
+                findings.add(error)
+    sys.exit(1 if findings.count else 0)
+
+
+class _Findings:
+    """Prints what is wrong, one line for each error or warning, and counts the errors."""
+
+    def __init__(self, *, is_json: bool, is_strict: bool) -> None:
+        self.is_json = is_json
+        self.is_strict = is_strict
+        self.count = 0
+
+    def add(self, error: "MultiturnError", severity: str = "error") -> None:
+        """Print an error, or a warning."""
+        from multiturn.prompts.record import to_json
+        from multiturn.text import indented
+
+        self.count += severity == "error"
+        if not self.is_json:
+            click.echo(indented(str(error)), err=True)
+            return
+        where = error.where
+        label = f"{where.label}: " if where.label else ""
+        line = {
+            "severity": severity,
+            "file": where.file,
+            "line": where.line or None,
+            "column": where.column or None,
+            "id": error.case_id,
+            "message": label + error.what,
+        }
+        click.echo(to_json(line), nl=False)
+
+    def warn(self, warned: "Warned") -> None:
+        """Print a warning; with --strict it is an error."""
+        from multiturn.errors import MultiturnError
+
+        error = MultiturnError(warned.why, where=warned.where, case_id=warned.case_id)
+        self.add(error, "error" if self.is_strict else "warning")
+
+    def say(self, name: str, what: str) -> None:
+        """Print what was found to be right."""
+        if not self.is_json:
+            click.echo(f"{name}: {what}")
+
+
+def _is_typo(path: str) -> bool:
+    """Return whether there is no such file, but a pipeline with nearly that name."""
+    from multiturn.errors import nearest
+    from multiturn.pipelines.pipeline_file import pipeline_names
+
+    return not os.path.exists(path) and nearest(path, pipeline_names()) is not None
+
+
+def _check_pipeline(path: str, findings: _Findings) -> None:
+    from multiturn.errors import MultiturnError, PipelineError
+    from multiturn.pipelines.ordering import facts_after
+    from multiturn.pipelines.pipeline_file import load_pipeline
+    from multiturn.text import number_of
+
+    try:
+        pipeline = load_pipeline(path)
+    except PipelineError as error:
+        for each in error.errors:
+            findings.add(MultiturnError(each.what, where=each.where))
+        if error.advice and not findings.is_json:
+            click.echo(error.advice, err=True)
+        return
+    except MultiturnError as error:
+        findings.add(error)
+        return
+    missing = {"chat", "question"} - facts_after([step.stage for step in pipeline.steps])
+    if len(missing) == 2:
+        what = "the pipeline gives neither a chat prompt nor a question, so every case comes"
+        what += " out empty; add consolidate_system or render_question"
+        findings.add(MultiturnError(what, where=path))
+        return
+    findings.say(path, f"{number_of(len(pipeline.steps), 'stage')}, in a legal order")
+    if "chat" in missing:
+        what = "LLM APIs get no chat prompt, but the question as one user message"
+        findings.say(path, f"{what}; add consolidate_system")
+    if "question" in missing:
+        what = "agents get no question, and so nothing to read"
+        findings.say(path, f"{what}; add render_question")
+
+
+def _errors(
+    selection: "Selection", pipeline: "Pipeline", provider: Any, findings: _Findings
+) -> Iterator["MultiturnError"]:
+    """Yield what is wrong with the cases of suites; say how many cases are right."""
+    from multiturn.engine.outcomes import outcomes
+    from multiturn.text import number_of
+
+    right: Counter[str] = Counter()
+    wrong: Counter[str] = Counter()
+    for outcome in outcomes(selection, pipeline):
+        error = outcome.error
+        if error is None and provider is not None and outcome.conversion is not None:
+            error = _refusal(outcome.conversion, provider)
+        (right if error is None else wrong)[outcome.suite] += 1
+        if error is not None:
+            yield error
+    for suite in selection.suites:
+        if not wrong[suite]:
+            findings.say(suite, f"{number_of(right[suite], 'case')}, without errors")
+
+
+def _refusal(conversion: "Conversion", provider: Any) -> "MultiturnError | None":
+    """Return the error of a prompt that a provider would refuse to send."""
+    from multiturn.pipelines.pipeline import request_of
+    from multiturn.providers.base import ProviderError
+
+    lay_out, case = getattr(provider, "wire", None), conversion.case
+    try:
+        if lay_out is not None:
+            lay_out(request_of(conversion))
+    except ProviderError as error:
+        return error.at(case.where(), case.id)
+    except Exception as error:  # a provider of the user's own may raise anything
+        what = f"{type(error).__name__}: {error}"
+        return ProviderError(what, where=case.where(), case_id=case.id)
+    return None
