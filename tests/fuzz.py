@@ -15,7 +15,15 @@ import structlog
 
 with atheris.instrument_imports(include=["multiturn", "multiturn_stages", "yaml"]):
     from multiturn import MultiturnError, load_pipeline, load_suite, load_target
+    from multiturn.engine.outcomes import outcomes
+    from multiturn.engine.selection import Selection
     from multiturn.pipelines.pipeline_file import parse_pipeline
+    from multiturn.providers.results import read_stored
+    from multiturn.review.lockfile import lock_text, read_lock
+    from multiturn.review.report.comparison import compare
+    from multiturn.review.report.html import to_html
+    from multiturn.review.report.markdown import to_markdown
+    from multiturn.review.report.side import collect
     from multiturn.suites.patterns import guideline_matcher
 
 ROOT = Path(__file__).parent.parent
@@ -26,8 +34,13 @@ TARGETS = (
     "targets: [{name: t, provider: echo}, {name: u, provider: azure, api_key: ${{ NO_NAME }}}]"
 )
 
+RESULT = (
+    b'{"suite": "a.yaml", "id": "a", "target": "t", "digest": "d", "output": "x", "error": null}\n'
+)
+
 _folder = Path(tempfile.mkdtemp())
 _pipeline = load_pipeline()
+_MARKUP = to_html([], pipeline="spec", against="HEAD", mistakes=[]).count(b"<")
 
 
 def suites(data: bytes) -> None:
@@ -73,8 +86,50 @@ def patterns(data: bytes) -> None:
             raise AssertionError("an error without words") from error
 
 
+def results(data: bytes) -> None:
+    """Read a file of results, as --resume does."""
+    path = _folder / "results.jsonl"
+    path.write_bytes(data)
+    try:
+        read_stored(str(path))
+    except MultiturnError as error:
+        _check_place(str(error.where), path)
+
+
+def locks(data: bytes) -> None:
+    """Read a lock of promoted files; what is read is written again, and reads back the same."""
+    path = _folder / "promoted.lock"
+    try:
+        lock = read_lock(data.decode("utf-8", "replace"), str(path))
+    except MultiturnError as error:
+        _check_place(str(error.where), path)
+        return
+    filled = {suite: entries for suite, entries in lock.items() if entries}
+    if read_lock(lock_text(lock), "again") != filled:
+        raise AssertionError("a lock does not read back the same")
+
+
+def reports(data: bytes) -> None:
+    """Compare the suites before and after a NUL; no text of theirs becomes markup."""
+    before, _, after = data.partition(b"\0")
+    path = _folder / "r.yaml"
+    selection = Selection((str(path),), frozenset({str(path)}))
+    sides = []
+    for suite in (before, after):
+        path.write_bytes(suite)
+        found = outcomes(selection, _pipeline)
+        sides.append(collect(found, selection, _pipeline, lambda _: None))
+    compared = compare(sides[1], sides[0])
+    errors = sides[1].mistakes
+    page = to_html(compared, pipeline="spec", against="HEAD", mistakes=errors)
+    if page.count(b"<") != _MARKUP:
+        raise AssertionError("text became markup")
+    to_markdown(compared, pipeline="spec", against="HEAD", mistakes=errors)
+
+
 FUZZED: dict[str, Callable[[bytes], None]] = {
-    function.__name__: function for function in (suites, pipelines, targets, patterns)
+    function.__name__: function
+    for function in (suites, pipelines, targets, patterns, results, locks, reports)
 }
 
 
@@ -87,7 +142,14 @@ def seeds(name: str) -> list[bytes]:
         return [path.read_bytes() for path in (*shipped, ROOT / "examples/terse.yaml")]
     if name == "targets":
         return [(ROOT / "examples/targets.yaml").read_bytes(), TARGETS.encode()]
+    if name == "results":
+        return [RESULT, RESULT * 2, RESULT[:-9]]
+    if name == "locks":
+        return [path.read_bytes() for path in ROOT.glob("snapshots/**/promoted.lock")]
     found = [*ROOT.glob("tests/scenarios/*.yaml"), *ROOT.glob("examples/**/*.yaml")]
+    if name == "reports":
+        suites = [path.read_bytes() for path in sorted(ROOT.glob("examples/*.yaml"))]
+        return [before + b"\0" + after for before in suites for after in suites]
     json_lines = b'{"id": "a", "input_messages": [{"role": "user", "content": ["x"]}]}\n'
     return [json_lines, *(path.read_bytes() for path in sorted(found))]
 

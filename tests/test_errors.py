@@ -24,6 +24,7 @@ from structlog.testing import capture_logs
 import commands
 from multiturn import MultiturnError, load_pipeline, load_suite, load_target
 from multiturn.documents.yaml_events import read_documents
+from multiturn.providers.results import read_stored
 from multiturn.suites.patterns import guideline_matcher
 
 
@@ -56,6 +57,10 @@ def show(name: str) -> list[str]:
     return done.stderr.removeprefix("Error: ").splitlines()
 
 
+def read_results(name: str) -> list[str]:
+    return error_of(lambda: read_stored(name))
+
+
 def match(name: str) -> list[str]:
     """Return the errors of patterns, one a line."""
     return error_of(lambda: guideline_matcher(tuple(Path(name).read_text().split("\n"))))
@@ -81,6 +86,7 @@ class Kind(NamedTuple):
 
 KINDS = {
     "patterns": Kind(match, "x.txt"),
+    "results": Kind(read_results, "results.jsonl"),
     "suites": Kind(convert, "x.eval.yaml"),
     "files": Kind(convert, "x.eval.yaml"),
     "json_lines": Kind(convert, "x.jsonl"),

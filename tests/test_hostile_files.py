@@ -10,6 +10,7 @@ import pytest
 
 from multiturn import Case, MultiturnError, load_pipeline, load_suite, load_target
 from multiturn.documents.source import Source
+from multiturn.providers.results import read_stored
 from multiturn.suites.streaming import stream_documents
 
 HELLO = "input_messages: [{role: user, content: Hello}]"
@@ -41,6 +42,14 @@ def test_targets_that_are_a_gigabyte_of_nothing_are_an_error(tmp_path: Path) -> 
     with pytest.raises(MultiturnError, match="over 10,000,000 bytes") as caught:
         load_target("t", file=str(path))
     assert str(caught.value.where) == str(path)
+
+
+@pytest.mark.parametrize("nested", ['{"x":' + "[" * 100_000, '{"suite":' * 100_000])
+def test_results_that_are_nested_deep_are_an_error(tmp_path: Path, nested: str) -> None:
+    path = tmp_path / "results.jsonl"
+    path.write_text(f"{nested}\n")
+    with pytest.raises(MultiturnError, match="this is not a result"):
+        read_stored(str(path))
 
 
 @pytest.mark.parametrize("path", ["/dev/zero", "/dev/null", "/dev/tty", "/"])

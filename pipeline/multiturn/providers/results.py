@@ -254,6 +254,6 @@ def _read(path: str) -> Iterator[tuple[bytes, _Stored | None]]:
                 return
             try:
                 yield line, _decode(line.removeprefix(b"\xef\xbb\xbf"))
-            except msgspec.MsgspecError:
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                 what = "this is not a result; name another file as --output"
                 raise MultiturnError(what, where=Place(path, number)) from None
