@@ -29,11 +29,7 @@ TARGETS = """\
 targets:
 - {name: claude, provider: anthropic, model: claude-sonnet-4-6, api_key: "${{ CLAUDE_KEY }}"}
 """
-PREFILL = (
-    "case 'two': A4: from 4.6 on, the last message is not assistant (Anthropic); end with a user"
-    " message; if this one was a system message, later_system: merge of consolidate_system avoids"
-    " it; set prefill: true if the model takes one"
-)
+PREFILL = "case 'two': A4: from 4.6 on, the last message is not assistant (Anthropic); "
 NO_ANSWER = (
     "case 'two': there is nothing to answer: no message but system messages has content. Add a"
     " user message"
@@ -88,8 +84,9 @@ def test_each_error_is_a_line(folder: Path) -> None:
 
 
 def test_a_target_adds_its_rules(folder: Path) -> None:
-    said, errors = checked(folder, "a.eval.yaml", "--target", "claude", code=1)
-    assert (said, errors) == ([], [f"a.eval.yaml:4: {PREFILL}"])
+    said, (error,) = checked(folder, "a.eval.yaml", "--target", "claude", code=1)
+    assert said == []
+    assert error.startswith(f"a.eval.yaml:4: {PREFILL}")
     said, errors = checked(folder, "a.eval.yaml", "--target", "claude", "--case", "one", code=0)
     assert (said, errors) == (["a.eval.yaml: 1 case, without errors"], [])
 
@@ -112,13 +109,13 @@ def test_json_has_one_object_a_line(folder: Path) -> None:
         ("error", "sub/b.eval.yaml", 4, "two"),
         ("warning", "sub/b.eval.yaml", 7, None),
     ]
+    assert found[1].pop("message").startswith(PREFILL)
     assert found[1] == {
         "severity": "error",
         "file": "a.eval.yaml",
         "line": 4,
         "column": None,
         "id": "two",
-        "message": PREFILL,
     }
 
 
