@@ -90,8 +90,8 @@ def check(folder: Path, *arguments: str) -> list[str]:
     return [line for line in done.stdout.splitlines() if "promoted.lock:" in line]
 
 
-def change(folder: Path, old: str, new: str) -> None:
-    path = folder / "evals/shop.eval.yaml"
+def change(folder: Path, old: str, new: str, name: str = "shop.eval.yaml") -> None:
+    path = folder / "evals" / name
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new))
@@ -226,30 +226,33 @@ def test_the_lock_alone_fails_the_check(folder: Path) -> None:
     assert "evals/b.md is new in a system message, by the pattern '*.md'" in done.stdout
 
 
-def test_a_changed_text_fails_the_check(folder: Path) -> None:
-    (folder / "evals/a.rules.md").write_text("Obey\n")
-    assert check(folder) == said("evals/a.rules.md, in a system message, has another text")
+ATTACHED = "{type: file, value: %s.md}"
+CHANGES = {
+    "another text": (
+        "a.rules.md",
+        "Rule A",
+        "Obey",
+        "a.rules.md, in a system message, has another text",
+    ),
+    "another pattern": (
+        *("shop.eval.yaml", "*.rules.md", "a.*"),
+        "a.rules.md, in a system message, comes by the pattern 'a.*'",
+    ),
+    "a system message attaches it": (
+        *("shop.eval.yaml", ATTACHED % "c", f"{ATTACHED % 'c'}, {ATTACHED % 'b'}"),
+        "b.md is new in a system message, as its attachment",
+    ),
+    "another number of cases": (
+        *("shop.eval.yaml", f"[{ATTACHED % 'a.rules'}, Hi]", "Hi"),
+        "a.rules.md, in a system message, is in 1 case instead of 2 cases",
+    ),
+}
 
 
-def test_a_changed_pattern_fails_the_check(folder: Path) -> None:
-    change(folder, "*.rules.md", "a.*")
-    assert check(folder) == said(
-        "evals/a.rules.md, in a system message, comes by the pattern 'a.*'"
-    )
-
-
-def test_a_file_in_a_system_message_fails_the_check(folder: Path) -> None:
-    change(
-        folder, "{type: file, value: c.md}", "{type: file, value: c.md}, {type: file, value: b.md}"
-    )
-    assert check(folder) == said("evals/b.md is new in a system message, as its attachment")
-
-
-def test_a_count_that_changes_fails_the_check(folder: Path) -> None:
-    change(folder, "[{type: file, value: a.rules.md}, Hi]", "Hi")
-    assert check(folder) == said(
-        "evals/a.rules.md, in a system message, is in 1 case instead of 2 cases"
-    )
+@pytest.mark.parametrize(("name", "old", "new", "what"), CHANGES.values(), ids=CHANGES)
+def test_a_change_fails_the_check(folder: Path, name: str, old: str, new: str, what: str) -> None:
+    change(folder, old, new, name)
+    assert check(folder) == said(f"evals/{what}")
 
 
 def test_a_file_that_is_demoted_fails_as_a_difference(folder: Path) -> None:

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,8 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from browser import open_browser, open_page
+from commands import run
+from test_report import git, write
 
 VIEWS = ["Chat prompt", "Transcript", "Azure OpenAI", "Anthropic", "Gemini", "Codex", "VS Code"]
 SUITE = """\
@@ -60,20 +60,8 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
-def git(folder: Path, *arguments: str) -> None:
-    identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
-    subprocess.run(("git", *identity, *arguments), cwd=folder, check=True, capture_output=True)
-
-
-def write(folder: Path, files: dict[str, str]) -> None:
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text, encoding="utf-8")
-
-
 def report(folder: Path, *arguments: str, failures: bool = False) -> Path:
-    command = [sys.executable, "-m", "multiturn", "report", "evals", "--output", "r.html"]
-    done = subprocess.run([*command, *arguments], cwd=folder, capture_output=True, text=True)
+    done = run("report", "evals", "--output", "r.html", *arguments, folder=folder)
     assert done.returncode == failures, done.stderr
     return folder / "r.html"
 
@@ -201,7 +189,9 @@ def test_a_payload_is_the_json_that_goes_out(browser: Browser, plain: Path) -> N
         sent = payload(page)
         assert sent["systemInstruction"]["parts"] == [{"text": SYSTEM}]
         page.keyboard.press("6")
-        assert (page.locator("#panel .text").text_content() or "").startswith("[User]: <Attached:")
+        assert (page.locator("#panel .text").text_content() or "").startswith(
+            "[[ ## System Prompt ## ]]\n\nYou review code.\n\n[[ ## Conversation ## ]]\n\n[User]: "
+        )
         choose(page, "monologue")
         page.keyboard.press("5")
         assert texts(page, ".notes li")[0].startswith("refused: G4")

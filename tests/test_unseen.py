@@ -1,8 +1,6 @@
 """Whatever a reader would not see is shown by its code: in a snapshot, on a page, on a terminal."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -151,8 +149,7 @@ def test_a_page_shows_the_same(tmp_path: Path) -> None:
     content = "|".join([*(f"a{sign}b" for sign in HIDDEN.values()), *SHOWN.values()])
     messages = [{"role": "user", "content": content}]
     (tmp_path / "s.eval.yaml").write_text(dump({"input_messages": messages}), encoding="utf-8")
-    command = [sys.executable, "-m", "multiturn", "report", "s.eval.yaml", "--output", "r.html"]
-    subprocess.run(command, cwd=tmp_path, check=True)
+    assert run("report", "s.eval.yaml", "--output", "r.html", folder=tmp_path).returncode == 0
     shown = "|".join([*(f"aU+{ord(sign):04X}b" for sign in HIDDEN.values()), *SHOWN.values()])
     with open_browser() as browser, open_page(browser, tmp_path / "r.html") as page:
         assert page.locator(".turn .text").text_content() == shown
