@@ -3,6 +3,8 @@
 import json
 import math
 import re
+import subprocess
+import sys
 import tracemalloc
 from contextlib import suppress
 from time import process_time
@@ -513,6 +515,16 @@ def test_fifty_levels_are_fine() -> None:
 def test_aliases_do_not_get_around_the_limit_of_levels() -> None:
     lines = [f"- &a{i} [*a{i - 1}]" for i in range(1, 5_000)]
     assert str(mistake("\n".join(["- &a0 [x]", *lines])).where).startswith("x.yaml:")
+
+
+def test_without_libyaml_the_import_says_what_to_install() -> None:
+    program = "import yaml; del yaml.CSafeLoader; yaml.__with_libyaml__ = False; import multiturn; "
+    command = [sys.executable, "-c", program + "multiturn.load_suite"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1] == (
+        "ImportError: multiturn needs PyYAML with libyaml, as its wheels have it: "
+        "pip install --force-reinstall --only-binary pyyaml pyyaml"
+    )
 
 
 # Properties

@@ -13,6 +13,12 @@ import yaml
 
 from multiturn.errors import MultiturnError, Place
 
+if not yaml.__with_libyaml__:
+    raise ImportError(
+        "multiturn needs PyYAML with libyaml, as its wheels have it:"
+        " pip install --force-reinstall --only-binary pyyaml pyyaml"
+    )
+
 # libyaml reads YAML 1.1, to which these end a line; to YAML 1.2 they are ordinary characters.
 _OLD_LINE_BREAKS = ("\x85", "\u2028", "\u2029")
 _OLD_LINE_BREAK = re.compile("|".join(_OLD_LINE_BREAKS).encode())
