@@ -17,6 +17,7 @@ from running import by_id, records, run, start, wait_for, write_suite, write_tar
 
 OUTPUT = ("--output", "out.jsonl")
 STORED = "from the file"
+RESULT = b'{"suite":"a", %s, "target": "t", "digest": "d", "error": null}\n'
 
 
 @pytest.fixture
@@ -220,6 +221,10 @@ def test_an_output_that_is_empty_is_written_to(folder: Path) -> None:
         pytest.param(b'{"name": "mine", "version": 1}', id="other JSON without an end of line"),
         pytest.param(b'[\n  {"suite": "a"}\n]\n', id="a list of JSON"),
         pytest.param(b"\x00\x01\x02\xff", id="bytes"),
+        pytest.param(RESULT % b'"m": "\xff\xfe", "id": "\xff"', id="a result that is not UTF-8"),
+        pytest.param(
+            RESULT % b'"id": "a", "m": %s' % (b"[" * 100_000 + b"]" * 100_000), id="deep nesting"
+        ),
     ],
 )
 def test_what_is_no_results_file_is_refused_and_left_as_it_was(folder: Path, text: bytes) -> None:
