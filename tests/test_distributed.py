@@ -100,6 +100,17 @@ def test_a_duplicate_id_is_found_over_parts(cluster: Any, folder: Path) -> None:
     assert sum(len(path.read_text().splitlines()) for path in parts) == 50
 
 
+def test_a_strict_command_marks_no_success_after_a_warning(cluster: Any, folder: Path) -> None:
+    (folder / "e.eval.jsonl").write_text(hello("e").replace("{", '{"color": 1, ', 1))
+    options = ("--scheduler", cluster.scheduler_address, "--output")
+    done = convert(folder, "e.eval.jsonl", *options, "lax")
+    assert (done.returncode, (folder / "lax/_SUCCESS").exists()) == (0, True)
+    assert done.stderr.startswith('e.eval.jsonl:1:1: warning: unknown key "color"; ')
+    done = convert(folder, "e.eval.jsonl", "--strict", *options, "strict")
+    assert (done.returncode, (folder / "strict/_SUCCESS").exists()) == (1, False)
+    assert done.stderr.startswith('e.eval.jsonl:1:1: unknown key "color"; ')
+
+
 def test_an_output_folder_that_is_not_empty_is_left_alone(cluster: Any, folder: Path) -> None:
     (folder / "out").mkdir()
     (folder / "out/part-00009.jsonl").write_text("of an earlier run")

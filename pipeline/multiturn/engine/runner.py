@@ -149,6 +149,7 @@ async def run(
         Exception: whatever ``cases`` raises, after the requests under way are done; for the path
             of a suite, its first error. ``load_suite(path, on_error=print)`` skips errors.
     """
+    _want(concurrency, int, "concurrency must be a whole number")
     if concurrency < 1:
         raise ValueError("concurrency must be 1 or more")
     if not (hasattr(provider, "name") and hasattr(provider, "invoke")):
