@@ -124,6 +124,24 @@ def test_a_link_out_of_the_repository_is_not_followed(
     assert f"{named}&#58; it led out of the repository" in done.stdout
 
 
+@pytest.mark.parametrize("was", ["a link", "a file"])
+def test_no_folder_is_made_outside_for_the_current_one(
+    repository: Path, tmp_path: Path, was: str
+) -> None:
+    (tmp_path / "out").mkdir()
+    if was == "a link":
+        (repository / "deep").symlink_to(tmp_path / "out")
+    else:
+        write(repository, {"deep": "a file"})
+    commit(repository)
+    (repository / "deep").unlink()
+    write(repository, {"deep/er/a.eval.yaml": CASE.format("a")})
+    done = run(repository / "deep/er", ".", "--against=HEAD")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"Error: --against: {repository / 'deep/er'} was no folder then\n"
+    assert list((tmp_path / "out").iterdir()) == []
+
+
 def test_no_program_fetches_what_a_partial_clone_lacks(repository: Path, tmp_path: Path) -> None:
     replace(repository, TONE, "Two.", "Two!")
     commit(repository)

@@ -128,8 +128,10 @@ def collecting_at(
             root = os.path.relpath(_inside(checkout, root), here)
         _write_tree(commit, checkout, f"{folder}/index")
         try:
+            if not _is_below(os.path.realpath(here), checkout.tree):
+                raise NotADirectoryError  # a link leads out of the repository
             os.makedirs(here, exist_ok=True)
-        except FileExistsError:
+        except (FileExistsError, NotADirectoryError):
             raise MultiturnError(f"--against: {os.getcwd()} was no folder then") from None
         work = _Work(
             *(checkout, here, os.getcwd(), sys.path, pipeline),
