@@ -152,8 +152,9 @@ def test_a_case_that_is_not_there(folder: Path) -> None:
 def test_a_suite_imports_nothing(folder: Path, command: str, key: str) -> None:
     (folder / "planted.py").write_text("open('imported', 'w')")
     (folder / "c.yaml").write_text(f'stages: ["planted:x"]\n{key}: []\n')
-    run(command, "c.yaml", folder=folder)
+    done = run(command, "c.yaml", folder=folder)
     assert not (folder / "imported").exists()
+    assert ("this is a suite, and no pipeline" in done.stderr) == (command == "show")
 
 
 @pytest.mark.parametrize(

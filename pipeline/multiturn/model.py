@@ -210,11 +210,6 @@ class Conversion(Struct, frozen=True, dict=True):
 
         Raises:
             TypeError: the function returned something else than a part.
-
-        >>> case = Case(id="a", input_messages=())
-        >>> conversion = Conversion(case, system_prompt=Part("text", "Be brief."))
-        >>> conversion.map_parts(lambda part: structs.replace(part, text="Be.")).system_prompt.text
-        'Be.'
         """
 
         def changed(part: Part) -> Part:

@@ -3,9 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
-
-from msgspec import Meta, Struct
+from typing import Any
 
 from multiturn.documents.node import Node
 from multiturn.documents.source import check_path, open_rewindable
@@ -23,54 +21,14 @@ from multiturn.model import Conversion
 from multiturn.pipelines.contract import Stage
 from multiturn.pipelines.pipeline import Pipeline, insertion, position
 from multiturn.pipelines.registry import find_stage
+from multiturn.pipelines.schema import EDITS, KEYS, SUITE_KEYS, PipelineKeys
 from multiturn.pipelines.step import Step
 
 DEFAULT_PIPELINE = "spec"
 _SHIPPED = Path(__file__).parent
 _MAX_FILE = 1_000_000
 _MAX_TRAIL = 20  # files that extend each other
-# Keys of cases, in suites of every tool: what has one of them is never a pipeline.
-_SUITE_KEYS = frozenset(
-    ("evalcases", "eval_cases", "tests", "cases", "prompts", "input_messages", "input", "messages")
-)
 _A_SUITE = "this is a suite, and no pipeline; multiturn convert takes it"
-
-
-class Insertion(Struct, forbid_unknown_fields=True):
-    """An entry of ``insert``."""
-
-    stage: Annotated[
-        Any,
-        Meta(description="the stage: its name or import path, or that with a mapping of options"),
-    ]
-    after: Annotated[str | None, Meta(description="the stage that it comes right after")] = None
-    before: Annotated[str | None, Meta(description="the stage that it comes right before")] = None
-
-
-class PipelineKeys(Struct):
-    """The keys of a pipeline file. All but the first two are edits, in the order they are made."""
-
-    stages: Annotated[
-        list[Any], Meta(description="the stages, in the order in which they run")
-    ] = []
-    extends: Annotated[
-        str,
-        Meta(description="the pipeline to start from: its name, or its path relative to this file"),
-    ] = ""
-    replace: Annotated[
-        dict[str, Any], Meta(description="by the name of a stage: the stage that replaces it")
-    ] = {}
-    insert: Annotated[
-        list[Insertion], Meta(description="more stages, each with the place where it goes")
-    ] = []
-    configure: Annotated[
-        dict[str, Any], Meta(description="by the name of a stage: options to change")
-    ] = {}
-    remove: Annotated[list[str], Meta(description="the names of stages to leave out")] = []
-
-
-_KEYS = PipelineKeys.__struct_fields__
-EDITS = _KEYS[2:]
 
 
 def pipeline_names() -> list[str]:
@@ -102,7 +60,7 @@ def is_pipeline(path: str) -> bool:
     except MultiturnError:
         return False
     keys = set() if first is None or not isinstance(first.value, dict) else first.value.keys()
-    return bool(keys & {"stages", "extends"}) and not keys & _SUITE_KEYS
+    return bool(keys & {"stages", "extends"}) and not keys & SUITE_KEYS
 
 
 def load_pipeline(source: str | Path = DEFAULT_PIPELINE) -> Pipeline:
@@ -226,7 +184,7 @@ class _PipelineFile:
         """Return the one mapping of the file, its keys checked for what can be in them."""
         documents = list(read_documents(source, self.name))
         keys = documents[0].children if documents else None
-        if isinstance(keys, dict) and not _SUITE_KEYS.isdisjoint(keys):
+        if isinstance(keys, dict) and not SUITE_KEYS.isdisjoint(keys):
             self.add(_A_SUITE, documents[0].place(self.name))
             raise PipelineError(self.errors)
         if len(documents) != 1 or not isinstance(keys, dict):
@@ -234,8 +192,8 @@ class _PipelineFile:
             raise PipelineError(self.errors)
         (top,) = documents
         for key, node in keys.items():
-            if key not in _KEYS:
-                what = f'unknown key "{key}"; {did_you_mean(key, _KEYS)}'
+            if key not in KEYS:
+                what = f'unknown key "{key}"; {did_you_mean(key, KEYS)}'
                 self.add(what, node.key_place(self.name))
             elif key in EDITS and "extends" not in keys:
                 self.add(f'"{key}" edits a pipeline that "extends" another', node.place(self.name))

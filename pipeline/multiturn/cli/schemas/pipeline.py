@@ -8,8 +8,9 @@ import msgspec
 from multiturn.cli.schemas.structs import DRAFT, Schema, merged, object_schema, struct_schema
 from multiturn.documents.imports import IMPORT_PATH
 from multiturn.pipelines.contract import options_of, summary_of
-from multiturn.pipelines.pipeline_file import EDITS, Insertion, PipelineKeys, pipeline_names
+from multiturn.pipelines.pipeline_file import pipeline_names
 from multiturn.pipelines.registry import find_stage, installed_stages, stage_names
+from multiturn.pipelines.schema import EDITS, Insertion, PipelineKeys
 
 
 def pipeline_schema() -> Schema:
