@@ -75,6 +75,26 @@ def test_without_an_output_results_go_to_standard_output(folder: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("output", [pytest.param((), id="printed"), ("--output", "out.jsonl")])
+def test_a_case_that_cannot_be_read_has_a_result(folder: Path, output: tuple[str, ...]) -> None:
+    good = "{role: user, content: Hi}"
+    (folder / "a.eval.yaml").write_text(
+        f"evalcases:\n- {{id: good, input_messages: [{good}]}}\n- {{id: bad, input_messages: 3}}\n"
+        f"- {{id: good, input_messages: [{good}]}}\n- {{input_messages: [{good}]}}\n"
+    )
+    done = run("a.eval.yaml", *output, folder=folder)
+    assert done.returncode == 1
+    results = by_id(folder / "out.jsonl" if output else done.stdout)
+    assert sorted(results) == ["bad", "good"]
+    assert results["good"]["error"] is None
+    message = "a.eval.yaml:3:29: case 'bad': input_messages must be a list, not a number"
+    assert results["bad"]["error"] == {"type": "conversion", "message": message}
+    assert (results["bad"]["response"], results["bad"]["target"]) == (None, "echo")
+    if output:
+        counts = "1 answered, 0 reused, 3 failed, 0 retried: out.jsonl\n"
+        assert done.stderr.endswith(counts)
+
+
 def test_a_result_is_written_as_soon_as_it_is_there(folder: Path, server: Server) -> None:
     release = threading.Event()
 
@@ -213,12 +233,12 @@ def test_a_failing_case_never_stops_the_others(folder: Path, server: Server) -> 
     assert "Traceback" not in done.stderr
 
 
-def test_what_cannot_be_converted_is_a_result_and_what_is_broken_is_reported(folder: Path) -> None:
+def test_what_cannot_be_converted_is_a_result_with_an_error(folder: Path) -> None:
     suite(folder, NO_FILE, "  - {id: broken, input_messages: 3}\n", ONLY_SYSTEM, FINE)
     done = run("a.eval.yaml", folder=folder)
     assert done.returncode == 1
     results = by_id(done.stdout)
-    assert sorted(results) == ["bare", "fine", "lost"]
+    assert sorted(results) == ["bare", "broken", "fine", "lost"]
     assert results["lost"]["error"]["type"] == "conversion"
     assert "no.txt" in results["lost"]["error"]["message"]
     assert results["lost"]["raw_request"] is None

@@ -17,10 +17,12 @@ from multiturn.cli.rendering import to_result_text
 from multiturn.engine.outcomes import cases
 from multiturn.engine.runner import is_stored, prepare, run
 from multiturn.engine.selection import Selection
+from multiturn.errors import MultiturnError
 from multiturn.model import Case
 from multiturn.pipelines.pipeline import Pipeline
-from multiturn.prompts.record import to_json
-from multiturn.providers.results import Result, ResultsFile, read_stored
+from multiturn.prompts.record import to_json, utf8
+from multiturn.providers.results import Failure, Result, ResultsFile, read_stored
+from multiturn.suites.suite import STDIN
 from multiturn.text import number_of
 
 Write = Callable[[Result], None]
@@ -97,6 +99,13 @@ def preview(
     )
 
 
+def _unreadable(suite: str, error: MultiturnError, target: str) -> Result:
+    """Return the result of a case that cannot be read."""
+    failure = Failure("conversion", utf8(str(error)))
+    name = STDIN if suite == "-" else suite
+    return Result(suite=utf8(name), id=error.case_id or "", target=target, error=failure)
+
+
 def send(
     selection: Selection,
     pipeline: Pipeline,
@@ -112,10 +121,17 @@ def send(
     ended_by = signal.SIGINT.value
 
     def counted() -> Iterator[Case]:
-        nonlocal seen
-        for case in read_cases(selection, failures):
+        nonlocal seen, done, failed
+        for outcome in cases(selection):
             seen += 1
-            yield case
+            if outcome.case is not None and outcome.error is None:
+                yield outcome.case
+                continue
+            done, failed = done + 1, failed + 1
+            if outcome.error is not None:
+                failures.add(outcome.error)
+                if outcome.error.case_id:
+                    write(_unreadable(outcome.suite, outcome.error, provider.name))
 
     def end(number: int, task: "asyncio.Task[None]") -> None:
         nonlocal ended_by
