@@ -75,7 +75,7 @@ SUITES = [
 
 def limit_of(text: str) -> float:
     """Return the MB that a text may take: of a megabyte, or of a third of it."""
-    return 100 if len(text) > SIZE / 3 else 50
+    return 100 if len(text.encode()) > SIZE / 3 else 50
 
 
 @pytest.mark.skipif(not measurable, reason="measures by /proc")
