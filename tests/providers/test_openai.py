@@ -7,7 +7,7 @@ import pytest
 
 from loopback import KEY, TEXT, USAGE, Server, completion
 from multiturn import MultiturnError
-from vendors import HELLO, ask, azure, chat, openai
+from vendors import ask, azure, chat, openai
 
 MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}]
 each_of_openai = pytest.mark.parametrize(
@@ -68,14 +68,6 @@ def test_without_a_base_url_it_is_openai(monkeypatch: pytest.MonkeyPatch) -> Non
     provider = type(openai())(type(settings)(name="t", provider="openai", api_key=KEY, model="m"))
     assert provider.address() == ("https://api.openai.com/v1",)
     assert str(provider.connect().base_url) == "https://api.openai.com/v1/"
-
-
-def test_the_address_is_in_the_digest() -> None:
-    first, same, other = (
-        openai(base_url=url).wire(HELLO).digest()
-        for url in ("http://a/v1", "http://a/v1/", "http://b/v1")
-    )
-    assert first == same != other
 
 
 @each_of_openai

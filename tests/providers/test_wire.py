@@ -164,6 +164,12 @@ def test_the_digest_changes_with_the_model(connect: Connect) -> None:
     assert first.wire(HELLO).digest() != second.wire(HELLO).digest()
 
 
+@each_vendor
+def test_the_digest_changes_with_the_address(connect: Connect) -> None:
+    first, second = connect("http://127.0.0.1:9"), connect("http://127.0.0.1:10")
+    assert first.wire(HELLO).digest() != second.wire(HELLO).digest()
+
+
 def test_the_digest_changes_with_the_version_of_azure() -> None:
     first, second = azure(version="2025-01-01"), azure(version="2025-03-01")
     assert first.wire(HELLO).digest() != second.wire(HELLO).digest()
