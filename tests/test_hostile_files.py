@@ -66,6 +66,23 @@ def test_a_pipeline_that_is_no_file_is_an_error(path: str) -> None:
     assert caught.value.where
 
 
+@pytest.mark.parametrize("named", ["suite", "root"])
+def test_a_link_that_is_swapped_while_a_path_is_resolved_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    (tmp_path / "suite").write_text(HELLO)
+    real_path = os.path.realpath
+
+    def swapped(path: str, **options: Any) -> str:
+        if str(path).endswith(named):
+            raise OSError(22, "Invalid argument")
+        return real_path(path, **options)
+
+    monkeypatch.setattr(os.path, "realpath", swapped)
+    error = mistake(tmp_path / "suite", root=tmp_path / "root")
+    assert str(error) == f"{tmp_path / named}: cannot read it: Invalid argument"
+
+
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs /proc")
 @pytest.mark.parametrize("name", ["mem", "environ", "cmdline", "maps", "pagemap", "clear_refs"])
 def test_a_file_of_proc_is_no_suite(name: str) -> None:
