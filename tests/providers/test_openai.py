@@ -7,7 +7,7 @@ import pytest
 
 from loopback import KEY, TEXT, USAGE, Server, completion
 from multiturn import MultiturnError
-from vendors import ask, azure, chat, openai
+from vendors import HELLO, ask, azure, chat, openai
 
 MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}]
 each_of_openai = pytest.mark.parametrize(
@@ -136,3 +136,8 @@ def test_cached_tokens_are_counted(server: Server) -> None:
     answer["usage"]["prompt_tokens_details"] = {"cached_tokens": 4, "audio_tokens": 0}
     server.answer(body=answer)
     assert ask(openai(server.url)).usage == {**USAGE, "cached_tokens": 4}
+
+
+def test_a_slash_at_the_end_of_the_address_does_not_change_the_digest() -> None:
+    first, second = openai(base_url="http://a/v1"), openai(base_url="http://a/v1/")
+    assert first.wire(HELLO).digest() == second.wire(HELLO).digest()
