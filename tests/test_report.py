@@ -350,9 +350,9 @@ CAUSES = {
         "evals/shop.eval.yaml line 6&#58; the messages of 'hours'",
     ),
     "the patterns": (
-        ("evals/shop.eval.yaml", "**/*.rules.md", "**/*.guide.md"),
+        ("evals/shop.eval.yaml", "**/*.rules.md", "**/*.txt"),
         2,
-        "guideline patterns&#58; &#42;&#42;/&#42;.rules.md → &#42;&#42;/&#42;.guide.md",
+        "guideline patterns&#58; &#42;&#42;/&#42;.rules.md → &#42;&#42;/&#42;.txt",
     ),
 }
 
@@ -656,9 +656,9 @@ def test_every_mistake_is_in_the_report_and_hides_no_case(repository: Path) -> N
     assert len(said) == 3
     assert "not JSON" in said[0]
     assert "duplicate id &#39;a&#39;".replace("&#39;", "'") in said[1]
-    assert "a case is a mapping" in said[2]
+    assert "a case must be a mapping" in said[2]
     assert "| <code>a</code> | <code>evals/lines.eval.jsonl&#58;1</code> |" in done.stdout
-    assert "input_messages is empty" in done.stdout
+    assert "messages is empty" in done.stdout
 
 
 def test_two_suites_of_one_name_are_refused(tmp_path: Path) -> None:
