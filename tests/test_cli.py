@@ -233,7 +233,12 @@ def test_a_case_that_no_suite_has_is_a_usage_error(folder: Path) -> None:
     ("arguments", "message"),
     [
         pytest.param([], "Missing argument 'SUITE...'", id="no suite is named"),
-        pytest.param(["no.yaml"], "there is no suite 'no.yaml'", id="a suite is not there"),
+        pytest.param(["no.yaml"], "there is no suite 'no.yaml'\n", id="a suite is not there"),
+        pytest.param(
+            ["./a.eval.yml"],
+            "there is no suite './a.eval.yml'; did you mean './a.eval.yaml'?\n",
+            id="a suite with a name that is nearly there",
+        ),
         pytest.param(["empty"], "below 'empty'", id="a folder holds no suite"),
         pytest.param(["a.eval.yaml", "--format", "xml"], "'xml' is not one of", id="a format"),
         pytest.param(["a.eval.yaml", "--pipeline", "spce"], 'did you mean "spec"?', id="pipeline"),

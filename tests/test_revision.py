@@ -46,7 +46,10 @@ def test_the_last_suite_that_is_deleted_is_removed(repository: Path, named: str)
 
 def test_what_is_on_neither_side_is_said(repository: Path) -> None:
     done = run(repository, "evls", "--against=HEAD")
-    assert (done.returncode, done.stderr) == (2, "Error: there is no suite 'evls'\n")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "Error: there is no suite 'evls'; did you mean 'evals'?\n",
+    )
 
 
 def test_a_case_that_is_gone_can_be_asked_for(repository: Path) -> None:

@@ -392,7 +392,8 @@ def test_with_a_root_the_folder_is_here(folder: Path) -> None:
 def test_a_suite_that_is_named_and_not_there_is_an_error(folder: Path) -> None:
     done = run("snapshot", "evals", "evals/shpo.eval.yaml", folder=folder)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "Error: there is no suite 'evals/shpo.eval.yaml'\n"
+    near = "did you mean 'evals/shop.eval.yaml'?"
+    assert done.stderr == f"Error: there is no suite 'evals/shpo.eval.yaml'; {near}\n"
     assert not (folder / "snapshots").exists()
 
 

@@ -3,9 +3,10 @@
 import os
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
-from multiturn.errors import MultiturnError, OutsideRootError, Place
+from multiturn.errors import MultiturnError, OutsideRootError, Place, nearest
 from multiturn.files import find_root, real_path
 from multiturn.output import warn
 from multiturn.suites.dialects import CASES
@@ -20,6 +21,19 @@ _CASES_FILE = re.compile(
 
 
 _EXTENSIONS = (".eval.yaml", ".eval.yml", ".eval.json", ".eval.jsonl")
+
+
+def _nearest_name(path: str) -> str:
+    """Return a closing phrase with the name in the folder that is nearest to a path's, if any.
+
+    >>> _nearest_name("no/folder/x.yaml")
+    ''
+    """
+    folder, name = os.path.split(path)
+    with suppress(OSError, ValueError):
+        near = nearest(name, os.listdir(folder or "."))
+        return f"; did you mean {os.path.join(folder, near)!r}?" if near else ""
+    return ""
 
 
 def find_suites(paths: Iterable[str], *, may_be_gone: bool = False) -> Iterator[str]:
@@ -43,7 +57,7 @@ def find_suites(paths: Iterable[str], *, may_be_gone: bool = False) -> Iterator[
         if path != "-" and not os.path.exists(path):
             if may_be_gone:
                 continue
-            raise MultiturnError(f"there is no suite {path!r}")
+            raise MultiturnError(f"there is no suite {path!r}{_nearest_name(path)}")
         if not os.path.isdir(path):
             yield from _unseen([path], seen)
             continue

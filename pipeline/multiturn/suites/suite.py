@@ -163,12 +163,16 @@ class _Suite:
             return
         shared = self.reader.shared(patterns, head)
         yield from self.warnings(self.reader)
+        index = -1
         for index, node in enumerate(document.cases or head.children["evalcases"].children):
             label = "" if self.source.endswith(".jsonl") else f"evalcases[{index}]"
             if isinstance(node, Node) and isinstance(node.value, str):
                 yield from self.cases_of(node, label, shared)
             else:
                 yield from self.case(node, label, shared, self.reader)
+        if index < 0 and not self.source.endswith(".jsonl"):
+            where = head.children.get("evalcases", head).place(self.name)
+            yield Key(), Notice("suite.no_cases", where, "the suite has no cases; add one")
         yield from ((Key(), warning) for warning in self.unused.warnings())
         if self.dialect.read_as:
             debug("suite.read_as", suite=self.name, **self.dialect.read_as)

@@ -46,7 +46,7 @@ def suite_schema() -> Schema:
     cases = suite["properties"]["evalcases"]
     no_cases = {**cases, "type": "null", "doNotSuggest": True}
     both = {**suite["properties"], **case["properties"], "id": case_id, "evalcases": no_cases}
-    cases |= {"type": "array", "items": {"$ref": "#/$defs/case"}}
+    cases |= {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/case"}}
     messages = case["properties"]["input_messages"]
     inputs: Schema = {
         **{key: _same_as("input_messages", messages) for key in sorted(dialects.INPUT_KEYS)},
