@@ -133,7 +133,10 @@ def test_strict_makes_warnings_errors(folder: Path) -> None:
     ("path", "error"),
     [
         ("shiped", "no pipeline 'shiped'; did you mean \"shipped\"?"),
-        ("none.eval.yaml", "Error: there is no suite 'none.eval.yaml'"),
+        (
+            "none.eval.yaml",
+            "Error: there is no suite 'none.eval.yaml'; did you mean 'a.eval.yaml'?",
+        ),
     ],
 )
 def test_what_is_not_there(folder: Path, path: str, error: str) -> None:
