@@ -40,7 +40,7 @@ RESULT = (
 
 _folder = Path(tempfile.mkdtemp())
 _pipeline = load_pipeline()
-_MARKUP = to_html([], pipeline="spec", against="HEAD", mistakes=[]).count(b"<")
+_MARKUP = to_html([], pipeline="spec", against="HEAD", errors=[]).count(b"<")
 
 
 def suites(data: bytes) -> None:
@@ -120,11 +120,11 @@ def reports(data: bytes) -> None:
         found = outcomes(selection, _pipeline)
         sides.append(collect(found, selection, _pipeline, lambda _: None))
     compared = compare(sides[1], sides[0])
-    errors = sides[1].mistakes
-    page = to_html(compared, pipeline="spec", against="HEAD", mistakes=errors)
+    errors = sides[1].errors
+    page = to_html(compared, pipeline="spec", against="HEAD", errors=errors)
     if page.count(b"<") != _MARKUP:
         raise AssertionError("text became markup")
-    to_markdown(compared, pipeline="spec", against="HEAD", mistakes=errors)
+    to_markdown(compared, pipeline="spec", against="HEAD", errors=errors)
 
 
 FUZZED: dict[str, Callable[[bytes], None]] = {

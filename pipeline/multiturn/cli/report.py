@@ -81,12 +81,12 @@ def report(
             list(find_suites(asked.suites))  # says what there is not
         if not commit.startswith(against):
             against = f"{against} ({commit[:10]})"
-    mistakes = list(now.mistakes)
+    errors = list(now.errors)
     if then is not None:
-        mistakes += (f"at {against}: {each}" for each in then.mistakes if each not in mistakes)
+        errors += (f"at {against}: {each}" for each in then.errors if each not in errors)
     comparisons = compare(now, then)
     render = to_html if format_ == "html" else to_markdown
-    text = render(comparisons, pipeline=pipeline, against=against, mistakes=mistakes)
+    text = render(comparisons, pipeline=pipeline, against=against, errors=errors)
     with writing(output), open_output(output) as file:
         file.write(text)
     failures.finish()

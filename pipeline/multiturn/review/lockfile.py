@@ -1,7 +1,7 @@
 """The lock of what reaches system messages: which files, by which pattern, in how many cases.
 
 A file in a system message speaks with the operator's voice. That is a privilege, so each file that
-has it is on a list that somebody can own, and a new or changed entry is said in so many words.
+has it is on a list that somebody can own, and each new or changed entry is named.
 """
 
 import re
@@ -31,8 +31,8 @@ class Promotion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
         path: relative to the root, with ``/``.
         sha256: of its text as it is sent.
-        pattern: the guideline pattern that matched, as written; None where the file stands in a
-            system message that attaches it.
+        pattern: the guideline pattern that matched, as written; None where a system message
+            attaches the file.
         cases: in how many cases of the suite; 0 while that is still to be counted.
     """
 
@@ -60,7 +60,7 @@ def promotions_of(conversion: Conversion) -> set[Promotion]:
         path = part.resolved_path
         if path is None or part.kind == "reference":
             continue
-        # A file that no stage moved stands where the suite attached it, whatever its name.
+        # A file that no stage moved is where the suite attached it, whatever its name.
         pattern = None
         if part.moved_by is not None and part.path is not None:
             pattern = matching_pattern(conversion.case.guideline_patterns, part.path, path)
@@ -98,7 +98,7 @@ def read_lock(text: str, name: str) -> Lock:
             raise MultiturnError("it has a merge conflict", where=name)
         documents = list(read_documents(text, name))
         if len(documents) != 1 or not isinstance(documents[0].value, dict):
-            raise MultiturnError("it is no list of promoted files", where=name)
+            raise MultiturnError("it is not a list of promoted files", where=name)
         return {suite: _section(node, name) for suite, node in documents[0].children.items()}
     except MultiturnError as error:
         advice = "restore it, or remove it and run multiturn snapshot for all suites"

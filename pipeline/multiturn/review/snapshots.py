@@ -102,7 +102,7 @@ def location_of(suite: str, case_id: str) -> str:
 
     It depends on nothing but the two names, is a legal path on every platform, and no two cases
     have the same one. An id keeps its ASCII letters, digits, ``_``, ``.``, ``-`` and spaces; all
-    else, and what some system takes for something special where it stands, is percent-encoded.
+    else, and what is special to some system at its place, is percent-encoded.
     ``~`` and a digest follow a name that is too long, and one with capitals, which some file
     systems do not tell from small letters.
 
@@ -136,7 +136,7 @@ def kept_location(suite: str, error: MultiturnError) -> str | None:
 def folder_of(suite: str) -> str:
     """Return the path of the folder of a suite's snapshots in the folder of all, with ``/``.
 
-    ``a.eval.yaml`` has the folder ``a``. Any other extension is kept behind a ``~``, so that
+    ``a.eval.yaml`` has the folder ``a``. Any other extension is kept after a ``~``, so that
     suites that differ in nothing else have folders of their own.
 
     >>> folder_of("evals/a.eval.yaml"), folder_of("evals/a.eval.jsonl"), folder_of("a.yaml")

@@ -145,7 +145,7 @@ class PromptSnapshot(SingleFileSnapshotExtension):
     def matches_test_location(
         cls, *, test_location: PyTestLocation, snapshot_location: str
     ) -> bool:
-        """Tell whether a snapshot file is that of the test's case."""
+        """Return whether a snapshot file is that of the test's case."""
         return _case(test_location) is not None and (
             snapshot_location == cls.get_location(test_location=test_location)
         )

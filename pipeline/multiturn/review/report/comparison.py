@@ -10,7 +10,7 @@ from multiturn.review.report.side import Reviewed, Side
 
 Status = Literal["failed", "changed", "added", "removed", "same"]
 STATUSES: tuple[Status, ...] = ("failed", "changed", "added", "removed", "same")
-_UNKNOWN = "it is not among the cases that can be read; the suite has a mistake"
+_UNKNOWN = "it is not among the cases that can be read; the suite has an error"
 
 
 class Comparison(Struct, frozen=True):

@@ -26,7 +26,7 @@ Row = tuple[Message | None, Message | None]
 
 
 def to_html(
-    comparisons: Iterable[Comparison], *, pipeline: str, against: str | None, mistakes: list[str]
+    comparisons: Iterable[Comparison], *, pipeline: str, against: str | None, errors: list[str]
 ) -> bytes:
     """Render a report.
 
@@ -34,14 +34,14 @@ def to_html(
         comparisons: the cases, in the order of ``compare``.
         pipeline: its name.
         against: the revision that they are compared with; None for none.
-        mistakes: that belong to no case.
+        errors: that belong to no case.
     """
     tables = _Tables(compared=against is not None)
     data = {
         "unseen": UNSEEN.pattern,
         "pipeline": utf8(pipeline),
         "against": against and utf8(against),
-        "mistakes": [utf8(mistake) for mistake in mistakes],
+        "errors": [utf8(error) for error in errors],
         "cases": [tables.case(comparison) for comparison in comparisons],
         "texts": [tables.row(spans) for spans in tables.texts],
         "strings": [utf8(text) for text in tables.strings],

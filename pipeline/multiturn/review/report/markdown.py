@@ -19,7 +19,7 @@ _SPECIAL = re.compile(r"[^A-Za-z0-9 ,./()'–→-]|(?<=(?i:www))\.")  # noqa: RU
 
 
 def to_markdown(
-    comparisons: Iterable[Comparison], *, pipeline: str, against: str | None, mistakes: list[str]
+    comparisons: Iterable[Comparison], *, pipeline: str, against: str | None, errors: list[str]
 ) -> bytes:
     """Render a report as GitHub's Markdown, of at most ``MAX_SIZE`` bytes.
 
@@ -27,7 +27,7 @@ def to_markdown(
         comparisons: the cases, in the order of ``compare``.
         pipeline: its name.
         against: the revision that they are compared with; None for none.
-        mistakes: that belong to no case.
+        errors: that belong to no case.
     """
     found = list(comparisons)
     compared = f", compared with {_code(against)}" if against else ""
@@ -40,7 +40,7 @@ def to_markdown(
     text += f": {counts}.\n" if counts else ".\n"
     left_out = 0
     size = len(text.encode())
-    for block in _blocks(found, mistakes, against):
+    for block in _blocks(found, errors, against):
         length = len(block.encode()) + 1
         if size + length > MAX_SIZE - _RESERVE:
             left_out += 1
@@ -67,8 +67,8 @@ def _cases(number: int) -> str:
     return f"{number} case{'' if number == 1 else 's'}"
 
 
-def _blocks(found: list[Comparison], mistakes: list[str], against: str | None) -> Iterator[str]:
-    yield from (f"{_code(mistake)}\n" for mistake in mistakes)
+def _blocks(found: list[Comparison], errors: list[str], against: str | None) -> Iterator[str]:
+    yield from (f"{_code(error)}\n" for error in errors)
     if against:
         yield from _promotions(found)
     for (status, cause), group in groupby(found, lambda c: (c.status, _single(c))):

@@ -145,8 +145,8 @@ function showPromoted() {
 
 const lower = [];  // each string in small letters, from the first search on
 
-/** Return whether a query stands in spans, or begins in one and ends in another. */
-function stands(query, number, hits) {
+/** Return whether a query is in spans, or begins in one and ends in another. */
+function isIn(query, number, hits) {
   const numbers = data.texts[number];
   const most = query.length - 1;
   let before = "";
@@ -162,7 +162,7 @@ function stands(query, number, hits) {
 function matches(entry, query, hits) {
   if ([entry.suite, entry.id, entry.error, ...entry.causes].some((number) => hits.has(number))) return true;
   return [entry.now, entry.then].some((side) => side
-    && [side.question, ...(side.chat || []).map((turn) => turn[1])].some((number) => stands(query, number, hits)));
+    && [side.question, ...(side.chat || []).map((turn) => turn[1])].some((number) => isIn(query, number, hits)));
 }
 
 function filterCases() {
@@ -235,7 +235,7 @@ function start() {
       },
     }, `${counts[status]} ${status}`)));
   }
-  byId("mistakes").append(...data.mistakes.map((mistake) => make("p", {}, visible(mistake))));
+  byId("errors").append(...data.errors.map((error) => make("p", {}, visible(error))));
   showList();
   showPromoted();
   filterCases();

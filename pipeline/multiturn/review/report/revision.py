@@ -220,12 +220,12 @@ def convert(output: str) -> None:
         # What was wrong then is no failure now, and what was not there may be now.
         found = outcomes(selection, chosen, seen=set())
         result = collect(found, selection, chosen, on_error=lambda _: None)
-        result.mistakes += (f"{name}: it led out of the repository" for name in outside)
+        result.errors += (f"{name}: it led out of the repository" for name in outside)
     except MultiturnError as error:
         result = str(error)
     else:  # which names no folder that will be gone
         tree, top = checkout.tree, checkout.top
-        result.mistakes[:] = [mistake.replace(tree, top) for mistake in result.mistakes]
+        result.errors[:] = [error.replace(tree, top) for error in result.errors]
         for key, case in result.cases.items():
             if case.error:
                 result.cases[key] = replace(case, error=case.error.replace(tree, top))

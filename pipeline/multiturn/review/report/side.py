@@ -93,13 +93,13 @@ class Side(Struct):
     Attributes:
         cases: in the order of the suites.
         pipeline: what converted them, as YAML.
-        mistakes: that belong to no case.
+        errors: that belong to no case.
         broken: the suites of which some case is not known.
     """
 
     cases: dict[tuple[str, str], Reviewed]
     pipeline: str
-    mistakes: list[str]
+    errors: list[str]
     broken: set[str]
 
 
@@ -146,7 +146,7 @@ def _add_error(side: Side, path: str, error: MultiturnError, root: str | None) -
         failed = Reviewed(suite=suite, id=error.case_id, error=message, snapshot=message)
         side.cases[suite, error.case_id] = failed
     else:
-        side.mistakes.append(message)
+        side.errors.append(message)
 
 
 def _declared(pipeline: Pipeline) -> str:

@@ -130,7 +130,7 @@ function showQuestion(entry) {
   return beside(entry, (side) => make("div", { class: "turn" }, box(showSpans(entry[side].question, side, false))));
 }
 
-/** Show JSON, indented; a line break in a text is shown as one, behind its escape. */
+/** Show JSON, indented; a line break in a text is shown as one, after its escape. */
 function showJson(value, side, indent = "") {
   const inner = `${indent}  `;
   if (typeof value === "string") return visible(JSON.stringify(value));
@@ -193,7 +193,7 @@ function highlight(query) {
   CSS.highlights.set("found", found);
 }
 
-/** Return where a query stands in the joined text of some nodes. */
+/** Return where a query is in the joined text of some nodes. */
 function* rangesOf(nodes, query) {
   // Where a small letter is longer than its capital, the places would be other ones.
   const texts = nodes.map(({ data: text }) => (text.toLowerCase().length === text.length ? text.toLowerCase() : text));
