@@ -148,6 +148,8 @@ def test_what_is_not_there(folder: Path, path: str, error: str) -> None:
 def test_a_case_that_is_not_there(folder: Path) -> None:
     _, errors = checked(folder, "a.eval.yaml", "--case", "tow", code=1)
     assert errors == ["no case 'tow'; did you mean \"two\"?"]
+    (line,), _ = checked(folder, "a.eval.yaml", "--case", "tow", "--format", "json", code=1)
+    assert json.loads(line)["file"] is None
 
 
 @pytest.mark.parametrize("key", ["evalcases", "tests", "input_messages", "cases", "messages"])

@@ -100,7 +100,7 @@ class _Findings:
         label = f"{where.label}: " if where.label else ""
         line = {
             "severity": severity,
-            "file": where.file,
+            "file": where.file or None,
             "line": where.line or None,
             "column": where.column or None,
             "id": error.case_id,
