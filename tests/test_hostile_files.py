@@ -2,6 +2,7 @@
 
 import io
 import os
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from multiturn import Case, MultiturnError, load_pipeline, load_suite, load_target
 from multiturn.documents.source import Source
 from multiturn.providers.results import read_stored
+from multiturn.suites.discovery import find_suites
 from multiturn.suites.streaming import stream_documents
 
 HELLO = "input_messages: [{role: user, content: Hello}]"
@@ -33,6 +35,17 @@ def test_a_suite_that_is_a_gigabyte_of_nothing_is_an_error(
         file.write(head)
         file.truncate(GIGABYTE)
     assert str(mistake(path).where).startswith(f"{path}:")
+
+
+def test_a_folder_with_a_large_suite_is_searched_in_little_memory(tmp_path: Path) -> None:
+    with (tmp_path / "s.eval.yaml").open("w") as file:
+        file.truncate(GIGABYTE // 10)
+    tracemalloc.start()
+    try:
+        assert list(find_suites([str(tmp_path)])) == [str(tmp_path / "s.eval.yaml")]
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_targets_that_are_a_gigabyte_of_nothing_are_an_error(tmp_path: Path) -> None:

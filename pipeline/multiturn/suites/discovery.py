@@ -12,11 +12,10 @@ from multiturn.output import warn
 from multiturn.suites.dialects import CASES
 from multiturn.suites.suite import case_files
 
+_LONGEST_LINE = 2**16  # bytes; only the beginning of a line may name a file of cases
 # A quick look at what may name a file of cases.
 _CASES_FILE = re.compile(
-    rb"""^(?:(?:%s):|[ \t]*-)[ \t]+["'\[]*[^\s"']+\.(?:ya?ml|jsonl?)\b"""
-    % "|".join(CASES).encode(),
-    re.MULTILINE,
+    rb"""(?:(?:%s):|[ \t]*-)[ \t]+["'\[]*[^\s"']+\.(?:ya?ml|jsonl?)\b""" % "|".join(CASES).encode()
 )
 
 
@@ -90,11 +89,12 @@ def _is_regular(suite: str) -> bool:
 
 def _named_in(suite: str) -> Iterator[str]:
     """Yield the real path of each file of cases that a suite names."""
-    if not os.path.isfile(suite):
+    if not os.path.isfile(suite) or suite.endswith(".jsonl"):
         return
     try:
         with open(suite, "rb") as file:
-            may_name = _CASES_FILE.search(file.read())
+            lines = iter(lambda: file.readline(_LONGEST_LINE), b"")
+            may_name = any(map(_CASES_FILE.match, lines))
     except OSError:
         return  # whoever reads it says so
     if may_name:
