@@ -281,6 +281,15 @@ def test_guidelines_of_suite_and_case_are_both_given(write: Write) -> None:
 # Guideline patterns
 
 
+def test_of_many_patterns_none_is_judged(write: Write) -> None:
+    for count, warnings in ((100, 100), (101, 0)):
+        patterns = [f"{number}.md" for number in range(count)]
+        write("x.eval.yaml", f"guideline_patterns: {patterns}\n{HI}")
+        with capture_logs() as logs:
+            cases()
+        assert len(logs) == warnings
+
+
 def test_no_pattern_is_judged_by_some_of_the_cases(write: Write) -> None:
     write("x.eval.yaml", f"guideline_patterns: ['*.md']\nevalcases:\n- id: a\n  {HI}")
     assert "'*.md' matches no file" in commands.run("convert", ".", folder=Path()).stderr

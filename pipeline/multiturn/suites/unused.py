@@ -9,10 +9,11 @@ from multiturn.model import Case, Notice
 from multiturn.suites.patterns import guideline_matcher
 
 EVENT = "suite.unused_pattern"
+MAX_JUDGED = 100  # each is matched against each file by itself
 
 
 class UnusedPatterns:
-    """The patterns that no file of the cases seen so far matches.
+    """The patterns that no file of the cases seen so far matches; of over 100, none is judged.
 
     Args:
         patterns: the list of them, as the suite has it; None if it has none.
@@ -26,6 +27,8 @@ class UnusedPatterns:
         for node in patterns.children if patterns is not None and patterns.children else ():
             if not node.value.startswith("!"):
                 self._left.setdefault(node.value, node)
+        if len(self._left) > MAX_JUDGED:
+            self._left.clear()
 
     def see(self, found: Case | MultiturnError) -> None:
         """Take out what the files of a case match; after an error, nothing is known to be left."""
