@@ -61,14 +61,23 @@ def _checked(before: Conversion, after: Any, stage: str) -> Conversion:
     if not isinstance(after, Conversion):
         hint = "Maybe you forgot to return what conversion.replace() gives?"
         raise ValueError(f"{type(after).__name__} instead of a Conversion. {hint}")
-    if after.turns is not before.turns:
-        check_turns(after.turns)
+    known = set(map(id, before.turns))
+    turns: Any = after.turns
+    if isinstance(turns, tuple):  # only what is new is looked at: this runs after every stage
+        turns = [turn for turn in turns if id(turn) not in known]
+    check_turns(turns)
+    parts = [part for turn in turns for part in turn.parts]
     if after.guidelines is not before.guidelines:
         check_parts(after.guidelines)
-    if after.system_prompt is not None:
+        parts += after.guidelines
+    if after.system_prompt is not before.system_prompt and after.system_prompt is not None:
         check_parts((after.system_prompt,))
-    old, new = _by_id(before), _by_id(after)
-    if new.keys() <= old.keys():
+        parts.append(after.system_prompt)
+    if not parts or not before.turns:
+        return after
+    old = _by_id(before)
+    new = [part for part in parts if part.stage is None and id(part) not in old]
+    if not new:
         return after
     texts: dict[Any, set[str]] = {}
     for part in old.values():
@@ -83,7 +92,7 @@ def _checked(before: Conversion, after: Any, stage: str) -> Conversion:
             known = {part.text if source is None else source}
         return part if part.text in known else replace(part, changed_by=stage)
 
-    is_changed = any(part.stage is None and signed(part) is not part for part in new.values())
+    is_changed = any(signed(part) is not part for part in new)
     return after.map_parts(signed) if is_changed else after
 
 
