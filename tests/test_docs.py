@@ -77,7 +77,9 @@ def test_the_page_of_providers_works_as_it_stands(tmp_path: Path) -> None:
         pytest.param(["basedpyright", "--pythonpath", sys.executable], id="pyright"),
     ],
 )
-def test_type_checkers_accept_the_code_of_the_pages(tmp_path: Path, command: list[str]) -> None:
+def test_type_checkers_accept_the_code_of_the_pages(
+    tmp_path: Path, command: list[str], pytestconfig: pytest.Config
+) -> None:
     for name in ("stages.md", "providers.md", "pipelines.md"):
         write_files(page(name), tmp_path)
     (block,) = re.findall(r"^```python\n(.*?)^```$", page("pipelines.md"), re.M | re.DOTALL)
@@ -91,7 +93,7 @@ def test_type_checkers_accept_the_code_of_the_pages(tmp_path: Path, command: lis
     done = subprocess.run(
         [*command, *files],
         cwd=tmp_path,
-        env={**os.environ, "PATH": path},
+        env={**os.environ, "PATH": path, "MYPY_CACHE_DIR": str(pytestconfig.cache.mkdir("mypy"))},
         capture_output=True,
         text=True,
     )
