@@ -1,4 +1,4 @@
-"""What shells offer for the values of arguments and options: quick, and silent on mistakes."""
+"""Completion of arguments and options in shells: quick, and silent about errors."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -29,7 +29,7 @@ def complete_case(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> "list[CompletionItem]":
     """Return the ids in the suites that the line names so far."""
-    # click leaves arguments unread where the option behind them has no value yet.
+    # click leaves arguments unread while the option after them has no value.
     suites = context.params.get("suites") or context.args
     return _offered(islice(_case_ids(suites), _MOST_CASES), incomplete)
 

@@ -8,7 +8,7 @@ import click
 def schema(kind: str) -> None:
     """Print the JSON Schema of suites, pipelines or targets.
 
-    Editors show by it what each key means, offer keys, and underline mistakes.
+    Editors use it to describe keys, to complete them, and to underline errors.
     """
     import json
 
