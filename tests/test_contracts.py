@@ -23,7 +23,6 @@ from multiturn import (
     ProviderRequest,
     Step,
     TestMessage,
-    stage,
 )
 from multiturn.pipelines.contract import FACTS, Stage, contract_of
 from multiturn.pipelines.pipeline import request_of
@@ -386,21 +385,3 @@ def test_file_function_and_test_have_one_name() -> None:
         assert function.__name__ == name
         assert function.__module__ == f"multiturn_stages.{name}"
         assert contract_of(function) is not None
-
-
-def test_stage_returns_the_function_itself() -> None:
-    def own(conversion: Conversion) -> Conversion:
-        return conversion
-
-    assert stage(requires={"turns"}, provides={"chat"}, consumes={"files"})(own) is own
-    contract = contract_of(own)
-    assert contract is not None
-    assert sorted(contract.requires) == ["turns"]
-    assert sorted(contract.provides) == ["chat"]
-    assert sorted(contract.consumes) == ["files"]
-
-
-@pytest.mark.parametrize("role", ["requires", "provides", "consumes"])
-def test_stage_knows_its_facts(role: str) -> None:
-    with pytest.raises(ValueError, match=r"'fils'.*\"files\""):
-        stage(**{role: {"fils"}})
