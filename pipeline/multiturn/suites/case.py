@@ -96,7 +96,7 @@ class CaseReader:
             shared,
             id=case_id,
             input_messages=tuple(
-                self._message(message, f"{label}: input_messages[{index}]")
+                self._message(message, label, index)
                 for index, message in enumerate(node.children["input_messages"].children)
             ),
             line=node.line,
@@ -111,8 +111,9 @@ class CaseReader:
             max_output_tokens=own.max_output_tokens or shared.max_output_tokens,
         )
 
-    def _message(self, node: Node, label: str) -> TestMessage:
+    def _message(self, node: Node, case: str, index: int) -> TestMessage:
         """Read a message that has been validated."""
+        label = f"{case}: input_messages[{index}]"
         self.keys.check(node, MessageKeys, label=label)
         role, content = node.children["role"], node.children["content"]
         if role.value not in ROLES:

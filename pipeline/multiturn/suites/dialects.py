@@ -39,6 +39,7 @@ OTHER_KEYS = frozenset(
 )
 ROLES = {"developer": "system"}
 CASES = frozenset({"evalcases", *SUITE_KEYS})
+_WITH_INPUT = {**CASE_KEYS, **ANSWER_KEYS}
 _DEFAULTS = ("default_test", "defaultTest")
 _REWRITTEN = frozenset({*CASE_KEYS, "input_files", "vars", "turns"})
 _INPUT_ONLY = re.compile(r"\s*\{\{\s*input\s*\}\}\s*")
@@ -76,11 +77,10 @@ class Dialect:
         self._shared, self._vars = {}, {}
         if not isinstance(head.children, dict):
             return head
-        head = self._renamed(head, SUITE_KEYS, "")
-        cases = head.children.get("evalcases")
+        keys = self._renamed(head.children, SUITE_KEYS, "")
+        cases = keys.get("evalcases")
         if cases is None:
             return head
-        keys = dict(head.children)
         if isinstance(cases.value, str):  # a file of cases
             keys["evalcases"] = _list_of([cases], cases.mark)
         self._takes_vars = "prompts" in keys
@@ -111,7 +111,7 @@ class Dialect:
         if messages is not None and isinstance(messages.children, list):
             for index, message in enumerate(messages.children):
                 if isinstance(message.children, dict):
-                    self._message(message, f"{label}: input_messages[{index}]")
+                    self._message(message, label, index)
         return node
 
     def _rewritten(self, node: Node, label: str) -> Node:
@@ -125,25 +125,24 @@ class Dialect:
             if "input" in given:
                 keys.setdefault("input", given["input"])
         files, is_input = keys.pop("input_files", None), False
-        for key in INPUT_KEYS & keys.keys():
-            keys[key], is_input = self._messages(keys[key], files, label), True
+        for key in INPUT_KEYS:
+            if key in keys:
+                keys[key], is_input = self._messages(keys[key], files, label), True
         if files is not None and not is_input:
             raise self._needs_text(files, label)
-        names = {**CASE_KEYS, **ANSWER_KEYS} if is_input else CASE_KEYS
-        for key in keys.keys() & names.keys():
-            if names[key] == "expected_messages":
-                keys[key] = _answer(keys[key])
-        node = self._renamed(_mapping(keys, node), names, label)
-        messages = node.children.get("input_messages")
-        execution = _children(node.children.get("execution"))
-        skips = "skip_defaults" in execution and execution["skip_defaults"].value is True
-        if "input" not in self._shared or skips or messages is None:
-            return node
-        before = self._messages(self._shared["input"], None, "")
-        if isinstance(before.children, list) and isinstance(messages.children, list):
-            messages = _list_of([*before.children, *messages.children], messages.mark)
-            node.size += before.size
-        return _mapping({**node.children, "input_messages": messages}, node)
+        keys = self._renamed(keys, _WITH_INPUT if is_input else CASE_KEYS, label)
+        if "input" in self._shared and "input_messages" in keys:
+            self._add_shared(keys)
+        return _mapping(keys, node)
+
+    def _add_shared(self, keys: dict[str, Node]) -> None:
+        """Put the suite's messages before those of a case, unless it skips them."""
+        execution = _children(keys.get("execution"))
+        if "skip_defaults" in execution and execution["skip_defaults"].value is True:
+            return
+        before, own = self._messages(self._shared["input"], None, ""), keys["input_messages"]
+        if isinstance(before.children, list) and isinstance(own.children, list):
+            keys["input_messages"] = _list_of([*before.children, *own.children], own.mark)
 
     def _messages(self, given: Node, files: Node | None, label: str) -> Node:
         """Return the messages that an input means: a list, a text, or a mapping."""
@@ -174,12 +173,13 @@ class Dialect:
             f"{what} {{type: file, value: PATH}}", where=files.key_place(self.name, label)
         )
 
-    def _message(self, message: Node, label: str) -> None:
+    def _message(self, message: Node, label: str, index: int) -> None:
         """Rewrite what is not ours in a message, in place."""
-        role, content = message.children.get("role"), message.children.get("content")
-        if "tool_calls" in message.value:
+        keys = message.children
+        role, content = keys.get("role"), keys.get("content")
+        if "tool_calls" in keys:
             what = "tool_calls cannot be part of a chat prompt; leave the message out, or write"
-            where = message.children["tool_calls"].key_place(self.name, label)
+            where = keys["tool_calls"].key_place(self.name, f"{label}: input_messages[{index}]")
             raise MultiturnError(f"{what} what was called as its content", where=where)
         if role is not None and isinstance(role.value, str) and role.value in ROLES:
             ours = ROLES[role.value]
@@ -187,9 +187,10 @@ class Dialect:
             role.value = message.value["role"] = ours
         if content is not None and isinstance(content.children, list):
             for number, part in enumerate(content.children):
-                keys = part.value
-                if isinstance(keys, dict) and keys.get("type") == "text" and "text" in keys:
-                    self._rename_text(part, f"{label}.content[{number}]")
+                value = part.value
+                if isinstance(value, dict) and "text" in value and value.get("type") == "text":
+                    place = f"{label}: input_messages[{index}].content[{number}]"
+                    self._rename_text(part, place)
 
     def _rename_text(self, part: Node, label: str) -> None:
         """Write ``value`` in place of ``text``, OpenAI's name, in place."""
@@ -200,21 +201,25 @@ class Dialect:
         for mapping in (part.value, part.children):
             mapping["value"] = mapping.pop("text")
 
-    def _renamed(self, node: Node, names: Mapping[str, str], label: str) -> Node:
-        """Return a mapping by our names."""
-        if names.keys().isdisjoint(node.children):
-            return node
+    def _renamed(
+        self, written: Mapping[str, Node], names: Mapping[str, str], label: str
+    ) -> dict[str, Node]:
+        """Return the keys of a mapping by our names, and an expected answer as messages."""
         keys: dict[str, Node] = {}
-        written: dict[str, str] = {}
-        for key, child in node.children.items():
-            name = names.get(key, key)
-            if name in keys:
-                what = f"{written[name]} and {key} are one thing; keep one of them"
-                raise MultiturnError(what, where=child.key_place(self.name, label))
-            keys[name], written[name] = child, key
-            if name != key:
+        for key, child in written.items():
+            name = names.get(key)
+            if name is None:
+                name = key
+            else:
                 self.read_as[key] = name
-        return _mapping(keys, node)
+                if name == "expected_messages":
+                    child = _answer(child)
+            if name in keys:
+                other = next(each for each in written if names.get(each, each) == name)
+                what = f"{other} and {key} are one thing; keep one of them"
+                raise MultiturnError(what, where=child.key_place(self.name, label))
+            keys[name] = child
+        return keys
 
     def _check_prompts(self, prompts: Node) -> None:
         """Refuse every prompt but the input itself: a template is no conversation."""
