@@ -11,7 +11,7 @@ import distributed
 from measuring import MULTITURN, medians, process, seconds, show, write_suite
 from multiturn import load_pipeline
 from multiturn.distributed import convert_on_cluster, selection_of, slices_at, to_line
-from multiturn.engine.executors import Work
+from multiturn.engine.slices import Work
 
 
 def on_dask(workers: int, suites: Path, folder: Path) -> float:

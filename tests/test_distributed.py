@@ -24,7 +24,7 @@ from multiturn.distributed import (
     slices_at,
     to_line,
 )
-from multiturn.engine.executors import Work, convert_slice
+from multiturn.engine.slices import Work, convert_slice
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
 

@@ -10,7 +10,7 @@ import structlog
 
 from commands import run
 from multiturn import load_suite, output
-from multiturn.engine import executors
+from multiturn.engine import slices
 
 SUITE = """\
 color: red
@@ -95,7 +95,7 @@ def test_many_processes_warn_of_a_key_once(
 ) -> None:
     case = '{"id": "%d", "color": "red", "input_messages": [{"role": "user", "content": "Hi"}]}\n'
     (folder / "many.jsonl").write_text("".join(case % number for number in range(30)))
-    monkeypatch.setattr(executors.slices_of, "__defaults__", (500, open))
+    monkeypatch.setattr(slices.slices_of, "__defaults__", (500, open))
     alone, several = (
         run("convert", "many.jsonl", *strict, "--workers", count, folder=folder)
         for count in ("1", "2")

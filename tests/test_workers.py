@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from multiturn import load_pipeline
 from multiturn.documents.json_lines import split_lines
-from multiturn.engine.executors import Join, Work, convert_slice, slices_of
 from multiturn.engine.outcomes import outcomes
 from multiturn.engine.selection import Selection
+from multiturn.engine.slices import Join, Work, convert_slice, slices_of
 
 WORD = "words of a question "
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import fsspec
 
-from multiturn.engine.executors import (
+from multiturn.engine.selection import Selection
+from multiturn.engine.slices import (
     Join,
     Rendered,
     Slice,
@@ -17,7 +18,6 @@ from multiturn.engine.executors import (
     in_order,
     slices_of,
 )
-from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
 from multiturn.model import Conversion
 from multiturn.output import open_output, warn

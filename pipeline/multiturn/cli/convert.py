@@ -17,7 +17,7 @@ from multiturn.cli.options import (
 
 if TYPE_CHECKING:
     from multiturn.cli.failures import Failures
-    from multiturn.engine.executors import Rendered
+    from multiturn.engine.slices import Rendered
     from multiturn.pipelines.pipeline import Pipeline
 
 
@@ -115,7 +115,8 @@ def convert(
     render = Render(format_, format_ == "text" and output is None and on_terminal(), verbose)
     with writing(output), open_output(output, whole=asked.strict) as file:
         if workers > 1 and "-" not in selection.suites:
-            from multiturn.engine.executors import Work, on_processes
+            from multiturn.engine.processes import on_processes
+            from multiturn.engine.slices import Work
 
             work = Work(selection, chosen, render, asked.debug)
             with closing(on_processes(work, workers, log)) as rendered:
@@ -145,7 +146,7 @@ def _convert_on_cluster(
     folder: str,
     failures: "Failures",
 ) -> None:
-    from multiturn.engine.executors import Work
+    from multiturn.engine.slices import Work
     from multiturn.errors import MultiturnError
 
     try:

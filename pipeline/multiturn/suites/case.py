@@ -6,7 +6,7 @@ from msgspec import structs
 
 from multiturn.documents.node import Node
 from multiturn.documents.validation import read_as
-from multiturn.errors import MultiturnError, did_you_mean, quoted
+from multiturn.errors import MultiturnError, Place, did_you_mean, quoted
 from multiturn.files import Files
 from multiturn.model import Case, TestMessage
 from multiturn.suites.dialects import Dialect
@@ -67,6 +67,22 @@ class CaseReader:
             temperature=execution.temperature,
             max_output_tokens=execution.max_output_tokens,
         )
+
+    def case_id(self, node: Node, where: Place) -> str | None:
+        """Return a case's id as it is written; None if it has none."""
+        if not isinstance(node.children, dict):
+            raise MultiturnError("a case must be a mapping", where=where)
+        given = node.children.get("id")
+        case_id = as_written(given)
+        if given is None or case_id is None:
+            return None
+        if not isinstance(case_id, str):
+            raise MultiturnError("id must be text", where=given.place(self.name, where.label))
+        if not case_id.strip():
+            raise MultiturnError(
+                "the id is blank; write one", where=given.place(self.name, where.label)
+            )
+        return case_id
 
     def case(self, node: Node, case_id: str, shared: Case, *known: type) -> Case:
         """Read one case.

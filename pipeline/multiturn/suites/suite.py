@@ -13,11 +13,11 @@ from multiturn.documents.node import Node
 from multiturn.documents.source import check_path
 from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_events import read_documents
-from multiturn.errors import MultiturnError, Place, add_or_mend, nearest
+from multiturn.errors import MultiturnError, add_or_mend, nearest
 from multiturn.files import Files, Texts, find_root, real_path
 from multiturn.model import Case, Notice
 from multiturn.output import debug, warn
-from multiturn.suites.case import CaseReader, as_written
+from multiturn.suites.case import CaseReader
 from multiturn.suites.dialects import INPUT_KEYS, MESSAGES_KEYS, Dialect
 from multiturn.suites.ids import CaseIds, Key
 from multiturn.suites.keys import names_of
@@ -192,7 +192,7 @@ class _Suite:
             if isinstance(node, MultiturnError):
                 raise node
             where = node.place(reader.name, label)
-            case_id = self.case_id(node, where) or shared.id
+            case_id = reader.case_id(node, where) or shared.id
             if not case_id and not label and not INPUT_KEYS.isdisjoint(node.children):
                 case_id = str(node.line)  # data sets have no ids
             if not case_id:
@@ -258,22 +258,6 @@ class _Suite:
                 what += f"neither{add_or_mend(key, unknown)}"
                 return MultiturnError(what, where=head.children[near].key_place(self.name))
         return MultiturnError(f"{what}neither", where=head.place(self.name))
-
-    def case_id(self, node: Node, where: Place) -> str | None:
-        """Return a case's id as it is written; None if it has none."""
-        if not isinstance(node.children, dict):
-            raise MultiturnError("a case must be a mapping", where=where)
-        given = node.children.get("id")
-        case_id = as_written(given)
-        if given is None or case_id is None:
-            return None
-        if not isinstance(case_id, str):
-            raise MultiturnError("id must be text", where=given.place(self.name, where.label))
-        if not case_id.strip():
-            raise MultiturnError(
-                "the id is blank; write one", where=given.place(self.name, where.label)
-            )
-        return case_id
 
     def patterns(self, node: Node, suite: SuiteKeys) -> tuple[str, ...]:
         """Return the caller's guideline patterns, else the suite's, else the nearest config's."""

@@ -1,0 +1,110 @@
+"""Conversion in several processes."""
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Generator, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.process import BaseProcess
+
+from multiturn.engine.slices import Join, Rendered, Slice, Work, convert_slice, in_order, slices_of
+from multiturn.errors import MultiturnError
+from multiturn.output import Settings, configure
+from multiturn.providers.guard import die_with_parent
+
+_AHEAD = 3  # slices under way for each process, so that none waits for another
+_PATIENCE = 1  # seconds for idle workers to end; those whose stages have left processes do not
+_SIGNALS = {signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}
+_DIED = "a worker process died; try fewer --workers"
+
+
+def on_processes(work: Work, workers: int, log: Settings) -> Generator[Rendered, None, None]:
+    """Yield what became of each selected case, in the order of the suites, from processes.
+
+    Args:
+        work: what is converted, and how.
+        workers: how many processes there are.
+        log: how each of them logs.
+
+    Raises:
+        MultiturnError: a process died, or there was no case of a selected id.
+    """
+    join = Join(work.selection)
+    # Forking is quickest, and safe: there are no threads yet.
+    context = multiprocessing.get_context("fork" if sys.platform == "linux" else None)
+    executor = ProcessPoolExecutor(workers, context, _begin, (log, os.getpid()))
+    started: set[BaseProcess] = set()
+    patience = 0.0
+
+    def submit(part: Slice) -> "Future[list[Rendered]]":
+        # A signal that comes while a process starts would be lost, or the process.
+        with _signals(getattr(signal, "SIG_BLOCK", 0)):
+            future = executor.submit(_convert, work, part)
+            started.update(multiprocessing.active_children())
+        return future
+
+    try:
+        slices = (part for path in work.selection.suites for part in slices_of(path, path))
+        for part, rendered in in_order(submit, slices, workers * _AHEAD):
+            yield from join.add(part, rendered)
+        patience = _PATIENCE
+    except BrokenProcessPool:
+        raise MultiturnError(_DIED) from None
+    finally:
+        end = threading.Thread(target=executor.shutdown, kwargs={"cancel_futures": True})
+        end.start()
+        end.join(patience)
+        _end(started)
+        end.join()
+    join.finish()
+
+
+def _begin(log: Settings, parent: int) -> None:
+    """Prepare a worker process, in which signals wait, but for what _convert does."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it, and ends the workers
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    die_with_parent(parent, signal.SIGKILL)
+    if hasattr(os, "setpgid"):
+        os.setpgid(0, 0)  # a group, so that the parent ends what stages start, too
+    configure(log)
+
+
+def _convert(work: Work, part: Slice) -> list[Rendered]:
+    """Convert a slice in a worker process.
+
+    A signal ends the process here only. If it did while a result is sent, the parent would wait
+    for the rest of it.
+    """
+    with _signals(getattr(signal, "SIG_UNBLOCK", 0)):
+        return convert_slice(work, part)
+
+
+def _end(workers: Iterable[BaseProcess]) -> None:
+    """Terminate workers that have not ended well, with what their stages have started."""
+    for worker in workers:
+        if worker.exitcode == 0 or worker.pid is None:
+            continue
+        for name, end in (("SIGTERM", worker.terminate), ("SIGKILL", worker.kill)):
+            with contextlib.suppress(AttributeError, OSError):  # no groups on Windows
+                os.killpg(worker.pid, getattr(signal, name))
+            end()
+            worker.join(5)
+            if worker.exitcode is not None:
+                break
+
+
+@contextlib.contextmanager
+def _signals(how: int) -> Iterator[None]:
+    """Block or unblock the signals that end a process, where the system can."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(how, _SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
