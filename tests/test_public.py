@@ -8,6 +8,8 @@ from importlib.metadata import version
 
 import pytest
 
+from api_page import PAGE, page
+
 PUBLIC = {
     "multiturn": {
         *("Case", "ChatMessage", "Conversion", "Files", "InputFile", "Notice", "Part", "Turn"),
@@ -55,3 +57,7 @@ def test_importing_multiturn_imports_nothing_heavy() -> None:
     program = f"import sys, multiturn; print({heavy!r} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("set()\n", "")
+
+
+def test_the_page_of_the_api_has_the_docstrings_as_they_are() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run python tests/api_page.py"
