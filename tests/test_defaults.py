@@ -135,6 +135,11 @@ def test_the_file_of_another_user_is_refused(project: Path) -> None:
     done = run("list", folder=project)
     assert done.returncode == 2
     assert "multiturn.toml: another user owns this file" in done.stderr
+    (project / "multiturn.toml").rename(project / "mine.toml")
+    os.chown(project / "mine.toml", 0, 0)
+    (project / "multiturn.toml").symlink_to("mine.toml")
+    os.chown(project / "multiturn.toml", 12345, 12345, follow_symlinks=False)
+    assert "another user owns this file" in run("list", folder=project).stderr
 
 
 def test_tests_of_suites_take_the_pipeline(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -140,7 +140,7 @@ def test_input_files_stand_before_a_text_and_those_of_the_case_win() -> None:
 def test_an_input_may_come_in_vars_and_is_never_rendered(defaults: str) -> None:
     suite = f"""\
         prompts: ["{{{{ input }}}}"]
-        {defaults}: {{vars: {{input: "Hi {{{{name}}}}", name: Ann}}}}
+        {defaults}: {{vars: {{input: "Hi {{{{name}}}}"}}}}
         tests:
         - {{id: a}}
         - {{id: b, vars: {{input: [{{role: user, content: "{{{{ env.HOME }}}} ${{{{ X }}}}"}}]}}}}
@@ -242,3 +242,22 @@ def test_keys_of_other_tools_give_no_warning() -> None:
 def test_a_suite_in_our_names_is_left_alone() -> None:
     with pytest.raises(MultiturnError, match="input_messages must be a list, not text"):
         cases("evalcases:\n- {id: a, criteria: x, input_messages: Hi}")
+
+
+def test_files_of_a_suite_stand_before_the_text_of_a_case_only() -> None:
+    write("a.md", "A")
+    suite = """\
+        input: Shared.
+        input_files: [a.md]
+        tests:
+        - {id: a, input: Own}
+        - {id: b, input: Own, execution: {skip_defaults: true}}
+        """
+    found = {case.id: load_pipeline("spec").request(case).question for case in cases(suite)}
+    assert found == {"a": "[User]: Shared.\n[User]: === a.md ===\nA\nOwn", "b": "Own"}
+
+
+@pytest.mark.parametrize("prompt", ["{{ input }}", "{{vars.input}}"])
+def test_a_prompt_that_is_the_input_is_no_template(prompt: str) -> None:
+    suite = f"prompts: ['{prompt}']\ntests: [{{id: a, vars: {{input: 'Hi {{{{there}}}}'}}}}]"
+    assert [messages(case) for case in cases(suite)] == [[("user", "Hi {{there}}")]]

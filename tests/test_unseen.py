@@ -12,7 +12,7 @@ from browser import open_browser, open_page
 from commands import run
 from multiturn.documents.dump import dump
 from multiturn.prompts.record import to_json
-from multiturn.text import UNSEEN, visible
+from multiturn.text import unseen, visible
 
 HIDDEN = {
     "zero-width space": "\u200b",
@@ -61,13 +61,13 @@ def test_a_sign_that_nobody_sees_is_an_escape_in_a_snapshot(sign: str) -> None:
 
 
 def test_only_an_emoji_keeps_what_stands_behind_it() -> None:
-    assert UNSEEN.findall("a\ufe0f\u200d©") == ["\ufe0f", "\u200d"]
-    assert UNSEEN.findall("\u2800\ufe0f") == ["\u2800", "\ufe0f"]
+    assert unseen().findall("a\ufe0f\u200d©") == ["\ufe0f", "\u200d"]
+    assert unseen().findall("\u2800\ufe0f") == ["\u2800", "\ufe0f"]
 
 
 @pytest.mark.parametrize("text", SHOWN.values(), ids=SHOWN)
 def test_what_makes_a_word_or_an_emoji_stays(text: str) -> None:
-    assert UNSEEN.search(text) is None
+    assert unseen().search(text) is None
 
 
 def test_a_text_of_several_lines_keeps_them_in_quotes() -> None:
@@ -87,7 +87,7 @@ def test_a_sign_that_nobody_sees_is_a_code_on_a_terminal(sign: str) -> None:
     escape = f"\\U{code:08x}" if code > 0xFFFF else f"\\u{code:04x}"
     assert visible(f"a{sign}b") == (f"a\\x{code:02x}b" if code < 256 else f"a{escape}b")
     line = to_json({sign: f"a{sign}b"}).decode()
-    assert UNSEEN.search(line) is None
+    assert unseen().search(line) is None
     assert json.loads(line) == {sign: f"a{sign}b"}
 
 
@@ -135,7 +135,7 @@ def test_no_command_prints_what_nobody_sees(tmp_path: Path, command: str) -> Non
     for name, text in COMMANDED.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     done = run(*command.split(), folder=tmp_path)
-    assert UNSEEN.search(done.stdout + done.stderr) is None
+    assert unseen().search(done.stdout + done.stderr) is None
     if not command.startswith(("diff", "snapshot")):
         assert CODES in done.stdout + done.stderr
 

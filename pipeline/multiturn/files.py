@@ -170,6 +170,13 @@ def find_root(folder: Path) -> Path:
     return next((path for path in above if os.path.exists(path / ".git")), folder)
 
 
+def is_foreign(path: Path) -> bool:
+    """Return whether a file, or the link that leads to it, belongs to another user."""
+    if not hasattr(os, "getuid"):
+        return False
+    return {path.stat().st_uid, path.lstat().st_uid} != {os.getuid()}
+
+
 def real_path(path: str | Path) -> str:
     """Return a path without links.
 

@@ -128,7 +128,7 @@ def suite_options(function: Command) -> Command:
             function(Asked(suites, root, guidelines, case_ids, strict, debug), **options)
 
     decorators: list[Callable[[Command], Command]] = [
-        click.argument("suites", metavar="SUITE...", type=PATH, nargs=-1, required=True),
+        click.argument("suites", metavar="[SUITE]...", type=PATH, nargs=-1, required=True),
         click.option(
             "--case",
             "case_ids",
@@ -155,7 +155,7 @@ def suite_options(function: Command) -> Command:
             "--strict",
             is_flag=True,
             help="Warnings are errors, and so is text that is lost without a rule that explains it."
-            " After an error nothing is written or sent.",
+            " convert, run and snapshot then write and send nothing.",
         ),
         click.option("--debug", is_flag=True, help="Show tracebacks."),
     ]

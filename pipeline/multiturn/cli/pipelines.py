@@ -76,8 +76,16 @@ def explain(asked: Asked, pipeline: str) -> None:
     default="spec",
     show_default=True,
     shell_complete=complete_pipeline,
+    help="The pipeline to compare with.",
 )
-@click.option("--to", "new", metavar="PIPELINE", required=True, shell_complete=complete_pipeline)
+@click.option(
+    "--to",
+    "new",
+    metavar="PIPELINE",
+    required=True,
+    shell_complete=complete_pipeline,
+    help="The pipeline whose changes are shown.",
+)
 def diff(asked: Asked, old: str, new: str) -> None:
     """Show what another pipeline would change.
 

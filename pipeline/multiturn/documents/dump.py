@@ -8,7 +8,7 @@ import json
 import re
 from typing import Any
 
-from multiturn.text import UNSEEN, escape
+from multiturn.text import escape, unseen
 
 # Text that reads as text without quotes, in YAML 1.1 as in 1.2; and no digest, for some begin with
 # a digit, and a new digest should be all that a diff shows.
@@ -42,7 +42,7 @@ def _after(value: Any, indent: str) -> str:
     if isinstance(value, list | tuple) and value:
         return "\n" + "".join(f"{indent}-{_item(item, indent + '  ')}" for item in value)
     if isinstance(value, str) and "\n" in value.strip("\n"):
-        return f" {_lines(value, indent)}\n" if UNSEEN.search(value) else _block(value, indent)
+        return f" {_lines(value, indent)}\n" if unseen().search(value) else _block(value, indent)
     return f" {_scalar(value)}\n"
 
 
@@ -85,7 +85,7 @@ def _lines(text: str, indent: str) -> str:
 
 def _escaped(text: str) -> str:
     """Return a text as it stands between quotes."""
-    return UNSEEN.sub(escape, json.dumps(text, ensure_ascii=False)[1:-1])
+    return unseen().sub(escape, json.dumps(text, ensure_ascii=False)[1:-1])
 
 
 def _scalar(value: Any) -> str:

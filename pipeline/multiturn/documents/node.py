@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 import msgspec
+from msgspec import structs
 
 from multiturn.errors import Place
 
@@ -70,3 +71,16 @@ class Node(msgspec.Struct, gc=False):
 def place_of(name: str, mark: Mark, label: str = "") -> Place:
     """Return the place that a mark means in a file."""
     return Place(name, mark.line + 1, mark.column + 1, label)
+
+
+def with_keys(node: Node, keys: dict[str, Node]) -> Node:
+    """Return a copy of a mapping with other keys."""
+    values = {key: child.value for key, child in keys.items()}
+    return structs.replace(node, value=values, children=keys)
+
+
+def list_of(nodes: Iterable[Node], mark: Mark) -> Node:
+    """Return a list of nodes, at a place."""
+    nodes = list(nodes)
+    size = sum(node.size for node in nodes)
+    return Node([node.value for node in nodes], mark, None, nodes, size)

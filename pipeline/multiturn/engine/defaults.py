@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct, ValidationError, convert, structs
 
 from multiturn.errors import MultiturnError, did_you_mean
+from multiturn.files import is_foreign
 from multiturn.pipelines.pipeline_file import pipeline_names
 
 _OWN = "multiturn.toml"
@@ -79,7 +80,7 @@ def _values(path: Path) -> dict[str, Any] | None:
         values = document.get("tool", {}).get("multiturn")
         if values is None:
             return None
-    if hasattr(os, "geteuid") and path.stat().st_uid not in (os.geteuid(), 0):
+    if is_foreign(path):
         what = "another user owns this file, and its pipeline could run programs; say what you"
         raise MultiturnError(f"{what} want by options", where=name)
     return values

@@ -7,7 +7,7 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from types import FunctionType
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -166,8 +166,8 @@ class Option(msgspec.Struct, frozen=True):
         """Return the default as YAML has it, and what else there is to choose from."""
         if self.default is inspect.Parameter.empty:
             return "no default"
-        choices = typing.get_args(self.type) if typing.get_origin(self.type) is Literal else ()
-        others = [str(choice) for choice in choices if choice != self.default]
+        chosen = self.default if isinstance(self.default, tuple) else (self.default,)
+        others = [choice for choice in _choices(self.type) if choice not in map(str, chosen)]
         return in_words(self.default) + (f" (or {', '.join(others)})" if others else "")
 
 

@@ -61,6 +61,12 @@ def _checked(before: Conversion, after: Any, stage: str) -> Conversion:
     if not isinstance(after, Conversion):
         hint = "Maybe you forgot to return what conversion.replace() gives?"
         raise ValueError(f"{type(after).__name__} instead of a Conversion. {hint}")
+    if (
+        after.turns is before.turns
+        and after.guidelines is before.guidelines
+        and after.system_prompt is before.system_prompt
+    ):
+        return after
     known = set(map(id, before.turns))
     turns: Any = after.turns
     if isinstance(turns, tuple):  # only what is new is looked at: this runs after every stage

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET
 
 from multiturn.model import ChatMessage, Notice, ProviderRequest
-from multiturn.text import UNSEEN
+from multiturn.text import unseen
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -91,7 +91,7 @@ def to_json(record: Any) -> bytes:
     line = msgspec.json.encode(record) + b"\n"
     if line.isascii() and b"\x7f" not in line:
         return line
-    return UNSEEN.sub(_escape, line.decode()).encode()
+    return unseen().sub(_escape, line.decode()).encode()
 
 
 def _escape(match: re.Match[str]) -> str:

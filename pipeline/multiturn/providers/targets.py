@@ -13,6 +13,7 @@ from multiturn.documents.source import check_path, open_rewindable
 from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError, Place, did_you_mean
+from multiturn.files import is_foreign
 from multiturn.output import warn
 from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings
 from multiturn.providers.azure import AzureProvider, AzureSettings
@@ -154,20 +155,13 @@ def _find(file: str | None) -> Path | None:
         for name in FILES:
             if (above / name).is_file():
                 found = Path(os.path.relpath(above / name))
-                if above != folder and _is_foreign(found):
+                if above != folder and is_foreign(found):
                     what = "this targets file belongs to another user; name it with --targets"
                     raise MultiturnError(f"{what} if you trust it", where=found.as_posix())
                 return found
         if (above / ".git").exists():
             break
     return None
-
-
-def _is_foreign(path: Path) -> bool:
-    """Return whether a file, or the link that leads to it, belongs to another user."""
-    if not hasattr(os, "getuid"):
-        return False
-    return {path.stat().st_uid, path.lstat().st_uid} != {os.getuid()}
 
 
 def _targets(document: Node, where: str) -> list[Node]:

@@ -10,10 +10,8 @@ from collections.abc import Iterable, Mapping
 from copy import copy
 from typing import Any
 
-from msgspec import structs
-
 from multiturn.documents.json_lines import node_of
-from multiturn.documents.node import Mark, Node
+from multiturn.documents.node import Node, list_of, with_keys
 from multiturn.errors import MultiturnError
 
 SUITE_KEYS = {"tests": "evalcases", "eval_cases": "evalcases", "cases": "evalcases"}
@@ -27,14 +25,18 @@ CASE_KEYS = {
 # Beside one of INPUT_KEYS only: elsewhere, a target is what a run sends prompts to.
 ANSWER_KEYS = {"ideal": "expected_messages", "target": "expected_messages"}
 INPUT_KEYS = frozenset({"input", "messages"})
+_NAMES_CASES = ("imports", "scenarios")
 MESSAGES_KEYS = INPUT_KEYS | {"input_messages", "turns"}
 # Of other tools, at suites and cases: they do not concern the prompt.
 OTHER_KEYS = frozenset(
     {
         *("assert", "assertions", "assertScoringFunction", "defaultTest", "default_test"),
         *("environment", "env", "evaluator", "graders", "metrics", "mode"),
+        *("assertionTemplates", "author", "budget_usd", "category", "depends_on", "early_exit"),
+        *("evaluate_options", "experiment", "extensions", "license", "preprocessors", "repeat"),
+        *("requires", "run", "suite", "targets", "timeout_seconds", "aggregation"),
         *("on_turn_failure", "options", "outputPath", "prompts", "provider", "providers"),
-        *("rubrics", "scenarios", "sharing", "tags", "threshold", "workspace"),
+        *("rubrics", "sharing", "tags", "threshold", "workspace"),
     }
 )
 ROLES = {"developer": "system"}
@@ -42,7 +44,8 @@ CASES = frozenset({"evalcases", *SUITE_KEYS})
 _WITH_INPUT = {**CASE_KEYS, **ANSWER_KEYS}
 _DEFAULTS = ("default_test", "defaultTest")
 _REWRITTEN = frozenset({*CASE_KEYS, "input_files", "vars", "turns"})
-_INPUT_ONLY = re.compile(r"\s*\{\{\s*input\s*\}\}\s*")
+_INPUT_ONLY = re.compile(r"\s*\{\{\s*(?:vars\.)?input\s*\}\}\s*")
+_PLACEHOLDER = re.compile(r"\{\{-?\s*(?:vars\.)?(\w+)")
 
 
 class Dialect:
@@ -78,11 +81,15 @@ class Dialect:
         if not isinstance(head.children, dict):
             return head
         keys = self._renamed(head.children, SUITE_KEYS, "")
+        for key in _NAMES_CASES:
+            if key in keys and keys[key].value:
+                what = f"{key} name cases that are not read here; name their files as tests"
+                raise MultiturnError(what, where=keys[key].key_place(self.name))
         cases = keys.get("evalcases")
         if cases is None:
             return head
         if isinstance(cases.value, str):  # a file of cases
-            keys["evalcases"] = _list_of([cases], cases.mark)
+            keys["evalcases"] = list_of([cases], cases.mark)
         self._takes_vars = "prompts" in keys
         if "prompts" in keys:
             self._check_prompts(keys["prompts"])
@@ -91,7 +98,7 @@ class Dialect:
             if defaults is not None and isinstance(defaults.children, dict):
                 self._vars = _children(defaults.children.get("vars"))
         self._shared = {key: keys.pop(key) for key in ("input", "input_files") if key in keys}
-        return _mapping(keys, head)
+        return with_keys(head, keys)
 
     def case(self, node: Node, label: str) -> Node:
         """Return a case by our names.
@@ -123,26 +130,38 @@ class Dialect:
         if self._takes_vars:
             given = {**self._vars, **_children(keys.pop("vars", None))}
             if "input" in given:
+                self._check_plain(given["input"], given.keys(), label)
                 keys.setdefault("input", given["input"])
         files, is_input = keys.pop("input_files", None), False
+        shared_files = None if _skips(keys) else self._shared.get("input_files")
         for key in INPUT_KEYS:
             if key in keys:
-                keys[key], is_input = self._messages(keys[key], files, label), True
+                is_input, is_text = True, isinstance(keys[key].value, str)
+                attached = files or (shared_files if is_text else None)
+                keys[key] = self._messages(keys[key], attached, label)
         if files is not None and not is_input:
             raise self._needs_text(files, label)
         keys = self._renamed(keys, _WITH_INPUT if is_input else CASE_KEYS, label)
         if "input" in self._shared and "input_messages" in keys:
             self._add_shared(keys)
-        return _mapping(keys, node)
+        return with_keys(node, keys)
 
     def _add_shared(self, keys: dict[str, Node]) -> None:
         """Put the suite's messages before those of a case, unless it skips them."""
-        execution = _children(keys.get("execution"))
-        if "skip_defaults" in execution and execution["skip_defaults"].value is True:
+        if _skips(keys):
             return
         before, own = self._messages(self._shared["input"], None, ""), keys["input_messages"]
         if isinstance(before.children, list) and isinstance(own.children, list):
-            keys["input_messages"] = _list_of([*before.children, *own.children], own.mark)
+            keys["input_messages"] = list_of([*before.children, *own.children], own.mark)
+
+    def _check_plain(self, given: Node, names: Iterable[str], label: str) -> None:
+        """Refuse an input that other tools would render, or read from a file."""
+        text = json.dumps(given.value, ensure_ascii=False)
+        used = set(_PLACEHOLDER.findall(text)).intersection(names)
+        if used or (isinstance(given.value, str) and given.value.startswith("file://")):
+            what = f"the input uses the variable {min(used)!r}" if used else "the input is a file"
+            what += "; multiturn takes conversations, not templates: write the text itself"
+            raise MultiturnError(what, where=given.place(self.name, label))
 
     def _messages(self, given: Node, files: Node | None, label: str) -> Node:
         """Return the messages that an input means: a list, a text, or a mapping."""
@@ -153,19 +172,18 @@ class Dialect:
             return given
         if isinstance(value, dict):
             message = given if "role" in value else _message_of("user", given)
-            return _list_of([message], mark)
+            return list_of([message], mark)
         if not isinstance(value, str):
             return given  # an error, as for input_messages
         listed = _messages_in(value, given)
         if listed is not None:
             return listed
-        files = files or self._shared.get("input_files")
         if files is not None:
             if not isinstance(files.children, list):
                 what = "input_files must be a list of paths"
                 raise MultiturnError(what, where=files.place(self.name, label))
-            given = _list_of([*map(_file_segment, files.children), given], mark)
-        return _list_of([_message_of("user", given)], mark)
+            given = list_of([*map(_file_segment, files.children), given], mark)
+        return list_of([_message_of("user", given)], mark)
 
     def _needs_text(self, files: Node, label: str) -> MultiturnError:
         what = "input_files stand before an input that is text; attach files in the messages, as"
@@ -230,28 +248,23 @@ class Dialect:
                 raise MultiturnError(what, where=prompt.place(self.name))
 
 
+def _skips(keys: dict[str, Node]) -> bool:
+    """Return whether a case takes nothing of what its suite has for all."""
+    skips = _children(keys.get("execution")).get("skip_defaults")
+    return skips is not None and skips.value is True
+
+
 def _children(node: Node | None) -> dict[str, Node]:
     return node.children if node is not None and isinstance(node.children, dict) else {}
 
 
-def _mapping(keys: dict[str, Node], node: Node) -> Node:
-    values = {key: child.value for key, child in keys.items()}
-    return structs.replace(node, value=values, children=keys)
-
-
-def _list_of(nodes: Iterable[Node], mark: Mark) -> Node:
-    nodes = list(nodes)
-    size = sum(node.size for node in nodes)
-    return Node([node.value for node in nodes], mark, None, nodes, size)
-
-
 def _message_of(role: str, content: Node) -> Node:
     keys = {"role": Node(role, content.mark), "content": content}
-    return _mapping(keys, Node({}, content.mark, size=content.size))
+    return with_keys(Node({}, content.mark, size=content.size), keys)
 
 
 def _file_segment(path: Node) -> Node:
-    return _mapping({"type": Node("file", path.mark), "value": path}, Node({}, path.mark))
+    return with_keys(Node({}, path.mark), {"type": Node("file", path.mark), "value": path})
 
 
 def _answer(given: Node) -> Node:
@@ -259,7 +272,7 @@ def _answer(given: Node) -> Node:
     if isinstance(given.value, list):
         return given
     message = given if "role" in _children(given) else _message_of("assistant", given)
-    return _list_of([message], given.mark)
+    return list_of([message], given.mark)
 
 
 def _messages_in(text: str, given: Node) -> Node | None:

@@ -38,7 +38,7 @@ def to_html(
     """
     tables = _Tables(compared=against is not None)
     data = {
-        "unseen": UNSEEN.pattern,
+        "unseen": UNSEEN,
         "pipeline": utf8(pipeline),
         "against": against and utf8(against),
         "errors": [utf8(error) for error in errors],

@@ -8,7 +8,7 @@ from multiturn.prompts.record import utf8
 from multiturn.review.diff import unified_diff
 from multiturn.review.report.comparison import STATUSES, Comparison
 from multiturn.review.report.side import Reviewed
-from multiturn.text import UNSEEN
+from multiturn.text import unseen
 
 MAX_SIZE = 1_000_000  # bytes; R1: GitHub takes 1,024 KiB a step
 _RESERVE = 500  # for the line that says what was left out
@@ -149,7 +149,7 @@ def _folded(title: str, body: str, *, is_open: bool = False) -> str:
 
 
 def _shown(text: str) -> str:
-    return UNSEEN.sub(lambda match: f"\\u{{{ord(match[0]):x}}}", utf8(text))
+    return unseen().sub(lambda match: f"\\u{{{ord(match[0]):x}}}", utf8(text))
 
 
 def _code(text: str) -> str:
