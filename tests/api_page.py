@@ -32,7 +32,7 @@ def page() -> str:
 def entry(name: str, thing: Any) -> Iterator[str]:
     """Yield what the page says of a name, and of a class's public methods."""
     yield f"### {name}\n"
-    yield f"```python\n{signature(name, thing)}\n```\n"
+    yield f"```text\n{signature(name, thing)}\n```\n"
     yield from text(thing.__doc__)
     for key, member in sorted(vars(thing).items()) if inspect.isclass(thing) else ():
         function = getattr(member, "fget", None) or getattr(member, "func", None)
@@ -70,7 +70,7 @@ def text(docstring: str | None) -> Iterator[str]:
 
 def prose(paragraphs: str) -> Iterator[str]:
     for paragraph in filter(None, paragraphs.strip().split("\n\n")):
-        yield f"```python\n{paragraph}\n```\n" if paragraph.startswith(">>>") else f"{paragraph}\n"
+        yield f"```pycon\n{paragraph}\n```\n" if paragraph.startswith(">>>") else f"{paragraph}\n"
 
 
 if __name__ == "__main__":

@@ -232,7 +232,7 @@ def test_a_case_that_no_suite_has_is_a_usage_error(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        pytest.param([], "Missing argument 'SUITE...'", id="no suite is named"),
+        pytest.param([], "name a SUITE, or set suites in multiturn.toml", id="no suite is named"),
         pytest.param(["no.yaml"], "there is no suite 'no.yaml'\n", id="a suite is not there"),
         pytest.param(
             ["./a.eval.yml"],

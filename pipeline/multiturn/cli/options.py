@@ -122,13 +122,15 @@ def suite_options(function: Command) -> Command:
         debug: bool,
         **options: Any,
     ) -> None:
+        if not suites:
+            raise click.UsageError("name a SUITE, or set suites in multiturn.toml")
         from multiturn.output import fail, warnings_to
 
         with warnings_to(fail if strict else None):
             function(Asked(suites, root, guidelines, case_ids, strict, debug), **options)
 
     decorators: list[Callable[[Command], Command]] = [
-        click.argument("suites", metavar="[SUITE]...", type=PATH, nargs=-1, required=True),
+        click.argument("suites", metavar="[SUITE]...", type=PATH, nargs=-1),
         click.option(
             "--case",
             "case_ids",
