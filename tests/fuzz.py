@@ -47,14 +47,14 @@ def suites(data: bytes) -> None:
     """Load a suite, YAML or JSON Lines by its first byte, and convert its cases."""
     path = _folder / ("s.jsonl" if data[:1] == b"{" else "s.yaml")
     path.write_bytes(data)
-    mistakes: list[MultiturnError] = []
-    for case in load_suite(path, on_error=mistakes.append):
+    errors: list[MultiturnError] = []
+    for case in load_suite(path, on_error=errors.append):
         try:
             _pipeline.request(case)
         except MultiturnError as error:
-            mistakes.append(error)
-    for mistake in mistakes:
-        _check_place(str(mistake.where), path)
+            errors.append(error)
+    for each in errors:
+        _check_place(str(each.where), path)
 
 
 def pipelines(data: bytes) -> None:

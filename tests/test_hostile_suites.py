@@ -192,7 +192,7 @@ def limit(seconds: int) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-def mistake_of(load: Callable[[], object]) -> MultiturnError | None:
+def error_of(load: Callable[[], object]) -> MultiturnError | None:
     """Return what is wrong with what is loaded, if anything is, in time."""
     with limit(5):
         try:
@@ -226,9 +226,9 @@ GLOB = st.text(st.sampled_from("*?[]!{},/.ab-\\^\0\n\ud800é"), max_size=60)
 @example(["{" * 999], "{" * 999)
 @example(["[" * 999], "[" * 999)
 @example(["*[!]a-]" * 100], "a" * 5_000)
-def test_any_patterns_give_an_answer_or_a_mistake_in_time(patterns: list[str], path: str) -> None:
-    mistake = mistake_of(lambda: guideline_matcher(tuple(patterns))(path))
-    assert mistake is None or mistake.what
+def test_any_patterns_give_an_answer_or_an_error_in_time(patterns: list[str], path: str) -> None:
+    error = error_of(lambda: guideline_matcher(tuple(patterns))(path))
+    assert error is None or error.what
 
 
 # Anything as a file
@@ -266,42 +266,40 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @settings(max_examples=200)
 @given(near(*SUITE_WORDS), st.sampled_from(["s.yaml", "s.jsonl"]))
-def test_any_suite_gives_cases_or_mistakes_with_a_place(
-    folder: Path, data: bytes, name: str
-) -> None:
+def test_any_suite_gives_cases_or_errors_with_a_place(folder: Path, data: bytes, name: str) -> None:
     path = folder / name
     path.write_bytes(data)
-    mistakes: list[MultiturnError] = []
+    errors: list[MultiturnError] = []
     pipeline = load_pipeline()
     with limit(5):
-        for case in load_suite(path, on_error=mistakes.append):
+        for case in load_suite(path, on_error=errors.append):
             try:
                 pipeline.request(case)
             except MultiturnError as error:
-                mistakes.append(error)
-    assert all(str(mistake.where).startswith(str(path)) for mistake in mistakes)
+                errors.append(error)
+    assert all(str(error.where).startswith(str(path)) for error in errors)
 
 
 @settings(max_examples=100)
 @given(near(*PIPELINE_WORDS))
-def test_any_pipeline_file_gives_a_pipeline_or_mistakes_with_a_place(
+def test_any_pipeline_file_gives_a_pipeline_or_errors_with_a_place(
     folder: Path, data: bytes
 ) -> None:
     path = folder / "pipeline.yaml"
     path.write_bytes(data)
-    mistake = mistake_of(lambda: load_pipeline(path))
-    assert mistake is None or str(mistake).startswith(str(path))
+    error = error_of(lambda: load_pipeline(path))
+    assert error is None or str(error).startswith(str(path))
 
 
 @settings(max_examples=100)
 @given(near(*TARGET_WORDS))
-def test_any_targets_file_gives_a_target_or_a_mistake_with_a_place(
+def test_any_targets_file_gives_a_target_or_an_error_with_a_place(
     folder: Path, data: bytes
 ) -> None:
     path = folder / "targets.yaml"
     path.write_bytes(data)
-    mistake = mistake_of(lambda: load_target("t", file=str(path)))
-    assert mistake is None or str(mistake.where).startswith(str(path))
+    error = error_of(lambda: load_target("t", file=str(path)))
+    assert error is None or str(error.where).startswith(str(path))
 
 
 def test_a_pipe_that_never_ends_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

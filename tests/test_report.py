@@ -169,8 +169,12 @@ def test_without_git_or_a_repository_it_is_said(repository: Path, tmp_path: Path
     done = run(tmp_path, "repository/evals", "--against=HEAD")
     assert done.returncode == 2
     assert done.stderr.startswith("Error: --against: not a git repository")
+    assert done.stderr.endswith("; run it inside the repository\n")
     done = run(repository, "-", "--against=HEAD", given=SUITE)
-    assert (done.returncode, done.stderr) == (2, "Error: --against compares files, and - is none\n")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "Error: --against compares files, and - is not a file\n",
+    )
     write(tmp_path, {"other.eval.yaml": SUITE})
     done = run(repository, "../other.eval.yaml", "--against=HEAD")
     assert done.returncode == 2

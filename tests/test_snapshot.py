@@ -304,7 +304,7 @@ def test_no_file_of_somebody_is_written_over(
     place.write_text(text)
     done = run("snapshot", "evals", *arguments, folder=folder)
     assert done.returncode == 1
-    assert done.stderr.endswith("evals/shop/hours.yaml: this is no snapshot; move it away\n")
+    assert done.stderr.endswith("evals/shop/hours.yaml: this is not a snapshot; move it away\n")
     assert place.read_text() == text
     place.write_text("")
     assert run("snapshot", "evals", *arguments, folder=folder).returncode == 0

@@ -1,4 +1,4 @@
-"""Suites: files to cases, each mistake with its place, and no text lost on the way."""
+"""Suites: files to cases, each error with its place, and no text lost on the way."""
 
 import io
 import json
@@ -43,7 +43,7 @@ def cases(path: str | Path = "x.eval.yaml", **options: Any) -> list[Case]:
     return list(load_suite(path, **options))
 
 
-def mistakes(path: str | Path = "x.eval.yaml", **options: Any) -> list[str]:
+def errors_of(path: str | Path = "x.eval.yaml", **options: Any) -> list[str]:
     """Return what is said of a suite, and of its cases on their way to requests."""
     said: list[MultiturnError] = []
     for case in load_suite(path, on_error=said.append, **options):
@@ -229,7 +229,7 @@ def test_an_agentv_suite_loads_as_it_is(write: Write) -> None:
         """,
     )
     assert said_in_warnings(cases) == []
-    assert mistakes() == []
+    assert errors_of() == []
     assert chat(guideline_patterns=["**/*.instructions.md"]) == [
         (
             "system",
@@ -415,7 +415,7 @@ def test_the_root_is_the_nearest_parent_with_git(
     write(
         "evals/x.eval.yaml", "input_messages: [{role: user, content: [{type: file, value: a.txt}]}]"
     )
-    [said] = mistakes("evals/x.eval.yaml")
+    [said] = errors_of("evals/x.eval.yaml")
     assert "a.txt" in said
     assert chat("evals/x.eval.yaml", root=".") == [("user", "=== a.txt ===\nA")]
 
@@ -427,7 +427,7 @@ def test_without_git_the_root_is_the_suites_folder(write: Write) -> None:
     for name in ("a.txt", "b.txt", "/b.txt"):
         file = f"{{type: file, value: {name}}}"
         write(f"evals/{name[-5]}.yaml", f"input_messages: [{{role: user, content: [{file}]}}]")
-    assert [len(mistakes(f"evals/{name}.yaml")) for name in ("a", "b")] == [1, 0]
+    assert [len(errors_of(f"evals/{name}.yaml")) for name in ("a", "b")] == [1, 0]
 
 
 def test_a_root_beside_the_suite_holds_its_files(write: Write) -> None:
@@ -478,7 +478,7 @@ def test_a_plain_value_as_content_is_an_error_that_says_to_quote_it(
     write: Write, word: str, written: str, where: str
 ) -> None:
     write("x.eval.yaml", f"id: a\ninput_messages:\n- role: user\n{written.replace('X', word)}\n")
-    [said] = mistakes()
+    [said] = errors_of()
     assert said.startswith(f"x.eval.yaml:{where}: case 'a': input_messages[0].content")
     assert f'quote it: {"content: " if where == "4:12" else ""}"{word}"' in said
 
@@ -566,7 +566,7 @@ def test_a_pattern_that_matches_only_one_of_the_paths_counts(
 # Errors: the messages themselves are tables, in tests/errors
 
 
-def test_without_a_handler_the_first_mistake_is_raised(write: Write) -> None:
+def test_without_a_handler_the_first_error_is_raised(write: Write) -> None:
     write("x.eval.yaml", f"evalcases:\n- id: a\n  {HI}- id: b\n- id: c\n  {HI}")
     loaded = load_suite("x.eval.yaml")
     assert next(loaded).id == "a"
@@ -678,11 +678,11 @@ def test_files_are_looked_for_in_the_current_folder(
     assert chat("-") == [("user", "=== a.txt ===\nA\nGo.")]
 
 
-def test_a_mistake_in_standard_input_has_its_place(
+def test_an_error_in_standard_input_has_its_place(
     write: Write, stdin: Callable[[str], None]
 ) -> None:
     stdin(f"id: é\n{HI}---\nid: b\ninput_messages: x\n")
-    [said] = mistakes("-")
+    [said] = errors_of("-")
     assert re.match("<?(stdin|-)>?:5:17: case 'b': input_messages", said)
 
 

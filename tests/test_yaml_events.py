@@ -42,7 +42,7 @@ def place(text: str, *steps: str | int) -> str:
     return f"{line}:{column}"
 
 
-def mistake(text: str | bytes) -> MultiturnError:
+def error_of(text: str | bytes) -> MultiturnError:
     with pytest.raises(MultiturnError) as caught:
         nodes(text)
     return caught.value
@@ -223,7 +223,7 @@ def test_text_comes_through_exactly(written: str, meant: str) -> None:
 def test_an_old_line_end_is_a_character(char: str, written: str, meant: object) -> None:
     text = f"k: {written}".replace("X", char)
     if meant is None:
-        assert str(mistake(text).where).startswith("x.yaml:1:")
+        assert str(error_of(text).where).startswith("x.yaml:1:")
     else:
         assert value(text) == json.loads(json.dumps({"k": meant}).replace("X", char))
 
@@ -422,15 +422,15 @@ def test_a_place_has_a_name_and_a_label() -> None:
 # Errors: the messages themselves are tables, in tests/errors
 
 
-def test_a_mistake_of_a_later_document_does_not_take_the_earlier_ones() -> None:
+def test_an_error_of_a_later_document_does_not_take_the_earlier_ones() -> None:
     documents = read_documents("a: 1\n---\nb: 2\nb: 3\n", "x.yaml")
     assert next(documents).value == {"a": 1}
     with pytest.raises(MultiturnError, match=r"^x\.yaml:4:1: "):
         next(documents)
 
 
-def test_the_first_mistake_counts() -> None:
-    assert str(mistake("a: 1\na: 2\nb: !x y\n").where) == "x.yaml:2:1"
+def test_the_first_error_counts() -> None:
+    assert str(error_of("a: 1\na: 2\nb: !x y\n").where) == "x.yaml:2:1"
 
 
 @pytest.mark.parametrize(
@@ -442,13 +442,13 @@ def test_the_first_mistake_counts() -> None:
         pytest.param("0o" + "7" * 9000, id="octal digits"),
     ],
 )
-def test_a_number_of_too_many_digits_is_a_mistake(number: str) -> None:
+def test_a_number_of_too_many_digits_is_an_error(number: str) -> None:
     """Python writes no number of over 4,300 digits, so nobody could write the result."""
-    assert str(mistake(f"a: {number}").where) == "x.yaml:1:4"
+    assert str(error_of(f"a: {number}").where) == "x.yaml:1:4"
 
 
-def test_a_lone_surrogate_is_a_mistake() -> None:
-    assert str(mistake("a: \ud800").where).startswith("x.yaml")
+def test_a_lone_surrogate_is_an_error() -> None:
+    assert str(error_of("a: \ud800").where).startswith("x.yaml")
 
 
 # Bombs
@@ -481,9 +481,9 @@ BOMBS = [
 
 
 @pytest.mark.parametrize("text", BOMBS)
-def test_a_bomb_is_a_mistake_with_its_line_at_once(text: str) -> None:
+def test_a_bomb_is_an_error_with_its_line_at_once(text: str) -> None:
     start = process_time()
-    error = mistake(text)
+    error = error_of(text)
     assert process_time() - start < 2
     assert str(error.where).startswith("x.yaml:")
 
@@ -492,7 +492,7 @@ def test_a_bomb_is_a_mistake_with_its_line_at_once(text: str) -> None:
 def test_a_bomb_takes_little_memory(text: str) -> None:
     tracemalloc.start()
     try:
-        mistake(text)
+        error_of(text)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -500,7 +500,7 @@ def test_a_bomb_takes_little_memory(text: str) -> None:
 
 
 def test_an_error_about_a_bomb_is_short() -> None:
-    assert all(len(str(mistake(str(bomb.values[0])))) < 1000 for bomb in BOMBS[:8])
+    assert all(len(str(error_of(str(bomb.values[0])))) < 1000 for bomb in BOMBS[:8])
 
 
 def test_one_anchor_used_ten_thousand_times_is_fine() -> None:
@@ -514,7 +514,7 @@ def test_fifty_levels_are_fine() -> None:
 
 def test_aliases_do_not_get_around_the_limit_of_levels() -> None:
     lines = [f"- &a{i} [*a{i - 1}]" for i in range(1, 5_000)]
-    assert str(mistake("\n".join(["- &a0 [x]", *lines])).where).startswith("x.yaml:")
+    assert str(error_of("\n".join(["- &a0 [x]", *lines])).where).startswith("x.yaml:")
 
 
 def test_without_libyaml_the_import_says_what_to_install() -> None:
@@ -669,7 +669,7 @@ PIECES = [
 @example("\\")
 @example("! x")
 @example("&")
-def test_any_text_gives_values_or_a_mistake_with_a_place(text: str) -> None:
+def test_any_text_gives_values_or_an_error_with_a_place(text: str) -> None:
     try:
         list(read_documents(text, "x.yaml"))
     except MultiturnError as error:

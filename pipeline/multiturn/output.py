@@ -1,4 +1,4 @@
-"""What goes out: results, written whole or not at all, warnings, and the log."""
+"""Output files written whole or not at all, warnings, and the log."""
 
 import os
 import stat

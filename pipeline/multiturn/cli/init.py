@@ -26,8 +26,9 @@ Next:
 
 @click.command()
 def init() -> None:
-    """Write a first suite, defaults, a workflow and a pre-commit hook.
+    """Begin a project: first files.
 
+    They are a suite, defaults, a workflow and a pre-commit hook.
     Nothing that is there is replaced: each file is either new or left as it is.
     """
     from importlib.resources import files  # a fifth of the start-up

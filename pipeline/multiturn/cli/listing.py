@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     help="Text for reading, or JSON lines.",
 )
 def list_cases(asked: Asked, pipeline: str, format_: str) -> None:
-    """List suites with their cases: ids, messages, attached files and guidelines.
+    """List suites and their cases.
+
+    Of each case: its id, messages, attached files and guidelines.
 
     SUITE is what convert takes. A case that cannot be converted is reported and skipped; the exit
     code is then 1.

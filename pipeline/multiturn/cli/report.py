@@ -64,7 +64,7 @@ def report(
         selection.check_ids(seen)
     else:
         if "-" in asked.suites:
-            raise MultiturnError("--against compares files, and - is none")
+            raise MultiturnError("--against compares files, and - is not a file")
         commit = commit_of(against)
         with collecting_at(
             commit,

@@ -85,11 +85,8 @@ def run(
 ) -> None:
     """Convert eval suites, and send them to a provider.
 
-    SUITE is a YAML file, a JSON Lines file (*.jsonl, one case a line), a folder (every
-    *.eval.yaml, *.eval.yml, *.eval.json and *.eval.jsonl below it), or - for YAML on
-    standard input.
-    A case that fails is reported and does not stop the others; the exit code
-    is then 1.
+    SUITE is what convert takes. A case that fails is reported and does not stop the others; the
+    exit code is then 1.
     """
     from multiturn.cli.failures import Failures, writing
     from multiturn.cli.sending import open_results, preview, printer, send

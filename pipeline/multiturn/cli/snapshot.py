@@ -25,7 +25,8 @@ from multiturn.cli.options import (
     "snapshots",
     metavar="DIR",
     type=PATH,
-    help="The folder of the snapshots and of promoted.lock.  [default: snapshots, beside .git]",
+    help="The folder of the snapshots and of promoted.lock.  [default: snapshots, beside .git;"
+    " without .git, or with --root, in the current folder]",
 )
 @click.option(
     "--check",

@@ -26,7 +26,7 @@ class Lines(NamedTuple):
 
     Attributes:
         start: position of their first byte.
-        end: position behind their last byte; None for the end of the file.
+        end: position after their last byte; None for the end of the file.
         before: how many lines stand before them.
     """
 

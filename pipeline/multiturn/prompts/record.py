@@ -1,4 +1,4 @@
-"""A converted case as JSON, as YAML for diffs, or as text for a terminal."""
+"""A converted case as JSON, or as YAML for diffs."""
 
 import json
 import re

@@ -20,7 +20,7 @@ class VSCodeSettings(AgentSettings, frozen=True, kw_only=True):
     executable: Executable = "code"
     system: Annotated[
         Literal["omit", "include"],
-        Meta(description="`include` sends the system prompt and guidelines that are no file."),
+        Meta(description="`include` sends the system prompt and guidelines without a file."),
     ] = "omit"
 
 

@@ -150,7 +150,7 @@ class Update:
             return
         known.wanted.add(name)
         if not self.check and self.folder.is_foreign(name):
-            what = "this is no snapshot; move it away"
+            what = "this is not a snapshot; move it away"
             yield self._failed(MultiturnError(what, where=self.folder.shown(name)))
             return
         old, new = self.folder.read(name), snapshot_text(conversion)

@@ -257,5 +257,7 @@ def _git(*arguments: str, otherwise: str = "", **environment: str) -> str:
         why = error.stderr.strip().removeprefix("fatal: ").partition("\n")[0]
         if "promisor" in error.stderr or "transport" in error.stderr:
             why = "this partial clone lacks files of that commit; git archive REV fetches them"
+        elif why.startswith("not a git repository"):
+            why += "; run it inside the repository"
         raise MultiturnError(f"--against: {otherwise or why}") from None
     return done.stdout.rstrip("\n")
