@@ -34,6 +34,10 @@ class Place(NamedTuple):
         return ": ".join(filter(None, (place, self.label)))
 
 
+def _placed(where: Place, what: str) -> str:
+    return ": ".join(filter(None, (str(where), what)))
+
+
 class MultiturnError(Exception):
     """An error in a suite, an attached file, a pipeline or an option.
 
@@ -51,8 +55,7 @@ class MultiturnError(Exception):
 
     def __str__(self) -> str:
         """Return the error in one line: its place, what is wrong, and what would be right."""
-        where = str(self.where)
-        return f"{where}: {self.what}" if where else self.what
+        return _placed(self.where, self.what)
 
     def at(self, where: Place, case_id: str) -> Self:
         """Place the error in a case, and return it."""
@@ -89,8 +92,7 @@ class ErrorDetail(NamedTuple):
 
     def __str__(self) -> str:
         """Return the error in one line."""
-        where = str(self.where)
-        return f"{where}: {self.what}" if where else self.what
+        return _placed(self.where, self.what)
 
 
 class PipelineError(MultiturnError):

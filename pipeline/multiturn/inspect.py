@@ -21,7 +21,7 @@ from multiturn.engine.outcomes import outcomes
 from multiturn.engine.selection import select
 from multiturn.model import Conversion
 from multiturn.pipelines.pipeline import Pipeline
-from multiturn.pipelines.pipeline_file import load_pipeline
+from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE, load_pipeline
 
 __all__ = ["answer", "dataset", "suite"]
 _MESSAGES: dict[str, type[ChatMessage]] = {
@@ -33,7 +33,7 @@ _MESSAGES: dict[str, type[ChatMessage]] = {
 
 def dataset(
     *suites: str | Path,
-    pipeline: str | Path | Pipeline = "spec",
+    pipeline: str | Path | Pipeline = DEFAULT_PIPELINE,
     root: str | Path | None = None,
     guideline_patterns: Iterable[str] = (),
 ) -> MemoryDataset:
@@ -95,7 +95,9 @@ def answer() -> Solver:
 
 
 @task  # type: ignore[untyped-decorator]
-def suite(suite: str | list[str], pipeline: str = "spec", root: str | None = None) -> Task:
+def suite(
+    suite: str | list[str], pipeline: str = DEFAULT_PIPELINE, root: str | None = None
+) -> Task:
     """Ask the model each case of suites: ``inspect eval multiturn/suite -T suite=evals/``.
 
     Args:

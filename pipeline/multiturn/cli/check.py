@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from multiturn.cli.completion import complete_target
-from multiturn.cli.options import PATH, Asked, pipeline_option, suite_options
+from multiturn.cli.options import Asked, pipeline_option, suite_options, targets_option
 
 if TYPE_CHECKING:
     from multiturn.engine.selection import Selection
@@ -28,14 +28,7 @@ if TYPE_CHECKING:
     shell_complete=complete_target,
     help="Also check every prompt against the rules of this target's API.",
 )
-@click.option(
-    "--targets",
-    "targets_file",
-    metavar="FILE",
-    type=PATH,
-    help="File that describes the targets.  [default: the nearest targets.yaml or"
-    " .agentv/targets.yaml, here or above]",
-)
+@targets_option
 @click.option(
     "--format",
     "format_",

@@ -31,6 +31,18 @@ def pipeline_option(function: Command) -> Command:
     )(function)
 
 
+def targets_option(function: Command) -> Command:
+    """Add ``--targets``; the command gets it as ``targets_file``."""
+    return click.option(
+        "--targets",
+        "targets_file",
+        metavar="FILE",
+        type=PATH,
+        help="File that describes the targets.  [default: the nearest targets.yaml or"
+        " .agentv/targets.yaml, here or above]",
+    )(function)
+
+
 class Asked(NamedTuple):
     """The options that say which cases a command is about, as they were given."""
 

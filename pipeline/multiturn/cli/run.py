@@ -10,6 +10,7 @@ from multiturn.cli.options import (
     on_terminal,
     pipeline_option,
     suite_options,
+    targets_option,
 )
 
 
@@ -24,14 +25,7 @@ from multiturn.cli.options import (
     shell_complete=complete_target,
     help="Target to send prompts to.",
 )
-@click.option(
-    "--targets",
-    "targets_file",
-    metavar="FILE",
-    type=PATH,
-    help="File that describes the targets.  [default: the nearest targets.yaml or"
-    " .agentv/targets.yaml, here or above]",
-)
+@targets_option
 @click.option(
     "--output",
     metavar="FILE",

@@ -1,7 +1,6 @@
 """Defaults of a project: what commands and tests use where nothing else is said."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -94,16 +93,14 @@ def _read(values: dict[str, Any], path: Path) -> Defaults:
         read = convert(values, Defaults)
     except ValidationError as error:
         raise MultiturnError(str(error).replace("`", "").replace("$.", ""), where=name) from None
-    changes: dict[str, Any] = {"suites": tuple(_paths(read.suites, path))}
-    for key in ("root", "snapshots"):
-        if getattr(read, key) is not None:
-            [changes[key]] = _paths([getattr(read, key)], path)
-    if read.pipeline is not None and read.pipeline not in pipeline_names():
-        [changes["pipeline"]] = _paths([read.pipeline], path)
-    return structs.replace(read, **changes)
 
+    def from_here(written: str | None) -> str | None:
+        return None if written is None else os.path.relpath(path.parent / written)
 
-def _paths(written: Any, path: Path) -> Iterator[str]:
-    """Yield paths as they are from the current folder."""
-    for each in written:
-        yield os.path.relpath(path.parent / each)
+    return structs.replace(
+        read,
+        suites=tuple(map(from_here, read.suites)),
+        root=from_here(read.root),
+        snapshots=from_here(read.snapshots),
+        pipeline=read.pipeline if read.pipeline in pipeline_names() else from_here(read.pipeline),
+    )

@@ -6,7 +6,6 @@ import tempfile
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
@@ -97,9 +96,12 @@ def convert_slice(work: Work, part: Slice) -> list[Rendered]:
     Which ids are duplicates is for the process that sees every slice to say.
     """
     found: list[Rendered] = []
-    collect = partial(Rendered, Key(), None, None, "")
+
+    def collect(warned: Warned) -> None:
+        found.append(Rendered(Key(), warned=warned))
+
     try:
-        with warnings_to(lambda warned: found.append(collect(warned))), _local(part) as local:
+        with warnings_to(collect), _local(part) as local:
             found.extend(_rendered(work, part.suite, *local))
     except MultiturnError as error:  # it is elsewhere, and cannot be read
         found.append(Rendered(Key(), None, error))

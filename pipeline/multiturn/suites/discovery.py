@@ -73,8 +73,9 @@ def find_suites(paths: Iterable[str], *, may_be_gone: bool = False) -> Iterator[
                 f"there is no *.eval.yaml, *.eval.yml, *.eval.json or *.eval.jsonl below {path!r}"
             )
         found = list(filter(_is_regular, sorted(found)))
-        named = {real for suite in found for real in _named_in(suite)}
-        found = [suite for suite in found if os.path.realpath(suite) not in named]
+        if len(found) > 1:
+            named = {real for suite in found for real in _named_in(suite)}
+            found = [suite for suite in found if os.path.realpath(suite) not in named]
         yield from _unseen(found, seen)
 
 

@@ -15,7 +15,7 @@ from multiturn.errors import MultiturnError
 from multiturn.files import Texts, find_root
 from multiturn.model import Case, Conversion
 from multiturn.pipelines.pipeline import Pipeline
-from multiturn.pipelines.pipeline_file import load_pipeline
+from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE, load_pipeline
 from multiturn.review.folder import SnapshotFolder
 from multiturn.review.snapshots import (
     folder_of,
@@ -91,7 +91,7 @@ def convert(case: Case, pipeline: str | Path | Pipeline | None = None) -> Conver
     """
     try:
         if not isinstance(pipeline, Pipeline):
-            pipeline = load_pipeline(pipeline or find_defaults()[0].pipeline or "spec")
+            pipeline = load_pipeline(pipeline or find_defaults()[0].pipeline or DEFAULT_PIPELINE)
         return pipeline(Conversion(case))
     except MultiturnError as error:
         message = visible(str(error))
