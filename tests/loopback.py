@@ -46,7 +46,7 @@ class Request(NamedTuple):
         return "gemini" if path.endswith(":generateContent") else None
 
 
-class _Step(NamedTuple):
+class Step(NamedTuple):
     """What to send; whether to end or to hang after so many bytes of the body; and how slowly."""
 
     make: Callable[[Request], Answer]
@@ -73,7 +73,7 @@ class Server(ThreadingHTTPServer):
         self.requests: list[Request] = []
         self.accepted = 0  # connections
         self.most_at_once = self.at_once = 0  # requests
-        self.steps: list[tuple[_Step, int | None]] = []
+        self.steps: list[tuple[Step, int | None]] = []
         self.changed = threading.Condition()
         self.closed = threading.Event()
         self.connections: set[socket.socket] = set()
@@ -119,7 +119,7 @@ class Server(ThreadingHTTPServer):
         def make(request: Request) -> Answer:
             return status, completion(request.vendor, text) if body is None else body
 
-        self._then(_Step(make, headers or {}), times)
+        self._then(Step(make, headers or {}), times)
 
     def fail(
         self, status: int, message: str, *, code: str = "an_error", times: int | None = 1
@@ -129,22 +129,22 @@ class Server(ThreadingHTTPServer):
         def make(request: Request) -> Answer:
             return status, error_body(request.vendor, status, message, code)
 
-        self._then(_Step(make), times)
+        self._then(Step(make), times)
 
     def cut(self, sent: int = 0, *, times: int | None = 1) -> None:
         """Close the connection after so many bytes of the answer's body; 0: without a head."""
-        self._then(_Step(_default, end=sent), times)
+        self._then(Step(self.act, end=sent), times)
 
     def stall(self, sent: int = 0, *, seconds: float = 60, times: int | None = 1) -> None:
         """Say nothing more after so many bytes of the answer's body; 0: not even a head.
 
         The connection is cut in the end, so that nobody hangs who forgot a timeout.
         """
-        self._then(_Step(_default, end=sent, seconds=seconds), times)
+        self._then(Step(self.act, end=sent, seconds=seconds), times)
 
     def drip(self, pause: float, *, times: int | None = 1) -> None:
         """Send the answer's body byte by byte, with a pause after each."""
-        self._then(_Step(_default, pause=pause), times)
+        self._then(Step(self.act, pause=pause), times)
 
     def asked(self) -> list[str]:
         """Return the last message of each request."""
@@ -156,11 +156,18 @@ class Server(ThreadingHTTPServer):
         with self.changed:
             return self.changed.wait_for(lambda: not self.connections, timeout)
 
-    def _then(self, step: _Step, times: int | None) -> None:
+    def _then(self, step: Step, times: int | None) -> None:
         with self.changed:
             self.steps.append((step, times))
 
-    def take(self, request: Request) -> _Step:
+    def act(self, request: Request) -> Answer:
+        """Return what is answered unless the server is told otherwise."""
+        body = completion(request.vendor, TEXT)
+        if body is None:
+            return 404, {"error": {"message": f"no vendor has {request.path}"}}
+        return 200, body
+
+    def take(self, request: Request) -> Step:
         """Note a request, and return what to answer."""
         with self.changed:
             self.requests.append(request)
@@ -169,8 +176,8 @@ class Server(ThreadingHTTPServer):
             if not self.steps:
                 reply = self.reply
                 if reply is None:
-                    return _Step(_default)
-                return _Step(lambda request: reply(request.json["messages"][-1]["content"]))
+                    return Step(self.act)
+                return Step(lambda request: reply(request.json["messages"][-1]["content"]))
             step, times = self.steps.pop(0)
             if times != 1:
                 self.steps.insert(0, (step, None if times is None else times - 1))
@@ -233,14 +240,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.closed.wait(step.seconds)
         self.close_connection = True
 
-    do_GET = do_PUT = do_POST  # noqa: N815 - names of http.server
-
-
-def _default(request: Request) -> Answer:
-    body = completion(request.vendor, TEXT)
-    if body is None:
-        return 404, {"error": {"message": f"no vendor has {request.path}"}}
-    return 200, body
+    do_GET = do_PUT = do_DELETE = do_POST  # noqa: N815 - names of http.server
 
 
 def chat_answer(text: str = "hi") -> Answer:

@@ -1,0 +1,562 @@
+"""The batch APIs of OpenAI, Azure OpenAI, Anthropic and Gemini, on the loopback interface.
+
+    with BatchServer() as server:
+        server.lag = 2                        # the third look at a batch sees its end
+        server.fates["Say no"] = "errored"    # what becomes of the request with this prompt
+        server.trouble("create", acted=True)  # creates the next batch, and cuts the connection
+        ...
+        assert server.sent() == Counter(...)    # how often each request was sent
+
+Each answer is the prompt in capitals between U+2028 and U+0085, which some readers split lines at.
+"""
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from loopback import KEY, Answer, Request, Server, Step, completion, error_body
+
+OPEN_AI = r"/v1|/openai"
+ANTHROPIC = r"/v1/messages/batches"
+GEMINI = r"(?:/upload|/download)?/v1beta"
+# What a request asks for: the vendor, the operation, the method, and the path with the id in it.
+ROUTES = [
+    (vendor, operation, method, re.compile(path))
+    for vendor, operation, method, path in (
+        ("openai", "upload", "POST", rf"(?:{OPEN_AI})/files"),
+        ("openai", "results", "GET", rf"(?:{OPEN_AI})/files/([^/]+)/content"),
+        ("openai", "delete", "DELETE", rf"(?:{OPEN_AI})/files/([^/]+)"),
+        ("openai", "create", "POST", rf"(?:{OPEN_AI})/batches"),
+        ("openai", "list", "GET", rf"(?:{OPEN_AI})/batches"),
+        ("openai", "look", "GET", rf"(?:{OPEN_AI})/batches/([^/]+)"),
+        ("openai", "cancel", "POST", rf"(?:{OPEN_AI})/batches/([^/]+)/cancel"),
+        ("anthropic", "create", "POST", ANTHROPIC),
+        ("anthropic", "list", "GET", ANTHROPIC),
+        ("anthropic", "look", "GET", rf"{ANTHROPIC}/([^/]+)"),
+        ("anthropic", "results", "GET", rf"{ANTHROPIC}/([^/]+)/results"),
+        ("anthropic", "cancel", "POST", rf"{ANTHROPIC}/([^/]+)/cancel"),
+        ("gemini", "upload", "POST", rf"{GEMINI}/files"),
+        ("gemini", "results", "GET", rf"{GEMINI}/(files/[^/:]+):download"),
+        ("gemini", "delete", "DELETE", rf"{GEMINI}/(files/[^/:]+)"),
+        ("gemini", "create", "POST", rf"{GEMINI}/models/([^/]+):batchGenerateContent"),
+        ("gemini", "list", "GET", rf"{GEMINI}/batches"),
+        ("gemini", "look", "GET", rf"{GEMINI}/(batches/[^/:]+)"),
+        ("gemini", "cancel", "POST", rf"{GEMINI}/(batches/[^/:]+):cancel"),
+    )
+]
+KEYS = {"authorization": f"Bearer {KEY}", "api-key": KEY, "x-api-key": KEY, "x-goog-api-key": KEY}
+
+
+class WrongError(Exception):
+    """An answer with an HTTP status that says what is wrong with a request."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass
+class Batch:
+    """A batch as the server knows it.
+
+    Attributes:
+        requests: the body of each request, by its id.
+        given: what the client said of the batch: its metadata, or its display name.
+        looks: how often somebody has asked for it.
+        end: how it ended, as in ``BatchServer.end``; None while it is under way.
+        files: the ids of its output and its error file.
+        problem: what is wrong with the whole batch.
+    """
+
+    id: str
+    vendor: str
+    created: datetime
+    requests: dict[str, Any]
+    given: Any = None
+    source: str = ""
+    endpoint: str = ""
+    looks: int = 0
+    cancelling: bool = False
+    end: str | None = None
+    files: list[str | None] = field(default_factory=lambda: [None, None])
+    problem: str | None = None
+
+
+class BatchServer(Server):
+    """Keeps files and batches, and ends a batch when it has been looked at often enough.
+
+    Attributes:
+        lag: how often a batch is looked at before it ends.
+        end: how batches end: completed, failed, expired, expired without files, cancelled.
+        waiting: what the state is until then; None for the vendor's own word.
+        fates: what becomes of a request, by its prompt: errored, expired, canceled, missing,
+            garbled; succeeded if it is not here.
+        skew: how far the server's clock is behind.
+        page: the most batches in one answer to a list.
+        watch: is called with the operation and whether the server has acted, before and after.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lag = 0
+        self.end = "completed"
+        self.waiting: str | None = None
+        self.fates: dict[str, str] = {}
+        self.skew = timedelta()
+        self.page = 20
+        self.watch: Callable[[str, bool], object] = lambda operation, acted: None
+        self.files: dict[str, bytes] = {}
+        self.batches: dict[str, Batch] = {}
+        self.operations: list[str] = []
+        self._troubles: list[tuple[str, int | None, bool]] = []
+        self._uploads: dict[str, bytes] = {}
+        self._ids = iter(range(1, 1_000_000))
+
+    def trouble(
+        self, operation: str, status: int | None = None, *, acted: bool = False, times: int = 1
+    ) -> None:
+        """Let the next requests for an operation fail.
+
+        Args:
+            operation: upload, create, look, list, results, cancel or delete.
+            status: of the answer; None to cut the connection without one.
+            acted: do what was asked for before.
+            times: for how many requests.
+        """
+        self._troubles += [(operation, status, acted)] * times
+
+    def sent(self) -> Counter[str]:
+        """Return how often each request was sent, by its prompt, over all batches."""
+        return Counter(
+            prompt_of(body) for batch in self.batches.values() for body in batch.requests.values()
+        )
+
+    def stranger(self, vendor: str, requests: int, *, end: str | None = None) -> Batch:
+        """Add a batch that somebody else has created, with as many requests."""
+        bodies: dict[str, Any] = {f"theirs-{number}": {} for number in range(requests)}
+        batch = self._add(vendor, bodies, given="theirs")
+        batch.end = end
+        return batch
+
+    def take(self, request: Request) -> Step:
+        """Note a request, and return what to answer."""
+        step = super().take(request)
+        _, operation, _ = _route(request)
+        with self.changed:
+            self.operations.append(operation)
+        self.watch(operation, False)
+        found = next((trouble for trouble in self._troubles if trouble[0] == operation), None)
+        if found is None or step.end is not None:
+            return step._replace(headers={**_upload_headers(request, self), **step.headers})
+        self._troubles.remove(found)
+        _, status, acted = found
+
+        def make(request: Request) -> Answer:
+            if acted:
+                self.act(request)
+            vendor, _, _ = _route(request)
+            return status or 0, error_body(vendor, status or 0, f"told to ({KEY})", "an_error")
+
+        return Step(make, end=0 if status is None else None)
+
+    def act(self, request: Request) -> Answer:
+        """Do what a request asks for, and return the vendor's answer."""
+        vendor, operation, id_ = _route(request)
+        with self.changed:
+            try:
+                if not vendor:
+                    raise WrongError(404, f"there is no {request.method} {request.path}")
+                known = any(request.headers.get(name) == key for name, key in KEYS.items())
+                if not known and "upload_id" not in _query(request):  # an address that is secret
+                    raise WrongError(401, "there is no key")
+                answer = getattr(self, f"_{vendor}_{operation}")(request, id_)
+            except WrongError as problem:
+                body = error_body(vendor, problem.status, str(problem), "invalid_request_error")
+                return problem.status, body
+        self.watch(operation, True)
+        return 200, answer
+
+    # What all of them share
+
+    def _add(self, vendor: str, requests: dict[str, Any], **given: Any) -> Batch:
+        created = datetime.now(UTC) - self.skew
+        prefix = {"openai": "batch_", "anthropic": "msgbatch_", "gemini": "batches/"}[vendor]
+        batch = Batch(f"{prefix}{next(self._ids)}", vendor, created, requests, **given)
+        self.batches[batch.id] = batch
+        return batch
+
+    def _keep(self, lines: list[Any], prefix: str) -> str:
+        """Keep a file of JSON lines, in the opposite order, and return its id."""
+        id_ = f"{prefix}{next(self._ids)}"
+        texts = [json.dumps(line, ensure_ascii=False) + "\n" for line in reversed(lines)]
+        self.files[id_] = "".join(texts).encode()
+        return id_
+
+    def _batch(self, id_: str) -> Batch:
+        if id_ not in self.batches:
+            raise WrongError(404, f"there is no batch {id_}")
+        return self.look(self.batches[id_])
+
+    def look(self, batch: Batch) -> Batch:
+        """Count a look at a batch, which ends when there were enough."""
+        batch.looks += 1
+        if batch.end is None and batch.looks > self.lag and batch.given != "theirs":
+            batch.end = "failed" if batch.problem else self.end
+            batch.end = "cancelled" if batch.cancelling else batch.end
+            batch.looks = 0
+            getattr(self, f"_{batch.vendor}_finish")(batch)
+        return batch
+
+    def _fates(self, batch: Batch) -> dict[str, str]:
+        """Return what became of each request; who ends early has answered only the first."""
+        rest = {"cancelled": "canceled", "expired": "expired"}.get(batch.end or "", "succeeded")
+        return {
+            id_: self.fates.get(prompt_of(body), rest if number else "succeeded")
+            for number, (id_, body) in enumerate(batch.requests.items())
+        }
+
+    def _listed(self, vendor: str, after: str | None, limit: int) -> tuple[list[Batch], bool]:
+        """Return a page of the batches, the last first, and whether there are more."""
+        found = [batch for batch in reversed(self.batches.values()) if batch.vendor == vendor]
+        ids = [batch.id for batch in found]
+        start = ids.index(after) + 1 if after in ids else 0
+        page = found[start : start + min(limit, self.page)]
+        return [self.look(batch) for batch in page], start + len(page) < len(found)
+
+    def _download(self, id_: str) -> bytes:
+        if id_ not in self.files:
+            raise WrongError(404, f"there is no file {id_}")
+        return self.files[id_]
+
+    # OpenAI and Azure OpenAI
+
+    def _openai_upload(self, request: Request, _: str) -> Any:
+        boundary = request.headers["content-type"].partition("boundary=")[2].strip('"').encode()
+        parts = [part.partition(b"\r\n\r\n") for part in request.body.split(b"--" + boundary)]
+        (content,) = [end[:-2] for head, _, end in parts if b'name="file"' in head]
+        (purpose,) = [end[:-2] for head, _, end in parts if b'name="purpose"' in head]
+        if purpose != b"batch":
+            raise WrongError(400, "a batch reads a file with the purpose batch")
+        id_ = f"file-{next(self._ids)}"
+        self.files[id_] = content
+        named = {"filename": "in.jsonl", "purpose": "batch", "status": "processed"}
+        return {"id": id_, "object": "file", "bytes": len(content), "created_at": 1, **named}
+
+    def _openai_delete(self, _: Request, id_: str) -> Any:
+        self._download(id_)
+        del self.files[id_]
+        return {"id": id_, "object": "file", "deleted": True}
+
+    def _openai_results(self, _: Request, id_: str) -> Any:
+        return self._download(id_)
+
+    def _openai_create(self, request: Request, _: str) -> Any:
+        wanted = request.json
+        if wanted["completion_window"] != "24h":
+            raise WrongError(400, "completion_window is 24h")
+        for name, value in (wanted.get("metadata") or {}).items():
+            if not isinstance(value, str) or len(name) > 64 or len(value) > 512:
+                raise WrongError(400, "metadata holds texts of 512 characters")
+        text = self._download(wanted["input_file_id"])
+        lines = [json.loads(line) for line in text.split(b"\n") if line]
+        bodies = {line["custom_id"]: line["body"] for line in lines}
+        batch = self._add("openai", bodies, given=wanted.get("metadata"))
+        batch.source, batch.endpoint = wanted["input_file_id"], wanted["endpoint"]
+        is_azure = request.path.startswith("/openai/")
+        url = "/chat/completions" if is_azure else "/v1/chat/completions"
+        wrong = [line for line in lines if (line["method"], line["url"]) != ("POST", url)]
+        models = {body["model"] for body in bodies.values()}
+        if len(bodies) < len(lines):
+            batch.problem = "a custom_id is there twice"
+        elif wrong or wanted["endpoint"] != url:
+            batch.problem = f"the url is not {url}"
+        elif len(models) > 1 or len(lines) > (100_000 if is_azure else 50_000):
+            batch.problem = "more than one model, or too many requests"
+        if is_azure and "api-version=" not in request.path:
+            raise WrongError(404, "there is no api-version")
+        return self._openai_state(batch)
+
+    def _openai_finish(self, batch: Batch) -> None:
+        if batch.end in ("failed", "expired without files"):
+            return
+        lines: tuple[list[Any], list[Any]] = ([], [])
+        for id_, fate in self._fates(batch).items():
+            line: dict[str, Any] = {"id": f"batch_req_{id_[:8]}", "custom_id": id_}
+            if fate in ("succeeded", "garbled"):
+                body = answer_to("azure", batch.requests[id_]) if fate == "succeeded" else {}
+                response = {"status_code": 200, "request_id": "r", "body": body}
+                lines[0].append({**line, "response": response, "error": None})
+            elif fate == "errored":
+                body = error_body("azure", 400, f"it is wrong ({KEY})", "invalid_value")
+                response = {"status_code": 400, "request_id": "r", "body": body}
+                lines[1].append({**line, "response": response, "error": None})
+            elif fate != "missing":
+                code = "batch_expired" if fate == "expired" else "batch_cancelled"
+                error = {"code": code, "message": "This request could not be executed."}
+                lines[1].append({**line, "response": None, "error": error})
+        batch.files = [self._keep(half, "file-") if half else None for half in lines]
+
+    def _openai_look(self, _: Request, id_: str) -> Any:
+        return self._openai_state(self._batch(id_))
+
+    def _openai_cancel(self, _: Request, id_: str) -> Any:
+        batch = self._cancel(id_)
+        return self._openai_state(batch)
+
+    def _openai_list(self, request: Request, _: str) -> Any:
+        query = _query(request)
+        page, more = self._listed("openai", query.get("after"), int(query.get("limit", 20)))
+        data = [self._openai_state(batch) for batch in page]
+        return {"object": "list", "data": data, **_edges(data), "has_more": more}
+
+    def _openai_state(self, batch: Batch) -> Any:
+        errors = [{"code": "invalid", "line": 1, "message": batch.problem, "param": None}]
+        return {
+            "id": batch.id,
+            "object": "batch",
+            "endpoint": batch.endpoint,
+            "completion_window": "24h",
+            "input_file_id": batch.source,
+            "status": (batch.end or self._waiting(batch, "in_progress", "cancelling")).split()[0],
+            "created_at": int(batch.created.timestamp()),
+            "metadata": batch.given if isinstance(batch.given, dict) else None,
+            "output_file_id": batch.files[0],
+            "error_file_id": batch.files[1],
+            "errors": {"object": "list", "data": errors} if batch.problem else None,
+            "request_counts": {"total": len(batch.requests), "completed": 0, "failed": 0},
+        }
+
+    def _waiting(self, batch: Batch, word: str, cancelling: str) -> str:
+        return cancelling if batch.cancelling else self.waiting or word
+
+    def _cancel(self, id_: str) -> Batch:
+        if id_ not in self.batches:
+            raise WrongError(404, f"there is no batch {id_}")
+        batch = self.batches[id_]
+        if batch.end is not None:
+            raise WrongError(409, f"the batch {id_} has ended")
+        batch.cancelling = True
+        return batch
+
+    # Anthropic
+
+    def _anthropic_create(self, request: Request, _: str) -> Any:
+        requests = request.json["requests"]
+        bodies = {one["custom_id"]: one["params"] for one in requests}
+        if len(bodies) < len(requests):
+            raise WrongError(400, "a custom_id is there twice")
+        if not all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", id_) for id_ in bodies):
+            raise WrongError(400, "a custom_id has 64 letters and digits at most")
+        if len(bodies) > 100_000 or len(request.body) > 256_000_000:
+            raise WrongError(413, "the batch is too large")
+        return self._anthropic_state(self._add("anthropic", bodies))
+
+    def _anthropic_finish(self, batch: Batch) -> None:
+        if batch.end == "expired without files":
+            return
+        lines = []
+        for id_, fate in self._fates(batch).items():
+            result: dict[str, Any] = {"type": fate}
+            if fate in ("succeeded", "garbled"):
+                message = answer_to("anthropic", batch.requests[id_])
+                result = {"type": "succeeded", "message": message if fate == "succeeded" else {}}
+            elif fate == "errored":
+                body = error_body("anthropic", 400, f"it is wrong ({KEY})", "invalid_request_error")
+                result["error"] = {**body, "request_id": "r"}
+            if fate != "missing":
+                lines.append({"custom_id": id_, "result": result})
+        batch.files[0] = self._keep(lines, "results-")
+
+    def _anthropic_look(self, _: Request, id_: str) -> Any:
+        return self._anthropic_state(self._batch(id_))
+
+    def _anthropic_results(self, _: Request, id_: str) -> Any:
+        batch = self.batches.get(id_)
+        if batch is None or batch.end is None or batch.end == "expired without files":
+            raise WrongError(404, f"there are no results of {id_}")
+        if batch.given == "theirs":
+            expired = {"type": "expired"}
+            lines = [{"custom_id": id_, "result": expired} for id_ in batch.requests]
+            return "".join(json.dumps(line) + "\n" for line in lines)
+        return self._download(batch.files[0] or "")
+
+    def _anthropic_cancel(self, _: Request, id_: str) -> Any:
+        return self._anthropic_state(self._cancel(id_))
+
+    def _anthropic_list(self, request: Request, _: str) -> Any:
+        query = _query(request)
+        page, more = self._listed("anthropic", query.get("after_id"), int(query.get("limit", 20)))
+        data = [self._anthropic_state(batch) for batch in page]
+        return {"data": data, **_edges(data), "has_more": more}
+
+    def _anthropic_state(self, batch: Batch) -> Any:
+        has_files = batch.end not in (None, "expired without files")
+        fates = list(self._fates(batch).values()) if batch.end else []
+        counts = {
+            word: fates.count(word) for word in ("succeeded", "errored", "canceled", "expired")
+        }
+        counts["processing"] = 0 if batch.end else len(batch.requests)
+        word = "ended" if batch.end else self._waiting(batch, "in_progress", "canceling")
+        return {
+            "id": batch.id,
+            "type": "message_batch",
+            "processing_status": word,
+            "created_at": batch.created.isoformat(),
+            "expires_at": (batch.created + timedelta(days=1)).isoformat(),
+            "ended_at": batch.created.isoformat() if batch.end else None,
+            "archived_at": None,
+            "cancel_initiated_at": batch.created.isoformat() if batch.cancelling else None,
+            "request_counts": counts,
+            "results_url": f"{self.url}/v1/messages/batches/{batch.id}/results"
+            if has_files
+            else None,
+        }
+
+    # Gemini
+
+    def _gemini_upload(self, request: Request, _: str) -> Any:
+        id_ = _query(request).get("upload_id")
+        if id_ is None:
+            if request.headers.get("x-goog-upload-protocol") != "resumable":
+                raise WrongError(400, "a file is uploaded with the resumable protocol")
+            self._uploads[f"up-{id(request)}"] = b""
+            return {}
+        if id_ not in self._uploads:
+            raise WrongError(404, "there is no such upload")
+        if int(request.headers["x-goog-upload-offset"]) != len(self._uploads[id_]):
+            raise WrongError(400, "the offset is wrong")
+        self._uploads[id_] += request.body
+        if "finalize" not in request.headers["x-goog-upload-command"]:
+            return {}
+        name = f"files/{next(self._ids)}"
+        self.files[name] = self._uploads.pop(id_)
+        size = str(len(self.files[name]))
+        return {"file": {"name": name, "sizeBytes": size, "state": "ACTIVE", "uri": name}}
+
+    def _gemini_delete(self, _: Request, id_: str) -> Any:
+        self._download(id_)
+        del self.files[id_]
+        return {}
+
+    def _gemini_results(self, _: Request, id_: str) -> Any:
+        return self._download(id_)
+
+    def _gemini_create(self, request: Request, model: str) -> Any:
+        wanted = request.json["batch"]
+        source = wanted["inputConfig"]["fileName"]
+        lines = [json.loads(line) for line in self._download(source).split(b"\n") if line]
+        bodies = {line["key"]: line["request"] for line in lines}
+        if len(bodies) < len(lines):
+            raise WrongError(400, "a key is there twice")
+        batch = self._add("gemini", bodies, given=wanted.get("displayName"), source=source)
+        batch.endpoint = f"models/{model}"
+        return self._gemini_state(batch)
+
+    def _gemini_finish(self, batch: Batch) -> None:
+        if batch.end in ("failed", "expired", "expired without files"):
+            return
+        lines = []
+        for id_, fate in self._fates(batch).items():
+            if fate in ("succeeded", "garbled"):
+                body = answer_to("gemini", batch.requests[id_]) if fate == "succeeded" else {}
+                lines.append({"key": id_, "response": body})
+            elif fate == "errored":
+                body = error_body("gemini", 400, f"it is wrong ({KEY})", "invalid_argument")
+                lines.append({"key": id_, **body})
+        batch.files[0] = self._keep(lines, "files/batch-")
+
+    def _gemini_look(self, _: Request, id_: str) -> Any:
+        return self._gemini_state(self._batch(id_))
+
+    def _gemini_cancel(self, _: Request, id_: str) -> Any:
+        self._cancel(id_)
+        return {}
+
+    def _gemini_list(self, request: Request, _: str) -> Any:
+        query = _query(request)
+        after, limit = query.get("pageToken"), int(query.get("pageSize", 50))
+        page, more = self._listed("gemini", after, limit)
+        answer: dict[str, Any] = {"operations": [self._gemini_state(batch) for batch in page]}
+        return {**answer, "nextPageToken": page[-1].id} if more else answer
+
+    def _gemini_state(self, batch: Batch) -> Any:
+        words = {"completed": "SUCCEEDED", None: self._waiting(batch, "RUNNING", "CANCELLING")}
+        word = words.get(batch.end) or batch.end.split()[0].upper()  # type: ignore[union-attr]
+        when = batch.created.isoformat().replace("+00:00", "Z")
+        metadata = {
+            "model": batch.endpoint,
+            "displayName": batch.given,
+            "state": f"BATCH_STATE_{word}",
+            "createTime": when,
+            "updateTime": when,
+            "inputConfig": {"fileName": batch.source},
+            "batchStats": {"requestCount": str(len(batch.requests))},
+            "name": batch.id,
+        }
+        if batch.end is None:
+            return {"name": batch.id, "metadata": metadata}
+        output = {"responsesFile": batch.files[0]} if batch.files[0] else {}
+        ended = {"metadata": {**metadata, "output": output}, "done": True}
+        if batch.end == "failed":
+            return {"name": batch.id, **ended, "error": {"code": 3, "message": "it failed"}}
+        return {"name": batch.id, **ended, "response": output}
+
+
+def _route(request: Request) -> tuple[str, str, str]:
+    """Return the vendor, the operation and the id that a request is about."""
+    path = urlsplit(request.path).path
+    for vendor, operation, method, pattern in ROUTES:
+        if method == request.method and (match := pattern.fullmatch(path)):
+            return vendor, operation, match[1] if match.lastindex else ""
+    return "", "nothing", ""
+
+
+def _query(request: Request) -> dict[str, str]:
+    return {name: texts[0] for name, texts in parse_qs(urlsplit(request.path).query).items()}
+
+
+def _edges(data: list[Any]) -> dict[str, str | None]:
+    return {
+        "first_id": data[0]["id"] if data else None,
+        "last_id": data[-1]["id"] if data else None,
+    }
+
+
+def _upload_headers(request: Request, server: BatchServer) -> Mapping[str, str]:
+    """Return what Gemini's resumable upload says in headers."""
+    command = request.headers.get("x-goog-upload-command", "")
+    if command == "start":
+        url = f"{server.url}/upload/v1beta/files?upload_id=up-{id(request)}"
+        return {"x-goog-upload-url": url, "x-goog-upload-status": "active"}
+    return {"x-goog-upload-status": "final" if "finalize" in command else "active"}
+
+
+def prompt_of(body: Any) -> str:
+    """Return the text of the last message of a request, in any vendor's format."""
+    if not body:
+        return "theirs"
+    if "contents" in body:
+        return str(body["contents"][-1]["parts"][-1]["text"])
+    return str(body["messages"][-1]["content"])
+
+
+def text_for(prompt: str) -> str:
+    """Return what the model says."""
+    return f"\u2028{prompt.upper()}\x85"
+
+
+def answer_to(vendor: str, body: Any) -> Any:
+    """Return the answer to a request in a vendor's format."""
+    return completion(vendor, text_for(prompt_of(body)))
+
+
+if __name__ == "__main__":  # a process of its own: prints its address, and ends with its input
+    with BatchServer() as lonely:
+        print(lonely.url, flush=True)
+        os.read(0, 1)
