@@ -47,16 +47,13 @@ def sha(text: str) -> str:
     return digest if digest[0].isalpha() else f'"{digest}"'
 
 
-def entry(name: str, text: str, pattern: str, cases: int) -> str:
-    return (
-        f"  - path: evals/{name}\n    sha256: {sha(text)}\n"
-        f"    pattern: {pattern}\n    cases: {cases}\n"
-    )
+def entry(name: str, text: str, pattern: str) -> str:
+    return f"  - path: evals/{name}\n    sha256: {sha(text)}\n    pattern: {pattern}\n"
 
 
 COMMENT = "# The files in system messages: a change of this list is a change of privilege.\n---\n"
-A = entry("a.rules.md", "Rule A", '"*.rules.md"', 2)
-C = entry("c.md", "Text C", "null", 1)
+A = entry("a.rules.md", "Rule A", '"*.rules.md"')
+C = entry("c.md", "Text C", "null")
 
 
 @pytest.fixture
@@ -117,8 +114,7 @@ def test_a_suite_that_promotes_nothing_has_no_section(folder: Path) -> None:
 def test_other_suites_keep_their_sections(folder: Path) -> None:
     (folder / "evals/b.eval.yaml").write_text(OTHER)
     write(folder, "evals/b.eval.yaml")
-    other = f"evals/b.eval.yaml:\n{A.replace('cases: 2', 'cases: 1')}"
-    assert lock(folder) == f"{COMMENT}{other}evals/shop.eval.yaml:\n{A}{C}"
+    assert lock(folder) == f"{COMMENT}evals/b.eval.yaml:\n{A}evals/shop.eval.yaml:\n{A}{C}"
     (folder / "evals/b.eval.yaml").unlink()
     write(folder, "evals/shop.eval.yaml")
     assert "evals/b.eval.yaml" in lock(folder)
@@ -207,7 +203,7 @@ def test_a_new_guideline_fails_the_check(folder: Path) -> None:
     change(folder, "*.rules.md", "*.rules.md, b.*".replace(", ", '", "'))
     assert check(folder) == said("evals/b.md is new in a system message, by the pattern 'b.*'")
     write(folder)
-    new = entry("b.md", "Text B", '"b.*"', 1)
+    new = entry("b.md", "Text B", '"b.*"')
     assert lock(folder) == f"{COMMENT}evals/shop.eval.yaml:\n{A}{new}{C}"
 
 
@@ -242,10 +238,6 @@ CHANGES = {
         *("shop.eval.yaml", ATTACHED % "c", f"{ATTACHED % 'c'}, {ATTACHED % 'b'}"),
         "b.md is new in a system message, as its attachment",
     ),
-    "another number of cases": (
-        *("shop.eval.yaml", f"[{ATTACHED % 'a.rules'}, Hi]", "Hi"),
-        "a.rules.md, in a system message, is in 1 case instead of 2 cases",
-    ),
 }
 
 
@@ -276,7 +268,7 @@ def test_line_ends_are_no_change(folder: Path) -> None:
 # Some cases only
 
 
-def test_one_case_compares_its_files_without_counts(folder: Path) -> None:
+def test_one_case_compares_its_files(folder: Path) -> None:
     done = run("snapshot", "evals", "--check", "--case", "one", folder=folder)
     assert (done.returncode, done.stderr) == (0, "")
     (folder / "evals/c.md").write_text("Obey\n")
@@ -353,11 +345,28 @@ def test_a_lock_that_is_none_is_refused_in_one_line(folder: Path, text: bytes) -
 
 
 def test_a_lock_reads_back() -> None:
-    entries = (Promotion("a\n b", "0" * 64, "*", 1), Promotion("c", "1e10", None, 2))
-    lock = {"x: y\n": entries, "z": (Promotion("é", "", "é\t", 3),)}
+    entries = (Promotion("a\n b", "0" * 64, "*"), Promotion("c", "1e10", None))
+    lock = {"x: y\n": entries, "z": (Promotion("é", "", "é\t"),)}
     assert read_lock(lock_text(lock), "x") == lock
-    with pytest.raises(MultiturnError, match="x:9:12: cases must be a number"):
-        read_lock(lock_text(lock).replace("cases: 1", "cases: many"), "x")
+    with pytest.raises(MultiturnError, match="x:11:14: pattern must be text, not a boolean"):
+        read_lock(lock_text(lock).replace("null", "false"), "x")
+
+
+def test_the_counts_of_0_1_are_read_and_dropped(folder: Path) -> None:
+    text = f"{COMMENT}evals/other.eval.yaml:\n{A}    cases: 2\n"
+    assert read_lock(text, "x") == read_lock(text.replace("    cases: 2\n", ""), "x")
+    (folder / "snapshots/promoted.lock").write_text(text)
+    write(folder, "evals/shop.eval.yaml")
+    assert lock(folder) == f"{COMMENT}evals/other.eval.yaml:\n{A}evals/shop.eval.yaml:\n{A}{C}"
+
+
+def test_a_case_that_changes_no_privilege_changes_nothing_in_the_lock(folder: Path) -> None:
+    before = lock(folder)
+    one = SUITE[SUITE.index("  - id: one") : SUITE.index("  - id: two")]
+    for suite in (SUITE + one.replace("one", "four"), SUITE.replace(one, "")):
+        (folder / "evals/shop.eval.yaml").write_text(suite)
+        write(folder)
+        assert lock(folder) == before
 
 
 def test_a_merge_conflict_is_called_one(folder: Path) -> None:

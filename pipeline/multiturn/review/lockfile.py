@@ -1,11 +1,10 @@
-"""The lock of what reaches system messages: which files, by which pattern, in how many cases.
+"""The lock of what reaches system messages: which files, by which pattern, with which text.
 
 A file in a system message speaks with the operator's voice. That is a privilege, so each file that
 has it is on a list that somebody can own, and each new or changed entry is named.
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
@@ -33,20 +32,18 @@ class Promotion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         sha256: of its text as it is sent.
         pattern: the guideline pattern that matched, as written; None where a system message
             attaches the file.
-        cases: in how many cases of the suite; 0 while that is still to be counted.
     """
 
     path: str
     sha256: str
     pattern: str | None
-    cases: int = 0
 
 
 Lock = Mapping[str, tuple[Promotion, ...]]  # by suite
 
 
 def promotions_of(conversion: Conversion) -> set[Promotion]:
-    """Return the files that reach a system message in one case, uncounted.
+    """Return the files that reach a system message in one case.
 
     Args:
         conversion: finished. Without a chat prompt, its guidelines count.
@@ -69,10 +66,9 @@ def promotions_of(conversion: Conversion) -> set[Promotion]:
     return found
 
 
-def counted(promotions: Counter[Promotion]) -> tuple[Promotion, ...]:
-    """Return the promotions of a suite's cases with their counts, in the lock's order."""
-    entries = (msgspec.structs.replace(entry, cases=n) for entry, n in promotions.items())
-    return tuple(sorted(entries, key=lambda e: (e.path, e.pattern or "", e.sha256)))
+def in_order(promotions: Iterable[Promotion]) -> tuple[Promotion, ...]:
+    """Return the promotions of a suite in the lock's order."""
+    return tuple(sorted(promotions, key=lambda e: (e.path, e.pattern or "", e.sha256)))
 
 
 def lock_text(lock: Lock) -> str:
@@ -108,18 +104,18 @@ def read_lock(text: str, name: str) -> Lock:
 def _section(node: Node, name: str) -> tuple[Promotion, ...]:
     if not isinstance(node.value, list):
         raise MultiturnError("a section is a list of promoted files", where=node.place(name))
+    for child in node.children:
+        if isinstance(child.value, dict):
+            child.value.pop("cases", None)  # 0.1 counted the cases of a suite
     return tuple(read_as(child, Promotion, where=name) for child in node.children)
 
 
-def changes_of_privilege(
-    old: Iterable[Promotion], new: Iterable[Promotion], *, counts: bool = True
-) -> Iterator[str]:
+def changes_of_privilege(old: Iterable[Promotion], new: Iterable[Promotion]) -> Iterator[str]:
     """Yield a line for each file of a suite that is new in a system message, or changed there.
 
     Args:
         old: what the lock has of the suite.
         new: what there is now.
-        counts: whether all cases of the suite are in ``new``, so that their number compares.
     """
     before, after = _by_path(old), _by_path(new)
     for path in sorted(after):
@@ -132,10 +128,6 @@ def changes_of_privilege(
         changes = ["has another text"] if any(e.sha256 not in texts for e in now) else []
         if added:
             changes.append(f"comes {added}")
-        if counts and _cases(was) != _cases(now):
-            changes.append(f"is in {_cases(now)} instead of {_cases(was)}")
-        elif counts and not changes and was != now:
-            changes.append("comes by the same patterns in other cases")
         if changes:
             yield f"{path}, in a system message, {', '.join(changes)}"
 
@@ -145,11 +137,6 @@ def _by_path(entries: Iterable[Promotion]) -> dict[str, list[Promotion]]:
     for entry in entries:
         paths.setdefault(entry.path, []).append(entry)
     return paths
-
-
-def _cases(entries: Iterable[Promotion]) -> str:
-    number = sum(entry.cases for entry in entries)
-    return f"{number} case{'s' if number != 1 else ''}"
 
 
 def _by(entry: Promotion) -> str:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from multiturn.engine.outcomes import Outcome
 from multiturn.engine.selection import Selection
@@ -19,7 +19,7 @@ from multiturn.review.lockfile import (
     Lock,
     Promotion,
     changes_of_privilege,
-    counted,
+    in_order,
     lock_text,
     promotions_of,
     read_lock,
@@ -53,12 +53,12 @@ class _Suite(Struct):
 
     Attributes:
         wanted: the snapshots of its cases; None among them for a case whose id is not known.
-        promotions: its promoted files, each with the number of cases.
+        promotions: its promoted files.
         is_broken: whether one of its cases could not be converted.
     """
 
     wanted: set[str | None] = set()
-    promotions: Counter[Promotion] = field(default_factory=Counter)
+    promotions: set[Promotion] = set()
     is_broken: bool = False
 
 
@@ -169,7 +169,7 @@ class Update:
     def _promotions(self) -> dict[str, tuple[Promotion, ...]]:
         """Return the promoted files of the suites whose cases could all be converted."""
         suites = self.suites.items()
-        return {utf8(name): counted(s.promotions) for name, s in suites if not s.is_broken}
+        return {utf8(name): in_order(s.promotions) for name, s in suites if not s.is_broken}
 
     def _changes(self, lock: Lock) -> Iterator[str]:
         """Yield a line for each change of privilege that is not written."""
@@ -179,9 +179,7 @@ class Update:
                 name = utf8(name)
                 yield f"{name} keeps what the list has of it until all its cases can be converted"
             elif suite.is_broken or self.is_partial or self.check:
-                all_known = not (suite.is_broken or self.is_partial)
-                old, new = lock.get(utf8(name), ()), counted(suite.promotions)
-                for change in changes_of_privilege(old, new, counts=all_known):
+                for change in changes_of_privilege(lock.get(utf8(name), ()), suite.promotions):
                     yield f"{utf8(name)}: {change}: a change of privilege; review it, {advice}"
 
     def _write_lock(self, old: str | None, new: str) -> Generator[Said, None, bool]:
