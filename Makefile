@@ -2,6 +2,7 @@ PYTHON ?= python3
 FUZZ_SECONDS ?= 20
 VENV := .venv
 BIN := $(VENV)/bin
+DEMO := $(VENV)/demo
 READY := $(VENV)/ready
 TOOLS := .venv-tools
 LITELLM := .venv-litellm
@@ -9,13 +10,16 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LOCK := .venv-lock/bin/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
 	--custom-compile-command 'make lock' $(UPGRADE)
 
+# Every process of a test would compile all of multiturn.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-tools lint snapshots bench fuzz build lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(READY)  ## convert the example suites, show the prompts, and send them to the echo target
+demo: $(DEMO)  ## convert the example suites, show the prompts, and send them to the echo target
 	$(BIN)/multiturn convert examples --format text
 	$(BIN)/multiturn run examples --format text
 
@@ -31,6 +35,7 @@ lint: $(READY)  ## check format, style, spelling and types
 	$(BIN)/ruff check .
 	$(BIN)/codespell
 	$(BIN)/mypy
+	$(BIN)/python tests/page_types.py
 	$(BIN)/lint-imports
 
 snapshots: $(READY)  ## write the prompt snapshots anew, and say what changed
@@ -57,6 +62,7 @@ lock:  ## choose and lock the packages for pyproject.toml; UPGRADE=--upgrade tak
 	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check uv
 	$(LOCK) pyproject.toml --extra openai --extra azure --extra anthropic --extra gemini \
 		--extra dask --extra pytest --group dev --output-file requirements.lock
+	$(LOCK) pyproject.toml --group install --constraint requirements.lock --output-file requirements-demo.lock
 	$(LOCK) pyproject.toml --extra inspect --group tools --output-file requirements-tools.lock
 	$(LOCK) --group litellm --output-file requirements-litellm.lock
 	$(LOCK) --group fuzz --output-file requirements-fuzz.lock
@@ -65,12 +71,16 @@ clean:  ## remove everything that was made
 	rm -rf $(VENV) .venv-lock $(TOOLS) $(LITELLM) .import_linter_cache report.html results.jsonl dist .fuzz .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(READY): pyproject.toml requirements.lock
+$(DEMO): pyproject.toml requirements-demo.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "multiturn needs Python 3.11 or newer, and $(PYTHON) is older; try: make PYTHON=python3.11 $(MAKECMDGOALS)")'
-	@echo "Installing the locked packages into $(VENV), once; this takes about two minutes."
 	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) --require-hashes --requirement requirements.lock
+	$(INSTALL) --require-hashes --requirement requirements-demo.lock
 	$(INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(READY): $(DEMO) requirements.lock
+	@echo "Installing what develops and tests multiturn into $(VENV), once; this takes about two minutes."
+	$(INSTALL) --require-hashes --requirement requirements.lock
 	@touch $@
 
 $(TOOLS)/ready: pyproject.toml requirements-tools.lock

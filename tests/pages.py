@@ -2,12 +2,21 @@
 
 import re
 import shlex
+from pathlib import Path
 
 
 def sessions(text: str) -> list[tuple[str, str]]:
     """Return each command in the console blocks of a page, with the output shown below it."""
     blocks = re.findall(r"^```console\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     return re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", "".join(blocks), re.MULTILINE)
+
+
+def write_files(text: str, folder: Path) -> None:
+    """Write each file that a page shows under its name."""
+    for block in re.findall(r"^```\w+\n(.*?)^```$", text, re.M | re.DOTALL):
+        name = re.match(r"# ([\w.]+)\n", block)
+        if name:
+            (folder / name[1]).write_text(block)
 
 
 def shell_command(text: str, beginning: str) -> list[str]:

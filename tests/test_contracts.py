@@ -263,7 +263,6 @@ def test_options_do_not_change_which_orders_are_accepted() -> None:
 
 @pytest.mark.parametrize("stages", [pytest.param(SIX, id="six"), pytest.param(SEVEN, id="seven")])
 @pytest.mark.parametrize("options", OPTION_SETS)
-@settings(max_examples=100, deadline=None)
 @given(case=cases)
 def test_every_accepted_order_gives_the_same_request(
     files: Files, case: Case, options: str, stages: tuple[Stage, ...]
@@ -275,7 +274,6 @@ def test_every_accepted_order_gives_the_same_request(
         assert requested(pipeline, case) == expected, pipeline
 
 
-@settings(max_examples=100, deadline=None)
 @given(case=cases, options=any_options)
 def test_every_accepted_order_gives_the_same_request_whatever_the_options(
     files: Files, case: Case, options: Options
@@ -339,7 +337,7 @@ def changed(before: Conversion, after: Conversion) -> set[str]:
     }
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(case=cases, options=any_options, data=st.data())
 def test_a_stage_alone_changes_only_what_it_declares_and_repeats_itself(
     files: Files, case: Case, options: Options, data: st.DataObject

@@ -15,21 +15,13 @@ import commands
 from multiturn.documents.yaml_events import read_documents
 from multiturn.pipelines.contract import FACTS
 from multiturn.providers.rules import RULES, Rule
-from pages import sessions
+from pages import sessions, write_files
 
 ROOT = Path(__file__).parent.parent
 
 
 def page(name: str) -> str:
     return (ROOT / "docs" / name).read_text(encoding="utf-8")
-
-
-def write_files(text: str, folder: Path) -> None:
-    """Write each file that a page shows under its name."""
-    for block in re.findall(r"^```\w+\n(.*?)^```$", text, re.M | re.DOTALL):
-        name = re.match(r"# ([\w.]+)\n", block)
-        if name:
-            (folder / name[1]).write_text(block)
 
 
 def play(text: str, folder: Path) -> int:
@@ -68,36 +60,6 @@ def test_the_page_of_stages_has_every_fact() -> None:
 
 def test_the_page_of_providers_works_as_it_stands(tmp_path: Path) -> None:
     assert play(page("providers.md"), tmp_path) == 9
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        pytest.param([sys.executable, "-m", "mypy", "--strict"], id="mypy"),
-        pytest.param(["basedpyright", "--pythonpath", sys.executable], id="pyright"),
-    ],
-)
-def test_type_checkers_accept_the_code_of_the_pages(
-    tmp_path: Path, command: list[str], pytestconfig: pytest.Config
-) -> None:
-    for name in ("stages.md", "providers.md", "pipelines.md"):
-        write_files(page(name), tmp_path)
-    (block,) = re.findall(r"^```python\n(.*?)^```$", page("pipelines.md"), re.M | re.DOTALL)
-    (tmp_path / "shouting.py").write_text(block)
-    (tmp_path / "pyproject.toml").write_text(
-        '[tool.basedpyright]\ntypeCheckingMode = "strict"\nreportMissingTypeStubs = false\n'
-    )
-    files = sorted(path.name for path in tmp_path.glob("*.py"))
-    assert {"house_stages.py", "test_house_stages.py", "shout.py", "orchestrate.py"} <= {*files}
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        [*command, *files],
-        cwd=tmp_path,
-        env={**os.environ, "PATH": path, "MYPY_CACHE_DIR": str(pytestconfig.cache.mkdir("mypy"))},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_page_of_large_suites_works_as_it_stands(tmp_path: Path) -> None:

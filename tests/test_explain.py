@@ -367,7 +367,7 @@ def check_spans(conversion: Conversion, explained: Explanation) -> None:
         assert (message.role, text_of(message.spans)) == (turn.role, turn.content)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(case=cases)
 @pytest.mark.parametrize("name", ["spec", "design", "shipped", "agentv"])
 def test_spans_concatenate_to_the_text_and_nothing_is_lost(

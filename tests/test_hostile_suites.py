@@ -280,7 +280,6 @@ def test_any_suite_gives_cases_or_errors_with_a_place(folder: Path, data: bytes,
     assert all(str(error.where).startswith(str(path)) for error in errors)
 
 
-@settings(max_examples=100)
 @given(near(*PIPELINE_WORDS))
 def test_any_pipeline_file_gives_a_pipeline_or_errors_with_a_place(
     folder: Path, data: bytes
@@ -291,7 +290,6 @@ def test_any_pipeline_file_gives_a_pipeline_or_errors_with_a_place(
     assert error is None or str(error).startswith(str(path))
 
 
-@settings(max_examples=100)
 @given(near(*TARGET_WORDS))
 def test_any_targets_file_gives_a_target_or_an_error_with_a_place(
     folder: Path, data: bytes

@@ -106,7 +106,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 
 
 @pytest.mark.parametrize("name", PIPELINES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(case=cases)
 def test_a_stage_that_changes_texts_gives_the_same_request_wherever_it_stands(
     files: Files, name: str, case: Case

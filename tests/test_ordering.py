@@ -95,7 +95,7 @@ class Untouchable:
     __radd__ = __contains__ = __getitem__ = __str__ = __repr__ = __format__ = _raise
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(case=cases, data=st.data())
 @pytest.mark.parametrize("stage", [*SIX, omit_lone_prompt, guard_markers])
 def test_a_stage_reads_only_what_it_declares(stage: Stage, case: Case, data: Any) -> None:

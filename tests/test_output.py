@@ -471,7 +471,7 @@ TREES = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(TEXTS, TREES)
 @example("a\n ", [[], {}, ""])
 def test_any_record_reads_back(text: str, tree: Any) -> None:

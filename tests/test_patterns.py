@@ -248,7 +248,7 @@ def as_pattern(names: list[str]) -> str:
     return re.sub("^!", "[?!]", "/".join(names))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(PATTERNS, min_size=1, max_size=3), PATHS.map("/".join))
 @example(["**/*.instructions.md"], "x.instructions.md/evil.js")
 @example(["**/a/**/b"], "a/x/a/y/b")
@@ -258,14 +258,12 @@ def test_agrees_with_wcmatch(patterns: list[str], path: str) -> None:
     assert guideline_matcher(tuple(patterns))(path) is meant
 
 
-@settings(max_examples=100, deadline=None)
 @given(PATTERNS, PATHS.map("/".join))
 def test_agrees_with_wcmatch_below_a_folder(pattern: str, path: str) -> None:
     meant = glob.globmatch(path, f"{pattern.lstrip('!')}/**", flags=FLAGS)
     assert matches(f"{pattern.lstrip('!')}/**", path) is meant
 
 
-@settings(max_examples=100, deadline=None)
 @given(PATHS, PATTERNS)
 def test_a_pattern_that_is_made_from_the_path_matches(names: list[str], other: str) -> None:
     """Most random paths match nothing; these do."""
@@ -278,7 +276,6 @@ def test_a_pattern_that_is_made_from_the_path_matches(names: list[str], other: s
     assert not guideline_matcher((literal, other, f"!{literal}"))(path)
 
 
-@settings(max_examples=100, deadline=None)
 @given(PATHS, PATHS)
 def test_never_matches_a_prefix(names: list[str], more: list[str]) -> None:
     longer = "/".join(names + more)
@@ -288,7 +285,7 @@ def test_never_matches_a_prefix(names: list[str], more: list[str]) -> None:
     assert not matches(f"**/{as_pattern(names)}", f"{longer}/x")
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(PATTERNS, PATHS, st.integers(0, 4))
 def test_a_wildcard_is_never_two_dots(pattern: str, names: list[str], at: int) -> None:
     """No pattern without a written .. matches a path that climbs."""
@@ -296,7 +293,6 @@ def test_a_wildcard_is_never_two_dots(pattern: str, names: list[str], at: int) -
     assert not matches(pattern, "/".join([*["a"] * at, *[".."] * (at + 1), *names]))
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(PATTERNS, max_size=3), PATHS.map("/".join), PATHS.map("/".join))
 def test_any_path_may_match_and_any_may_be_refused(
     patterns: list[str], written: str, resolved: str
@@ -310,7 +306,6 @@ def test_any_path_may_match_and_any_may_be_refused(
     assert guideline_matcher(tuple(patterns))(f"./{written}", resolved) is meant
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.text(max_size=20), st.text(max_size=20))
 @example("[", "[")
 @example("{", "{")

@@ -106,7 +106,7 @@ def test_the_makefile_runs_every_benchmark() -> None:
 def test_the_demo_shows_every_example() -> None:
     """The commands of ``make demo``, in the environment that runs this test."""
     recipe = subprocess.run(
-        ["make", "--dry-run", "--assume-old=.venv/ready", "demo", f"BIN={BIN}"],
+        ["make", "--dry-run", "--assume-old=.venv/demo", "demo", f"BIN={BIN}"],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -559,7 +559,6 @@ def json_like(letters: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
     )
 
 
-@settings(max_examples=100, deadline=None)
 @given(json_like(IN_YAML))
 @example({LS: [f"a{NEL}", PS]})
 def test_json_reads_back_equal(data: Any) -> None:
@@ -568,7 +567,6 @@ def test_json_reads_back_equal(data: Any) -> None:
         assert repr(value(json.dumps(data))) == repr(data)
 
 
-@settings(max_examples=100, deadline=None)
 @given(json_like(ANY))
 @example({"a": ["a\nb\n", "a\nb\n\n", "a\nb\n\n\n", "\n\na\nb", "\ta\nb", " a\nb"]})
 @example({"a": ["\t\n", " \n", "\n", "a\n\n", "\r", "\x1b", LS, BOM]})
@@ -577,7 +575,6 @@ def test_dumped_yaml_reads_back_equal(data: Any) -> None:
     assert repr(value(dump(data))) == repr(data)
 
 
-@settings(max_examples=100, deadline=None)
 @given(texts(IN_YAML).filter(lambda text: "\r" not in text), st.sampled_from(["\n", "\r\n"]))
 @example(f"{LS}\n", "\n")
 @example(f"a\n{NEL}\n\n b{PS}", "\r\n")
@@ -590,7 +587,6 @@ def test_a_literal_scalar_reads_back_equal(text: str, newline: str) -> None:
         assert value(f"k: |2+{newline}{body}z: 1") == {"k": f"{text}x\n\n", "z": 1}
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.text(st.sampled_from("ab|>#\t \n"), max_size=12), st.sampled_from(["", "'", '"']))
 @example("|\n\tb", '"')
 @example("> #\n\t b", "'")
@@ -604,7 +600,6 @@ def test_flow_scalars_fold_as_the_rules_say(text: str, quote: str) -> None:
     assert value(f"- {quote}{written}{quote}\n- z") == [meant, "z"]
 
 
-@settings(max_examples=100, deadline=None)
 @given(texts(IN_YAML))
 def test_a_single_quoted_scalar_reads_back_equal(text: str) -> None:
     text = "".join(c for c in text if c >= " " or c == "\t")
@@ -612,7 +607,6 @@ def test_a_single_quoted_scalar_reads_back_equal(text: str) -> None:
     assert value(f"- '{quoted}'\n- z") == [text, "z"]
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(texts(IN_YAML), min_size=1, max_size=5))
 def test_a_value_is_where_it_stands(items: list[str]) -> None:
     written = [json.dumps(item, ensure_ascii=False) for item in items]
@@ -663,7 +657,7 @@ PIECES = [
 ]
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(texts(ANY) | st.lists(st.sampled_from(PIECES), max_size=15).map("".join))
 @example("%")
 @example("\\")

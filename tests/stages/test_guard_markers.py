@@ -130,7 +130,7 @@ BREAKS = st.sampled_from(["\n", "\n\n", "\r", "\r\n", "\u2028", "\x85", "\v", "\
 TEXTS = st.lists(PIECES | BREAKS | st.text(max_size=3), min_size=1, max_size=8).map("".join)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     messages=st.lists(
         st.tuples(
