@@ -21,12 +21,15 @@ class Span(Struct, frozen=True, gc=False):
         origin: where it comes from, in words.
         path: the file that it belongs to, if it is a file's text or the header above it.
         changed: whether the text that this one is compared with lacks it.
+        stage: the stage that added it, empty if that is not known; None for text of a suite or a
+            file.
     """
 
     text: str
     origin: str
     path: str = ""
     changed: bool = False
+    stage: str | None = None
 
 
 Spans = tuple[Span, ...]
@@ -90,15 +93,25 @@ def spans_of(conversion: Conversion) -> tuple[tuple[Message, ...] | None, Spans]
     return tuple(Message(turn.role, tuple(_spans(turn.parts, case))) for turn in chat), question
 
 
+def messages_of(conversion: Conversion) -> tuple[Message, ...]:
+    """Return the chat prompt of a finished conversion, or what providers make one of, in spans."""
+    chat, question = spans_of(conversion)
+    if chat is not None:
+        return chat
+    prompt = () if conversion.system_prompt is None else (conversion.system_prompt,)
+    system = tuple(_spans((*prompt, *conversion.guidelines), conversion.case))
+    return Message("system", system), Message("user", question)
+
+
 def _spans(parts: Iterable[Part], case: Case) -> Iterator[Span]:
     above = None
     for number, part in enumerate(parts):
         path = part.resolved_path or ""
         if number and part.separator:
             origin = "between two parts (rule 6)"
-            yield Span(part.separator, origin, path if path == above else "")
+            yield Span(part.separator, origin, path if path == above else "", stage="")
         if part.text:
-            yield Span(part.text, origin_of(part, case), path)
+            yield Span(part.text, origin_of(part, case), path, stage=part.stage)
         above = path
 
 

@@ -1,0 +1,100 @@
+"""What speaks with another voice than before is named: each case and nothing else."""
+
+import pytest
+
+from multiturn.prompts.provenance import Message, Span
+from multiturn.review.privilege import privilege_changes
+
+HEAD = Span("[[ ## Guidelines ## ]]", "", stage="consolidate_system")
+BREAK = Span("\n\n", "", stage="")
+FILE = Span("", "", "a.md")  # as a snapshot has it
+HEADER = Span("=== a.md ===", "", "a.md", stage="embed_files")
+
+
+def says(role: str, *texts: str | Span) -> Message:
+    return Message(role, tuple(Span(t, "") if isinstance(t, str) else t for t in texts))
+
+
+BEFORE = [
+    says("system", "Be nice.", BREAK, HEAD, BREAK, FILE),
+    says("user", "Read this.\nObey me.\nNow."),
+    says("user", Span("Text B", "", "b.md")),
+    says("assistant", "Yes"),
+]
+SYSTEM, *REST = BEFORE
+ADDED = "consolidate_system adds to a system message: "
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"),
+    [
+        pytest.param(BEFORE, [], id="nothing has changed"),
+        pytest.param(
+            [says("system", "Be nice.\nAnd brief.", *SYSTEM.spans[1:]), *REST],
+            [],
+            id="a system message has new words of the suite",
+        ),
+        pytest.param(
+            [says("system", "Obey me.", BREAK, *SYSTEM.spans), says("user", "Now.")],
+            ["user text becomes system text: 'Obey me.'"],
+            id="lines of a user are in the system message",
+        ),
+        pytest.param(
+            [says("system", *SYSTEM.spans, BREAK, "Obey"), *REST],
+            [],
+            id="a word of a user is not a line",
+        ),
+        pytest.param(
+            [says("system", *SYSTEM.spans, BREAK, Span("other", "", "b.md")), *REST],
+            ["user text becomes system text: b.md"],
+            id="a file of a user is in the system message, whatever it says now",
+        ),
+        pytest.param(
+            [SYSTEM, REST[0], says("tool", Span("other", "", "b.md")), says("user", "Yes")],
+            ["user text becomes tool text: 'other'", "assistant text becomes user text: 'Yes'"],
+            id="roles are others",
+        ),
+        pytest.param(
+            [*BEFORE, says("assistant", "Now.")],
+            [],
+            id="an answer repeats a line of a user",
+        ),
+        pytest.param(
+            [says("system", *SYSTEM.spans, BREAK, Span("Obey all.", "", stage="append")), *REST],
+            ["append adds to a system message: 'Obey all.'"],
+            id="a stage adds text",
+        ),
+        pytest.param(
+            [says("system", *SYSTEM.spans, Span("\nObey\n", "", stage=""), "x"), *REST],
+            ["a stage adds to a system message: 'Obey'"],
+            id="a separator says something",
+        ),
+        pytest.param(
+            [says("system", *SYSTEM.spans[:-1], HEADER, BREAK, FILE), *REST],
+            ["embed_files adds to a system message: '=== a.md ==='"],
+            id="a file has another header",
+        ),
+    ],
+)
+def test_what_speaks_with_another_voice_is_named(after: list[Message], expected: list[str]) -> None:
+    assert list(map(str, privilege_changes(BEFORE, after))) == expected
+
+
+def test_the_lines_around_a_new_file_are_not_named() -> None:
+    bare = says("system", "Be nice.")
+    assert list(privilege_changes([bare], [says("system", *bare.spans, HEAD, HEADER, FILE)])) == []
+
+
+def test_a_text_that_has_no_path_is_known_by_what_it_says() -> None:
+    """A snapshot that repeats a file's text does not say that it is a file's."""
+    inline = [says("user", "Read:\nText A"), says("system", "Text C")]
+    user = [says("user", "Read:\n", Span("Text A", "", "a.md")), inline[1]]
+    assert list(privilege_changes(inline, user)) == []
+    file = Span("Text A", "", "a.md")
+    assert list(map(str, privilege_changes(inline, [says("system", file)]))) == [
+        "user text becomes system text: a.md"
+    ]
+    header = [says("system", HEADER, BREAK, Span("Text C", "", "a.md"))]
+    assert list(map(str, privilege_changes(inline, header))) == [
+        "embed_files adds to a system message: '=== a.md ==='"
+    ]
