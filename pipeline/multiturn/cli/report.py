@@ -39,14 +39,13 @@ def report(
     from multiturn.cli.failures import Failures, writing
     from multiturn.cli.progress import show_progress
     from multiturn.engine.outcomes import outcomes
-    from multiturn.errors import MultiturnError
+    from multiturn.engine.revision import commit_of, reading_at
     from multiturn.output import open_output
     from multiturn.pipelines.pipeline_file import load_pipeline
     from multiturn.review.report.comparison import compare
     from multiturn.review.report.html import to_html
     from multiturn.review.report.markdown import to_markdown
-    from multiturn.review.report.revision import collecting_at, commit_of
-    from multiturn.review.report.side import Side, collect
+    from multiturn.review.report.side import Side, collect, collect_then
     from multiturn.suites.discovery import find_suites
 
     chosen, failures = load_pipeline(pipeline), Failures(debug=asked.debug)
@@ -63,19 +62,10 @@ def report(
         now = collected()
         selection.check_ids(seen)
     else:
-        if "-" in asked.suites:
-            raise MultiturnError("--against compares files, and - is not a file")
         commit = commit_of(against)
-        with collecting_at(
-            commit,
-            asked.suites,
-            pipeline,
-            root=asked.root,
-            guideline_patterns=asked.guidelines,
-            case_ids=asked.case_ids,
-        ) as earlier:
+        with reading_at(commit, collect_then, selection, pipeline) as earlier:
             now = collected()
-            then = earlier()
+            (then,) = earlier
         selection.check_ids(seen.union(case_id for _, case_id in then.cases))
         if not now.cases and not then.cases:
             list(find_suites(asked.suites))  # says what there is not

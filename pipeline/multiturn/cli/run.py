@@ -1,5 +1,7 @@
 """The command that sends suites to a provider."""
 
+import os
+
 import click
 
 from multiturn.cli.completion import complete_target
@@ -40,6 +42,11 @@ from multiturn.cli.options import (
     " sent again.",
 )
 @click.option(
+    "--against",
+    metavar="REV",
+    help="Leave out the cases whose request was the same at this Git revision; new ones are sent.",
+)
+@click.option(
     "--concurrency",
     metavar="N",
     type=click.IntRange(1, 1000),
@@ -72,6 +79,7 @@ def run(
     targets_file: str | None,
     output: str | None,
     resume: bool,
+    against: str | None,
     concurrency: int,
     record_wire: bool,
     dry_run: bool,
@@ -83,9 +91,11 @@ def run(
     exit code is then 1.
     """
     from multiturn.cli.failures import Failures, writing
-    from multiturn.cli.sending import open_results, preview, printer, send
+    from multiturn.cli.sending import Plan, digests_at, open_results, preview, printer, send
     from multiturn.pipelines.pipeline_file import load_pipeline
+    from multiturn.providers.results import read_stored
     from multiturn.providers.targets import load_target
+    from multiturn.text import number_of, visible
 
     if resume and output is None:
         raise click.UsageError("--resume continues the file that --output names; add --output")
@@ -94,13 +104,20 @@ def run(
     with writing(output):
         provider = load_target(target, file=targets_file)
         check_strictly(asked, selection, chosen)
+        earlier = {} if against is None else digests_at(against, selection, pipeline, provider)
         if dry_run:
-            stored = output if resume else None
-            preview(selection, chosen, provider, stored, failures)
+            stored = read_stored(output) if resume and output and os.path.exists(output) else {}
+            plan = Plan(stored, earlier)
+            preview(selection, chosen, provider, plan, failures)
         else:
             with open_results(output, resume) as results:
                 write = results.append if results else printer(format_, color=on_terminal())
+                plan = Plan(results.stored if results else {}, earlier)
                 send(
-                    selection, chosen, provider, results, write, concurrency, record_wire, failures
+                    *(selection, chosen, provider, results, plan, write),
+                    *(concurrency, record_wire, failures),
                 )
+    if against is not None:
+        what = f"{number_of(plan.counts['leave out'], 'case')} left out"
+        click.echo(visible(f"{what}, whose requests are the same at {against}"), err=True)
     failures.finish()

@@ -1,10 +1,10 @@
 """Sending for ``multiturn run``: ask the provider, and write each result at once."""
 
 import asyncio
-import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain, islice
 from typing import Any
@@ -15,17 +15,68 @@ from multiturn.cli.failures import Failures
 from multiturn.cli.progress import Progress, estimate
 from multiturn.cli.rendering import to_result_text
 from multiturn.engine.outcomes import cases
-from multiturn.engine.runner import is_stored, prepare, run
+from multiturn.engine.runner import prepare, run
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
-from multiturn.model import Case
+from multiturn.model import Case, ProviderRequest
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.prompts.record import to_json, utf8
-from multiturn.providers.results import Failure, Result, ResultsFile, read_stored
+from multiturn.providers.results import Failure, Result, ResultsFile, is_stored, key_of
 from multiturn.suites.suite import STDIN
 from multiturn.text import number_of
 
 Write = Callable[[Result], None]
+
+
+class Plan:
+    """Decides which cases are sent, and counts them.
+
+    Args:
+        stored: the digests of stored answers, by the keys of their results.
+        earlier: the digests of the requests at a revision, by such keys, too.
+    """
+
+    def __init__(self, stored: Mapping[bytes, str], earlier: Mapping[bytes, str]) -> None:
+        self.stored = stored
+        self.earlier = earlier
+        self.counts: Counter[str] = Counter()
+
+    def action(self, result: Result) -> str:
+        """Return ``reuse`` where there is an answer, ``leave out`` for the request of the revision.
+
+        Else ``send``, or ``refuse`` for an error.
+        """
+        action = "send" if result.error is None else "refuse"
+        if is_stored(result, self.stored):
+            action = "reuse"
+        elif is_stored(result, self.earlier):
+            action = "leave out"
+        self.counts[action] += 1
+        return action
+
+
+def digests_at(
+    revision: str, selection: Selection, pipeline: str, provider: Any
+) -> dict[bytes, str]:
+    """Return the digest of each request as it was at a revision, by the key of its result.
+
+    Raises:
+        MultiturnError: there is no such revision, or the suites or the pipeline were unreadable.
+    """
+    from multiturn.engine.revision import commit_of, reading_at, requests
+
+    digests = {}
+    with reading_at(commit_of(revision), requests, selection, pipeline) as then:
+        for request in then:
+            case = Case(id=request.eval_id, input_messages=(), suite=request.suite)
+            result = prepare(case, _returning(request), provider).result
+            if result.error is None:
+                digests[key_of(result)] = result.digest
+    return digests
+
+
+def _returning(request: ProviderRequest) -> Callable[[Case], ProviderRequest]:
+    return lambda _: request
 
 
 @contextmanager
@@ -65,22 +116,18 @@ def preview(
     selection: Selection,
     pipeline: Pipeline,
     provider: Any,
-    output: str | None,
+    plan: Plan,
     failures: Failures,
 ) -> None:
     """Print what would be sent, as JSON lines."""
-    stored = read_stored(output) if output is not None and os.path.exists(output) else {}
-    counts = {"send": 0, "reuse": 0, "refuse": 0}
     for case in read_cases(selection, failures):
         prepared = prepare(case, pipeline.request, provider)
         result = prepared.result
-        action = "send"
+        action = plan.action(result)
+        if action == "leave out":
+            continue
         if result.error is not None:
-            action = "refuse"
             failures.say(result.error.message)
-        elif is_stored(prepared, stored):
-            action = "reuse"
-        counts[action] += 1
         line = {
             "suite": result.suite,
             "id": result.id,
@@ -92,6 +139,7 @@ def preview(
         }
         sys.stdout.buffer.write(to_json(line))
     sys.stdout.buffer.flush()
+    counts = plan.counts
     click.echo(
         f"{counts['send']:,} to send, {counts['reuse']:,} to reuse, {counts['refuse']:,} refused;"
         " nothing was sent",
@@ -111,6 +159,7 @@ def send(
     pipeline: Pipeline,
     provider: Any,
     results: ResultsFile | None,
+    plan: Plan,
     write: Write,
     concurrency: int,
     record_wire: bool,
@@ -163,7 +212,7 @@ def send(
                 pipeline,
                 provider,
                 concurrency=concurrency,
-                stored=results.stored if results else None,
+                skip=lambda result: plan.action(result) != "send",
                 record_wire=record_wire,
             ):
                 write(result)
@@ -188,7 +237,7 @@ def send(
     if results is not None:
         results.keep()
         click.echo(
-            f"{done - failed:,} answered, {seen - done:,} reused,"
+            f"{done - failed:,} answered, {plan.counts['reuse']:,} reused,"
             f" {failures.count:,} failed, {retried:,} retried: {results.path}",
             err=True,
         )

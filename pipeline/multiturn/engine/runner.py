@@ -1,7 +1,7 @@
 """From cases to results: convert, send, many at a time; an error stops only its own case."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
@@ -23,7 +23,7 @@ from multiturn.providers.base import (
     Wire,
     asked,
 )
-from multiturn.providers.results import Failure, Result, key_of, raw_request
+from multiturn.providers.results import Failure, Result, raw_request
 from multiturn.suites.suite import load_suite
 
 Convert = Callable[[Case], ProviderRequest]
@@ -125,7 +125,7 @@ async def run(
     provider: Provider,
     *,
     concurrency: int = 8,
-    stored: Mapping[bytes, str] | None = None,
+    skip: Callable[[Result], bool] | None = None,
     record_wire: bool = False,
 ) -> AsyncIterator[Result]:
     """Yield the result of each case as soon as there is an answer, in no order.
@@ -138,8 +138,8 @@ async def run(
         pipeline: the pipeline, its name or the path of its file.
         provider: answers the requests.
         concurrency: maximum number of concurrent requests.
-        stored: digests of earlier answers, as in ``ResultsFile``; a case whose request is
-            unchanged yields nothing.
+        skip: called with what is known of each result before sending, as its digest; where it
+            returns true, the case is not sent and yields nothing.
         record_wire: add the exact body to each result.
 
     Raises:
@@ -164,7 +164,7 @@ async def run(
     _want(cases, Iterable, "cases must be an iterable of Case, or the path of a suite")
     if hasattr(provider, "check"):
         provider.check()
-    waiting = _waiting(cases, pipeline.request, provider, stored or {})
+    waiting = _waiting(cases, pipeline.request, provider, skip)
     done: asyncio.Queue[Result | Exception | None] = asyncio.Queue(concurrency)
 
     async def work() -> None:
@@ -199,22 +199,20 @@ async def run(
 
 
 def _waiting(
-    cases: Iterable[Case], convert: Convert, provider: Provider, stored: Mapping[bytes, str]
+    cases: Iterable[Case],
+    convert: Convert,
+    provider: Provider,
+    skip: Callable[[Result], bool] | None,
 ) -> Iterator[Prepared | None]:
-    """Yield each case that must be sent, and None for each with a stored answer."""
+    """Yield each case that must be sent, and None for each that is skipped."""
     for case in cases:
         _want(case, Case, "each of the cases must be a Case, as load_suite gives it")
         prepared = prepare(case, convert, provider)
-        yield None if is_stored(prepared, stored) else prepared
+        result = prepared.result
+        yield None if skip and result.error is None and skip(result) else prepared
 
 
 def _want(value: object, kind: Any, words: str) -> None:
     """Raise a TypeError if an argument has the wrong type."""
     if not isinstance(value, kind):
         raise TypeError(f"{words}, not {type(value).__name__}")
-
-
-def is_stored(prepared: Prepared, stored: Mapping[bytes, str]) -> bool:
-    """Return whether there is a stored answer to the same request."""
-    result = prepared.result
-    return bool(stored) and result.error is None and stored.get(key_of(result)) == result.digest

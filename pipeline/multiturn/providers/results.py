@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
@@ -93,9 +94,21 @@ _BEGINNING = b'{"suite":'
 
 
 def key_of(result: Result | _Stored) -> bytes:
-    """Return a key of a result: a hash of its suite's absolute path, its case and its target."""
-    identity = (os.path.abspath(result.suite), result.id, result.target)
+    """Return a key of a result: a hash of its suite's path, its case and its target.
+
+    Links to the suite's folder are followed: however it is named, it is the same suite.
+    """
+    folder, name = os.path.split(os.path.abspath(result.suite))
+    identity = (os.path.join(_real(folder), name), result.id, result.target)
     return hashlib.blake2b(msgspec.json.encode(identity), digest_size=16).digest()
+
+
+_real = lru_cache(1_000)(os.path.realpath)
+
+
+def is_stored(result: Result, digests: Mapping[bytes, str]) -> bool:
+    """Return whether the digest of a result is the one that its key has in a mapping."""
+    return bool(digests) and result.error is None and digests.get(key_of(result)) == result.digest
 
 
 class ResultsFile:

@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn.engine.outcomes import Outcome
+from multiturn.engine.revision import Then
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
 from multiturn.files import find_root
@@ -133,6 +134,13 @@ def collect(
                 raise MultiturnError(f"{what}; name a root that holds both (--root)")
             side.cases[case.suite, case.id] = case
     return side
+
+
+def collect_then(then: Then) -> Iterator[Side]:
+    """Yield the side of a revision, whose errors are no failures now."""
+    side = collect(then.outcomes, then.selection, then.pipeline, on_error=lambda _: None)
+    side.errors += then.notes
+    yield side
 
 
 def _add_error(side: Side, path: str, error: MultiturnError, root: str | None) -> None:

@@ -5,23 +5,25 @@ import pickle
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any, TypeVar
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 import multiturn
 import multiturn_stages
-from multiturn.engine.outcomes import outcomes
-from multiturn.engine.selection import select
+from multiturn.engine.outcomes import Outcome, outcomes
+from multiturn.engine.selection import Selection, select
 from multiturn.errors import MultiturnError
+from multiturn.model import ProviderRequest
 from multiturn.output import Settings, configure
+from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.pipelines.pipeline_file import load_pipeline
-from multiturn.review.report.side import Side, collect
 
-_CHILD = "import sys; from multiturn.review.report.revision import convert; convert(sys.argv[1])"
+T = TypeVar("T")
+_CHILD = "import sys; from multiturn.engine.revision import convert; convert(sys.argv[1])"
 _NO_HOOKS = ("-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false")
 # A partial clone would fetch what it lacks, by a program that its configuration names.
 _NO_FETCH = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": ""}
@@ -55,18 +57,48 @@ class _Checkout(Struct, frozen=True):
         return os.path.exists(path) and _is_below(os.path.realpath(path), self.tree)
 
 
+class Then(Struct, frozen=True):
+    """The cases of a revision.
+
+    Attributes:
+        outcomes: what became of each; errors name files as they are named now.
+        selection: of which their suites are.
+        pipeline: which converts them.
+        notes: which suites could not be looked at, in words.
+    """
+
+    outcomes: Iterable[Outcome]
+    selection: Selection
+    pipeline: Pipeline
+    notes: tuple[str, ...]
+
+
+def requests(then: Then) -> Iterator[ProviderRequest]:
+    """Yield the request of each case that could be converted."""
+    for outcome in then.outcomes:
+        if outcome.conversion is not None:
+            yield request_of(outcome.conversion)
+
+
 class _Work(Struct, frozen=True):
     """What the process that converts a revision is told: the options, and where it starts."""
 
+    read: Callable[[Then], Iterable[Any]]
     checkout: _Checkout
     here: str  # the current folder in the tree
     now: str  # the current folder
     path: list[str]  # where Python finds modules now
     pipeline: str
-    suites: tuple[str, ...]
+    suites: list[str]
     root: str | None
     guideline_patterns: tuple[str, ...]
-    case_ids: tuple[str, ...]
+    case_ids: frozenset[str]
+
+
+class _Failure(Struct, frozen=True):
+    """Why nothing more could be read of a revision."""
+
+    why: str
 
 
 def _is_below(path: str, folder: str) -> bool:
@@ -91,16 +123,13 @@ def commit_of(revision: str) -> str:
 
 
 @contextmanager
-def collecting_at(
+def reading_at(
     commit: str,
-    suites: tuple[str, ...],
+    read: Callable[[Then], Iterable[T]],
+    selection: Selection,
     pipeline: str,
-    *,
-    root: str | None,
-    guideline_patterns: tuple[str, ...],
-    case_ids: tuple[str, ...],
-) -> Iterator[Callable[[], Side]]:
-    """Yield what waits for the cases as they were at a commit, which are converted meanwhile.
+) -> Iterator[Iterator[T]]:
+    """Yield what is read of the cases as they were at a commit, which are converted meanwhile.
 
     Suites, attached files, the pipeline's file and the stages beside it are those of the commit.
     It is written into a temporary folder, without submodules, and converted by a process of its
@@ -109,21 +138,22 @@ def collecting_at(
 
     Args:
         commit: as ``commit_of`` returned it.
-        suites: files and folders of the repository that the current folder is in.
+        read: a function of a module, called in the other process; what it yields is pickled.
+        selection: whose suites are in the repository that the current folder is in.
         pipeline: a name, or a file.
-        root: as for ``select``, and so are the next two.
-        guideline_patterns: as for ``select``.
-        case_ids: as for ``select``.
 
     Raises:
-        MultiturnError: a suite or the root is outside the repository. What is yielded raises it
-            if the pipeline could not be loaded as it was.
+        MultiturnError: a suite is no file, or it or the root is outside the repository. What is
+            yielded raises it if the pipeline could not be loaded as it was.
     """
+    if "-" in selection.named:
+        raise MultiturnError("--against compares files, and - is not a file")
     top = os.path.realpath(_git("rev-parse", "--show-toplevel"))
     with tempfile.TemporaryDirectory(prefix="multiturn-") as folder:
         checkout = _Checkout(top, os.path.join(os.path.realpath(folder), "tree"))
         here = _inside(checkout, ".")
-        names = [os.path.relpath(_inside(checkout, suite), here) for suite in suites]
+        names = [os.path.relpath(_inside(checkout, path), here) for path in sorted(selection.named)]
+        root = selection.root
         if root is not None:
             root = os.path.relpath(_inside(checkout, root), here)
         _write_tree(commit, checkout, f"{folder}/index")
@@ -134,21 +164,21 @@ def collecting_at(
         except (FileExistsError, NotADirectoryError):
             raise MultiturnError(f"--against: {os.getcwd()} was no folder then") from None
         work = _Work(
-            *(checkout, here, os.getcwd(), sys.path, pipeline),
-            *(tuple(names), root, guideline_patterns, case_ids),
+            *(read, checkout, here, os.getcwd(), sys.path, pipeline),
+            *(names, root, selection.guideline_patterns or (), selection.case_ids),
         )
-        output = os.path.join(folder, "side")
+        output = os.path.join(folder, "read")
         with subprocess.Popen(  # noqa: S603 - this very Python
             (sys.executable, "-P", "-c", _CHILD, output),
             stdin=subprocess.PIPE,
-            stdout=2,  # what a stage prints is no part of the report
+            stdout=2,  # what a stage prints is no part of the output
             start_new_session=True,  # Ctrl-C is for us, and we end it
         ) as process:
             try:
                 assert process.stdin is not None  # noqa: S101 - it is a pipe
                 with suppress(BrokenPipeError), process.stdin:
                     pickle.dump(work, process.stdin)
-                yield lambda: _result(process, output, commit)
+                yield _results(process, output, commit)
             finally:
                 process.kill()
 
@@ -168,17 +198,19 @@ def _write_tree(commit: str, checkout: _Checkout, index: str) -> None:
                 os.symlink(tree + target.removeprefix(top), link)
 
 
-def _result(process: "subprocess.Popen[bytes]", output: str, commit: str) -> Side:
+def _results(
+    process: "subprocess.Popen[bytes]", output: str, commit: str
+) -> Generator[Any, None, None]:
     if process.wait() != 0 or not os.path.exists(output):
         raise MultiturnError(
             f"--against: the process that converts the suites of {commit[:10]} died"
         )
     with open(output, "rb") as file:
-        result = pickle.load(file)  # noqa: S301 - our own, in a folder of our own
-    if isinstance(result, str):
-        raise MultiturnError(f"--against: as it was then, {result}")
-    side: Side = result
-    return side
+        while file.peek(1):
+            result = pickle.load(file)  # noqa: S301 - our own, in a folder of our own
+            if isinstance(result, _Failure):
+                raise MultiturnError(f"--against: as it was then, {result.why}")
+            yield result
 
 
 def _inside(checkout: _Checkout, path: str) -> str:
@@ -189,10 +221,10 @@ def _inside(checkout: _Checkout, path: str) -> str:
 
 
 def convert(output: str) -> None:
-    """Convert the suites of a checkout, and write the side, or what is wrong, into a file.
+    """Convert the suites of a checkout, and write what is read of them, or what is wrong.
 
     Args:
-        output: the file. The rest comes through standard input.
+        output: the file to write. The rest comes through standard input.
     """
     try:
         work: _Work = pickle.load(sys.stdin.buffer)  # noqa: S301 - of the process that started this one
@@ -207,31 +239,33 @@ def convert(output: str) -> None:
         then = checkout.then(now)
         pipeline = os.path.relpath(then) if then and checkout.has(then) else now
     outside = [name for name in work.suites if os.path.exists(name) and not checkout.has(name)]
-    result: Side | str
-    try:
-        selection = select(
-            (name for name in work.suites if name not in outside),
-            root=work.root,
-            guideline_patterns=work.guideline_patterns,
-            case_ids=work.case_ids,
-            may_be_gone=True,
-        )
-        chosen = load_pipeline(pipeline)
-        # What was wrong then is no failure now, and what was not there may be now.
-        found = outcomes(selection, chosen, seen=set())
-        result = collect(found, selection, chosen, on_error=lambda _: None)
-        result.errors += (f"{name}: it led out of the repository" for name in outside)
-    except MultiturnError as error:
-        result = str(error)
-    else:  # which names no folder that will be gone
-        tree, top = checkout.tree, checkout.top
-        result.errors[:] = [error.replace(tree, top) for error in result.errors]
-        for key, case in result.cases.items():
-            if case.error:
-                result.cases[key] = replace(case, error=case.error.replace(tree, top))
-    text = pickle.dumps(result)
     with open(output, "wb") as file:
-        file.write(text)
+        try:
+            selection = select(
+                (name for name in work.suites if name not in outside),
+                root=work.root,
+                guideline_patterns=work.guideline_patterns,
+                case_ids=work.case_ids,
+                may_be_gone=True,
+            )
+            chosen = load_pipeline(pipeline)
+            # What was wrong then is no failure now, and what was not there may be now.
+            found = _named_as_now(checkout, outcomes(selection, chosen, seen=set()))
+            notes = tuple(f"{name}: it led out of the repository" for name in outside)
+            for item in work.read(Then(found, selection, chosen, notes)):
+                pickle.dump(item, file)
+        except MultiturnError as error:
+            pickle.dump(_Failure(str(error)), file)
+
+
+def _named_as_now(checkout: _Checkout, found: Iterable[Outcome]) -> Iterator[Outcome]:
+    """Yield outcomes whose errors name no folder that will be gone."""
+    for outcome in found:
+        if (error := outcome.error) is not None:
+            error.what = error.what.replace(checkout.tree, checkout.top)
+            file = error.where.file.replace(checkout.tree, checkout.top)
+            error.where = error.where._replace(file=file)
+        yield outcome
 
 
 def _then(checkout: _Checkout, entry: str) -> str:
