@@ -61,7 +61,7 @@ lock:  ## choose and lock the packages for pyproject.toml; UPGRADE=--upgrade tak
 	$(PYTHON) -m venv .venv-lock
 	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check uv
 	$(LOCK) pyproject.toml --extra openai --extra azure --extra anthropic --extra gemini \
-		--extra dask --extra pytest --group dev --output-file requirements.lock
+		--extra dask --extra pytest --extra watch --group dev --output-file requirements.lock
 	$(LOCK) pyproject.toml --group install --constraint requirements.lock --output-file requirements-demo.lock
 	$(LOCK) pyproject.toml --extra inspect --group tools --output-file requirements-tools.lock
 	$(LOCK) --group litellm --output-file requirements-litellm.lock

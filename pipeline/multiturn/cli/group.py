@@ -16,6 +16,7 @@ from multiturn.cli.pipelines import diff, explain, show, stages
 from multiturn.cli.report import report
 from multiturn.cli.run import run
 from multiturn.cli.snapshot import snapshot
+from multiturn.cli.watch import watch
 
 _UNUSABLE = 2  # what click returns for a wrong option
 _INTERRUPTED = 130  # 128 and the signal's number, as a shell says it
@@ -87,7 +88,7 @@ def main(context: click.Context) -> None:
 
 
 for command in (
-    *(init, list_cases, convert, run, snapshot, report),
+    *(init, list_cases, convert, watch, run, snapshot, report),
     *(check, stages, show, explain, diff),
     *(schema, completion),
 ):

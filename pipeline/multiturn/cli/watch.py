@@ -1,0 +1,130 @@
+"""The command that converts again whenever a file changes."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from multiturn.cli.options import Asked, on_terminal, pipeline_option, suite_options
+
+_WAIT = 100  # milliseconds for which the first conversion waits until all folders are watched
+_MOST_NAMES = 3  # of changed files that are said
+
+Prompts = dict[tuple[str, str], bytes]  # the JSON line of each case, by suite and id
+
+
+@click.command()
+@suite_options
+@pipeline_option
+def watch(asked: Asked, pipeline: str) -> None:
+    """Convert whenever a file changes; show what differs.
+
+    SUITE is what convert takes. Watched are the roots of the suites, and the folders of the
+    pipeline and of this command; a change of a suite, an attached file, a stage or the pipeline
+    shows the prompts that it changes. Errors are shown, and watching goes on until Ctrl-C.
+    """
+    from multiturn.errors import MultiturnError
+    from multiturn.text import number_of
+
+    if "-" in asked.suites:
+        raise MultiturnError("watch reads suites again, and - can be read only once; name files")
+    asked.select()  # an error in the command ends it; one in a file does not
+    prompts: Prompts | None = None
+    for paths in _changes(_folders(asked, pipeline)):
+        found, is_whole = _converted(asked, pipeline)
+        if prompts is None:
+            prompts = found
+            click.echo(f"watching {number_of(len(found), 'prompt')}; Ctrl-C ends")
+        else:
+            new = found if is_whole else {**prompts, **found}
+            _show(prompts, new, paths, is_whole)
+            prompts = new
+
+
+def _changes(folders: set[Path]) -> Iterator[set[str]]:
+    """Yield the files that have changed, once all folders are watched: at first none."""
+    from multiturn.errors import MultiturnError
+
+    try:
+        import watchfiles
+    except ImportError:
+        what = "watch needs the package watchfiles; pip install 'multiturn[watch]'"
+        raise MultiturnError(what) from None
+    is_first = True
+    try:
+        for changes in watchfiles.watch(
+            *folders, yield_on_timeout=True, rust_timeout=_WAIT, ignore_permission_denied=True
+        ):
+            if changes or is_first:
+                yield {path for _, path in changes}
+            is_first = False
+    except OSError as error:  # as where the system lets nobody watch so many folders
+        raise MultiturnError(f"cannot watch: {error}; name a smaller --root") from None
+
+
+def _folders(asked: Asked, pipeline: str) -> set[Path]:
+    """Return the folders in which a change may change a prompt."""
+    from multiturn.files import find_root
+
+    folders = {Path.cwd(), Path(os.path.realpath(pipeline)).parent}
+    for suite in asked.suites:
+        path = Path(os.path.realpath(suite))
+        folders.add(find_root(path if path.is_dir() else path.parent))
+    if asked.root is not None:
+        folders.add(Path(os.path.realpath(asked.root)))
+    return {folder for folder in folders if folder.is_dir() and folders.isdisjoint(folder.parents)}
+
+
+def _converted(asked: Asked, pipeline: str) -> tuple[Prompts, bool]:
+    """Convert in a process of its own, which loads stages anew and writes errors itself.
+
+    Returns:
+        The prompts, and whether they are all that there should be.
+    """
+    import msgspec
+
+    options = [("--pipeline", pipeline), *(("--case", each) for each in asked.case_ids)]
+    options += (("--guidelines", glob) for glob in asked.guidelines)
+    options += [("--root", asked.root)] if asked.root is not None else []
+    flags = ["--strict"] * asked.strict + ["--debug"] * asked.debug
+    words = [*(word for option in options for word in option), *flags, "--", *asked.suites]
+    done = subprocess.run(  # noqa: S603 - this program
+        [sys.executable, "-P", "-m", "multiturn", "convert", *words],
+        stdout=subprocess.PIPE,
+        # Compiled stages are found stale by their second, and may be saved twice in one.
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+    prompts = {}
+    for line in done.stdout.splitlines():
+        record = msgspec.json.decode(line)
+        prompts[record["suite"], record["id"]] = line
+    return prompts, done.returncode == 0
+
+
+def _show(old: Prompts, new: Prompts, paths: set[str], is_whole: bool) -> None:
+    """Print how the prompts differ, and a summary."""
+    from multiturn.cli.drawing import as_text_diff
+    from multiturn.text import visible
+
+    changed = [key for key in {**old, **new} if old.get(key) != new.get(key)]
+    for key in changed:
+        name = " · ".join(key)
+        before, after = _as_yaml(old.get(key)), _as_yaml(new.get(key))
+        text = as_text_diff(before, after, f"{name} · before", f"{name} · now")
+        click.echo(text if on_terminal() else click.unstyle(text), nl=False)
+    names = sorted(os.path.relpath(path) for path in paths)
+    what = f"{len(changed):,} changed, {len(new.keys() - changed):,} same"
+    what += "" if is_whole else "; with errors, see above"
+    more = " and more" if len(names) > _MOST_NAMES else ""
+    click.echo(visible(f"{', '.join(names[:_MOST_NAMES])}{more}: {what}"))
+
+
+def _as_yaml(line: bytes | None) -> str:
+    import msgspec
+
+    from multiturn.prompts.record import Record, to_yaml
+
+    return "" if line is None else to_yaml(msgspec.json.decode(line, type=Record)).decode()
