@@ -1,12 +1,12 @@
 """A stream of YAML that is read in pieces and can be read again from its start."""
 
+import json
 import os
 import re
 import stat
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from itertools import islice
 from typing import Any, BinaryIO
 
 import yaml
@@ -102,7 +102,7 @@ class Source:
         MultiturnError: it is not UTF-8.
 
     What libyaml would read as YAML 1.1 has stand-ins in what it reads: old line breaks, and the
-    two escapes by which JSON writes a character. They are as many characters as the original.
+    backslashes of the two escapes by which JSON writes a character.
 
     Attributes:
         name: what errors call it.
@@ -111,10 +111,7 @@ class Source:
 
     def __init__(self, file: BinaryIO, name: str) -> None:
         self.name = name
-        self._restore: dict[int, str] = {}
-        self._marks = ""
         self._file = file
-        self._stand_ins: dict[bytes, bytes] = {}
         file.seek(0)
         if file.read(2) in (b"\xff\xfe", b"\xfe\xff"):
             raise MultiturnError("this is UTF-16; save the file as UTF-8", where=Place(name, 1, 1))
@@ -130,22 +127,21 @@ class Source:
                 found.update(_OLD_LINE_BREAK.findall(chunk))
         self.has_stand_ins = has_pairs or bool(found)
         unused = self._unused() if self.has_stand_ins else iter(())
-        for char, stand_in in zip(sorted(found), unused, strict=False):
-            self._restore[ord(stand_in)] = char.decode()
-            self._stand_ins[char] = stand_in.encode()
-        if has_pairs:
-            self._marks = "".join(islice(unused, 16))
-            self._marked = re.compile(rf"(\\U[0-9a-f]{{8}})?([{self._marks}])([{self._marks}])")
+        self._stand_ins = {char: next(unused).encode() for char in found}
+        self._restore = {ord(new.decode()): old.decode() for old, new in self._stand_ins.items()}
+        self._backslash = next(unused) if has_pairs else ""
+        self._pair = re.compile(f"{self._backslash}u(.{{4}}){self._backslash}u(.{{4}})")
         file.seek(0)
 
     def read(self, size: int = -1, /) -> bytes:
         """Return the next bytes, about as many as wanted; none at the end."""
         data = self._file.read(size)
-        if self._marks:  # never end within two escapes
+        if self._backslash:  # never end within two escapes
             pieces = [data]
             while b"\\" in pieces[-1][-_PAIR_SIZE:]:
                 pieces.append(self._file.read(_CHUNK))
-            data = _ESCAPED_PAIR.sub(self._marked_pair, b"".join(pieces))
+            stand_in = self._backslash.encode()
+            data = _ESCAPED_PAIR.sub(rb"\1%bu\2%bu\3" % (stand_in, stand_in), b"".join(pieces))
         if self._stand_ins:
             data += self._file.read(_missing(data))  # never end within a character
             data = _OLD_LINE_BREAK.sub(lambda match: self._stand_ins[match[0]], data)
@@ -158,26 +154,11 @@ class Source:
             text: as libyaml read it.
             escapes: whether escapes have a meaning in it, as they have in double quotes only.
         """
-        text = text.translate(self._restore)
-        if self._marks:
-            text = self._marked.sub((lambda match: match[1] or "") if escapes else self._pair, text)
-        return text
-
-    def _marked_pair(self, match: re.Match[bytes]) -> bytes:
-        """Return one escape in place of two, and two marks: which digits are in upper case."""
-        high, low = int(match[2], 16), int(match[3], 16)
-        code = 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00)
-        marks = "".join(self._marks[_case(digits)] for digits in (match[2], match[3]))
-        return match[1] + b"\\U%08x" % code + marks.encode()
-
-    def _pair(self, match: re.Match[str]) -> str:
-        """Return the two escapes, as they were written, that an escape and two marks are for."""
-        code = int(match[1][2:], 16) - 0x10000
-        halves = (0xD800 + (code >> 10), 0xDC00 + (code & 0x3FF))
-        return "".join(
-            f"\\u{_in_case(f'{half:04x}', self._marks.index(mark))}"
-            for half, mark in zip(halves, (match[2], match[3]), strict=True)
-        )
+        if self._backslash:
+            if escapes:
+                text = self._pair.sub(lambda pair: json.loads(rf'"\u{pair[1]}\u{pair[2]}"'), text)
+            text = text.replace(self._backslash, "\\")
+        return text.translate(self._restore)
 
     @contextmanager
     def again(self) -> Iterator[None]:
@@ -236,15 +217,6 @@ class Source:
             used.update(chr(int(digits, 16)) for digits in set(_SPELLED.findall(chunk)))
         yield from (char for char in map(chr, range(0xF0000, 0xFFFFE)) if char not in used)
         raise MultiturnError("it uses every private character there is", where=self.name)
-
-
-def _case(digits: bytes) -> int:
-    """Return which of four digits are in upper case, as bits."""
-    return sum(1 << at for at, digit in enumerate(digits) if 65 <= digit <= 90)
-
-
-def _in_case(digits: str, case: int) -> str:
-    return "".join(c.upper() if case >> at & 1 else c for at, c in enumerate(digits))
 
 
 def _missing(data: bytes) -> int:
