@@ -420,11 +420,3 @@ def test_what_is_left_out_is_logged_as_a_warning() -> None:
     assert [(log["event"], log["log_level"], log["where"]) for log in logs] == [
         ("segment.left_out", "warning", "a.yaml:3: case 'a': input_messages[0].content[1]")
     ]
-
-
-def test_a_logged_pipeline_gives_the_same_and_logs_each_stage() -> None:
-    with capture_logs() as logs:
-        assert SPEC.logged().request(CASE) == SPEC.request(CASE)
-    assert [(log["event"], log["stage"], log["case"]) for log in logs] == [
-        ("stage.done", name, "a") for name in names(SPEC)
-    ]

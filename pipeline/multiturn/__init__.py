@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from multiturn.model import ChatMessage as ChatMessage
     from multiturn.model import Conversion as Conversion
     from multiturn.model import InputFile as InputFile
-    from multiturn.model import Notice as Notice
     from multiturn.model import ProviderRequest as ProviderRequest
     from multiturn.model import TestMessage as TestMessage
+    from multiturn.output import Notice as Notice
     from multiturn.pipelines.contract import stage as stage
     from multiturn.pipelines.pipeline import Pipeline as Pipeline
     from multiturn.pipelines.pipeline_file import load_pipeline as load_pipeline
@@ -52,7 +52,7 @@ _HOMES = {
     "Files": "files",
     "InputFile": "model",
     "MultiturnError": "errors",
-    "Notice": "model",
+    "Notice": "output",
     "Part": "turns",
     "Pipeline": "pipelines.pipeline",
     "PipelineError": "errors",

@@ -15,7 +15,7 @@ from multiturn.engine.slices import (
     Slice,
     Work,
     convert_slice,
-    in_order,
+    results_in_order,
     slices_of,
 )
 from multiturn.errors import MultiturnError
@@ -136,7 +136,7 @@ def _on_cluster(
         with distributed.Client(scheduler, timeout=_TIMEOUT, set_as_default=False) as client:
             threads = sum(client.nthreads().values())
             submit = partial(client.get_executor(pure=False).submit, convert_slice, work)
-            yield from in_order(submit, slices, _AHEAD * max(1, threads))
+            yield from results_in_order(submit, slices, _AHEAD * max(1, threads))
     except (OSError, ValueError, TimeoutError) as error:
         why = str(error).partition("\n")[0] or type(error).__name__
         raise MultiturnError(f"cannot use the scheduler {scheduler!r}: {why}") from None
@@ -150,8 +150,8 @@ def _lines_of(work: Work, part: Slice) -> list[str]:
     for item in Join(work.selection).add(part, convert_slice(work, part)):
         if item.error is not None:
             raise item.error
-        if item.warned is not None:
-            warn(*item.warned)
+        if item.notice is not None:
+            warn(item.notice)
         if item.text is not None:
             lines.append(item.text.decode().rstrip("\n"))
     return lines

@@ -8,6 +8,7 @@ from msgspec import Struct, structs
 
 from multiturn.errors import Place, quoted
 from multiturn.files import Files
+from multiturn.output import Notice
 from multiturn.text import tuple_of_texts
 from multiturn.turns import (
     ChatView,
@@ -112,24 +113,6 @@ class InputFile(Struct, frozen=True, gc=False):
     resolved_path: str
     guideline: bool = False
     text: str = ""
-
-
-class Notice(Struct, frozen=True):
-    """Something about a segment that goes into the log.
-
-    Attributes:
-        event: a dotted name, such as ``segment.left_out``.
-        where: the place in the suite.
-        why: what was noticed, and what to do about it.
-        message: index in ``input_messages``.
-        content: index of the segment in that message's content.
-    """
-
-    event: str
-    where: Place
-    why: str
-    message: int | None = None
-    content: int | None = None
 
 
 class Conversion(Struct, frozen=True, dict=True):

@@ -9,6 +9,8 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
 
+from msgspec import Struct
+
 from multiturn.errors import MultiturnError, Place
 from multiturn.text import indented, visible
 
@@ -82,23 +84,27 @@ class Settings(NamedTuple):
 _settings: Settings | None = None  # None where multiturn is imported by another program
 
 
-class Warned(NamedTuple):
-    """A warning.
+class Notice(Struct, frozen=True):
+    """Something that a suite, or a segment of a case, is warned of.
 
     Attributes:
-        event: a dotted name, for logs that programs read.
-        where: the place.
-        why: what is wrong, and what would be right.
+        event: a dotted name, such as ``segment.left_out``, for logs that programs read.
+        where: the place in the suite.
+        why: what was noticed, and what to do about it.
+        message: index in ``input_messages``.
+        content: index of the segment in that message's content.
         case_id: id of the case that it belongs to; None if it belongs to none.
     """
 
     event: str
     where: Place
     why: str
+    message: int | None = None
+    content: int | None = None
     case_id: str | None = None
 
 
-_sink: ContextVar[Callable[[Warned], None] | None] = ContextVar("sink", default=None)
+_sink: ContextVar[Callable[[Notice], None] | None] = ContextVar("sink", default=None)
 
 
 def configure(settings: Settings) -> None:
@@ -108,7 +114,7 @@ def configure(settings: Settings) -> None:
 
 
 @contextmanager
-def warnings_to(sink: Callable[[Warned], None] | None) -> Iterator[None]:
+def warnings_to(sink: Callable[[Notice], None] | None) -> Iterator[None]:
     """Give each warning inside the block to ``sink``; None writes it to standard error."""
     token = _sink.set(sink)
     try:
@@ -117,32 +123,37 @@ def warnings_to(sink: Callable[[Warned], None] | None) -> Iterator[None]:
         _sink.reset(token)
 
 
-def fail(warned: Warned) -> None:
+def fail(notice: Notice) -> None:
     """Raise a warning as an error: a sink for ``warnings_to``."""
-    raise MultiturnError(warned.why, where=warned.where, case_id=warned.case_id)
+    raise MultiturnError(notice.why, where=notice.where, case_id=notice.case_id)
 
 
-def warn(event: str, where: Place, why: str, case_id: str | None = None) -> None:
+def warn(notice: Notice) -> None:
     """Give a warning to the sink; without one, write it as ``file:line: warning: ...``.
 
     A program that has configured structlog gets it there instead.
     """
-    sink = _sink.get()
+    sink, where = _sink.get(), notice.where
     if sink is not None:
-        sink(Warned(event, where, why, case_id))
+        sink(notice)
         return
     settings = _settings or Settings()
     if settings.renderer == "json" or _is_configured():
-        logger().warning(event, where=str(where), why=why)
+        logger().warning(notice.event, where=str(where), why=notice.why)
     elif settings.level != "error" and sys.stderr is not None:
         place = str(where._replace(label=""))
-        parts = [place, "warning", where.label, why]
+        parts = [place, "warning", where.label, notice.why]
         sys.stderr.write(indented(": ".join(filter(None, parts))) + "\n")
+
+
+def is_debugging() -> bool:
+    """Return whether a command was asked to log what it does."""
+    return _settings is not None and _settings.level == "debug"
 
 
 def debug(event: str, **values: object) -> None:
     """Log an event where a command was asked for that; structlog is imported only then."""
-    if _settings is not None and _settings.level == "debug":
+    if is_debugging():
         logger().debug(event, **values)
 
 

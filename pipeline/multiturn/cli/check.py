@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from multiturn.engine.selection import Selection
     from multiturn.errors import MultiturnError
     from multiturn.model import Conversion
-    from multiturn.output import Warned
+    from multiturn.output import Notice
     from multiturn.pipelines.pipeline import Pipeline
 
 
@@ -101,11 +101,11 @@ class _Findings:
         }
         click.echo(to_json(line), nl=False)
 
-    def warn(self, warned: "Warned") -> None:
+    def warn(self, notice: "Notice") -> None:
         """Print a warning; with --strict it is an error."""
         from multiturn.errors import MultiturnError
 
-        error = MultiturnError(warned.why, where=warned.where, case_id=warned.case_id)
+        error = MultiturnError(notice.why, where=notice.where, case_id=notice.case_id)
         self.add(error, "error" if self.is_strict else "warning")
 
     def say(self, name: str, what: str) -> None:

@@ -110,8 +110,6 @@ def convert(
         return
     selection = asked.select()
     refuse_output(output, selection)
-    if verbose:
-        chosen = chosen.logged()
     render = Render(format_, format_ == "text" and output is None and on_terminal(), verbose)
     with writing(output), open_output(output, whole=asked.strict) as file:
         if workers > 1 and "-" not in selection.suites:
@@ -168,8 +166,8 @@ def _say(item: "Rendered", failures: "Failures") -> None:
 
     if item.error is not None:
         failures.add(item.error, item.traceback)
-    if item.warned is not None:
+    if item.notice is not None:
         try:
-            warn(*item.warned)
+            warn(item.notice)
         except MultiturnError as error:
             failures.add(error)

@@ -51,7 +51,7 @@ def _warn_of_markers(conversion: Conversion) -> None:
 
     for notice in guard_markers(conversion).notices:
         if notice not in conversion.notices:
-            warn(notice.event, notice.where, notice.why)
+            warn(notice)
 
 
 def to_text(record: Record) -> bytes:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from multiturn.model import ChatMessage, Conversion, ProviderRequest
-from multiturn.output import warn
+from multiturn.output import Notice, warn
 from multiturn.pipelines.pipeline import request_of
 from multiturn.prompts.record import to_json, utf8
 from multiturn.providers.echo import EchoProvider, EchoSettings
@@ -114,7 +114,8 @@ def _repaired(
     layout.tools_as_user("O1")
     repairs = list(dict.fromkeys(layout.done()))
     for repair in repairs:
-        warn("prompt.repaired", conversion.case.where(), repair, conversion.case.id)
+        case = conversion.case
+        warn(Notice("prompt.repaired", case.where(), repair, case_id=case.id))
     return tuple(layout.messages), repairs
 
 

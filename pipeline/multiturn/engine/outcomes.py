@@ -8,13 +8,12 @@ from multiturn.documents.json_lines import Lines
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
 from multiturn.files import Texts
-from multiturn.model import Case, Conversion, Notice
+from multiturn.model import Case, Conversion
 from multiturn.output import warn
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.prompts.provenance import explain
 from multiturn.suites.discovery import stay_inside
-from multiturn.suites.ids import CaseIds, Key
-from multiturn.suites.suite import read_cases
+from multiturn.suites.suite import read_suite
 from multiturn.suites.unused import EVENT as UNUSED_PATTERN
 
 
@@ -67,33 +66,18 @@ def outcomes(
     Args:
         selection: which cases.
         pipeline: what converts them.
-        seen: as for ``cases``.
-
-    Raises:
-        MultiturnError: as ``cases`` does.
+        seen: gets the id of every case, selected or not, so that the caller can check that the
+            selected ids are among them; without it, this raises a MultiturnError at the end.
     """
     for outcome in cases(selection, seen):
         yield outcome.converted(pipeline, strict=selection.strict)
 
 
 def cases(selection: Selection, seen: set[str] | None = None) -> Iterator[Outcome]:
-    """Yield each selected case, or the error in its place.
-
-    Args:
-        selection: which cases.
-        seen: gets the id of every case, selected or not; whoever gives it also checks that the
-            selected ids are among them.
-
-    Raises:
-        MultiturnError: at the end, if there was no case of a selected id.
-    """
-    texts = Texts()
-    ids: set[str] = set() if seen is None else seen
+    """Yield each selected case, or the error in its place; ``seen`` is as for ``outcomes``."""
+    texts, ids = Texts(), set[str]() if seen is None else seen
     for suite in selection.suites:
-        known = CaseIds()
-        for key, found in entries(selection, suite, texts):
-            duplicate = known.duplicate(key)
-            outcome = found if duplicate is None else Outcome(suite, error=duplicate)
+        for outcome in all_cases(selection, suite, texts):
             if selection.case_ids and outcome.case_id:
                 ids.add(outcome.case_id)
             if selection.has(outcome.case_id):
@@ -102,38 +86,36 @@ def cases(selection: Selection, seen: set[str] | None = None) -> Iterator[Outcom
         selection.check_ids(ids)
 
 
-def entries(
+def all_cases(
     selection: Selection,
     suite: str,
     texts: Texts,
     lines: Lines | None = None,
     name: str | None = None,
-) -> Iterator[tuple[Key, Outcome]]:
+) -> Iterator[Outcome]:
     """Yield every case of a suite, or the error in its place, selected or not.
 
     Args:
         selection: the root and the patterns of its suites, and which were named.
         suite: its path.
         texts: the attached files read so far.
-        lines: as for ``read_cases``.
-        name: as for ``read_cases``.
+        lines: as for ``read_suite``.
+        name: as for ``read_suite``.
     """
     try:
         if suite not in selection.named:
             stay_inside(suite, selection.root)
     except MultiturnError as error:
-        yield Key(), Outcome(suite, error=error)
+        yield Outcome(suite, error=error)
         return
     patterns = selection.guideline_patterns
-    for key, found in read_cases(suite, selection.root, patterns, texts, lines, name):
-        if isinstance(found, Notice):
-            if selection.case_ids and found.event == UNUSED_PATTERN:
-                continue
+    for found in read_suite(suite, selection.root, patterns, texts, lines, name):
+        if isinstance(found, Case):
+            yield Outcome(suite, found)
+        elif isinstance(found, MultiturnError):
+            yield Outcome(suite, error=found)
+        elif not (selection.case_ids and found.event == UNUSED_PATTERN):
             try:
-                warn(found.event, found.where, found.why)
+                warn(found)
             except MultiturnError as error:
-                yield Key(), Outcome(suite, error=error)
-        elif isinstance(found, Case):
-            yield key, Outcome(suite, found)
-        else:
-            yield key, Outcome(suite, error=found)
+                yield Outcome(suite, error=error)

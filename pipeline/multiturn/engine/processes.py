@@ -11,7 +11,15 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.process import BaseProcess
 
-from multiturn.engine.slices import Join, Rendered, Slice, Work, convert_slice, in_order, slices_of
+from multiturn.engine.slices import (
+    Join,
+    Rendered,
+    Slice,
+    Work,
+    convert_slice,
+    results_in_order,
+    slices_of,
+)
 from multiturn.errors import MultiturnError
 from multiturn.output import Settings, configure
 from multiturn.providers.guard import die_with_parent
@@ -49,7 +57,7 @@ def on_processes(work: Work, workers: int, log: Settings) -> Generator[Rendered,
 
     try:
         slices = (part for path in work.selection.suites for part in slices_of(path, path))
-        for part, rendered in in_order(submit, slices, workers * _AHEAD):
+        for part, rendered in results_in_order(submit, slices, workers * _AHEAD):
             yield from join.add(part, rendered)
         patience = _PATIENCE
     except BrokenProcessPool:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import Struct
 
 from multiturn.documents.json_lines import Lines, split_lines
-from multiturn.engine.outcomes import entries
+from multiturn.engine.outcomes import all_cases
 from multiturn.engine.selection import Selection
-from multiturn.errors import MultiturnError
+from multiturn.errors import MultiturnError, Place
 from multiturn.files import Texts
 from multiturn.model import Conversion
-from multiturn.output import Warned, warnings_to
+from multiturn.output import Notice, warnings_to
 from multiturn.pipelines.pipeline import Pipeline
-from multiturn.suites.ids import CaseIds, Key
+from multiturn.suites.suite import duplicate_id
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -59,14 +59,15 @@ class Work(Struct, frozen=True):
 class Rendered(NamedTuple):
     """What became of one case: its text, an error, or neither where it is not selected.
 
-    A warning is an item of its own.
+    A warning is an item of its own; it has no place.
     """
 
-    key: Key
+    case_id: str | None
+    place: Place | None = None
     text: bytes | None = None
     error: MultiturnError | None = None
     traceback: str = ""
-    warned: Warned | None = None
+    notice: Notice | None = None
 
 
 def slices_of(
@@ -91,39 +92,36 @@ def slices_of(
 
 
 def convert_slice(work: Work, part: Slice) -> list[Rendered]:
-    """Convert the selected cases of a slice.
-
-    Which ids are duplicates is for the process that sees every slice to say.
-    """
+    """Convert the selected cases of a slice; an id may be that of another slice's case."""
     found: list[Rendered] = []
 
-    def collect(warned: Warned) -> None:
-        found.append(Rendered(Key(), warned=warned))
+    def collect(notice: Notice) -> None:
+        found.append(Rendered(notice.case_id, notice=notice))
 
     try:
         with warnings_to(collect), _local(part) as local:
             found.extend(_rendered(work, part.suite, *local))
     except MultiturnError as error:  # it is elsewhere, and cannot be read
-        found.append(Rendered(Key(), None, error))
+        found.append(Rendered(None, error=error))
     return found
 
 
 def _rendered(work: Work, suite: str, path: str, lines: Lines | None) -> Iterator[Rendered]:
     """Yield what became of each case of a slice."""
-    selection, known = work.selection, CaseIds()
-    for key, found in entries(selection, path, Texts(), lines, suite):
-        if known.duplicate(key) is not None or not selection.has(found.case_id):
-            yield Rendered(key)
-            continue
-        outcome = found.converted(work.pipeline, strict=selection.strict)
-        if outcome.conversion is not None:
-            yield Rendered(key, work.render(outcome.conversion))
-        elif outcome.error is not None:
-            error = outcome.error
+    selection = work.selection
+    for outcome in all_cases(selection, path, Texts(), lines, suite):
+        if selection.has(outcome.case_id):
+            outcome = outcome.converted(work.pipeline, strict=selection.strict)
+        error, case = outcome.error, outcome.case
+        where = case.where() if case is not None else error.where if error else Place()
+        text = None if outcome.conversion is None else work.render(outcome.conversion)
+        trace = ""
+        if error is not None:
             trace = "".join(traceback.format_exception(error)) if work.debug else ""
             # A plain error: one of a stage's own may not pickle.
             error = MultiturnError(error.what, where=error.where, case_id=error.case_id)
-            yield Rendered(key, None, error, trace)
+        place = Place(where.file, where.line, 1)
+        yield Rendered(outcome.case_id, place, text, error, trace)
 
 
 @contextlib.contextmanager
@@ -153,7 +151,7 @@ def _local(part: Slice) -> Iterator[tuple[str, Lines | None]]:
         yield path, None if part.lines is None else Lines(0, None, before)
 
 
-def in_order(
+def results_in_order(
     submit: Callable[[Slice], "Future[list[Rendered]]"], slices: Iterable[Slice], ahead: int
 ) -> Iterator[tuple[Slice, list[Rendered]]]:
     """Yield each slice with what became of its cases, in order.
@@ -189,32 +187,26 @@ class Join:
     def add(self, part: Slice, rendered: list[Rendered]) -> Iterator[Rendered]:
         """Yield what is said of the selected cases of the next slice: text, error or warning."""
         if part.suite != self._suite:
-            self._suite, self._ids = part.suite, CaseIds()
-            self._said: set[str] = set()
+            self._suite = part.suite
+            self._lines: dict[str, int] = {}  # of the cases so far, by their ids
+            self._said: set[str] = set()  # of the whole suite, by this slice or another
         for item in rendered:
-            error = self._ids.duplicate(item.key) or item.error
-            case_id = item.key.case_id if error is None else error.case_id
-            if self.selection.case_ids and case_id:
-                self._seen.add(case_id)
-            if item.warned is not None:
-                warned = item.warned
-                if self.selection.has(warned.case_id) and not (
-                    warned.case_id is None and self._is_said(warned.why)
-                ):
-                    yield item
-            elif error is None:
-                if item.text is not None:
-                    yield item
-            elif self.selection.has(case_id) and not (
-                item.key.case_id is None and self._is_said(str(error))
-            ):
-                yield Rendered(item.key, None, error, item.traceback)
-
-    def _is_said(self, message: str) -> bool:
-        """Return whether the same was said of the whole suite, in this slice or another."""
-        is_said = message in self._said
-        self._said.add(message)
-        return is_said
+            case_id, place = item.case_id, item.place
+            if case_id and place is not None:
+                if case_id in self._lines:
+                    item = Rendered("", error=duplicate_id(case_id, self._lines[case_id], place))
+                else:
+                    self._lines[case_id] = place.line
+                if self.selection.case_ids:
+                    self._seen.add(case_id)
+            if item.text is not None:
+                yield item
+            elif (item.error or item.notice) and self.selection.has(item.case_id):
+                said = str(item.error) if item.notice is None else item.notice.why
+                if item.case_id is None and said in self._said:
+                    continue
+                self._said.add(said)
+                yield item
 
     def finish(self) -> None:
         """Make sure that there was a case of each selected id; raise a MultiturnError if not."""

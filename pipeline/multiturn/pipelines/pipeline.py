@@ -1,7 +1,7 @@
 """Pipelines: stages in an order that their contracts allow, composed into one function."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import partial, reduce
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from types import FunctionType
 from typing import Any
@@ -11,7 +11,7 @@ from toolz import compose_left
 
 from multiturn.errors import ErrorDetail, MultiturnError, PipelineError, did_you_mean
 from multiturn.model import Case, ChatMessage, Conversion, ProviderRequest
-from multiturn.output import warn
+from multiturn.output import is_debugging, warn
 from multiturn.pipelines.contract import Stage, contract_of, read_options
 from multiturn.pipelines.ordering import legal_order, order_errors
 from multiturn.pipelines.registry import name_of, pickled_stage, stage_names, unpickled_stage
@@ -28,7 +28,6 @@ class Pipeline:
     Args:
         stages: functions, or Steps where they have options.
         name: its name or path, for messages.
-        is_logged: log each stage with its case and time.
 
     Raises:
         PipelineError: an option that a stage does not take, or an order that breaks a contract.
@@ -44,19 +43,12 @@ provides it later; move it after resolve_segments
     a legal order: resolve_segments, embed_files
     """
 
-    def __init__(
-        self,
-        stages: Iterable[Stage | Step],
-        *,
-        name: str = "pipeline",
-        is_logged: bool = False,
-    ) -> None:
+    def __init__(self, stages: Iterable[Stage | Step], *, name: str = "pipeline") -> None:
         if isinstance(stages, str):
             raise TypeError(f"load_pipeline({stages!r}) loads a pipeline; Pipeline takes stages")
         if not isinstance(stages, Iterable):
             raise TypeError(f"Pipeline takes a list of stages, not {kind_of(stages)}")
         self.name = name
-        self.is_logged = is_logged
         steps, errors = [], []
         for number, item in enumerate(stages):
             step = item if isinstance(item, Step) else Step(item)
@@ -77,13 +69,12 @@ provides it later; move it after resolve_segments
             advice = f"a legal order: {names}" if names else ""
             raise PipelineError([*errors, *misplaced], advice)
         self.steps: tuple[Step, ...] = tuple(steps)
-        run = [partial(logged, step) for step in steps] if is_logged else steps
-        self._run: Callable[[Conversion], Conversion] = compose_left(*run)
+        self._run: Callable[[Conversion], Conversion] = compose_left(*steps)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by the stages' names, for a process that has not imported them."""
         steps = [(pickled_stage(step.stage), dict(step.options)) for step in self.steps]
-        return _unpickled, (self.name, steps, self.is_logged)
+        return _unpickled, (self.name, steps)
 
     def __repr__(self) -> str:
         return f"Pipeline({' -> '.join(step.name for step in self.steps)})"
@@ -96,7 +87,8 @@ provides it later; move it after resolve_segments
         Raises:
             MultiturnError: a stage failed, or the view that it has chosen.
         """
-        result = self._run(conversion)
+        steps = self.steps
+        result = reduce(logged, steps, conversion) if is_debugging() else self._run(conversion)
         try:
             _ = result.chat, result.question
         except MultiturnError as error:
@@ -109,7 +101,7 @@ provides it later; move it after resolve_segments
             what = "there is nothing to answer: no message but system messages has content. Add a"
             raise MultiturnError(f"{what} user message", where=case.where(), case_id=case.id)
         for notice in result.notices:
-            warn(notice.event, notice.where, notice.why, conversion.case.id)
+            warn(structs.replace(notice, case_id=conversion.case.id))
         return result
 
     def _chooser(self, conversion: Conversion, result: Conversion) -> Step:
@@ -123,10 +115,6 @@ provides it later; move it after resolve_segments
             except (Exception, SystemExit):
                 return step
         return self.steps[-1]
-
-    def logged(self) -> "Pipeline":
-        """Return the same pipeline, which logs each stage with its case and time."""
-        return Pipeline(self.steps, name=self.name, is_logged=True)
 
     def request(self, case: Case) -> ProviderRequest:
         """Convert a case to the request that a provider gets.
@@ -188,15 +176,13 @@ provides it later; move it after resolve_segments
         return dump({"stages": [{name: opts} if opts else name for name, opts in names]})
 
     def _with(self, steps: Iterable[Stage | Step]) -> "Pipeline":
-        return Pipeline(steps, name=self.name, is_logged=self.is_logged)
+        return Pipeline(steps, name=self.name)
 
 
-def _unpickled(
-    name: str, steps: Iterable[tuple[Any, Mapping[str, Any]]], is_logged: bool
-) -> Pipeline:
+def _unpickled(name: str, steps: Iterable[tuple[Any, Mapping[str, Any]]]) -> Pipeline:
     """Build a pipeline from what it was pickled to."""
     stages = [Step(unpickled_stage(stage), options) for stage, options in steps]
-    return Pipeline(stages, name=name, is_logged=is_logged)
+    return Pipeline(stages, name=name)
 
 
 def _no_stage(item: Any) -> str:

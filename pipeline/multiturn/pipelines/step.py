@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from multiturn.errors import MultiturnError, from_here
 from multiturn.model import Case, Conversion
-from multiturn.output import logger
+from multiturn.output import debug
 from multiturn.pipelines.contract import Stage
 from multiturn.turns import Part, check_parts, check_turns, written
 
@@ -127,16 +127,10 @@ def failed(step: Step, error: BaseException, case: Case) -> MultiturnError:
     return MultiturnError(what, where=case.where(), case_id=case.id)
 
 
-def logged(step: Step, conversion: Conversion) -> Conversion:
+def logged(conversion: Conversion, step: Step) -> Conversion:
     """Run one step, and log its stage, case and time."""
-    start = perf_counter()
+    start, case = perf_counter(), conversion.case
     result = step(conversion)
-    elapsed = perf_counter() - start
-    logger().debug(
-        "stage.done",
-        stage=step.name,
-        suite=conversion.case.suite,
-        case=conversion.case.id,
-        ms=round(elapsed * 1000, 3),
-    )
+    time = round((perf_counter() - start) * 1000, 3)
+    debug("stage.done", stage=step.name, suite=case.suite, case=case.id, ms=time)
     return result

@@ -8,18 +8,11 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from multiturn.model import ChatMessage, Notice, ProviderRequest
+from multiturn.model import ChatMessage, ProviderRequest
+from multiturn.output import Notice
 from multiturn.text import unseen
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-class FileRecord(msgspec.Struct, frozen=True):
-    """What ``multiturn convert`` writes of an attached file."""
-
-    path: str
-    resolved_path: str
-    guideline: bool
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -33,7 +26,7 @@ class Record(msgspec.Struct, frozen=True):
     question: str
     chat_prompt: tuple[ChatMessage, ...] | None
     guidelines: tuple[str, ...]
-    input_files: tuple[FileRecord, ...]
+    input_files: tuple[dict[str, Any], ...]
     metadata: Mapping[str, Any]
     outcome: Any = UNSET
     expected_messages: Any = UNSET
@@ -42,22 +35,12 @@ class Record(msgspec.Struct, frozen=True):
     notices: Any = UNSET
 
 
-class NoticeRecord(msgspec.Struct, frozen=True):
-    """What ``multiturn convert`` writes of a warning."""
-
-    event: str
-    where: str
-    why: str
-
-
 def record_of(request: ProviderRequest, notices: Iterable[Notice] = ()) -> Record:
-    """Return what is written of a case.
-
-    Args:
-        request: that its conversion makes.
-        notices: of the conversion.
-    """
-    warnings = [NoticeRecord(each.event, utf8(str(each.where)), utf8(each.why)) for each in notices]
+    """Return what is written of a case: its request, and the notices of its conversion."""
+    warnings = [
+        {"event": each.event, "where": utf8(str(each.where)), "why": utf8(each.why)}
+        for each in notices
+    ]
     return Record(
         utf8(request.suite),
         request.eval_id,
@@ -65,7 +48,11 @@ def record_of(request: ProviderRequest, notices: Iterable[Notice] = ()) -> Recor
         request.chat_prompt,
         request.guidelines,
         tuple(
-            FileRecord(file.path, utf8(file.resolved_path), file.guideline)
+            {
+                "path": file.path,
+                "resolved_path": utf8(file.resolved_path),
+                "guideline": file.guideline,
+            }
             for file in request.input_files
         ),
         request.metadata,

@@ -14,7 +14,7 @@ from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError, Place, did_you_mean
 from multiturn.files import is_foreign
-from multiturn.output import warn
+from multiturn.output import Notice, warn
 from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings
 from multiturn.providers.azure import AzureProvider, AzureSettings
 from multiturn.providers.base import SECRET_NAME, Settings, TargetProvider, hide
@@ -272,7 +272,8 @@ def _provider(
     known = settings_type.__struct_fields__
     for key in settings.keys() - set(known):
         place = node.children[key].key_place(where)
-        warn("target.unknown_key", place, f'unknown key "{key}"; {did_you_mean(key, known)}')
+        why = f'unknown key "{key}"; {did_you_mean(key, known)}'
+        warn(Notice("target.unknown_key", place, why))
     filled = structs.replace(node, value={**KINDS[kind].defaults, **settings})
     label = f"target {name!r}"
     try:

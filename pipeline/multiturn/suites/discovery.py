@@ -8,9 +8,9 @@ from pathlib import Path
 
 from multiturn.errors import MultiturnError, OutsideRootError, Place, nearest
 from multiturn.files import find_root, real_path
-from multiturn.output import warn
+from multiturn.output import Notice, warn
 from multiturn.suites.dialects import CASES
-from multiturn.suites.suite import case_files
+from multiturn.suites.suite import files_of_cases
 
 _LONGEST_LINE = 2**16  # bytes; only the beginning of a line may name a file of cases
 # A quick look at what may name a file of cases.
@@ -84,7 +84,7 @@ def _is_regular(suite: str) -> bool:
     is_regular = os.path.isfile(suite) or not os.path.exists(suite)
     if not is_regular:
         why = "this is not a regular file, and is skipped; to read it, name it"
-        warn("suite.skipped", Place(suite), why)
+        warn(Notice("suite.skipped", Place(suite), why))
     return is_regular
 
 
@@ -99,7 +99,7 @@ def _named_in(suite: str) -> Iterator[str]:
     except OSError:
         return  # whoever reads it says so
     if may_name:
-        yield from case_files(suite)
+        yield from files_of_cases(suite)
 
 
 def stay_inside(suite: str, root: str | None) -> None:

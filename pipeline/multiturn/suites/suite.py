@@ -13,13 +13,12 @@ from multiturn.documents.node import Node
 from multiturn.documents.source import check_path
 from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_events import read_documents
-from multiturn.errors import MultiturnError, add_or_mend, nearest
+from multiturn.errors import MultiturnError, Place, add_or_mend, nearest, quoted
 from multiturn.files import Files, Texts, find_root, real_path
-from multiturn.model import Case, Notice
-from multiturn.output import debug, warn
+from multiturn.model import Case
+from multiturn.output import Notice, debug, warn
 from multiturn.suites.case import CaseReader
 from multiturn.suites.dialects import INPUT_KEYS, MESSAGES_KEYS, Dialect
-from multiturn.suites.ids import CaseIds, Key
 from multiturn.suites.keys import names_of
 from multiturn.suites.patterns import guideline_matcher
 from multiturn.suites.schema import CaseKeys, ConfigKeys, SuiteKeys
@@ -57,11 +56,9 @@ def load_suite(
     Raises:
         MultiturnError: the suite or a case is not as the format wants it; with its place.
     """
-    ids = CaseIds()
-    for key, found in read_cases(source, root, guideline_patterns, texts):
-        found = ids.duplicate(key) or found
+    for found in read_suite(source, root, guideline_patterns, texts):
         if isinstance(found, Notice):
-            warn(found.event, found.where, found.why)
+            warn(found)
         elif isinstance(found, Case):
             yield found
         elif on_error is None:
@@ -70,21 +67,21 @@ def load_suite(
             on_error(found)
 
 
-def read_cases(
+def read_suite(
     source: str | Path,
     root: str | Path | None = None,
     guideline_patterns: Iterable[str] | None = None,
     texts: Texts | None = None,
     lines: Lines | None = None,
     name: str | None = None,
-) -> Iterator[tuple[Key, Found]]:
-    """Yield each case of a suite, or the error in its place, and warnings; ids may be duplicates.
+) -> Iterator[Found]:
+    """Yield each case of a suite, or the error in its place, and warnings.
 
     Args:
         source: as for ``load_suite``, and so are the next three.
-        root: as for ``load_suite``.
-        guideline_patterns: as for ``load_suite``.
-        texts: as for ``load_suite``.
+        root: see there.
+        guideline_patterns: see there.
+        texts: see there.
         lines: the lines to read of a ``.jsonl`` file; None for all.
         name: what errors and results call the suite; by default, its path.
     """
@@ -97,15 +94,21 @@ def read_cases(
                 try:
                     yield from suite.cases(document)
                 except MultiturnError as error:
-                    yield Key(), error
+                    yield error
         if document is None:
             what = 'it is empty; a suite has "evalcases:", a bare case has "input_messages:"'
             raise MultiturnError(what, where=suite.name)
     except MultiturnError as error:
-        yield Key(), error
+        yield error
 
 
-def case_files(path: str) -> Iterator[str]:
+def duplicate_id(case_id: str, first: int, where: Place) -> MultiturnError:
+    """Return the error for an id that an earlier case has, on the line ``first``."""
+    what = f"duplicate id {quoted(case_id)}, first used on line {first}"
+    return MultiturnError(f"{what}; ids are unique in a file", where=where, case_id="")
+
+
+def files_of_cases(path: str) -> Iterator[str]:
     """Yield the real path of each file of cases that a suite names; errors are for its reader."""
     suite = _Suite(path, None, (), None, None)
     with suppress(MultiturnError), open_suite(path, path) as documents:
@@ -139,10 +142,11 @@ class _Suite:
             None if patterns is None else tuple_of_texts("guideline_patterns", patterns)
         )
         self.dialect = Dialect(self.name)
-        self.case_files: set[str] = set()
+        self.files_of_cases: set[str] = set()
+        self.lines: dict[str, int] = {}  # of the cases so far, by their ids
         self.reader = CaseReader(self.name, self.files, self.dialect)
 
-    def cases(self, document: Document) -> Iterator[tuple[Key, Found]]:
+    def cases(self, document: Document) -> Iterator[Found]:
         """Yield each case of a document, or the error in its place."""
         head = self.dialect.suite(document.head)
         suite = read_as(head, SuiteKeys, where=self.name)
@@ -159,7 +163,7 @@ class _Suite:
             file_id = re.sub(r"(\.eval)?\.(ya?ml|json)$", "", name)
             shared = structs.replace(self.reader.shared(patterns), id=file_id)
             yield from self.case(head, "", shared, self.reader, SuiteKeys)
-            yield from ((Key(), warning) for warning in self.unused.warnings())
+            yield from self.unused.warnings()
             return
         shared = self.reader.shared(patterns, head)
         yield from self.warnings(self.reader)
@@ -172,8 +176,8 @@ class _Suite:
                 yield from self.case(node, label, shared, self.reader)
         if index < 0 and not self.source.endswith(".jsonl"):
             where = head.children.get("evalcases", head).place(self.name)
-            yield Key(), Notice("suite.no_cases", where, "the suite has no cases; add one")
-        yield from ((Key(), warning) for warning in self.unused.warnings())
+            yield Notice("suite.no_cases", where, "the suite has no cases; add one")
+        yield from self.unused.warnings()
         if self.dialect.read_as:
             debug("suite.read_as", suite=self.name, **self.dialect.read_as)
 
@@ -184,9 +188,9 @@ class _Suite:
         shared: Case,
         reader: CaseReader,
         *known: type,
-    ) -> Iterator[tuple[Key, Found]]:
+    ) -> Iterator[Found]:
         """Yield what there is to warn of, then the case or its error."""
-        key = Key()
+        known_id = ""
         found: Case | MultiturnError
         try:
             if isinstance(node, MultiturnError):
@@ -197,23 +201,26 @@ class _Suite:
                 case_id = str(node.line)  # data sets have no ids
             if not case_id:
                 raise MultiturnError("the case has no id; add one", where=where)
-            key = Key(case_id, node.line, where)
+            if case_id in self.lines:
+                raise duplicate_id(case_id, self.lines[case_id], where)
+            self.lines[case_id] = node.line
+            known_id = case_id
             found = reader.case(node, case_id, shared, *known)
         except MultiturnError as error:
-            error.case_id = key.case_id or ""
+            error.case_id = known_id
             found = error
         self.unused.see(found)
         yield from self.warnings(reader)
-        yield key, found
+        yield found
 
-    def cases_of(self, named: Node, label: str, shared: Case) -> Iterator[tuple[Key, Found]]:
+    def cases_of(self, named: Node, label: str, shared: Case) -> Iterator[Found]:
         """Yield each case of the file, or of the files of a glob, that a suite names for cases."""
         written = named.value.removeprefix("file://")
         try:
             for path in self.matching(written):
-                if path in self.case_files:
+                if path in self.files_of_cases:
                     raise MultiturnError(f"the file of cases {path!r} is named twice")
-                self.case_files.add(path)
+                self.files_of_cases.add(path)
                 root, place = Path(self.files.root), Path(self.files.root, path)
                 text = Files(root, root).read(path, MAX_CASES_FILE)  # which is not kept
                 name = os.path.relpath(place)
@@ -227,7 +234,7 @@ class _Suite:
             if not any(error.where):
                 error.where = named.place(self.name, label)
             self.unused.see(error)
-            yield Key(), error
+            yield error
 
     def matching(self, written: str) -> list[str]:
         """Return the files of cases that a path or a glob names, relative to the root."""
@@ -241,10 +248,10 @@ class _Suite:
             raise MultiturnError(f"no file of cases matches {written!r}")
         return [self.files.find(path) for path in found]
 
-    def warnings(self, reader: CaseReader) -> Iterator[tuple[Key, Notice]]:
+    def warnings(self, reader: CaseReader) -> Iterator[Notice]:
         """Yield a reader's warnings since the last call."""
         while reader.keys.warnings:
-            yield Key(), reader.keys.warnings.pop(0)
+            yield reader.keys.warnings.pop(0)
 
     def no_cases(self, head: Node) -> MultiturnError:
         """Return the error for a document that is both a suite and a case, or neither."""

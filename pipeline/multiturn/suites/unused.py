@@ -5,7 +5,8 @@ from contextlib import suppress
 
 from multiturn.documents.node import Node
 from multiturn.errors import MultiturnError, quoted
-from multiturn.model import Case, Notice
+from multiturn.model import Case
+from multiturn.output import Notice
 from multiturn.suites.patterns import guideline_matcher
 
 EVENT = "suite.unused_pattern"
