@@ -140,8 +140,8 @@ class Source:
             pieces = [data]
             while b"\\" in pieces[-1][-_PAIR_SIZE:]:
                 pieces.append(self._file.read(_CHUNK))
-            stand_in = self._backslash.encode()
-            data = _ESCAPED_PAIR.sub(rb"\1%bu\2%bu\3" % (stand_in, stand_in), b"".join(pieces))
+            pair = rf"\1{self._backslash}u\2{self._backslash}u\3"
+            data = _ESCAPED_PAIR.sub(pair.encode(), b"".join(pieces))
         if self._stand_ins:
             data += self._file.read(_missing(data))  # never end within a character
             data = _OLD_LINE_BREAK.sub(lambda match: self._stand_ins[match[0]], data)
