@@ -61,11 +61,7 @@ def convert_bag(
 
 
 def slices_at(urls: Iterable[str], size: int = PARTITION_SIZE) -> Iterator[Slice]:
-    """Yield the slices of suites, wherever they are, in their order.
-
-    Raises:
-        MultiturnError: there is no such suite.
-    """
+    """Yield the slices of suites, wherever they are, in their order."""
     for given in urls:
         for name in [given] if "://" in given else find_suites([given]):
             url = name if "://" in name else os.path.abspath(name)
@@ -94,15 +90,8 @@ def convert_on_cluster(
 ) -> Iterator[Rendered]:
     """Convert suites on a cluster, into one file a slice, and yield the errors.
 
-    Args:
-        scheduler: address of the cluster's scheduler.
-        work: how the slices are converted.
-        slices: of the suites.
-        folder: for ``part-00000.jsonl`` and so on; empty. When all parts are there, it gets the
-            file ``_SUCCESS``; after an error only if the selection is not strict.
-
-    Raises:
-        MultiturnError: there is no such cluster or empty folder, or no case of a selected id.
+    The folder must be empty. It gets ``part-00000.jsonl`` and so on, and, when all parts are
+    there, ``_SUCCESS``; after an error only if the selection is not strict.
     """
     folder = os.path.abspath(folder)
     os.makedirs(folder, exist_ok=True)

@@ -178,11 +178,7 @@ def is_foreign(path: Path) -> bool:
 
 
 def real_path(path: str | Path) -> str:
-    """Return a path without links.
-
-    Raises:
-        MultiturnError: a link in it was replaced meanwhile.
-    """
+    """Return a path without links."""
     try:
         return os.path.realpath(path)
     except OSError as error:
@@ -190,15 +186,9 @@ def real_path(path: str | Path) -> str:
 
 
 def open_below(folder: str, names: Sequence[str], flags: int) -> int:
-    """Open a file below a folder, name by name, so that no link is followed.
+    """Open a file below a real path, name by name, so that no link is followed.
 
-    Args:
-        folder: a real path.
-        names: of the folders below it, then of the file.
-        flags: of ``os.open``.
-
-    Raises:
-        OSError: there is no such file, or one of the names is a link.
+    No such file, or a name that is a link, is an OSError.
     """
     if os.open not in os.supports_dir_fd:  # Windows
         path = os.path.join(folder, *names)

@@ -21,9 +21,6 @@ def open_output(path: str | None, *, whole: bool = False) -> Iterator[BinaryIO]:
 
     Written beside the file and renamed over it, with the old file's permissions. What is not a
     regular file, such as a pipe, is written to directly, or, if ``whole``, at the end.
-
-    Raises:
-        OSError: the folder does not exist or may not be written to.
     """
     if path is None or path == "-":
         with _held(sys.stdout.buffer, whole) as file:

@@ -69,10 +69,9 @@ class Part(Struct, frozen=True, gc=False):
 
 
 def written(part: Part, case: "Case") -> str | None:
-    """Return what the suite, or the file, says where a part comes from.
+    """Return what the suite, or the file, says where a part comes from; None if nothing.
 
-    None for what a stage has added, and for an origin that the case does not have. A file says the
-    same with and without the newlines at its end.
+    A file says the same with and without the newlines at its end.
     """
     try:
         if part.stage is not None:
@@ -165,11 +164,7 @@ class QuestionView(Protocol):
 class Edited(Struct, frozen=True):
     """A view with something changed: what ``edit_chat`` and ``edit_question`` choose.
 
-    Attributes:
-        view: what is changed.
-        edit: a function of what the view shows, which is turns or parts.
-        options: keyword arguments of the function.
-        stage: who changes it, for ``explain``.
+    The function takes what the view shows, turns or parts; the stage is named by ``explain``.
     """
 
     view: Any
@@ -201,16 +196,8 @@ class Edited(Struct, frozen=True):
 def edited(name: str, view: Any, function: Any, options: Mapping[str, Any], stage: str) -> Any:
     """Return a view with one more edit; the same view if the stage has already made that edit.
 
-    Args:
-        name: ``chat`` or ``question``.
-        view: what is changed.
-        function: of what the view shows, defined at the top of a module.
-        options: keyword arguments of the function.
-        stage: who changes it.
-
-    Raises:
-        ValueError: there is no view yet.
-        TypeError: the function is not at the top of a module, or lacks an option.
+    Without a view, that is a ValueError; a function that is not at the top of a module, or lacks
+    an option, is a TypeError.
     """
     if view is None:
         raise ValueError(
@@ -254,11 +241,7 @@ def _signed(item: _Shown, texts: Mapping[Any, set[str]], stage: str) -> _Shown:
 
 
 def check_turns(turns: Any) -> None:
-    """Check that what a stage made are turns.
-
-    Raises:
-        ValueError: what else it is, as in ``a turn with the role 'usr'``.
-    """
+    """Raise a ValueError that says what a stage made, if that is not turns."""
     for turn in _items(turns, "turns"):
         if not isinstance(turn, Turn):
             raise ValueError(f"{kind_of(turn)} in place of a Turn")

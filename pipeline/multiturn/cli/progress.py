@@ -14,12 +14,9 @@ _A_CASE = re.compile(rb"""\b(?:input_messages|input|messages)["']?\s*:""")
 
 
 class Progress:
-    """Counts on standard error; shows nothing where that is no terminal.
+    """Counts on standard error; shows nothing where that is no terminal, or ``after`` seconds.
 
-    Args:
-        estimate: returns about how many there will be, None if unknown; called only to show it.
-        hidden: show nothing, because standard output would be torn.
-        after: seconds without anything shown.
+    The estimate of how many there will be, None if unknown, is made only to show it.
     """
 
     def __init__(self, estimate: Callable[[], int | None], *, hidden: bool, after: float) -> None:

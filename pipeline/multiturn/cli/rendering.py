@@ -19,10 +19,8 @@ _COLORS = {"system": "magenta", "user": "cyan", "assistant": "green", "tool": "y
 class Render(Struct, frozen=True):
     """Makes what is written of a conversion, in whatever process it is.
 
-    Attributes:
-        format: ``json``, ``yaml``, ``text``, or one of ``engine.formats``.
-        in_color: for a terminal.
-        warns: log text that poses as a marker.
+    The format is ``json``, ``yaml``, ``text``, or one of ``engine.formats``; ``warns`` logs text
+    that poses as a marker.
     """
 
     format: str

@@ -18,10 +18,7 @@ _PLAIN = re.compile(
 
 
 def dump(value: Any) -> str:
-    r"""Render plain values as a YAML document; the same value always gives the same text.
-
-    Args:
-        value: None, bool, int, float, str, or lists, tuples and dicts of them.
+    r"""Render None, numbers, texts, lists and dicts as YAML; the same value gives the same text.
 
     >>> print(dump({"id": "a", "content": "one:\n  two", "files": [{"path": "x"}]}), end="")
     ---

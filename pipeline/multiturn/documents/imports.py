@@ -36,16 +36,7 @@ def import_path(path: str, folder: Path, *, kind: str, is_kind: Callable[[Any], 
 
 
 def load(name: str, import_it: Callable[[], Any], folder: Path | None = None) -> Any:
-    """Return what a function imports.
-
-    Args:
-        name: what errors call it.
-        import_it: the function.
-        folder: where Python looks as well, for the error.
-
-    Raises:
-        MultiturnError: it cannot be imported.
-    """
+    """Return what a function imports; ``name`` and ``folder`` are for the error."""
     try:
         return import_it()
     except (Exception, SystemExit) as error:  # whatever a module does when it is imported

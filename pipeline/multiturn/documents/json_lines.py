@@ -48,13 +48,7 @@ def split_lines(file: BinaryIO, size: int) -> Iterator[Lines]:
 def read_json_lines(
     file: BinaryIO, name: str, lines: Lines | None = None
 ) -> Iterator[Node | MultiturnError]:
-    """Yield the value of each line that is not blank, or what is wrong with it.
-
-    Args:
-        file: in UTF-8.
-        name: what errors call it.
-        lines: the lines to read; None for all.
-    """
+    """Yield the value of each line that is not blank, or what is wrong with it."""
     start, end, number = lines or Lines()
     file.seek(start)
     while (end is None or file.tell() < end) and (line := file.readline(MAX_LINE)):
@@ -115,11 +109,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def node_of(value: Any, mark: Mark, levels: int = MAX_DEPTH) -> Node:
-    """Return a value of JSON, all of it at one place.
-
-    Raises:
-        ValueError: it is nested deeper than the levels.
-    """
+    """Return a value of JSON, all of it at one place; too many levels are a ValueError."""
     if not levels:
         raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
     if isinstance(value, dict):

@@ -40,11 +40,7 @@ _EDGE = 64  # bytes; everything that is searched for is shorter
 
 @contextmanager
 def open_rewindable(path: str, name: str) -> Iterator[BinaryIO]:
-    """Open a file, or a copy of what comes through a pipe; ``-`` is standard input.
-
-    Raises:
-        MultiturnError: it cannot be read, now or in the block.
-    """
+    """Open a file, or a copy of what comes through a pipe; ``-`` is standard input."""
     with ExitStack() as stack:
         try:
             if path == "-":
@@ -78,11 +74,7 @@ def _copied(file: BinaryIO, name: str) -> Iterator[BinaryIO]:
 
 
 def check_path(path: str) -> None:
-    """Refuse what can be no path.
-
-    Raises:
-        MultiturnError: it holds NUL, or what the file system cannot encode.
-    """
+    """Refuse what can be no path: NUL, or what the file system cannot encode."""
     try:
         encoded = os.fsencode(path)
     except UnicodeEncodeError:
@@ -92,21 +84,10 @@ def check_path(path: str) -> None:
 
 
 class Source:
-    """A stream of bytes with a name.
-
-    Args:
-        file: can seek.
-        name: what errors call it.
-
-    Raises:
-        MultiturnError: it is not UTF-8.
+    """A stream of UTF-8 with a name.
 
     What libyaml would read as YAML 1.1 has stand-ins in what it reads: old line breaks, and the
     backslashes of the two escapes by which JSON writes a character.
-
-    Attributes:
-        name: what errors call it.
-        has_stand_ins: whether ``original`` has anything to do.
     """
 
     def __init__(self, file: BinaryIO, name: str) -> None:
@@ -150,9 +131,7 @@ class Source:
     def original(self, text: str, *, escapes: bool) -> str:
         """Return the text of a scalar without stand-ins.
 
-        Args:
-            text: as libyaml read it.
-            escapes: whether escapes have a meaning in it, as they have in double quotes only.
+        Escapes have a meaning in double quotes only.
         """
         if self._backslash:
             if escapes:

@@ -25,7 +25,7 @@ _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
 
 
 def read_as(node: Node, type_: type[_T], *, where: str, label: str = "", strict: bool = True) -> _T:
-    """Read a node as a struct.
+    """Read a node as a struct; the first value that does not fit is an error with its place.
 
     Args:
         node: a value of a document.
@@ -33,9 +33,6 @@ def read_as(node: Node, type_: type[_T], *, where: str, label: str = "", strict:
         where: what errors call the document.
         label: what errors call the node, such as ``case 'x'``.
         strict: text is not a number; otherwise it is read as one where a number is wanted.
-
-    Raises:
-        MultiturnError: the first value that does not fit, with its place.
     """
     try:
         return msgspec.convert(node.value, type_, strict=strict)

@@ -36,14 +36,7 @@ MERGE = "".join(("<", "<"))  # compared by identity: a quoted "<<" is a key like
 
 
 def read_documents(source: str | bytes, name: str) -> Iterator[Node]:
-    r"""Yield each document of a YAML stream as a Node.
-
-    Args:
-        source: the stream, in UTF-8 where it is bytes; LF and CRLF line ends are the same.
-        name: what errors call it, usually its path.
-
-    Raises:
-        MultiturnError: at the first error, with ``name:line:column``.
+    r"""Yield each document of a YAML stream; LF and CRLF line ends are the same.
 
     >>> [node.value for node in read_documents("at: 12:30\nok: [yes, 010, ~]", "x")]
     [{'at': '12:30', 'ok': ['yes', 10, None]}]

@@ -40,12 +40,7 @@ class Outcome(Struct, frozen=True):
         return None if self.case is None else self.case.id
 
     def converted(self, pipeline: Pipeline, *, strict: bool = False) -> "Outcome":
-        """Return the outcome of a case that was read, once a pipeline has run.
-
-        Args:
-            pipeline: what converts it.
-            strict: text that is lost, and no rule explains it, is an error.
-        """
+        """Return the outcome of a pipeline; if strict, text lost without a rule is an error."""
         if self.case is None:
             return self
         try:

@@ -31,16 +31,7 @@ _DIED = "a worker process died; try fewer --workers"
 
 
 def on_processes(work: Work, workers: int, log: Settings) -> Generator[Rendered, None, None]:
-    """Yield what became of each selected case, in the order of the suites, from processes.
-
-    Args:
-        work: what is converted, and how.
-        workers: how many processes there are.
-        log: how each of them logs.
-
-    Raises:
-        MultiturnError: a process died, or there was no case of a selected id.
-    """
+    """Yield what became of each selected case, in the order of the suites, from processes."""
     join = Join(work.selection)
     # Forking is quickest, and safe: there are no threads yet.
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else None)

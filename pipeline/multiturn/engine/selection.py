@@ -44,14 +44,7 @@ class Selection(Struct, frozen=True):
                 yield selected
 
     def check_ids(self, seen: Iterable[str]) -> None:
-        """Make sure that there was a case of each selected id.
-
-        Args:
-            seen: the ids of all cases, also of those that are not selected.
-
-        Raises:
-            MultiturnError: there was not.
-        """
+        """Refuse a selected id, or glob, that none of the ids of all cases has."""
         known = set(seen)
         for case_id in sorted(self.case_ids.difference(self._matching(known))):
             raise MultiturnError(f"no case {case_id!r}; {did_you_mean(case_id, sorted(known))}")
@@ -66,18 +59,9 @@ def select(
     strict: bool = False,
     may_be_gone: bool = False,
 ) -> Selection:
-    """Find the suites that are named, and return the selection.
+    """Find the suites that are named; the other arguments are those of Selection.
 
-    Args:
-        suites: files, folders, or ``-``.
-        root: as in Selection.
-        guideline_patterns: as in Selection; none for those of the suites.
-        case_ids: as in Selection.
-        strict: as in Selection.
-        may_be_gone: a suite that is not there is no error.
-
-    Raises:
-        MultiturnError: there is no such suite, or a pattern is not one.
+    With ``may_be_gone``, a suite that is not there is no error.
     """
     named = tuple(suites)
     found = tuple(find_suites(named, may_be_gone=may_be_gone))

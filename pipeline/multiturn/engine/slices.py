@@ -75,11 +75,7 @@ def slices_of(
 ) -> Iterator[Slice]:
     """Yield the slices of a suite, in their order; one that cannot be read is one slice.
 
-    Args:
-        suite: what errors and results call it.
-        url: where it is read.
-        size: of the slices of a JSON Lines suite, in bytes.
-        open_: opens it.
+    Those of a JSON Lines suite are of about ``size`` bytes.
     """
     lines: list[Lines] = []
     if url.endswith(".jsonl") and ("://" in url or os.path.isfile(url)):
@@ -126,11 +122,7 @@ def _rendered(work: Work, suite: str, path: str, lines: Lines | None) -> Iterato
 
 @contextlib.contextmanager
 def _local(part: Slice) -> Iterator[tuple[str, Lines | None]]:
-    """Give a path and the lines to read there; what is elsewhere is copied.
-
-    Raises:
-        MultiturnError: it cannot be read.
-    """
+    """Give a path and the lines to read there; what is elsewhere is copied."""
     path = part.url.removeprefix("file://")
     if "://" not in path:
         yield path, part.lines
@@ -154,13 +146,7 @@ def _local(part: Slice) -> Iterator[tuple[str, Lines | None]]:
 def results_in_order(
     submit: Callable[[Slice], "Future[list[Rendered]]"], slices: Iterable[Slice], ahead: int
 ) -> Iterator[tuple[Slice, list[Rendered]]]:
-    """Yield each slice with what became of its cases, in order.
-
-    Args:
-        submit: has an executor convert a slice.
-        slices: taken as there is room for them, so that memory is bounded.
-        ahead: how many are under way at most.
-    """
+    """Yield each slice with what became of its cases; at most ``ahead`` are under way."""
     waiting: deque[tuple[Slice, Future[list[Rendered]]]] = deque()
     for part in slices:
         if len(waiting) == ahead:
@@ -173,11 +159,7 @@ def results_in_order(
 
 
 class Join:
-    """Makes one whole of slices: finds duplicate ids, and says once what each slice says.
-
-    Args:
-        selection: which cases.
-    """
+    """Makes one whole of slices: finds duplicate ids, and says once what each slice says."""
 
     def __init__(self, selection: Selection) -> None:
         self.selection = selection

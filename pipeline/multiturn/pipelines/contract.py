@@ -140,11 +140,7 @@ def _wrong_fact(facts: Mapping[str, Iterable[str]]) -> str:
 
 
 def contract_of(function: Stage) -> Contract | None:
-    """Return what ``@stage`` declared of a function; None for one without it.
-
-    Raises:
-        MultiturnError: there is an error in what it declared.
-    """
+    """Return what ``@stage`` declared, or raise the error in it; None without ``@stage``."""
     declared = getattr(function, "__multiturn_contract__", None)
     if isinstance(declared, MultiturnError):
         raise MultiturnError(declared.what, where=declared.where)

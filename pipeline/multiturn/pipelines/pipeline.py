@@ -201,11 +201,7 @@ def _no_stage(item: Any) -> str:
 
 
 def position(steps: Sequence[Step], name: str) -> int:
-    """Return the index of the one step of that name.
-
-    Raises:
-        PipelineError: there is none, or several.
-    """
+    """Return the index of the one step of that name."""
     if not isinstance(name, str):
         what = "a stage of a pipeline is named by its name, as text"
         hint = f'; write "{name.__name__}"' if hasattr(name, "__name__") else ""
@@ -221,11 +217,7 @@ def position(steps: Sequence[Step], name: str) -> int:
 
 
 def insertion(steps: Sequence[Step], after: str | None, before: str | None) -> int:
-    """Return the index at which a step goes that comes right after or right before another.
-
-    Raises:
-        PipelineError: neither or both are named, or the one named is not there.
-    """
+    """Return the index at which a step goes that comes right after or right before another."""
     if after is not None and before is None:
         return position(steps, after) + 1
     if before is not None and after is None:

@@ -41,11 +41,7 @@ def pipeline_names() -> list[str]:
 
 
 def is_pipeline(path: str) -> bool:
-    """Return whether a path is a pipeline's: its name, or a file with its keys and no cases.
-
-    Raises:
-        MultiturnError: the file cannot be read.
-    """
+    """Return whether a path is a pipeline's: its name, or a file with its keys and no cases."""
     if path in pipeline_names():
         return True
     check_path(path)
@@ -103,15 +99,7 @@ def _load(source: str | Path, trail: tuple[Path, ...]) -> Pipeline:
 
 
 def parse_pipeline(source: str | bytes, name: str) -> Pipeline:
-    """Return the pipeline that YAML text declares; import paths are refused.
-
-    Args:
-        source: a mapping with ``stages``, or with ``extends`` and edits.
-        name: the pipeline's name, and what errors call the source.
-
-    Raises:
-        PipelineError: with every error, each with its place.
-    """
+    """Return the pipeline that YAML text declares; import paths are refused."""
     return _PipelineFile(name, None, ()).read(source)
 
 
@@ -123,13 +111,7 @@ class _Entry(Step, frozen=True):
 
 
 class _PipelineFile:
-    """One pipeline file on its way from YAML to a Pipeline.
-
-    Args:
-        name: what errors call it.
-        path: where it is; None for text, which can import nothing.
-        trail: the files that extend it.
-    """
+    """One pipeline file on its way to a Pipeline; a text has no path, and can import nothing."""
 
     def __init__(self, name: str, path: Path | None, trail: tuple[Path, ...]) -> None:
         self.name = name

@@ -29,15 +29,10 @@ def installed_stages() -> dict[str, Any]:
 
 
 def find_stage(name: str, folder: Path | None = None) -> Stage:
-    """Return a stage by its name, or by its import path ``module:function``.
+    """Return a stage that ships, or that a package offers, or that is at ``module:function``.
 
-    Args:
-        name: that of a stage that ships, or else of one that an installed package offers.
-        folder: where the module of an import path is looked for, after Python's own search path;
-            None to refuse import paths.
-
-    Raises:
-        MultiturnError: there is no such stage, or what is there is not one.
+    The module is looked for in ``folder`` after Python's own places; without it, an import path is
+    refused.
 
     >>> find_stage("embed_files").__name__
     'embed_files'
@@ -68,11 +63,7 @@ def _checked(name: str, found: Any) -> Stage:
 
 
 def name_of(stage: Stage) -> str:
-    """Return the name by which ``find_stage`` finds a stage.
-
-    Raises:
-        PipelineError: there is none.
-    """
+    """Return the name by which ``find_stage`` finds a stage."""
     module, name = stage.__module__, stage.__qualname__
     if module == f"multiturn_stages.{name}":
         return name
@@ -97,11 +88,7 @@ def pickled_stage(stage: Stage) -> Any:
 
 
 def unpickled_stage(pickled: Any) -> Stage:
-    """Return the stage that was pickled.
-
-    Raises:
-        MultiturnError: its module cannot be imported here.
-    """
+    """Return the stage that was pickled."""
     if isinstance(pickled, tuple):
         name, folder = pickled
         return find_stage(name, Path(folder))

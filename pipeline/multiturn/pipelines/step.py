@@ -55,8 +55,7 @@ class Step(Struct, frozen=True):
 def _checked(before: Conversion, after: Any, stage: str) -> Conversion:
     """Return what a stage made; each text that the stage changed or added names the stage.
 
-    Raises:
-        ValueError: what the stage made, if that is not a Conversion with turns and parts.
+    A ValueError says what it made, if that is not a Conversion with turns and parts.
     """
     if not isinstance(after, Conversion):
         hint = "Maybe you forgot to return what conversion.replace() gives?"

@@ -185,13 +185,7 @@ def _turns(conversion: Conversion) -> tuple[Turn, ...]:
 
 
 def _as_written(where: Place, parts: Sequence[Part], text: str | None) -> Fate | None:
-    """Return the fate of a text that is in the prompt with another wording; None if as written.
-
-    Args:
-        where: its place in the suite.
-        parts: what the prompt has of it.
-        text: as the suite or the file has it; None if that is not known.
-    """
+    """Return the fate of a text that the prompt has in other words than the suite; else None."""
     stages = dict.fromkeys(part.changed_by for part in parts if part.changed_by)
     if stages:
         return Fate(where, "changed", f"by {', '.join(stages)}")

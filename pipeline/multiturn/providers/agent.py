@@ -114,11 +114,7 @@ class AgentProvider(TargetProvider):
         return text
 
     def wire(self, request: ProviderRequest) -> Wire:
-        """Return the prompt, with a placeholder for the folder of the request.
-
-        Raises:
-            ProviderError: the question is empty.
-        """
+        """Return the prompt, with a placeholder for the folder of the request."""
         if is_blank(request.question):
             raise ProviderError(broken("C1", "the transcript is empty; add a user message"))
         body, mentions = self._body(request, f"{_FOLDER}request")
@@ -158,11 +154,7 @@ class AgentProvider(TargetProvider):
         return text.encode("utf-8", "replace"), mentions
 
     async def send(self, wire: Wire) -> ProviderResponse:
-        """Run the agent with a folder for the request, which is removed afterwards.
-
-        Raises:
-            ProviderError: it gave no answer.
-        """
+        """Run the agent with a folder for the request, which is removed afterwards."""
         assert wire.request is not None  # noqa: S101 - wire() sets it
         folder = self._make_folder()
         body, _ = self._body(wire.request, folder.name)
@@ -199,20 +191,11 @@ class AgentProvider(TargetProvider):
         return folder
 
     async def ask(self, folder: Path, body: bytes) -> ProviderResponse:
-        """Return the agent's answer.
-
-        Args:
-            folder: of the request; holds the files.
-            body: the prompt.
-        """
+        """Return the agent's answer to a prompt; the folder of the request holds the files."""
         raise NotImplementedError
 
     def check(self) -> None:
-        """Check that the agent is installed.
-
-        Raises:
-            MultiturnError: it is not.
-        """
+        """Check that the agent is installed."""
         if shutil.which(self.executable()) is None:
             executable = hide(repr(self.settings.executable), self.secrets)
             raise MultiturnError(

@@ -106,12 +106,7 @@ class ChatProvider(TargetProvider, AxProvider):
         return ()
 
     def body(self, layout: Layout, request: ProviderRequest) -> dict[str, Any]:
-        """Return what is sent; None values are left out.
-
-        Args:
-            layout: the messages; takes the repairs and refusals that the vendor's rules require.
-            request: has the parameters.
-        """
+        """Return what is sent; None values are left out. The layout takes repairs and refusals."""
         raise NotImplementedError
 
     def encode(self, body: dict[str, Any]) -> bytes:
@@ -119,11 +114,7 @@ class ChatProvider(TargetProvider, AxProvider):
         return msgspec.json.encode(body)
 
     def wire(self, request: ProviderRequest) -> Wire:
-        """Return what would be sent for a request.
-
-        Raises:
-            ProviderError: the request breaks the vendor's rules, and no repair keeps its meaning.
-        """
+        """Return what would be sent for a request, unless the vendor's rules refuse it."""
         layout = Layout(self.build_chat_prompt(request))
         body = self.body(layout, request)
         return Wire(
@@ -139,10 +130,7 @@ class ChatProvider(TargetProvider, AxProvider):
     ) -> tuple[float | None, int | None]:
         """Return the temperature and the output limit: the request's, else the target's.
 
-        Args:
-            layout: takes the repairs and refusals of the temperature.
-            request: what is asked for.
-            highest: the vendor's rule for the highest temperature, and what it is.
+        The highest temperature is the id of the vendor's rule, and the temperature.
         """
         settings = self.settings
         limit = request.max_output_tokens

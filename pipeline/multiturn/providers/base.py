@@ -145,9 +145,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 class TargetProvider:
     """The base of the providers that targets name; subclasses define ``wire`` and ``send``.
 
-    Args:
-        settings: the target's settings.
-        secrets: values to hide, in addition to the keys among the settings.
+    The secrets are values to hide, in addition to the keys among the settings.
     """
 
     def __init__(self, settings: Any, secrets: Iterable[str] = ()) -> None:
@@ -165,37 +163,21 @@ class TargetProvider:
         await self.aclose()
 
     def check(self) -> None:
-        """Check that the SDK or the program that sends requests is installed.
-
-        Raises:
-            MultiturnError: it is not; the error says how to install it.
-        """
+        """Refuse to start where the SDK or the program that sends requests is not installed."""
 
     async def prepare(self) -> None:
         """Do what would count as the time of the first request; a failure is met there again."""
 
     def wire(self, request: ProviderRequest) -> Wire:
-        """Return what would be sent for a request.
-
-        Raises:
-            ProviderError: the provider would refuse it, and no repair keeps its meaning.
-        """
+        """Return what would be sent for a request, unless the provider would refuse it."""
         raise NotImplementedError
 
     async def send(self, wire: Wire) -> ProviderResponse:
-        """Send what ``wire`` returned.
-
-        Raises:
-            ProviderError: there is no answer.
-        """
+        """Send what ``wire`` returned."""
         raise NotImplementedError
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
-        """Answer a request.
-
-        Raises:
-            ProviderError: it was refused, or there is no answer.
-        """
+        """Answer a request."""
         return await self.send(self.wire(request))
 
     async def aclose(self) -> None:

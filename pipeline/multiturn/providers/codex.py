@@ -64,11 +64,7 @@ class CodexProvider(AgentProvider):
 
 
 class _Events:
-    """The answer, usage and error among the events of a run.
-
-    Raises:
-        ProviderError: an event is too large.
-    """
+    """The answer, usage and error among the events of a run."""
 
     def __init__(self, output: IO[bytes]) -> None:
         self.text: str | None = None

@@ -47,9 +47,6 @@ async def run_command(
         timeout_seconds: how long it may take.
         answer: wait until this file appears, not until the command ends.
         kept: gets the guard of processes that shall live on; ``end_command`` ends them.
-
-    Raises:
-        ProviderError: it cannot be started, ended with an error, or took too long.
     """
     name = os.path.basename(command[0])
     with (
@@ -134,12 +131,7 @@ async def _ended(process: Process) -> None:
 
 
 def read_answer(path: Path) -> bytes:
-    """Return the content of a file that an agent has written.
-
-    Raises:
-        ProviderError: it is not a regular file, or is too large.
-        OSError: it cannot be read.
-    """
+    """Return the content of a file that an agent has written, if it is a regular one."""
     what = f"the agent's {path.name} is not a regular file"
     # Without waiting for the other end of a pipe, and without following a link.
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)

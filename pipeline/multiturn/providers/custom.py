@@ -26,11 +26,7 @@ from multiturn.providers.base import (
 
 
 class CustomSettings(Settings, frozen=True, kw_only=True):
-    """The settings of a target whose provider is a class of the user's.
-
-    Attributes:
-        options: the other keys of the target, which are arguments of the class.
-    """
+    """The settings of a target with a class of the user's: ``options`` are its arguments."""
 
     options: Mapping[str, Any]
 
@@ -42,16 +38,7 @@ class CustomSettings(Settings, frozen=True, kw_only=True):
 
 
 class CustomProvider(TargetProvider):
-    """Asks a provider of the user's own under the name of a target.
-
-    Args:
-        settings: the target's settings.
-        folder: where the module may be, in addition to Python's own places.
-        secrets: values to hide, in addition to the keys among the settings.
-
-    Raises:
-        MultiturnError: there is no such class, or it does not take the options.
-    """
+    """Asks a provider of the user's own, whose module may be in the folder, by a target's name."""
 
     settings: CustomSettings
 
@@ -79,11 +66,7 @@ class CustomProvider(TargetProvider):
         )
 
     async def send(self, wire: Wire) -> ProviderResponse:
-        """Return the answer of the user's provider.
-
-        Raises:
-            ProviderError: it raised an error.
-        """
+        """Return the answer of the user's provider."""
         assert wire.request is not None  # noqa: S101 - it stands in every Wire of ours
         try:
             answer = await self.provider.invoke(wire.request)

@@ -99,11 +99,7 @@ class GeminiProvider(HttpProvider):
         return str(response.sdk_http_response.body)
 
     def read(self, answer: Any) -> ProviderResponse:
-        """Return the text of the first candidate, without its thoughts.
-
-        Raises:
-            ProviderError: the prompt was blocked.
-        """
+        """Return the text of the first candidate, without its thoughts."""
         blocked = (answer.get("promptFeedback") or {}).get("blockReason")
         if blocked and not answer.get("candidates"):
             raise ProviderError(f"the prompt was blocked: {blocked}", kind="content_filter")

@@ -27,12 +27,7 @@ class _StopError(Exception):
 
 
 def die_with_parent(parent: int, number: int) -> None:
-    """Have the system send this process a signal when its parent ends; on Linux only.
-
-    Args:
-        parent: id of the parent.
-        number: of the signal.
-    """
+    """Have the system send this process a signal when its parent ends; on Linux only."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
         if os.getppid() != parent:  # it has ended already

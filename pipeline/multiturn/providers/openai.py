@@ -107,11 +107,7 @@ class OpenAISettings(CompletionsSettings, frozen=True, kw_only=True):
 
 
 class OpenAIProvider(CompletionsProvider):
-    """Sends the chat prompt to OpenAI, or to a server with its API.
-
-    Raises:
-        MultiturnError: there is no API key for OpenAI's own server.
-    """
+    """Sends the chat prompt to OpenAI, or to a server with its API, which may need no key."""
 
     kind = "openai"
     extra = "openai"

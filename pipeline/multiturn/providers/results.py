@@ -112,15 +112,7 @@ def is_stored(result: Result, digests: Mapping[bytes, str]) -> bool:
 
 
 class ResultsFile:
-    """A file of result lines that a run appends to.
-
-    Args:
-        path: of the file.
-        resume: continue an existing file; an incomplete last line is removed.
-
-    Raises:
-        MultiturnError: the file exists and ``resume`` is not set, or it holds no results.
-        OSError: it cannot be read or written.
+    """A file of result lines that a run appends to, or resumes.
 
     Attributes:
         stored: the digest of each case that succeeded, by its key.
@@ -153,21 +145,13 @@ class ResultsFile:
             raise
 
     def append(self, result: Result) -> None:
-        """Write a result as one line, and flush it: it survives the death of the process.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """Write a result as one line, and flush it: it survives the death of the process."""
         self.keep()
         self._file.write(msgspec.json.encode(result) + b"\n")
         self._file.flush()
 
     def keep(self) -> None:
-        """Go on in a new file, beside the old one, if that was removed or replaced.
-
-        Raises:
-            OSError: there is no place for a new file.
-        """
+        """Go on in a new file, beside the old one, if that was removed or replaced."""
         with suppress(FileNotFoundError, NotADirectoryError):
             if os.path.samestat(os.stat(self.path), os.fstat(self._file.fileno())):
                 return
@@ -191,11 +175,7 @@ class ResultsFile:
         self._file.close()
 
     def tidy(self) -> None:
-        """Keep only the last line of each case; the file is replaced as a whole or not at all.
-
-        Raises:
-            MultiturnError: somebody has removed the file meanwhile.
-        """
+        """Keep only the last line of each case; the file is replaced as a whole or not at all."""
         self.keep()
         if self.removed is not None:
             what = f"{self.removed!r} was removed or replaced during the run"
@@ -218,12 +198,7 @@ class ResultsFile:
 
 
 def read_stored(path: str) -> dict[bytes, str]:
-    """Return the digest of each case whose last line has no error, by key.
-
-    Raises:
-        MultiturnError: a line is not a result.
-        OSError: the file cannot be read.
-    """
+    """Return the digest of each case whose last line has no error, by key."""
     digests: dict[bytes, str] = {}
     for _, stored in _read(path):
         if stored is not None:
@@ -239,11 +214,7 @@ def _store(digests: dict[bytes, str], stored: _Stored) -> None:
 
 
 def _lock(file: BinaryIO, path: str) -> None:
-    """Lock a file until it is closed, if the system can.
-
-    Raises:
-        MultiturnError: another run has locked it.
-    """
+    """Refuse a file that another run has locked; lock it until it is closed, if the system can."""
     try:
         import fcntl
     except ImportError:

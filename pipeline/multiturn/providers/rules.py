@@ -109,28 +109,14 @@ def named(rule: str, what: str) -> str:
 
 
 def broken(rule: str, advice: str) -> str:
-    """Return the error for a broken rule.
-
-    Args:
-        rule: its id.
-        advice: how to avoid it.
-    """
+    """Return the error for a broken rule, and how to avoid it."""
     vendor = RULES[rule].vendor
     whose = "" if vendor == "all" else f" ({vendor})"
     return named(rule, f"{RULES[rule].rule}{whose}; {advice}")
 
 
 class Layout:
-    """The messages of a chat prompt, while they are changed to follow a vendor's rules.
-
-    Args:
-        prompt: the messages of a request.
-
-    Attributes:
-        messages: the messages after the repairs so far.
-        repairs: the repairs, each with its rule's id.
-        refusals: the rules that cannot be met, each with how to avoid it.
-    """
+    """The messages of a chat prompt, while they are changed to follow a vendor's rules."""
 
     def __init__(self, prompt: Iterable[ChatMessage]) -> None:
         self.messages = list(prompt)
@@ -146,11 +132,7 @@ class Layout:
         self.refusals.append(broken(rule, advice))
 
     def done(self) -> tuple[str, ...]:
-        """Return the repairs.
-
-        Raises:
-            ProviderError: rules are broken; it names them all.
-        """
+        """Return the repairs; rules that are broken are a ProviderError that names them all."""
         if self.refusals:
             raise ProviderError("; ".join(self.refusals))
         return tuple(self.repairs)
@@ -158,12 +140,7 @@ class Layout:
     def take_system(self, rule: str, blank: str, advice: str = "") -> str | None:
         """Remove the system messages, and return their text; None if there is none.
 
-        A system message after another role's message is refused.
-
-        Args:
-            rule: requires system messages apart.
-            blank: refuses empty text.
-            advice: another way to avoid the error.
+        One after another role's message is refused; ``blank`` is the rule that refuses empty text.
         """
         texts = [message.content for message in self.messages if message.role == "system"]
         if any(message.role != "system" for message in self.messages[: len(texts)]):
@@ -230,15 +207,9 @@ class Layout:
             self.refuse(rule, f"{what}; {_KEEP_GUIDELINES}")
 
     def want_user_last(self, rule: str, model: str, prefill: bool | None) -> bool:
-        """Refuse a prompt whose last message is the assistant's, unless the model continues it.
+        """Refuse a prompt that ends with the assistant, unless the model is one that continues it.
 
-        Args:
-            rule: is for models that do not.
-            model: its name.
-            prefill: whether the model does, if the target says so.
-
-        Returns:
-            Whether there is a last message for the model to continue.
+        Return whether it does. ``prefill`` says so; without it, the rule and the model's name do.
         """
         if not self.messages or self.messages[-1].role != "assistant":
             return False

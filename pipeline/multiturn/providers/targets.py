@@ -35,13 +35,7 @@ VARIABLE = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 
 
 class Kind(NamedTuple):
-    """A kind of provider.
-
-    Attributes:
-        provider: what answers.
-        settings: what a target may set.
-        defaults: used where a target sets nothing, instead of those of the settings.
-    """
+    """A kind of provider; ``defaults`` are used instead of those of the settings."""
 
     provider: type[TargetProvider]
     settings: type[Settings]
@@ -112,14 +106,7 @@ def load_target(name: str = DEFAULT, *, file: str | None = None) -> TargetProvid
 
 
 def target_names(file: str | None = None) -> list[str]:
-    """Return the names of the targets, ``echo`` first; no variable is read.
-
-    Args:
-        file: the targets file; by default the one that ``load_target`` uses.
-
-    Raises:
-        MultiturnError: the file cannot be read, or is not a targets file.
-    """
+    """Return the names of the targets, ``echo`` first; no variable is read."""
     path = _find(file)
     return [DEFAULT, *(_nodes(path) if path else ())]
 
@@ -219,10 +206,7 @@ def _environment(path: Path) -> dict[str, str]:
 class _Values:
     """Reads the values of a target, and fills in every ``${{ NAME }}``.
 
-    Args:
-        where: what errors call the file.
-        environment: the variables.
-        typed: read numbers, booleans and null as such; otherwise all values are text.
+    If typed, numbers, booleans and null are such; otherwise all values are text.
     """
 
     def __init__(self, where: str, environment: Mapping[str, str], *, typed: bool = False) -> None:

@@ -26,13 +26,7 @@ MAX_CASE_SIZE = 10_000_000
 
 
 class CaseReader:
-    """Reads the cases of one suite.
-
-    Args:
-        name: what errors call the suite.
-        files: finds and reads attached files.
-        dialect: gives each case our names.
-    """
+    """Reads the cases of one suite; ``name`` is what errors call it."""
 
     def __init__(self, name: str, files: Files, dialect: Dialect) -> None:
         self.name = name
@@ -43,9 +37,7 @@ class CaseReader:
     def shared(self, patterns: tuple[str, ...], head: Node | None = None) -> Case:
         """Return a case without messages: what a suite gives to all of its cases.
 
-        Args:
-            patterns: its guideline patterns.
-            head: the suite's other keys; None for a bare case, which has them itself.
+        Without a head, the case is a bare one, which has the suite's keys itself.
         """
         case = Case(
             id="",
@@ -85,17 +77,7 @@ class CaseReader:
         return case_id
 
     def case(self, node: Node, case_id: str, shared: Case, *known: type) -> Case:
-        """Read one case.
-
-        Args:
-            node: the case.
-            case_id: its id.
-            shared: what its suite gives to all.
-            known: structs with keys that it may have besides its own.
-
-        Raises:
-            MultiturnError: it is not as the format wants it; with the place.
-        """
+        """Read one case; ``known`` are structs with keys that it may have besides its own."""
         label = f"case {quoted(case_id)}"
         node = self.dialect.case(node, label)
         case = read_as(node, CaseKeys, where=self.name, label=label)

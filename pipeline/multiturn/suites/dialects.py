@@ -49,14 +49,7 @@ _PLACEHOLDER = re.compile(r"\{\{-?\s*(?:vars\.)?(\w+)")
 
 
 class Dialect:
-    """Rewrites the documents of one suite.
-
-    Args:
-        name: what errors call the suite.
-
-    Attributes:
-        read_as: the keys that were read as others, by what was written.
-    """
+    """Rewrites the documents of one suite; ``read_as`` has what was read by another name."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -72,11 +65,7 @@ class Dialect:
         return inside
 
     def suite(self, head: Node) -> Node:
-        """Return the keys of a suite by our names; a bare case is for ``case``.
-
-        Raises:
-            MultiturnError: two keys mean the same, or the suite has templates.
-        """
+        """Return the keys of a suite by our names; a bare case is for ``case``."""
         self._shared, self._vars = {}, {}
         if not isinstance(head.children, dict):
             return head
@@ -101,15 +90,7 @@ class Dialect:
         return with_keys(head, keys)
 
     def case(self, node: Node, label: str) -> Node:
-        """Return a case by our names.
-
-        Args:
-            node: the case.
-            label: what errors call it.
-
-        Raises:
-            MultiturnError: two keys mean the same, or it is no conversation that can be sent.
-        """
+        """Return a case by our names; ``label`` is what errors call it."""
         if not isinstance(node.children, dict):
             return node
         if self._shared or self._takes_vars or not _REWRITTEN.isdisjoint(node.children):

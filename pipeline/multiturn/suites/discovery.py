@@ -38,14 +38,9 @@ def _nearest_name(path: str) -> str:
 def find_suites(paths: Iterable[str], *, may_be_gone: bool = False) -> Iterator[str]:
     """Yield the suites that paths name, each once.
 
-    Args:
-        paths: files, ``-``, or folders: all ``*.eval.yaml``, ``*.eval.yml``, ``*.eval.json`` and
-            ``*.eval.jsonl`` below, sorted, but for those in hidden folders and ``node_modules``.
-            A pipe is read only if it is named.
-        may_be_gone: a path where nothing is, or an empty folder, is not an error.
-
-    Raises:
-        MultiturnError: there is nothing at a path, or no suite below a folder.
+    Below a folder, these are all ``*.eval.yaml``, ``*.eval.yml``, ``*.eval.json`` and
+    ``*.eval.jsonl``, sorted, but for those in hidden folders and ``node_modules``. With
+    ``may_be_gone``, a path where nothing is, or an empty folder, is not an error.
     """
 
     def refuse(error: OSError) -> None:
@@ -103,15 +98,7 @@ def _named_in(suite: str) -> Iterator[str]:
 
 
 def stay_inside(suite: str, root: str | None) -> None:
-    """Make sure that a link that was found leads to no suite whose attached files are elsewhere.
-
-    Args:
-        suite: its path.
-        root: where it may lead; None for the root of the folder that it stands in.
-
-    Raises:
-        OutsideRootError: it leads elsewhere.
-    """
+    """Refuse a link to a suite outside a root, which is that of the link's folder by default."""
     if not os.path.islink(suite):
         return
     top = Path(real_path(root or find_root(Path(real_path(os.path.dirname(suite))))))

@@ -25,14 +25,7 @@ MAX_WARNED = 100
 
 
 class KeyCheck:
-    """Checks the keys of one suite.
-
-    Args:
-        name: what errors and warnings call the suite.
-
-    Attributes:
-        warnings: one for each unknown key, to be taken out by whoever reports them.
-    """
+    """Checks the keys of one suite; whoever reports its ``warnings`` takes them out."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -40,11 +33,7 @@ class KeyCheck:
         self._warned: set[tuple[frozenset[str], str]] = set()
 
     def check(self, node: Node, *structs: type[Struct], label: str = "") -> None:
-        """Check the keys of a mapping: those of the structs are known.
-
-        Raises:
-            MultiturnError: an unknown key is nearly one of the prompt's.
-        """
+        """Warn of keys of a mapping that no struct has; refuse what is nearly the prompt's."""
         known = names_of(structs)
         if node.value.keys() <= known:
             return

@@ -39,13 +39,10 @@ Names = tuple[str, ...]
 def guideline_matcher(patterns: tuple[str, ...]) -> Callable[..., bool]:
     """Return a predicate of a file's paths: whether the file is a guideline (rule 5).
 
-    It is one if any of its paths matches a pattern, and none matches a pattern after ``!``.
-    ``**`` matches any number of folders, ``*``, ``?`` and ``[...]`` match within one name, and
-    ``{a,b}`` are alternatives. Names that begin with a dot match like any other. Case counts.
-
-    Raises:
-        MultiturnError: a pattern is empty, names a folder, has a glob of another tool, or there
-            are too many of them.
+    It is one if any of its paths matches a pattern, and none matches a pattern after ``!``. ``**``
+    matches any number of folders, ``*``, ``?`` and ``[...]`` match within one name, and ``{a,b}``
+    are alternatives. Names that begin with a dot match like any other. Case counts. Other globs
+    are refused.
 
     >>> is_guideline = guideline_matcher(("**/*.instructions.md", "!vendor/**"))
     >>> is_guideline("./python.instructions.md", "docs/python.instructions.md")

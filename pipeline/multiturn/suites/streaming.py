@@ -39,16 +39,7 @@ class Document(NamedTuple):
 
 @contextmanager
 def open_suite(path: str, name: str, lines: Lines | None = None) -> Iterator[Iterator[Document]]:
-    """Open a suite for reading its documents; a ``.jsonl`` file is one.
-
-    Args:
-        path: of the suite, or ``-``.
-        name: what errors call it.
-        lines: the lines to read of a ``.jsonl`` file; None for all.
-
-    Raises:
-        MultiturnError: it cannot be read.
-    """
+    """Open a suite, or ``-``, for reading its documents; a ``.jsonl`` file is one."""
     with open_rewindable(path, name) as file:
         if path.endswith(".jsonl"):
             empty = next(read_documents("evalcases: []", name))
@@ -60,9 +51,7 @@ def open_suite(path: str, name: str, lines: Lines | None = None) -> Iterator[Ite
 def read_cases_file(data: bytes, name: str) -> Iterator[Node | MultiturnError]:
     """Yield each case of a file that has nothing else, or what is wrong with it.
 
-    Args:
-        data: JSON Lines where the name ends so, else YAML: a list, or ``evalcases`` with one.
-        name: what errors call the file.
+    It is JSON Lines where its name ends so, else YAML: a list, or ``evalcases`` with one.
     """
     if name.endswith(".jsonl"):
         yield from read_json_lines(io.BytesIO(data), name)
@@ -79,11 +68,8 @@ def read_cases_file(data: bytes, name: str) -> Iterator[Node | MultiturnError]:
 def stream_documents(source: Source) -> Iterator[Document]:
     """Yield each document of a suite, with all of its keys.
 
-    Keys after the cases count for all of them. If a line after ``evalcases`` begins at the
-    margin, there may be such keys, and the file is read twice.
-
-    Raises:
-        MultiturnError: at the first error, with ``name:line:column``.
+    Keys after the cases count for all of them. If a line after ``evalcases`` begins at the margin,
+    there may be such keys, and the file is read twice.
     """
     heads: list[Node] | None = None
     with yaml_errors_placed(source):

@@ -14,12 +14,7 @@ MAX_JUDGED = 100  # each is matched against each file by itself
 
 
 class UnusedPatterns:
-    """The patterns that no file of the cases seen so far matches; of over 100, none is judged.
-
-    Args:
-        patterns: the list of them, as the suite has it; None if it has none.
-        name: what warnings call the suite.
-    """
+    """The patterns that no file of the cases seen so far matches; of over 100, none is judged."""
 
     def __init__(self, patterns: Node | None, name: str) -> None:
         self._name = name

@@ -14,11 +14,7 @@ from multiturn.pipelines.schema import EDITS, Insertion, PipelineKeys
 
 
 def pipeline_schema() -> Schema:
-    """Return the schema of a pipeline file, with the stages that are here and their options.
-
-    Raises:
-        MultiturnError: the stage of an installed package cannot be imported.
-    """
+    """Return the schema of a pipeline file, with the stages that are here and their options."""
     names = list(dict.fromkeys([*stage_names(), *sorted(installed_stages())]))
     summaries = [summary_of(find_stage(name)) for name in names]
     options = {name: {"$ref": f"#/$defs/options_of_{name}"} for name in names}
