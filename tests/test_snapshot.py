@@ -682,8 +682,8 @@ def test_two_cases_that_would_share_a_file_are_reported(
     monkeypatch.setattr("multiturn.review.update.location_of", lambda *_: "evals/shop/x.yaml")
     selection = select(["evals"])
     update = Update(selection, ("evals",), "snapshots", check=False)
-    error, summary = update.run(outcomes(selection, load_pipeline("spec")))
-    assert str(summary).startswith("1 snapshot: 1 new,")
+    (error,) = update.run(outcomes(selection, load_pipeline("spec")))
+    assert update.summary.startswith("1 snapshot: 1 new,")
     assert str(error) == (
         "evals/shop.eval.yaml:10: case 'hours': its snapshot would replace another case's,"
         " snapshots/evals/shop/x.yaml; give it another id"

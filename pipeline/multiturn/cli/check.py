@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from multiturn.cli.completion import complete_target
-from multiturn.cli.options import Asked, pipeline_option, suite_options, targets_option
+from multiturn.cli.options import (
+    Asked,
+    pipeline_option,
+    quiet_option,
+    say_summary,
+    suite_options,
+    targets_option,
+)
 
 if TYPE_CHECKING:
     from multiturn.engine.selection import Selection
@@ -37,6 +44,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Errors as text on standard error, or errors and warnings as JSON lines.",
 )
+@quiet_option
 def check(
     asked: Asked, pipeline: str, target: str | None, targets_file: str | None, format_: str
 ) -> None:
@@ -111,7 +119,7 @@ class _Findings:
     def say(self, name: str, what: str) -> None:
         """Print what was found to be right."""
         if not self.is_json:
-            click.echo(f"{name}: {what}")
+            say_summary(f"{name}: {what}")
 
 
 def _is_typo(path: str) -> bool:

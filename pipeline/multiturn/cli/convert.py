@@ -1,7 +1,7 @@
 """The command that converts suites."""
 
 from contextlib import closing
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,7 +11,6 @@ from multiturn.cli.options import (
     on_terminal,
     pipeline_option,
     refuse_output,
-    say_defaults,
     suite_options,
 )
 
@@ -55,12 +54,6 @@ if TYPE_CHECKING:
     " a large JSON Lines suite, and at last the file _SUCCESS.",
 )
 @click.option(
-    "-v",
-    "--verbose",
-    is_flag=True,
-    help="Log each stage with its case and time, and text that poses as a marker.",
-)
-@click.option(
     "--log-format",
     type=click.Choice(["console", "json"]),
     default="console",
@@ -74,8 +67,6 @@ def convert(
     output: str | None,
     workers: int,
     scheduler: str | None,
-    verbose: bool,
-    log_format: Literal["console", "json"],
 ) -> None:
     """Convert eval suites to chat prompts.
 
@@ -90,12 +81,9 @@ def convert(
     from multiturn.cli.progress import show_progress
     from multiturn.cli.rendering import Render
     from multiturn.errors import MultiturnError
-    from multiturn.output import Settings, configure, open_output
+    from multiturn.output import open_output
     from multiturn.pipelines.pipeline_file import load_pipeline
 
-    log = Settings("debug" if verbose else "warning", log_format)
-    configure(log)
-    say_defaults()
     chosen = load_pipeline(pipeline)
     failures = Failures(debug=asked.debug)
     if scheduler is not None:
@@ -110,14 +98,15 @@ def convert(
         return
     selection = asked.select()
     refuse_output(output, selection)
-    render = Render(format_, format_ == "text" and output is None and on_terminal(), verbose)
+    in_color = format_ == "text" and output is None and on_terminal()
+    render = Render(format_, in_color, warns=asked.log.level == "debug")
     with writing(output), open_output(output, whole=asked.strict) as file:
         if workers > 1 and "-" not in selection.suites:
             from multiturn.engine.processes import on_processes
             from multiturn.engine.slices import Work
 
             work = Work(selection, chosen, render, asked.debug)
-            with closing(on_processes(work, workers, log)) as rendered:
+            with closing(on_processes(work, workers, asked.log)) as rendered:
                 for item in show_progress(rendered, "cases"):
                     _say(item, failures)
                     file.write(item.text or b"")

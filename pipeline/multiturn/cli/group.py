@@ -21,6 +21,7 @@ from multiturn.cli.watch import watch
 _UNUSABLE = 2  # what click returns for a wrong option
 _INTERRUPTED = 130  # 128 and the signal's number, as a shell says it
 _NO_READER = 141
+_WIDTH = 66  # of what help says of a command
 
 
 class _Commands(click.Group):
@@ -35,6 +36,15 @@ class _Commands(click.Group):
         except click.Abort:  # Ctrl-C before the command is known
             code = _INTERRUPTED
         sys.exit(code)
+
+    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands by what they are for, in place of the options, on one screen."""
+        formatter.write_paragraph()
+        for title, group in _GROUPS.items():
+            formatter.write(f"{title}:\n")
+            with formatter.indentation():
+                rows = ((f"{each.name:11}", each.get_short_help_str(_WIDTH)) for each in group)
+                formatter.write_dl([*rows])
 
     def invoke(self, context: click.Context) -> None:
         from multiturn.errors import MultiturnError
@@ -67,15 +77,16 @@ def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    options_metavar="[--version] [--help]",
+    subcommand_metavar="COMMAND ...",
+)
 @click.version_option(package_name="multiturn")
 @click.pass_context
 def main(context: click.Context) -> None:
-    """Turn eval suites into the chat prompts that LLM APIs expect.
-
-    What multiturn.toml, or [tool.multiturn] in pyproject.toml, says of pipeline, root, suites,
-    snapshots and target holds where no option does.
-    """
+    """Turn eval suites into the chat prompts that LLM APIs expect."""
     from msgspec.structs import asdict
 
     from multiturn.engine.defaults import find_defaults
@@ -87,9 +98,12 @@ def main(context: click.Context) -> None:
     context.default_map = dict.fromkeys(main.commands, values)
 
 
-for command in (
-    *(init, list_cases, convert, watch, run, snapshot, report),
-    *(check, stages, show, explain, diff),
-    *(schema, completion),
-):
-    main.add_command(command)
+_GROUPS = {
+    "Suites": (init, list_cases, check, convert, watch, run),
+    "Review": (snapshot, report, explain, diff),
+    "Pipelines": (stages, show),
+    "Editors and shells": (schema, completion),
+}
+for group in _GROUPS.values():
+    for command in group:
+        main.add_command(command)

@@ -13,10 +13,12 @@ from multiturn.cli.completion import complete_case, complete_pipeline
 
 if TYPE_CHECKING:
     from multiturn.engine.selection import Selection
+    from multiturn.output import Settings
     from multiturn.pipelines.pipeline import Pipeline
 
 Command = Callable[..., None]
 PATH = click.Path()  # shells complete it
+_QUIET = "multiturn.quiet"
 
 
 def pipeline_option(function: Command) -> Command:
@@ -43,6 +45,23 @@ def targets_option(function: Command) -> Command:
     )(function)
 
 
+def quiet_option(function: Command) -> Command:
+    """Add ``--quiet``, for ``say_summary``."""
+
+    def note(context: click.Context, _: click.Parameter, is_quiet: bool) -> None:
+        context.meta[_QUIET] = is_quiet
+
+    return click.option(
+        "-q", "--quiet", is_flag=True, expose_value=False, callback=note, help="Print no summary."
+    )(function)
+
+
+def say_summary(text: str, *, err: bool = False) -> None:
+    """Print how a command has gone as a whole, unless --quiet is given."""
+    if not click.get_current_context().meta[_QUIET]:
+        click.echo(text, err=err)
+
+
 class Asked(NamedTuple):
     """The options that say which cases a command is about, as they were given."""
 
@@ -52,6 +71,7 @@ class Asked(NamedTuple):
     case_ids: tuple[str, ...]
     strict: bool
     debug: bool
+    log: "Settings"
 
     def select(self, *, may_be_gone: bool = False) -> "Selection":
         """Find the suites, and return the selection.
@@ -94,7 +114,7 @@ def check_strictly(asked: Asked, selection: "Selection", pipeline: "Pipeline") -
     failures.finish()
 
 
-def say_defaults() -> None:
+def _say_defaults() -> None:
     """Log which options have their values from the project's defaults, if -v asks for it."""
     from multiturn.output import debug
 
@@ -132,14 +152,19 @@ def suite_options(function: Command) -> Command:
         case_ids: tuple[str, ...],
         strict: bool,
         debug: bool,
+        verbose: bool,
         **options: Any,
     ) -> None:
         if not suites:
             raise click.UsageError("name a SUITE, or set suites in multiturn.toml")
-        from multiturn.output import fail, warnings_to
+        from multiturn.output import Settings, configure, fail, warnings_to
 
+        log_format = options.pop("log_format", "console")
+        log = Settings("debug" if verbose else "warning", log_format)
+        configure(log)
+        _say_defaults()
         with warnings_to(fail if strict else None):
-            function(Asked(suites, root, guidelines, case_ids, strict, debug), **options)
+            function(Asked(suites, root, guidelines, case_ids, strict, debug, log), **options)
 
     decorators: list[Callable[[Command], Command]] = [
         click.argument("suites", metavar="[SUITE]...", type=PATH, nargs=-1),
@@ -172,6 +197,13 @@ def suite_options(function: Command) -> Command:
             " convert, run and snapshot then write and send nothing.",
         ),
         click.option("--debug", is_flag=True, help="Show tracebacks."),
+        click.option(
+            "-v",
+            "--verbose",
+            is_flag=True,
+            help="Log each stage with its case and time, and which options have their values from"
+            " the project's defaults; convert logs text that poses as a marker, too.",
+        ),
     ]
     decorated: Command = command
     for decorate in reversed(decorators):

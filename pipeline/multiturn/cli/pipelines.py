@@ -5,7 +5,14 @@ import sys
 import click
 
 from multiturn.cli.completion import complete_pipeline
-from multiturn.cli.options import Asked, on_terminal, pipeline_option, suite_options
+from multiturn.cli.options import (
+    Asked,
+    on_terminal,
+    pipeline_option,
+    quiet_option,
+    say_summary,
+    suite_options,
+)
 
 
 @click.command()
@@ -36,7 +43,10 @@ def stages(pipeline: str | None) -> None:
 @click.command()
 @click.argument("pipeline", metavar="PIPELINE", shell_complete=complete_pipeline)
 def show(pipeline: str) -> None:
-    """Show what each stage of a pipeline requires, provides and consumes."""
+    """Show the stages of a pipeline.
+
+    In their order, with what each requires, provides and consumes, and its options.
+    """
     from multiturn.cli.drawing import as_table
     from multiturn.pipelines.pipeline_file import load_pipeline
 
@@ -86,6 +96,7 @@ def explain(asked: Asked, pipeline: str) -> None:
     shell_complete=complete_pipeline,
     help="The pipeline whose changes are shown.",
 )
+@quiet_option
 def diff(asked: Asked, old: str, new: str) -> None:
     """Show what another pipeline would change.
 
@@ -111,6 +122,6 @@ def diff(asked: Asked, old: str, new: str) -> None:
             same += not changes
             if changes:
                 click.echo(changes if on_terminal() else click.unstyle(changes), nl=False)
-    click.echo(f"{number_of(compared, 'case')}: {same} same, {compared - same} differ")
+    say_summary(f"{number_of(compared, 'case')}: {same} same, {compared - same} differ")
     failures.finish()
     sys.exit(same < compared)

@@ -11,6 +11,7 @@ from multiturn.cli.options import (
     check_strictly,
     on_terminal,
     pipeline_option,
+    quiet_option,
     suite_options,
     targets_option,
 )
@@ -72,6 +73,7 @@ from multiturn.cli.options import (
     show_default=True,
     help="Format of results on standard output: JSON lines, or text for reading.",
 )
+@quiet_option
 def run(
     asked: Asked,
     pipeline: str,

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from multiturn.cli.failures import Failures
+from multiturn.cli.options import say_summary
 from multiturn.cli.progress import Progress, estimate
 from multiturn.cli.rendering import to_result_text
 from multiturn.engine.outcomes import cases
@@ -140,7 +141,7 @@ def preview(
         sys.stdout.buffer.write(to_json(line))
     sys.stdout.buffer.flush()
     counts = plan.counts
-    click.echo(
+    say_summary(
         f"{counts['send']:,} to send, {counts['reuse']:,} to reuse, {counts['refuse']:,} refused;"
         " nothing was sent",
         err=True,
@@ -236,7 +237,7 @@ def send(
             sys.exit(128 + ended_by)
     if results is not None:
         results.keep()
-        click.echo(
+        say_summary(
             f"{done - failed:,} answered, {plan.counts['reuse']:,} reused,"
             f" {failures.count:,} failed, {retried:,} retried: {results.path}",
             err=True,

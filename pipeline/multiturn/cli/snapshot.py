@@ -13,6 +13,8 @@ from multiturn.cli.options import (
     check_strictly,
     on_terminal,
     pipeline_option,
+    quiet_option,
+    say_summary,
     suite_options,
 )
 
@@ -33,6 +35,7 @@ from multiturn.cli.options import (
     is_flag=True,
     help="Write nothing; show what differs from the snapshots, and exit with 1 if anything does.",
 )
+@quiet_option
 def snapshot(asked: Asked, pipeline: str, snapshots: str | None, check: bool) -> None:
     """Record the prompt of each case in a file, for review.
 
@@ -67,6 +70,7 @@ def snapshot(asked: Asked, pipeline: str, snapshots: str | None, check: bool) ->
             else:
                 text = said
             click.echo(text if on_terminal() else click.unstyle(text))
+        say_summary(update.summary)
     if check and update.differs:
         sys.exit(1)
     failures.finish()

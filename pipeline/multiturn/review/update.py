@@ -81,6 +81,7 @@ class Update:
     Attributes:
         failures: how many cases or suites have failed.
         differs: whether the folder is not as it should be, where nothing is written.
+        summary: what to say at the end.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class Update:
         self.counts: Counter[str] = Counter()
         self.failures = 0
         self.differs = False
+        self.summary = ""
         self.suites: dict[str, _Suite] = {}  # by their path in the root
         self.names: dict[str, str] = {}  # that path, by the path that was named or found
         for path in selection.suites:
@@ -134,7 +136,7 @@ class Update:
             yield visible(f"{self.folder.shown(LOCK)}: {change}").replace("\n", " ")
         if not self.is_partial:
             yield from self._clear()
-        yield self._summary(is_locked)
+        self.summary = self._summary(is_locked)
 
     def _failed(self, error: MultiturnError) -> MultiturnError:
         self.failures += 1
