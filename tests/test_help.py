@@ -8,7 +8,7 @@ from commands import run
 
 SUITE = "input_messages: [{role: user, content: Hi}]\n"
 COMMANDS = {
-    "Suites": ["init", "list", "check", "convert", "watch", "run"],
+    "Suites": ["init", "list", "check", "convert", "watch", "run", "batch"],
     "Review": ["snapshot", "report", "explain", "diff"],
     "Pipelines": ["stages", "show"],
     "Editors and shells": ["schema", "completion"],

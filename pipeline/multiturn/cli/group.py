@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 import click
 
+from multiturn.cli.batch import batch
 from multiturn.cli.check import check
 from multiturn.cli.convert import convert
 from multiturn.cli.editor import completion, schema
@@ -99,7 +100,7 @@ def main(context: click.Context) -> None:
 
 
 _GROUPS = {
-    "Suites": (init, list_cases, check, convert, watch, run),
+    "Suites": (init, list_cases, check, convert, watch, run, batch),
     "Review": (snapshot, report, explain, diff),
     "Pipelines": (stages, show),
     "Editors and shells": (schema, completion),

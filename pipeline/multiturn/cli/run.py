@@ -66,6 +66,21 @@ from multiturn.cli.options import (
     help="Send nothing: print what would be sent, and every wire rule that a case breaks.",
 )
 @click.option(
+    "--batch",
+    is_flag=True,
+    help="Send through the provider's Batch API, at half the price and within a day, and wait for"
+    " the results; needs --output.",
+)
+@click.option("--no-wait", is_flag=True, help="With --batch: end once all is submitted.")
+@click.option(
+    "--poll",
+    metavar="SECONDS",
+    type=click.FloatRange(0, min_open=True),
+    default=60,
+    show_default=True,
+    help="With --batch: time between looks at what is under way.",
+)
+@click.option(
     "--format",
     "format_",
     type=click.Choice(["json", "text"]),
@@ -85,6 +100,9 @@ def run(
     concurrency: int,
     record_wire: bool,
     dry_run: bool,
+    batch: bool,
+    no_wait: bool,
+    poll: float,
     format_: str,
 ) -> None:
     """Convert eval suites, and send them to a provider.
@@ -92,6 +110,7 @@ def run(
     SUITE is what convert takes. A case that fails is reported and does not stop the others; the
     exit code is then 1.
     """
+    from multiturn.cli.batch import check_batch, preview_batch, send_batch
     from multiturn.cli.failures import Failures, writing
     from multiturn.cli.sending import Plan, digests_at, open_results, preview, printer, send
     from multiturn.pipelines.pipeline_file import load_pipeline
@@ -101,24 +120,39 @@ def run(
 
     if resume and output is None:
         raise click.UsageError("--resume continues the file that --output names; add --output")
+    if batch and output is None:
+        raise click.UsageError("--batch writes results into a file; name one with --output")
     chosen, selection = load_pipeline(pipeline), asked.select()
     failures = Failures(debug=asked.debug)
     with writing(output):
         provider = load_target(target, file=targets_file)
+        if output is not None:
+            check_batch(provider, output, batch=batch, resume=resume)
         check_strictly(asked, selection, chosen)
         earlier = {} if against is None else digests_at(against, selection, pipeline, provider)
         if dry_run:
             stored = read_stored(output) if resume and output and os.path.exists(output) else {}
             plan = Plan(stored, earlier)
-            preview(selection, chosen, provider, plan, failures)
+            if batch and output is not None:
+                preview_batch(selection, chosen, provider, plan, output, failures)
+            else:
+                preview(selection, chosen, provider, plan, failures)
         else:
             with open_results(output, resume) as results:
                 write = results.append if results else printer(format_, color=on_terminal())
                 plan = Plan(results.stored if results else {}, earlier)
-                send(
-                    *(selection, chosen, provider, results, plan, write),
-                    *(concurrency, record_wire, failures),
-                )
+                if batch and results is not None:
+                    send_batch(
+                        *(selection, chosen, provider, results, plan, failures),
+                        record_wire=record_wire,
+                        poll=poll,
+                        wait=not no_wait,
+                    )
+                else:
+                    send(
+                        *(selection, chosen, provider, results, plan, write),
+                        *(concurrency, record_wire, failures),
+                    )
     if against is not None:
         what = f"{number_of(plan.counts['leave out'], 'case')} left out"
         click.echo(visible(f"{what}, whose requests are the same at {against}"), err=True)

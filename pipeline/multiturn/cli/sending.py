@@ -155,6 +155,48 @@ def _unreadable(suite: str, error: MultiturnError, target: str) -> Result:
     return Result(suite=utf8(name), id=error.case_id or "", target=target, error=failure)
 
 
+class Tally:
+    """Writes and counts results.
+
+    Args:
+        write: gets each result.
+        failures: gets the error of each that has one.
+
+    Attributes:
+        seen: number of cases read.
+        done: of those with a result in this run.
+        failed: of those with an error.
+        retried: of those whose request was repeated.
+    """
+
+    def __init__(self, write: Write, failures: Failures) -> None:
+        self.write = write
+        self.failures = failures
+        self.seen = self.done = self.failed = self.retried = 0
+
+    def read(self, selection: Selection, provider: Any) -> Iterator[Case]:
+        """Yield each selected case; write a result for each that cannot be read."""
+        for outcome in cases(selection):
+            self.seen += 1
+            if outcome.case is not None and outcome.error is None:
+                yield outcome.case
+                continue
+            self.done, self.failed = self.done + 1, self.failed + 1
+            if outcome.error is not None:
+                self.failures.add(outcome.error)
+                if outcome.error.case_id:
+                    self.write(_unreadable(outcome.suite, outcome.error, provider.name))
+
+    def add(self, result: Result) -> None:
+        """Write and count the result of a case."""
+        self.write(result)
+        self.done += 1
+        self.retried += result.retries > 0
+        if result.error is not None:
+            self.failed += 1
+            self.failures.say(result.error.message)
+
+
 def send(
     selection: Selection,
     pipeline: Pipeline,
@@ -167,39 +209,17 @@ def send(
     failures: Failures,
 ) -> None:
     """Send the cases, and write each result as soon as there is an answer."""
-    seen = done = failed = retried = 0
+    tally = Tally(write, failures)
     ended_by = signal.SIGINT.value
-
-    def counted() -> Iterator[Case]:
-        nonlocal seen, done, failed
-        for outcome in cases(selection):
-            seen += 1
-            if outcome.case is not None and outcome.error is None:
-                yield outcome.case
-                continue
-            done, failed = done + 1, failed + 1
-            if outcome.error is not None:
-                failures.add(outcome.error)
-                if outcome.error.case_id:
-                    write(_unreadable(outcome.suite, outcome.error, provider.name))
 
     def end(number: int, task: "asyncio.Task[None]") -> None:
         nonlocal ended_by
         ended_by = number
         task.cancel()
 
-    def count(result: Result) -> None:
-        nonlocal done, failed, retried
-        done += 1
-        retried += result.retries > 0
-        if result.error is not None:
-            failed += 1
-            failures.say(result.error.message)
-        show_counts()
-
     def show_counts() -> None:
-        words = f"{done:,} done, {failed:,} failed, {retried:,} retried"
-        progress.update(max(done, seen - concurrency), words)  # those reused are over, too
+        words = f"{tally.done:,} done, {tally.failed:,} failed, {tally.retried:,} retried"
+        progress.update(max(tally.done, tally.seen - concurrency), words)  # reused are over, too
 
     async def main() -> None:
         this = asyncio.current_task()
@@ -216,10 +236,10 @@ def send(
                 skip=lambda result: plan.action(result) != "send",
                 record_wire=record_wire,
             ):
-                write(result)
-                count(result)
+                tally.add(result)
+                show_counts()
 
-    source = counted()
+    source = tally.read(selection, provider)
     with ExitStack() as stack:
         torn = results is None and sys.stdout.isatty()
         progress = Progress(lambda: estimate(selection), hidden=torn, after=0)
@@ -233,12 +253,12 @@ def send(
                 results.keep()
             kept = f"; {results.path} has what is done, --resume goes on" if results else ""
             stack.close()
-            click.echo(f"interrupted after {number_of(done, 'case')}{kept}", err=True)
+            click.echo(f"interrupted after {number_of(tally.done, 'case')}{kept}", err=True)
             sys.exit(128 + ended_by)
     if results is not None:
         results.keep()
         say_summary(
-            f"{done - failed:,} answered, {plan.counts['reuse']:,} reused,"
-            f" {failures.count:,} failed, {retried:,} retried: {results.path}",
+            f"{tally.done - tally.failed:,} answered, {plan.counts['reuse']:,} reused,"
+            f" {failures.count:,} failed, {tally.retried:,} retried: {results.path}",
             err=True,
         )

@@ -71,15 +71,27 @@ def prepare(case: Case, convert: Convert, provider: Provider) -> Prepared:
         whole = wire or Wire(provider=provider.name, body=asked(request))
         digest = whole.digest()
     except Exception as error:  # so may a custom provider
-        return Prepared(case, _failed(result, case, error), request)
+        return Prepared(case, failed(result, str(case.where()), error), request)
     return Prepared(case, replace(result, repairs=whole.repairs, digest=digest), request, wire)
 
 
-def _failed(result: Result, case: Case, error: Exception) -> Result:
+def failed(result: Result, where: str, error: Exception) -> Result:
+    """Return the result of a case without an answer; ``where`` is the place of the case."""
     if not isinstance(error, ProviderError):
         error = ProviderError(f"{type(error).__name__}: {error}", kind="provider")
-    message = utf8(str(error.at(case.where(), case.id)))
+    message = utf8(f"{where}: {error.what}")
     return replace(result, error=Failure(error.kind, message), retries=error.retries)
+
+
+def answered(result: Result, answer: ProviderResponse) -> Result:
+    """Return the result of a case with an answer."""
+    return replace(
+        result,
+        response=utf8(answer.text),
+        finish_reason=answer.finish_reason,
+        usage=answer.usage,
+        retries=answer.retries,
+    )
 
 
 async def _send(prepared: Prepared, provider: Any, record_wire: bool) -> Result:
@@ -98,13 +110,7 @@ async def _send(prepared: Prepared, provider: Any, record_wire: bool) -> Result:
             answer = await provider.send(prepared.wire)
         if not isinstance(answer, ProviderResponse):
             raise TypeError(f"it returned {type(answer).__name__} instead of a ProviderResponse")
-        result = replace(
-            prepared.result,
-            response=utf8(answer.text),
-            finish_reason=answer.finish_reason,
-            usage=answer.usage,
-            retries=answer.retries,
-        )
+        result = answered(prepared.result, answer)
         sent = answer.wire
     except (Exception, asyncio.CancelledError) as error:
         task = asyncio.current_task()
@@ -113,7 +119,7 @@ async def _send(prepared: Prepared, provider: Any, record_wire: bool) -> Result:
         if isinstance(error, ProviderError):
             sent = error.wire
         failure = error if isinstance(error, Exception) else RuntimeError("it was cancelled")
-        result = _failed(prepared.result, prepared.case, failure)
+        result = failed(prepared.result, str(prepared.case.where()), failure)
     latency = round((perf_counter() - start) * 1000, 1)
     body = sent.decode("utf-8", "replace") if record_wire and sent else UNSET
     return replace(result, latency_ms=latency, wire=body)

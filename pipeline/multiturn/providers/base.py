@@ -103,7 +103,9 @@ class ProviderError(MultiturnError):
 
     Attributes:
         kind: ``refused`` (before sending), ``content_filter``, ``http``, ``rate_limit``,
-            ``timeout``, ``connection``, ``malformed``, ``process`` or ``provider``.
+            ``timeout``, ``connection``, ``malformed``, ``process``, ``batch`` (it ended without
+            this answer) or ``provider``.
+        status: of HTTP; 0 if there is none.
         retries: number of retries.
         wire: the exact body, if it was sent.
     """
@@ -115,11 +117,13 @@ class ProviderError(MultiturnError):
         where: Place | str = "",
         case_id: str | None = None,
         kind: str = "refused",
+        status: int = 0,
         retries: int = 0,
         wire: bytes = b"",
     ) -> None:
         super().__init__(what, where=where, case_id=case_id)
         self.kind = kind
+        self.status = status
         self.retries = retries
         self.wire = wire
 

@@ -4,9 +4,9 @@ import asyncio
 import importlib
 import importlib.util
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -17,6 +17,7 @@ from multiturn.providers.base import ProviderError, ProviderResponse, Wire, hide
 from multiturn.providers.http_client import Exchange, current, status_error
 from multiturn.turns import is_blank
 
+_T = TypeVar("_T")
 _VENDORS = ("ANTHROPIC_", "AZURE_", "GEMINI_", "GOOGLE_", "OPENAI_")
 
 API_KEY = Meta(
@@ -115,13 +116,30 @@ class HttpProvider(ChatProvider):
             ProviderError: there is no answer.
         """
         exchange = Exchange(self.settings.timeout_seconds, self.secrets)
+
+        async def ask(client: Any) -> ProviderResponse:
+            return self.answer(await self.ask(client, wire))
+
+        answer = await self.call(ask, exchange)
+        return msgspec.structs.replace(answer, retries=exchange.retries, wire=exchange.body)
+
+    async def call(
+        self, function: Callable[[Any], Awaitable[_T]], exchange: Exchange | None = None
+    ) -> _T:
+        """Return what a function of the SDK's client returns.
+
+        Args:
+            function: gets the client.
+            exchange: counts the requests.
+
+        Raises:
+            ProviderError: there is no answer.
+        """
+        exchange = exchange or Exchange(self.settings.timeout_seconds, self.secrets)
         token = current.set(exchange)
         try:
             await self.prepare()
-            text = await self.ask(self._client, wire)
-            return msgspec.structs.replace(
-                self._answer(text), retries=exchange.retries, wire=exchange.body
-            )
+            return await function(self._client)
         except ProviderError as error:
             failure = error
         except Exception as error:  # each SDK has exceptions of its own
@@ -130,10 +148,19 @@ class HttpProvider(ChatProvider):
             current.reset(token)
         what = hide(failure.what, self.secrets)
         raise ProviderError(
-            what, kind=failure.kind, retries=exchange.retries, wire=exchange.body
+            what,
+            kind=failure.kind,
+            status=failure.status,
+            retries=exchange.retries,
+            wire=exchange.body,
         ) from None
 
-    def _answer(self, text: str) -> ProviderResponse:
+    def answer(self, text: str | bytes) -> ProviderResponse:
+        """Return what the vendor's answer to one request says.
+
+        Raises:
+            ProviderError: it says nothing, or is not in the vendor's format.
+        """
         try:
             raw = hide_within(msgspec.json.decode(text), self.secrets)
             answer = msgspec.structs.asdict(self.read(raw))

@@ -52,17 +52,23 @@ class _Bounded:
     """Limits the time and the size of every answer; a base of the HTTP clients."""
 
     async def send(self: Any, request: Any, **options: Any) -> Any:
-        """Return the whole response; an HTTP 400, which no SDK retries, for a refused answer."""
+        """Return the whole response; an HTTP 400, which no SDK retries, for a refused answer.
+
+        What is asked for as a stream, such as a file of results, is limited by whoever reads it.
+        """
         import httpx2
 
         exchange = current.get()
         exchange.count += 1
-        exchange.body = request.content
+        with suppress(httpx2.RequestNotRead):  # a file that is uploaded
+            exchange.body = request.content
         request.headers["accept-encoding"] = ", ".join(_PACKED)
         try:
             async with asyncio.timeout(exchange.timeout_seconds):
                 send = super().send  # type: ignore[misc]
                 response = await send(request, **{**options, "stream": True})
+                if options.get("stream") and not response.is_error:
+                    return response
                 try:
                     content = await _read(response)
                 finally:
@@ -150,4 +156,4 @@ def status_error(status: int, text: str, secrets: Iterable[str]) -> ProviderErro
     if code == "content_filter":
         return ProviderError(named("O3", message), kind="content_filter")
     kind = "rate_limit" if status == 429 else "http"
-    return ProviderError(f"HTTP {status}: {message}", kind=kind)
+    return ProviderError(f"HTTP {status}: {message}", kind=kind, status=status)

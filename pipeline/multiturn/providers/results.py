@@ -150,6 +150,10 @@ class ResultsFile:
         self._file.write(msgspec.json.encode(result) + b"\n")
         self._file.flush()
 
+    def sync(self) -> None:
+        """Have all lines survive a failure of the machine, too."""
+        os.fsync(self._file.fileno())
+
     def keep(self) -> None:
         """Go on in a new file, beside the old one, if that was removed or replaced."""
         with suppress(FileNotFoundError, NotADirectoryError):

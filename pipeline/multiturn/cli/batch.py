@@ -1,0 +1,182 @@
+"""Batches: the half of ``multiturn run`` that sends them, and the commands that manage them."""
+
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from multiturn.cli.options import PATH, say_summary, targets_option
+from multiturn.text import visible
+
+if TYPE_CHECKING:
+    from multiturn.cli.failures import Failures
+    from multiturn.cli.sending import Plan
+    from multiturn.engine.batches import Batch
+    from multiturn.engine.selection import Selection
+    from multiturn.pipelines.pipeline import Pipeline
+    from multiturn.providers.results import Result, ResultsFile
+
+
+def check_batch(provider: Any, output: str, *, batch: bool, resume: bool) -> None:
+    """Make sure that no request is sent twice, before anything is read.
+
+    Raises:
+        MultiturnError: the provider has no batches, or one is under way that this run would not
+            continue.
+    """
+    if not batch and not os.path.exists(f"{output}.batch"):
+        return  # most runs: no need to import what batches need
+    from multiturn.engine.batch_state import BatchState
+    from multiturn.errors import MultiturnError
+    from multiturn.providers.batches import batches_of
+
+    if batch:
+        batches_of(provider)
+    if BatchState(output).under_way and not (batch and resume):
+        what = f"a batch for {output!r} is under way; add --resume --batch to get its results,"
+        raise MultiturnError(f"{what} or end it with: multiturn batch cancel {output}")
+
+
+def preview_batch(
+    selection: "Selection",
+    pipeline: "Pipeline",
+    provider: Any,
+    plan: "Plan",
+    output: str,
+    failures: "Failures",
+) -> None:
+    """Print how many requests, parts and bytes would go where."""
+    from multiturn.cli.sending import read_cases
+    from multiturn.engine.batches import DryBatch
+    from multiturn.text import number_of
+
+    batch = DryBatch(provider, output)
+    cases = read_cases(selection, failures)
+    refused = 0
+    for result in batch.submit(cases, pipeline.request, _skip(plan)):
+        if result.error is not None:
+            refused += 1
+            failures.say(result.error.message)
+    requests = number_of(sum(part.requests for part in batch.parts), "request")
+    size = sum(part.size for part in batch.parts)
+    where = ", ".join(filter(None, (provider.kind, provider.settings.model, *provider.address())))
+    click.echo(f"{requests} in {number_of(len(batch.parts), 'part')}, {size:,} bytes, to {where}")
+    say_summary(
+        f"{plan.counts['reuse']:,} to reuse, {refused:,} refused; nothing was sent", err=True
+    )
+
+
+def send_batch(
+    selection: "Selection",
+    pipeline: "Pipeline",
+    provider: Any,
+    results: "ResultsFile",
+    plan: "Plan",
+    failures: "Failures",
+    *,
+    record_wire: bool,
+    poll: float,
+    wait: bool,
+) -> None:
+    """Send the cases in batches, and write their results once they have ended."""
+    from multiturn.cli.progress import Progress
+    from multiturn.cli.sending import Tally
+    from multiturn.engine.batches import Batch
+    from multiturn.errors import MultiturnError
+    from multiturn.providers.base import ProviderError
+    from multiturn.text import number_of
+
+    output = results.path
+    tally = Tally(results.append, failures)
+    with (
+        Batch(provider, output, poll=poll, say=_say) as batch,
+        Progress(lambda: batch.requests, hidden=False, after=0) as progress,
+    ):
+        try:
+            batch.begin()
+            if not batch.state.canceled:
+                cases = tally.read(selection, provider)
+                for refused in batch.submit(
+                    cases, pipeline.request, _skip(plan), record_wire=record_wire
+                ):
+                    tally.add(refused)
+            for result in batch.collect(results, wait=wait):
+                if result is not None:
+                    tally.add(result)
+                    continue
+                answered = sum(look.answered or 0 for look in batch.looks.values())
+                progress.update(answered, f"{answered:,} answered")
+        except KeyboardInterrupt:
+            progress.__exit__()
+            how = f"--resume --batch gets its results, multiturn batch cancel {output} ends it"
+            click.echo(f"interrupted; the batch goes on at the provider: {how}", err=True)
+            sys.exit(130)
+        except ProviderError as error:
+            what = f"{error}; the same command with --resume --batch goes on, and"
+            raise MultiturnError(f"{what} multiturn batch cancel {output} ends it") from None
+        left = batch.requests
+    results.keep()
+    if left:
+        under_way = f"{number_of(left, 'request')} under way"
+        click.echo(f"{under_way}; --resume --batch gets the results", err=True)
+    say_summary(
+        f"{tally.done - tally.failed:,} answered, {plan.counts['reuse']:,} reused,"
+        f" {failures.count:,} failed: {results.path}",
+        err=True,
+    )
+
+
+def _skip(plan: "Plan") -> Callable[["Result"], bool]:
+    return lambda result: plan.action(result) != "send"
+
+
+def _say(text: str) -> None:
+    click.echo(visible(text), err=True)
+
+
+@click.group()
+def batch() -> None:
+    """Look at what run --batch has under way, or cancel it."""
+
+
+@batch.command()
+@click.argument("results", type=PATH)
+@targets_option
+def status(results: str, targets_file: str | None) -> None:
+    """Print the state of each batch for the file RESULTS."""
+    with _open(results, targets_file) as found:
+        for part, look in found.look():
+            count = "" if look.answered is None else f"{look.answered:,} of "
+            click.echo(f"{part.batch}: {look.state}, {count}{part.requests:,} requests")
+            if look.why:
+                click.echo(f"  {look.why}")
+
+
+@batch.command()
+@click.argument("results", type=PATH)
+@targets_option
+def cancel(results: str, targets_file: str | None) -> None:
+    """Cancel the batches for the file RESULTS; what is answered is kept."""
+    with _open(results, targets_file) as found:
+        found.cancel()
+    click.echo("canceled; the command of the run with --resume --batch gets what was answered")
+
+
+def _open(results: str, targets_file: str | None) -> "Batch":
+    """Return what is under way for a results file.
+
+    Raises:
+        MultiturnError: nothing is.
+    """
+    from multiturn.engine.batch_state import BatchState
+    from multiturn.engine.batches import Batch
+    from multiturn.errors import MultiturnError
+    from multiturn.providers.targets import load_target
+
+    state = BatchState(results)
+    if state.target is None or not state.under_way:
+        raise MultiturnError(f"no batch for {results!r} is under way")
+    provider = load_target(state.target.name, file=targets_file)
+    return Batch(provider, results, poll=60, say=_say)

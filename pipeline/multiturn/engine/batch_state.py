@@ -1,0 +1,186 @@
+"""What is known of a batch under way: a file beside the results, which survives the process."""
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from multiturn.errors import MultiturnError, Place
+from multiturn.providers.batches.base import Part
+from multiturn.providers.results import Result, key_of
+
+_AT_ONCE = 2**16  # bytes that are written together
+
+
+class Target(Struct, frozen=True, tag_field="is", tag="target"):
+    """Whom a batch asks; never has a key.
+
+    Attributes:
+        name: of the target.
+        provider: its kind.
+        model: of the requests.
+        address: of the vendor.
+        version: of the file's format.
+    """
+
+    name: str
+    provider: str
+    model: str
+    address: tuple[str, ...]
+    version: int = 1
+
+
+class _Canceled(Struct, frozen=True, tag_field="is", tag="canceled"):
+    """No more parts may be sent."""
+
+
+class _Asked(Struct, frozen=True, tag_field="is", tag="asked"):
+    """A case that waits for the answer to its digest; twins have the same part."""
+
+    part: str
+    where: str
+    result: Raw
+
+
+_decode = msgspec.json.Decoder(Target | Part | _Canceled | _Asked).decode
+
+
+def state_path(output: str) -> str:
+    """Return the path of the state of a results file."""
+    return f"{output}.batch"
+
+
+class BatchState:
+    """The state of a batch: lines of JSON, of which the last about a part holds.
+
+    A line that was cut short counts for nothing: what it says was not relied on yet.
+
+    Args:
+        output: path of the results file.
+
+    Raises:
+        MultiturnError: the file is not a state.
+        OSError: it cannot be read.
+
+    Attributes:
+        path: of the file.
+        target: whom it asks; None if there is no such file yet.
+        parts: by their tokens.
+        canceled: no more parts may be sent.
+    """
+
+    def __init__(self, output: str) -> None:
+        self.path = state_path(output)
+        self.target: Target | None = None
+        self.parts: dict[str, Part] = {}
+        self.canceled = False
+        self._waiting = bytearray()
+        self._file: int | None = None
+        for number, line in enumerate(self._lines(), 1):
+            if line.startswith(b'{"is":"asked"'):
+                continue
+            with suppress(msgspec.MsgspecError, UnicodeDecodeError):
+                record = _decode(line)
+                if isinstance(record, Target):
+                    self.target = record
+                elif isinstance(record, Part):
+                    self.parts[record.token] = record
+                else:
+                    self.canceled = True
+            if self.target is None or self.target.version != 1:
+                what = "this is not the state of a batch; move it away"
+                raise MultiturnError(what, where=Place(self.path, number))
+
+    def _lines(self) -> Iterator[bytes]:
+        with suppress(FileNotFoundError), open(self.path, "rb") as file:
+            yield from (line for line in file if line.endswith(b"\n") and line != b"\n")
+
+    @property
+    def under_way(self) -> list[Part]:
+        """The parts that were sent, or may have been, and whose results are not stored."""
+        return [part for part in self.parts.values() if not part.ended]
+
+    def add(self, record: Any) -> None:
+        """Write a record; it is safe once ``keep`` has been called."""
+        self._waiting += msgspec.json.encode(record) + b"\n"
+        if len(self._waiting) >= _AT_ONCE:
+            self._write()
+
+    def keep(self, *records: Any) -> None:
+        """Write records, and have them survive whatever happens next.
+
+        Raises:
+            OSError: they cannot be written.
+        """
+        for record in records:
+            if isinstance(record, Part):
+                self.parts[record.token] = record
+            self.add(record)
+        self._write()
+        if self._file is not None:
+            os.fsync(self._file)
+
+    def start(self, target: Target) -> None:
+        """Say whom the batch asks."""
+        self.target = target
+        self.keep(target)
+
+    def cancel(self) -> None:
+        """Send no more parts."""
+        self.canceled = True
+        self.keep(_Canceled())
+
+    def ask(self, part: str, where: str, result: Result) -> None:
+        """Say which case waits for an answer.
+
+        Args:
+            part: token of the part with the case's request.
+            where: the place of the case, for errors.
+            result: what is known of its result.
+        """
+        self.add(_Asked(part, where, Raw(msgspec.json.encode(result))))
+
+    def _write(self) -> None:
+        if self._file is None:
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
+            self._file = os.open(self.path, flags, 0o666)
+            self._waiting[:0] = b"\n"  # ends a line that was cut short
+        while self._waiting:
+            del self._waiting[: os.write(self._file, self._waiting)]
+
+    def asked(self, part: Part) -> Iterator[tuple[str, Result]]:
+        """Yield the place and the unanswered result of each case of a part."""
+        self._write()
+        begins = b'{"is":"asked","part":"%s",' % part.token.encode()
+        decode = msgspec.json.Decoder(Result).decode
+        for line in self._lines():
+            if line.startswith(begins):
+                record = _decode(line)
+                assert isinstance(record, _Asked)  # noqa: S101 - it begins as one
+                yield record.where, decode(record.result)
+
+    def remembered(self) -> tuple[dict[bytes, str], set[bytes]]:
+        """Return the token of each digest that is under way, and the cases that wait for one."""
+        digests, cases = {}, set()
+        for part in self.under_way:
+            for _, result in self.asked(part):
+                digests[bytes.fromhex(result.digest)] = part.token
+                cases.add(key_of(result) + bytes.fromhex(result.digest))
+        return digests, cases
+
+    def forget(self) -> None:
+        """Remove the file if nothing is under way any more; only the run that writes it does."""
+        if not self.under_way:
+            self.close()
+            Path(self.path).unlink(missing_ok=True)
+            self.target, self.parts, self.canceled = None, {}, False
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None

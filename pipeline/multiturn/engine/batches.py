@@ -1,0 +1,363 @@
+"""From cases to results through a vendor's batches, so that a killed process loses nothing.
+
+Each step is written down before the next one begins: the cases of a part and that it is about to be
+sent, the file's id, the batch's id, and that its results are stored. What may have been done
+although nobody wrote it down is looked for first.
+"""
+
+import asyncio
+import os
+import secrets
+import time
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from tempfile import TemporaryFile
+from typing import Any, BinaryIO, Self, TypeVar
+
+from msgspec.structs import replace
+
+from multiturn.engine.batch_state import BatchState, Target
+from multiturn.engine.runner import Convert, Prepared, answered, failed, prepare
+from multiturn.errors import MultiturnError
+from multiturn.model import Case
+from multiturn.providers.base import ProviderError
+from multiturn.providers.batches import batches_of
+from multiturn.providers.batches.base import Batches, Look, Part, digests, may_pass
+from multiturn.providers.results import Result, ResultsFile, is_stored, key_of
+
+_T = TypeVar("_T")
+_CREATIONS = 3  # how often a batch is created that nobody finds
+
+
+class Batch:
+    """The batches of a run, and what is left to do with them; a context manager.
+
+    Args:
+        provider: of the target.
+        output: path of the results file.
+        poll: seconds between looks.
+        say: gets what happens, as a sentence.
+
+    Raises:
+        MultiturnError: the provider has no batches, or another target's are under way.
+
+    Attributes:
+        looks: what the vendor said last of each part under way, by token.
+    """
+
+    def __init__(
+        self, provider: Any, output: str, *, poll: float, say: Callable[[str], None]
+    ) -> None:
+        self.api = batches_of(provider)
+        self.provider = provider
+        self.poll = poll
+        self.say = say
+        self.looks: dict[str, Look] = {}
+        self._folder = os.path.dirname(os.path.abspath(output))
+        self.state = BatchState(output)
+        self._target = Target(
+            provider.name, provider.kind, provider.settings.model, provider.address()
+        )
+        if self.state.under_way and self.state.target != self._target:
+            what = f"a batch of the target {self.state.target and self.state.target.name!r}, or of"
+            what += " other settings, is under way; finish it with that target"
+            raise MultiturnError(what, where=self.state.path)
+
+    def __enter__(self) -> Self:
+        self._runner = asyncio.Runner()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self._runner.run(self.provider.aclose())
+        finally:
+            self._runner.close()
+            self.state.close()
+
+    @property
+    def requests(self) -> int:
+        """Number of requests under way."""
+        return sum(part.requests for part in self.state.under_way)
+
+    def begin(self) -> None:
+        """Do what an earlier run has left half-done; only the run that holds the results does so.
+
+        Raises:
+            ProviderError: as ``settle`` does.
+        """
+        self.state.forget()
+        self.settle()
+
+    def settle(self) -> None:
+        """Find out whether the parts whose sending was cut short were sent, and send uploaded ones.
+
+        Raises:
+            ProviderError: the vendor refuses, or cannot be asked.
+        """
+        for part in self.state.under_way:
+            if part.batch:
+                continue
+            if not part.file and self.api.uploads:
+                self.state.keep(replace(part, ended=True))  # no batch without its file
+            elif not self._found(part):
+                if part.file and not self.state.canceled:
+                    self._create(part, None)
+                else:
+                    self.state.keep(replace(part, ended=True))
+
+    def submit(
+        self,
+        cases: Iterable[Case],
+        convert: Convert,
+        skip: Callable[[Result], bool],
+        *,
+        record_wire: bool = False,
+    ) -> Iterator[Result]:
+        """Send the cases in parts; each request once, whichever cases ask the same.
+
+        Args:
+            cases: the cases.
+            convert: as for ``prepare``.
+            skip: as for ``run``.
+            record_wire: as for ``run``.
+
+        Yields:
+            The result of each case with an error.
+
+        Raises:
+            ProviderError: the vendor refuses a part, or cannot be asked.
+        """
+        tokens, waiting = self.state.remembered()
+        filling = _Filling(self.api, self._folder)
+        for case in cases:
+            prepared = prepare(case, convert, self.provider)
+            result = prepared.result
+            if result.error is not None:
+                yield result
+                continue
+            digest = bytes.fromhex(result.digest)
+            if skip(result) or key_of(result) + digest in waiting:
+                continue
+            if digest not in tokens:
+                line = self.api.line(result.digest, _body(prepared))
+                if filling.is_full(line):
+                    self._send(filling)
+                filling.add(line)
+                tokens[digest] = filling.part.token
+            if record_wire:
+                result = replace(result, wire=_body(prepared).decode())
+            self._ask(tokens[digest], str(case.where()), result)
+        if filling.part.requests:
+            self._send(filling)
+        self.state.keep()
+
+    def _ask(self, part: str, where: str, result: Result) -> None:
+        if self.state.target is None:
+            self.state.start(self._target)
+        self.state.ask(part, where, result)
+
+    def _send(self, filling: "_Filling") -> None:
+        """Upload a part, create its batch, and begin a new part."""
+        part = filling.finish()
+        self.state.keep(part)
+        if self.api.uploads:
+            part = replace(part, file=self._run(self.api.upload(part, filling.file)))
+            self.state.keep(part)
+        self._create(part, filling.file)
+        filling.begin()
+
+    def _create(self, part: Part, file: BinaryIO | None) -> None:
+        for tries_left in reversed(range(_CREATIONS)):
+            try:
+                batch = self._run(self.api.create(part, file))
+            except ProviderError as error:
+                if not may_pass(error) or error.kind == "rate_limit":
+                    raise
+                self.say(f"{error.what}; looking whether the batch was created")
+                if self._found(part):
+                    return
+                if not tries_left:
+                    raise
+            else:
+                self._created(part, batch)
+                return
+
+    def _created(self, part: Part, batch: str) -> None:
+        part = replace(part, batch=batch)
+        self.state.keep(part)
+        self.say(f"{batch}: {part.requests:,} requests, {part.size:,} bytes")
+
+    def _found(self, part: Part) -> bool:
+        """Look for the batch of a part, again after a while: a vendor may be slow to list it."""
+        others = {other.batch for other in self.state.parts.values()}
+
+        def asked() -> set[str]:
+            return {result.digest for _, result in self.state.asked(part)}
+
+        said = False
+        misses = 0
+        while True:
+            found = self._run(self.api.find(part, others, asked))
+            if found.batch:
+                self._created(part, found.batch)
+                return True
+            if found.undecided and not said:
+                names = ", ".join(found.undecided)
+                self.say(f"waiting for the end of {names}: it shows whose requests these are")
+                said = True
+            misses = 0 if found.undecided else misses + 1
+            if misses == 2:
+                return False
+            time.sleep(self.poll)
+
+    def collect(self, results: ResultsFile, *, wait: bool) -> Iterator[Result | None]:
+        """Yield the result of each case of the batches that have ended, and None after each look.
+
+        Args:
+            results: where whoever gets a result writes it, before the next one is asked for.
+            wait: until all have ended.
+
+        Raises:
+            ProviderError: a batch cannot be asked for.
+        """
+        while True:
+            for part in self.state.under_way:
+                look = self._look(part)
+                if look is not None and look.ended:
+                    yield from self._results(part, look, results)
+                    results.sync()
+                    self.state.keep(replace(part, ended=True))
+            yield None
+            if not self.state.under_way:
+                self.state.forget()
+                return
+            if not wait:
+                return
+            time.sleep(self.poll)
+
+    def _look(self, part: Part) -> Look | None:
+        """Return what the vendor says of a part; None if it cannot be reached just now."""
+        try:
+            look = self._run(self.api.look(part.batch))
+        except ProviderError as error:
+            if not may_pass(error):
+                raise
+            self.say(f"{part.batch}: {error.what}; asking again")
+            return None
+        before = self.looks.get(part.token)
+        if before is None or before.state != look.state:
+            self.say(f"{part.batch}: {look.state}")
+        self.looks[part.token] = look
+        return look
+
+    def _results(self, part: Part, look: Look, results: ResultsFile) -> Iterator[Result]:
+        with TemporaryFile(dir=self._folder) as file:
+            self._run(self.api.fetch(part.batch, look, file))
+            places: dict[str, int] = {}
+            for digest, place in digests(file):
+                places.setdefault(digest, place)
+            for where, result in self.state.asked(part):
+                if is_stored(result, results.stored):
+                    continue  # stored before the process was killed
+                try:
+                    if result.digest not in places:
+                        raise _missing(part, look)
+                    file.seek(places[result.digest])
+                    yield answered(result, self.api.read(file.readline()))
+                except ProviderError as error:
+                    yield failed(result, where, error)
+
+    def cancel(self) -> None:
+        """Ask the vendor to end all batches under way, and send no more parts.
+
+        Raises:
+            ProviderError: a batch cannot be asked for.
+        """
+        self.state.cancel()
+        known = {part.token for part in self.state.under_way if part.batch}
+        for part, look in self.look():
+            if not look.ended:
+                self._run(self.api.cancel(part.batch))
+        self.settle()
+        for part in self.state.under_way:
+            if part.token not in known:
+                self._run(self.api.cancel(part.batch))
+
+    def look(self) -> Iterator[tuple[Part, Look]]:
+        """Yield each part under way with what the vendor says of it.
+
+        Raises:
+            ProviderError: a batch cannot be asked for.
+        """
+        for part in self.state.under_way:
+            if part.batch:
+                yield part, self._run(self.api.look(part.batch))
+
+    def _run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
+        return self._runner.run(coroutine)
+
+
+class DryBatch(Batch):
+    """What ``submit`` would send: a batch that stays here.
+
+    Attributes:
+        parts: that would be sent.
+    """
+
+    def __init__(self, provider: Any, output: str) -> None:
+        super().__init__(provider, output, poll=0, say=lambda _: None)
+        self.parts: list[Part] = []
+
+    def _ask(self, part: str, where: str, result: Result) -> None:
+        """Write nothing down."""
+
+    def _send(self, filling: "_Filling") -> None:
+        self.parts.append(filling.finish())
+        filling.begin()
+
+
+class _Filling:
+    """The part that is being filled, in a file that disappears with the process.
+
+    Args:
+        api: says how large a part may be.
+        folder: of the file.
+    """
+
+    def __init__(self, api: Batches, folder: str) -> None:
+        self.api = api
+        self.folder = folder
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin a new part."""
+        self.part = Part(secrets.token_hex(16))
+        self.file: BinaryIO = TemporaryFile(dir=self.folder)  # noqa: SIM115 - closed with its last use
+
+    def is_full(self, line: bytes) -> bool:
+        """Return whether a request must go into the next part."""
+        size = self.part.size + len(line) + sum(map(len, self.api.frame))
+        too_large = size > self.api.most_bytes or self.part.requests == self.api.most_requests
+        return too_large and self.part.requests > 0
+
+    def add(self, line: bytes) -> None:
+        """Write a request into the file."""
+        before, between, _ = self.api.frame
+        self.part.size += self.file.write((between if self.part.requests else before) + line)
+        self.part.requests += 1
+
+    def finish(self) -> Part:
+        """Return the part as it is sent."""
+        self.part.size += self.file.write(self.api.frame[2])
+        self.part.time = time.time()
+        self.file.seek(0)
+        return self.part
+
+
+def _body(prepared: Prepared) -> bytes:
+    assert prepared.wire is not None  # noqa: S101 - every provider with batches tells it
+    return prepared.wire.body
+
+
+def _missing(part: Part, look: Look) -> ProviderError:
+    why = look.why or f"{part.batch} ended without an answer to this request"
+    return ProviderError(f"batch_{look.state}: {why}", kind="batch")

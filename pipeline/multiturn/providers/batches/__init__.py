@@ -1,0 +1,30 @@
+"""The vendors' batch APIs: a part of a run goes out as one file, and is answered within a day."""
+
+from typing import Any
+
+from multiturn.errors import MultiturnError
+from multiturn.providers.batches.anthropic import AnthropicBatches
+from multiturn.providers.batches.base import Batches
+from multiturn.providers.batches.gemini import GeminiBatches
+from multiturn.providers.batches.openai import AzureBatches, OpenAIBatches
+
+_APIS: dict[str, type[Batches]] = {
+    "openai": OpenAIBatches,
+    "azure": AzureBatches,
+    "anthropic": AnthropicBatches,
+    "gemini": GeminiBatches,
+}
+
+
+def batches_of(provider: Any) -> Batches:
+    """Return the batch API of a target.
+
+    Raises:
+        MultiturnError: its provider has none, or the SDK is not installed.
+    """
+    api = _APIS.get(getattr(provider, "kind", ""))
+    if api is None:
+        what = f"the target {provider.name!r} has no batches; leave out --batch, or name a target"
+        raise MultiturnError(f"{what} of one of these providers: {', '.join(_APIS)}")
+    provider.check()
+    return api(provider)

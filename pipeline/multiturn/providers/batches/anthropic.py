@@ -1,0 +1,133 @@
+"""The Message Batches API of Anthropic: a part is one request, and nothing in it names it."""
+
+from collections.abc import Callable, Collection
+from tempfile import TemporaryFile
+from typing import Any, BinaryIO, cast
+
+from msgspec import Raw, Struct
+
+from multiturn.providers.base import ProviderError, ProviderResponse
+from multiturn.providers.batches.base import (
+    Batches,
+    Found,
+    Look,
+    Part,
+    VendorError,
+    digests,
+    with_client,
+)
+
+_PATH = "/v1/messages/batches"
+_CLOCKS_APART = 300  # seconds that the vendor's clock and this machine's may differ
+
+
+class _Errors(Struct):
+    error: VendorError | None = None
+
+
+class _Result(Struct):
+    type: str = ""
+    message: Raw = Raw(b"null")
+    error: _Errors | None = None
+
+
+class _Line(Struct):
+    result: _Result
+
+
+class AnthropicBatches(Batches):
+    """Batches without a file."""
+
+    most_requests = 100_000
+    most_bytes = 8_000_000  # a part is sent from memory; Anthropic takes 256 MB
+    frame = (b'{"requests":[', b",", b"]}")
+    uploads = False
+
+    def line(self, digest: str, body: bytes) -> bytes:
+        """Return a request with ``custom_id`` and ``params``."""
+        return b'{"custom_id":"%s","params":%s}' % (digest.encode(), body)
+
+    @with_client
+    async def create(self, client: Any, part: Part, file: BinaryIO | None) -> str:
+        """Create a batch of the requests, byte for byte."""
+        from anthropic.types.messages import MessageBatch
+
+        file = cast("BinaryIO", file)
+        file.seek(0)
+        once = client.with_options(max_retries=0)
+        return str((await once.post(_PATH, content=file.read(), cast_to=MessageBatch)).id)
+
+    async def find(
+        self, part: Part, others: Collection[str], asked: Callable[[], set[str]]
+    ) -> Found:
+        """Return the batch that was created since then and has answered the same digests."""
+        candidates = await self._candidates(part, others)
+        for batch, look in candidates:
+            if look.ended and await self._answered(batch, look) == asked():
+                return Found(batch)
+        return Found(undecided=tuple(batch for batch, look in candidates if not look.ended))
+
+    @with_client
+    async def _candidates(
+        self, client: Any, part: Part, others: Collection[str]
+    ) -> list[tuple[str, Look]]:
+        found = []
+        async for batch in client.messages.batches.list(limit=100):  # the newest first
+            if batch.created_at.timestamp() < part.time - _CLOCKS_APART:
+                break
+            look = _look(batch)
+            total = batch.request_counts.processing + (look.answered or 0)
+            if batch.id not in others and total == part.requests:
+                found.append((batch.id, look))
+        return found
+
+    async def _answered(self, batch: str, look: Look) -> set[str]:
+        with TemporaryFile() as file:
+            await self.fetch(batch, look, file)
+            return {digest for digest, _ in digests(file)}
+
+    @with_client
+    async def look(self, client: Any, batch: str) -> Look:
+        """Return the status and the counts, which stay 0 until the end."""
+        return _look(await client.messages.batches.retrieve(batch))
+
+    @with_client
+    async def fetch(self, client: Any, batch: str, look: Look, file: BinaryIO) -> None:
+        """Write the results, from the target's address: a URL in an answer gets no key."""
+        from anthropic._decoders.jsonl import AsyncJSONLDecoder
+
+        for name in look.files:
+            path = f"{_PATH}/{name}/results"
+            lines = await client.get(path, cast_to=AsyncJSONLDecoder[Any], stream=True)
+            try:
+                async for piece in lines.http_response.aiter_bytes():
+                    file.write(piece)
+            finally:
+                await lines.close()
+
+    @with_client
+    async def cancel(self, client: Any, batch: str) -> None:
+        """Cancel a batch."""
+        await client.messages.batches.cancel(batch)
+
+    def read(self, line: bytes) -> ProviderResponse:
+        """Return the message of a request that succeeded."""
+        result = self.decode(line, _Line).result
+        if result.type == "succeeded":
+            return self.provider.answer(bytes(result.message))
+        if result.error is None:
+            what = f"batch_{result.type}: the batch ended without an answer to this request"
+            raise ProviderError(what, kind="batch")
+        error = result.error.error
+        limited = error is not None and error.type == "rate_limit_error"
+        raise self.error(error, "rate_limit" if limited else "http")
+
+
+def _look(batch: Any) -> Look:
+    counts, state = batch.request_counts, batch.processing_status
+    return Look(
+        state=state,
+        ended=state == "ended",
+        answered=counts.succeeded + counts.errored + counts.canceled + counts.expired,
+        files=(batch.id,) if batch.results_url else (),
+    )

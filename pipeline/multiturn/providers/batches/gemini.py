@@ -1,0 +1,107 @@
+"""The Batch API of Gemini."""
+
+import warnings
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import Any, BinaryIO
+
+from msgspec import Raw, Struct
+
+from multiturn.providers.base import ProviderResponse
+from multiturn.providers.batches.base import Batches, Found, Look, Part, VendorError, with_client
+
+_ENDED = ("succeeded", "partially_succeeded", "failed", "cancelled", "expired")
+_LIMITED = (8, 429)  # codes of gRPC and of HTTP
+
+
+class _Line(Struct):
+    response: Raw = Raw()
+    error: VendorError | None = None
+
+
+@contextmanager
+def _unknown_states() -> Iterator[None]:
+    """Let the SDK read a state that it does not know without a warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+class GeminiBatches(Batches):
+    """Batches of uploaded files, each with a token in its name."""
+
+    most_requests = 1_000_000
+    most_bytes = 2_000_000_000
+
+    def line(self, digest: str, body: bytes) -> bytes:
+        """Return a line with ``key`` and ``request``."""
+        return b'{"key":"%s","request":%s}' % (digest.encode(), body)
+
+    @with_client
+    async def upload(self, client: Any, part: Part, file: BinaryIO) -> str:
+        """Upload a file; where the target names a gateway, through that."""
+        address = self.provider.settings.base_url
+        config = {"display_name": _name(part), "mime_type": "application/jsonl"}
+        options = {"http_options": {"base_url": address}} if address else {}
+        file.seek(0)
+        return str((await client.files.upload(file=file, config={**config, **options})).name)
+
+    @with_client
+    async def create(self, client: Any, part: Part, file: BinaryIO | None) -> str:
+        """Create a batch of the uploaded file."""
+        once = {"http_options": {"retry_options": {"attempts": 1}}}
+        with _unknown_states():
+            batch = await client.batches.create(
+                model=self.provider.settings.model,
+                src=part.file,
+                config={"display_name": _name(part), **once},
+            )
+        return str(batch.name)
+
+    @with_client
+    async def find(
+        self, client: Any, part: Part, others: Collection[str], asked: Callable[[], set[str]]
+    ) -> Found:
+        """Return the batch with the token in its name."""
+        with _unknown_states():
+            async for batch in await client.batches.list(config={"page_size": 100}):
+                if batch.display_name == _name(part):
+                    return Found(batch.name)
+        return Found()
+
+    @with_client
+    async def look(self, client: Any, batch: str) -> Look:
+        """Return the state; Gemini does not count."""
+        with _unknown_states():
+            found = await client.batches.get(name=batch)
+        state = found.state.value.removeprefix("JOB_STATE_").removeprefix("BATCH_STATE_").lower()
+        file = found.dest and found.dest.file_name
+        return Look(
+            state=state,
+            ended=state in _ENDED,
+            files=(file,) if file else (),
+            why=(found.error and found.error.message) or "",
+        )
+
+    @with_client
+    async def fetch(self, client: Any, batch: str, look: Look, file: BinaryIO) -> None:
+        """Write the file of results."""
+        for name in look.files:
+            await client.files.download(file=name, destination=file)
+
+    @with_client
+    async def cancel(self, client: Any, batch: str) -> None:
+        """Cancel a batch."""
+        await client.batches.cancel(name=batch)
+
+    def read(self, line: bytes) -> ProviderResponse:
+        """Return the response."""
+        found = self.decode(line, _Line)
+        if found.response:
+            return self.provider.answer(bytes(found.response))
+        limited = found.error is not None and found.error.code in _LIMITED
+        raise self.error(found.error, "rate_limit" if limited else "http")
+
+
+def _name(part: Part) -> str:
+    return f"multiturn-{part.token}"

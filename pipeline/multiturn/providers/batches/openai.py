@@ -1,0 +1,116 @@
+"""The Batch API of OpenAI, of servers with its API, and of Azure OpenAI."""
+
+from collections.abc import Callable, Collection
+from typing import Any, BinaryIO
+
+from msgspec import Raw, Struct
+
+from multiturn.providers.base import ProviderResponse
+from multiturn.providers.batches.base import Batches, Found, Look, Part, VendorError, with_client
+from multiturn.providers.http_client import status_error
+
+_DAY = 86_400
+
+
+class _Response(Struct):
+    status_code: int = 0
+    body: Raw = Raw(b"null")
+
+
+class _Line(Struct):
+    response: _Response | None = None
+    error: VendorError | None = None
+
+
+class OpenAIBatches(Batches):
+    """Batches of uploaded files, each with a token in its metadata."""
+
+    most_requests = 50_000
+    most_bytes = 200_000_000
+    endpoint = "/v1/chat/completions"
+
+    def line(self, digest: str, body: bytes) -> bytes:
+        """Return a line with ``custom_id``, ``method``, ``url`` and ``body``."""
+        names = (digest.encode(), self.endpoint.encode(), body)
+        return b'{"custom_id":"%s","method":"POST","url":"%s","body":%s}' % names
+
+    @with_client
+    async def upload(self, client: Any, part: Part, file: BinaryIO) -> str:
+        """Upload a file for batches."""
+        named = (f"multiturn-{part.token}.jsonl", file, "application/jsonl")
+        return str((await client.files.create(file=named, purpose="batch")).id)
+
+    @with_client
+    async def create(self, client: Any, part: Part, file: BinaryIO | None) -> str:
+        """Create a batch of the uploaded file."""
+        batch = await client.with_options(max_retries=0).batches.create(
+            input_file_id=part.file,
+            endpoint=self.endpoint,
+            completion_window="24h",
+            metadata={
+                "multiturn": part.token,
+                "provider": self.provider.kind,
+                "target": self.provider.name[:512],
+            },
+        )
+        return str(batch.id)
+
+    @with_client
+    async def find(
+        self, client: Any, part: Part, others: Collection[str], asked: Callable[[], set[str]]
+    ) -> Found:
+        """Return the batch with the token, or of the part's own file."""
+        async for batch in client.batches.list(limit=100):  # the newest first
+            token = (batch.metadata or {}).get("multiturn")
+            if token == part.token or batch.input_file_id == part.file:
+                return Found(batch.id)
+            if batch.created_at < part.time - _DAY:  # clocks differ, but not that much
+                break
+        return Found()
+
+    @with_client
+    async def look(self, client: Any, batch: str) -> Look:
+        """Return the status, the counts and the two files of results."""
+        found = await client.batches.retrieve(batch)
+        counts, errors = found.request_counts, found.errors
+        return Look(
+            state=found.status,
+            ended=found.status in ("completed", "failed", "expired", "cancelled"),
+            answered=counts and counts.completed + counts.failed,
+            files=tuple(filter(None, (found.output_file_id, found.error_file_id))),
+            why="; ".join(
+                f"{error.code}: {error.message}" for error in (errors and errors.data) or ()
+            ),
+        )
+
+    @with_client
+    async def fetch(self, client: Any, batch: str, look: Look, file: BinaryIO) -> None:
+        """Write the output file, then the error file."""
+        for name in look.files:
+            async with client.files.with_streaming_response.content(name) as response:
+                async for piece in response.iter_bytes():
+                    file.write(piece)
+            file.write(b"\n")
+
+    @with_client
+    async def cancel(self, client: Any, batch: str) -> None:
+        """Cancel a batch."""
+        await client.batches.cancel(batch)
+
+    def read(self, line: bytes) -> ProviderResponse:
+        """Return the answer; an error is in the body of the response, or beside it (O6)."""
+        found = self.decode(line, _Line)
+        response = found.response
+        if response is None or not response.status_code:
+            raise self.error(found.error, "batch")
+        if response.status_code == 200:
+            return self.provider.answer(bytes(response.body))
+        text = bytes(response.body).decode("utf-8", "replace")
+        raise status_error(response.status_code, text, self.provider.secrets)
+
+
+class AzureBatches(OpenAIBatches):
+    """The same, with another path in each line; a target is one deployment, as a file must be."""
+
+    most_requests = 100_000
+    endpoint = "/chat/completions"
