@@ -110,7 +110,7 @@ def offered(folder: Path, line: str) -> list[str]:
         pytest.param("multiturn convert house.yaml targets.yaml --case ", [], id="no suites"),
         pytest.param("multiturn convert --case ", [], id="no suite named yet"),
         pytest.param(
-            "multiturn schema ", ["plain,suite", "plain,pipeline", "plain,targets"], id="schemas"
+            "multiturn schema p", ["plain,pipeline"], id="schemas"
         ),
     ],
 )  # fmt: skip

@@ -89,7 +89,7 @@ def test_the_mistakes_in_the_docs_are_underlined() -> None:
     assert "heder" in what
 
 
-@pytest.mark.parametrize("kind", ["suite", "pipeline", "targets"])
+@pytest.mark.parametrize("kind", SCHEMAS)
 def test_a_schema_is_printed_as_json_in_its_dialect(kind: str, tmp_path: Path) -> None:
     done = run("schema", kind, folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")

@@ -4,7 +4,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -39,10 +39,11 @@ if TYPE_CHECKING:
 @click.option(
     "--format",
     "format_",
-    type=click.Choice(["text", "json"]),
+    type=click.Choice(["text", "json", "github"]),
     default="text",
     show_default=True,
-    help="Errors as text on standard error, or errors and warnings as JSON lines.",
+    help="Errors as text on standard error, errors and warnings as JSON lines, or annotations that"
+    " GitHub shows in a pull request.",
 )
 @quiet_option
 def check(
@@ -61,7 +62,7 @@ def check(
     from multiturn.pipelines.pipeline_file import is_pipeline, load_pipeline
     from multiturn.providers.targets import load_target
 
-    findings = _Findings(is_json=format_ == "json", is_strict=asked.strict)
+    findings = _Findings(format_, is_strict=asked.strict)
     pipelines = [path for path in asked.suites if is_pipeline(path) or _is_typo(path)]
     for path in pipelines:
         _check_pipeline(path, findings)
@@ -70,7 +71,7 @@ def check(
         selection = asked._replace(suites=suites).select()
         chosen = load_pipeline(pipeline)
         provider = None if target is None else load_target(target, file=targets_file)
-        has_sink = findings.is_json or findings.is_strict
+        has_sink = not findings.is_text or findings.is_strict
         with warnings_to(findings.warn if has_sink else None):
             try:
                 for error in _errors(selection, chosen, provider, findings):
@@ -83,31 +84,25 @@ def check(
 class _Findings:
     """Prints what is wrong, one line for each error or warning, and counts the errors."""
 
-    def __init__(self, *, is_json: bool, is_strict: bool) -> None:
-        self.is_json = is_json
+    def __init__(self, format_: str, *, is_strict: bool) -> None:
+        self.format = format_
+        self.is_text = format_ == "text"
         self.is_strict = is_strict
         self.count = 0
 
-    def add(self, error: "MultiturnError", severity: str = "error") -> None:
+    def add(self, error: "MultiturnError", severity: Literal["error", "warning"] = "error") -> None:
         """Print an error, or a warning."""
+        from multiturn.cli.lines import annotation, finding
         from multiturn.prompts.record import to_json
         from multiturn.text import indented
 
         self.count += severity == "error"
-        if not self.is_json:
+        if self.is_text:
             click.echo(indented(str(error)), err=True)
-            return
-        where = error.where
-        label = f"{where.label}: " if where.label else ""
-        line = {
-            "severity": severity,
-            "file": where.file or None,
-            "line": where.line or None,
-            "column": where.column or None,
-            "id": error.case_id,
-            "message": label + error.what,
-        }
-        click.echo(to_json(line), nl=False)
+        elif self.format == "json":
+            click.echo(to_json(finding(error, severity)), nl=False)
+        else:
+            click.echo(annotation(finding(error, severity), "multiturn check"))
 
     def warn(self, notice: "Notice") -> None:
         """Print a warning; with --strict it is an error."""
@@ -118,7 +113,7 @@ class _Findings:
 
     def say(self, name: str, what: str) -> None:
         """Print what was found to be right."""
-        if not self.is_json:
+        if self.is_text:
             say_summary(f"{name}: {what}")
 
 
@@ -141,7 +136,7 @@ def _check_pipeline(path: str, findings: _Findings) -> None:
     except PipelineError as error:
         for each in error.errors:
             findings.add(MultiturnError(each.what, where=each.where))
-        if error.advice and not findings.is_json:
+        if error.advice and findings.is_text:
             click.echo(error.advice, err=True)
         return
     except MultiturnError as error:

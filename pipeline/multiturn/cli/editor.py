@@ -2,13 +2,17 @@
 
 import click
 
+_KINDS = ("suite", "pipeline", "targets", "check", "diff", "explain")
+
 
 @click.command()
-@click.argument("kind", type=click.Choice(["suite", "pipeline", "targets"]))
+@click.argument("kind", type=click.Choice(_KINDS))
 def schema(kind: str) -> None:
-    """Print the JSON Schema of suites, pipelines or targets.
+    """Print the JSON Schema of a kind of file, or of a line that a command prints.
 
-    Editors use it to describe keys, to complete them, and to underline errors.
+    Editors use those of suite, pipeline and targets to describe keys, to complete them, and to
+    underline errors; the others are of the lines that check, diff and explain print with
+    --format json.
     """
     import json
 

@@ -14,6 +14,15 @@ from multiturn.cli.options import (
     suite_options,
 )
 
+_format_option = click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Text for reading, or a line of JSON for each case.",
+)
+
 
 @click.command()
 @click.argument("pipeline", metavar="[PIPELINE]", required=False, shell_complete=complete_pipeline)
@@ -56,7 +65,8 @@ def show(pipeline: str) -> None:
 @click.command()
 @suite_options
 @pipeline_option
-def explain(asked: Asked, pipeline: str) -> None:
+@_format_option
+def explain(asked: Asked, pipeline: str, format_: str) -> None:
     """Say where each text of a prompt comes from.
 
     Also what became of the segments that are not where they were written: moved, merged,
@@ -64,13 +74,17 @@ def explain(asked: Asked, pipeline: str) -> None:
     """
     from multiturn.cli.drawing import as_explanation
     from multiturn.cli.failures import Failures
+    from multiturn.cli.lines import explained
     from multiturn.engine.outcomes import outcomes
     from multiturn.pipelines.pipeline_file import load_pipeline
+    from multiturn.prompts.record import to_json
 
     chosen, failures = load_pipeline(pipeline), Failures(debug=asked.debug)
     for outcome in outcomes(asked.select(), chosen):
         if outcome.error is not None:
             failures.add(outcome.error)
+        elif outcome.conversion is not None and format_ == "json":
+            click.echo(to_json(explained(outcome.conversion)), nl=False)
         elif outcome.conversion is not None:
             text = as_explanation(outcome.conversion)
             click.echo(text if on_terminal() else click.unstyle(text), nl=False)
@@ -97,15 +111,18 @@ def explain(asked: Asked, pipeline: str) -> None:
     help="The pipeline whose changes are shown.",
 )
 @quiet_option
-def diff(asked: Asked, old: str, new: str) -> None:
+@_format_option
+def diff(asked: Asked, old: str, new: str, format_: str) -> None:
     """Show what another pipeline would change.
 
     Case by case, as a unified diff; the exit code is 1 if any case differs.
     """
     from multiturn.cli.drawing import as_diff
     from multiturn.cli.failures import Failures
+    from multiturn.cli.lines import Compared
     from multiturn.engine.outcomes import cases
     from multiturn.pipelines.pipeline_file import load_pipeline
+    from multiturn.prompts.record import to_json, utf8
     from multiturn.text import number_of
 
     before, after = load_pipeline(old), load_pipeline(new)
@@ -120,8 +137,13 @@ def diff(asked: Asked, old: str, new: str) -> None:
             compared += 1
             changes = as_diff(first.conversion, second.conversion, old, new)
             same += not changes
-            if changes:
+            if format_ == "json":
+                found = first.conversion.case
+                line = Compared(utf8(found.suite), found.id, click.unstyle(changes) or None)
+                click.echo(to_json(line), nl=False)
+            elif changes:
                 click.echo(changes if on_terminal() else click.unstyle(changes), nl=False)
-    say_summary(f"{number_of(compared, 'case')}: {same} same, {compared - same} differ")
+    if format_ == "text":
+        say_summary(f"{number_of(compared, 'case')}: {same} same, {compared - same} differ")
     failures.finish()
     sys.exit(same < compared)

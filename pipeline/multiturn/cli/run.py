@@ -12,6 +12,7 @@ from multiturn.cli.options import (
     on_terminal,
     pipeline_option,
     quiet_option,
+    say_summary,
     suite_options,
     targets_option,
 )
@@ -155,5 +156,5 @@ def run(
                     )
     if against is not None:
         what = f"{number_of(plan.counts['leave out'], 'case')} left out"
-        click.echo(visible(f"{what}, whose requests are the same at {against}"), err=True)
+        say_summary(visible(f"{what}, whose requests are the same at {against}"), err=True)
     failures.finish()

@@ -1,7 +1,19 @@
-"""JSON Schemas for editors, from the structs by which suites, pipelines and targets are read."""
+"""JSON Schemas, from the structs by which files are read for editors, and lines written."""
 
+from collections.abc import Callable
+from functools import partial
+
+from multiturn.cli.lines import Compared, Explained, Finding
 from multiturn.cli.schemas.pipeline import pipeline_schema
+from multiturn.cli.schemas.structs import Schema, line_schema
 from multiturn.cli.schemas.suite import suite_schema
 from multiturn.cli.schemas.targets import targets_schema
 
-SCHEMAS = {"suite": suite_schema, "pipeline": pipeline_schema, "targets": targets_schema}
+SCHEMAS: dict[str, Callable[[], Schema]] = {
+    "suite": suite_schema,
+    "pipeline": pipeline_schema,
+    "targets": targets_schema,
+    "check": partial(line_schema, "check", Finding),
+    "diff": partial(line_schema, "diff", Compared),
+    "explain": partial(line_schema, "explain", Explained),
+}

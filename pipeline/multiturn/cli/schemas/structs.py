@@ -21,6 +21,12 @@ def struct_schema(type_: type[Struct]) -> Schema:
     return {**object_schema(schema["properties"]), "required": schema["required"]}
 
 
+def line_schema(command: str, type_: type[Struct]) -> Schema:
+    """Return the schema of the struct that a command prints as a line of JSON."""
+    (schema,), found = msgspec.json.schema_components([type_], ref_template="#/$defs/{name}")
+    return {**DRAFT, "title": f"A line of multiturn {command}", **schema, "$defs": found}
+
+
 def merged(schema: Any) -> Any:
     """Return a schema with alternatives of different types as one.
 
