@@ -80,7 +80,8 @@ def convert(
     from multiturn.cli.failures import Failures, writing
     from multiturn.cli.progress import show_progress
     from multiturn.cli.rendering import Render
-    from multiturn.errors import MultiturnError
+    from multiturn.engine.outcomes import outcomes
+    from multiturn.engine.slices import Work, rendered
     from multiturn.output import open_output
     from multiturn.pipelines.pipeline_file import load_pipeline
 
@@ -100,27 +101,17 @@ def convert(
     refuse_output(output, selection)
     in_color = format_ == "text" and output is None and on_terminal()
     render = Render(format_, in_color, warns=asked.log.level == "debug")
-    with writing(output), open_output(output, whole=asked.strict) as file:
-        if workers > 1 and "-" not in selection.suites:
-            from multiturn.engine.processes import on_processes
-            from multiturn.engine.slices import Work
+    work = Work(selection, chosen, render, asked.debug)
+    if workers > 1 and "-" not in selection.suites:
+        from multiturn.engine.processes import on_processes
 
-            work = Work(selection, chosen, render, asked.debug)
-            with closing(on_processes(work, workers, asked.log)) as rendered:
-                for item in show_progress(rendered, "cases"):
-                    _say(item, failures)
-                    file.write(item.text or b"")
-        else:
-            from multiturn.engine.outcomes import outcomes
-
-            for outcome in show_progress(outcomes(selection, chosen), "cases"):
-                try:
-                    if outcome.error is not None:
-                        raise outcome.error
-                    if outcome.conversion is not None:
-                        file.write(render(outcome.conversion))
-                except MultiturnError as error:
-                    failures.add(error)
+        items = on_processes(work, workers, asked.log)
+    else:
+        items = (rendered(work, each) for each in outcomes(selection, chosen))
+    with writing(output), open_output(output, whole=asked.strict) as file, closing(items):
+        for item in show_progress(items, "cases"):
+            _say(item, failures)
+            file.write(item.text or b"")
         if asked.strict:
             failures.finish()
     failures.finish()
@@ -149,7 +140,7 @@ def _convert_on_cluster(
 
 
 def _say(item: "Rendered", failures: "Failures") -> None:
-    """Show the error or the warning that another process has met."""
+    """Show an error, or a warning that another process has met."""
     from multiturn.errors import MultiturnError
     from multiturn.output import warn
 

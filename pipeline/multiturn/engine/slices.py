@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import tempfile
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import Struct
 
 from multiturn.documents.json_lines import Lines, split_lines
-from multiturn.engine.outcomes import all_cases
+from multiturn.engine.outcomes import Outcome, all_cases
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError, Place
 from multiturn.files import Texts
@@ -94,30 +93,33 @@ def convert_slice(work: Work, part: Slice) -> list[Rendered]:
     def collect(notice: Notice) -> None:
         found.append(Rendered(notice.case_id, notice=notice))
 
+    selection = work.selection
     try:
-        with warnings_to(collect), _local(part) as local:
-            found.extend(_rendered(work, part.suite, *local))
+        with warnings_to(collect), _local(part) as (path, lines):
+            for outcome in all_cases(selection, path, Texts(), lines, part.suite):
+                if selection.has(outcome.case_id):
+                    outcome = outcome.converted(work.pipeline, strict=selection.strict)
+                found.append(rendered(work, outcome))
     except MultiturnError as error:  # it is elsewhere, and cannot be read
         found.append(Rendered(None, error=error))
     return found
 
 
-def _rendered(work: Work, suite: str, path: str, lines: Lines | None) -> Iterator[Rendered]:
-    """Yield what became of each case of a slice."""
-    selection = work.selection
-    for outcome in all_cases(selection, path, Texts(), lines, suite):
-        if selection.has(outcome.case_id):
-            outcome = outcome.converted(work.pipeline, strict=selection.strict)
-        error, case = outcome.error, outcome.case
-        where = case.where() if case is not None else error.where if error else Place()
-        text = None if outcome.conversion is None else work.render(outcome.conversion)
-        trace = ""
-        if error is not None:
-            trace = "".join(traceback.format_exception(error)) if work.debug else ""
-            # A plain error: one of a stage's own may not pickle.
-            error = MultiturnError(error.what, where=error.where, case_id=error.case_id)
-        place = Place(where.file, where.line, 1)
-        yield Rendered(outcome.case_id, place, text, error, trace)
+def rendered(work: Work, outcome: Outcome) -> Rendered:
+    """Return what is written of an outcome, or the error in its place."""
+    text, error, case = None, outcome.error, outcome.case
+    try:
+        if outcome.conversion is not None:
+            text = work.render(outcome.conversion)
+    except MultiturnError as failure:
+        error = failure
+    where, trace = Place() if case is None else case.where(), ""
+    if error is not None:
+        where = error.where if case is None else where
+        trace = "".join(traceback.format_exception(error)) if work.debug else ""
+        # A plain error: one of a stage's own may not pickle.
+        error = MultiturnError(error.what, where=error.where, case_id=error.case_id)
+    return Rendered(outcome.case_id, Place(where.file, where.line, 1), text, error, trace)
 
 
 @contextlib.contextmanager
@@ -127,6 +129,8 @@ def _local(part: Slice) -> Iterator[tuple[str, Lines | None]]:
     if "://" not in path:
         yield path, part.lines
         return
+    import tempfile
+
     import fsspec
 
     with tempfile.TemporaryDirectory() as folder:

@@ -87,10 +87,6 @@ class AgentProvider(TargetProvider):
         passed = {key: text for key, text in ours if key in names or not SECRET_NAME.search(key)}
         return {**passed, **self.settings.env}
 
-    def model(self) -> str:
-        """Return the target's model; empty for the agent's default."""
-        return ""
-
     def executable(self) -> str:
         """Return the command; a path is relative to the current folder, not to ``cwd``."""
         given: str = self.settings.executable
@@ -126,7 +122,7 @@ class AgentProvider(TargetProvider):
             repairs.append(named("F2", f"put a space before {mentions} line(s) that start with @"))
         return Wire(
             provider=self.kind,
-            model=self.model(),
+            model=getattr(settings, "model", ""),
             parameters=tuple(hide(text, self._of_target) for text in (*shown, *env)),
             body=body,
             repairs=tuple(repairs),

@@ -1,6 +1,8 @@
 """Codex: ``codex exec``, the prompt on its standard input, JSON events on its standard output."""
 
 import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Annotated, Any
 
@@ -28,15 +30,12 @@ class CodexProvider(AgentProvider):
     kind = "codex"
     settings: CodexSettings
 
-    def model(self) -> str:
-        """Return the target's model."""
-        return self.settings.model
-
     async def ask(self, folder: Path, body: bytes) -> ProviderResponse:
         """Return the agent's last message."""
         settings = self.settings
         model = ("--model", settings.model) if settings.model else ()
         command = (self.executable(), "exec", "--json", "--skip-git-repo-check")
+        failed = None
         with tempfile.TemporaryFile() as output:
             try:
                 await run_command(
@@ -49,52 +48,42 @@ class CodexProvider(AgentProvider):
                     timeout_seconds=settings.timeout_seconds,
                 )
             except ProviderError as error:
-                failure = _Events(output).failure
-                if failure is None:
-                    raise
-                raise ProviderError(f"codex: {failure}", kind=error.kind) from None
-            events = _Events(output)
-        if events.failure is not None:
-            raise ProviderError(f"codex: {events.failure}", kind="process")
-        if events.text is None:
+                failed = error
+            text, failure, last = None, None, None
+            usage: Mapping[str, int] = {}
+            for event in _events(output):
+                last = event
+                match event:
+                    case {
+                        "type": "item.completed",
+                        "item": {"type": "agent_message", "text": str(said)},
+                    }:
+                        text = said
+                    case {"type": "turn.completed"}:
+                        failure = None  # Codex has recovered from an earlier error
+                        names = {"input_tokens": "input_tokens", "output_tokens": "output_tokens"}
+                        usage = counts(event.get("usage"), **names)
+                    case {"type": "turn.failed", "error": {"message": str(message)}} | {
+                        "type": "error",
+                        "message": str(message),
+                    }:
+                        failure = message
+        if failure is not None:
+            kind = "process" if failed is None else failed.kind
+            raise ProviderError(f"codex: {failure}", kind=kind)
+        if failed is not None:
+            raise failed
+        if text is None:
             raise ProviderError("codex gave no answer: no agent_message event", kind="malformed")
-        return ProviderResponse(
-            text=events.text, usage=events.usage, raw=events.last, finish_reason="stop"
-        )
+        return ProviderResponse(text=text, usage=usage, raw=last, finish_reason="stop")
 
 
-class _Events:
-    """The answer, usage and error among the events of a run."""
-
-    def __init__(self, output: IO[bytes]) -> None:
-        self.text: str | None = None
-        self.usage: Any = {}
-        self.failure: str | None = None
-        self.last: Any = None
-        output.seek(0)
-        while line := output.readline(LARGEST_ANSWER + 1):
-            if len(line) > LARGEST_ANSWER:
-                what = f"an event of codex is larger than {LARGEST_ANSWER // 2**20} MiB"
-                raise ProviderError(what, kind="malformed")
-            self.read(line)
-
-    def read(self, line: bytes) -> None:
-        """Read one line; skip it if it is not an event."""
-        try:
-            event = msgspec.json.decode(line)
-        except (ValueError, RecursionError):
-            return
-        match event:
-            case {"type": "item.completed", "item": {"type": "agent_message", "text": str(text)}}:
-                self.text = text
-            case {"type": "turn.completed"}:
-                self.failure = None  # Codex has recovered from an earlier error
-                self.usage = counts(
-                    event.get("usage"), input_tokens="input_tokens", output_tokens="output_tokens"
-                )
-            case {"type": "turn.failed", "error": {"message": str(message)}} | {
-                "type": "error",
-                "message": str(message),
-            }:
-                self.failure = message
-        self.last = event
+def _events(output: IO[bytes]) -> Iterator[Any]:
+    """Yield the events among the lines of an output."""
+    output.seek(0)
+    while line := output.readline(LARGEST_ANSWER + 1):
+        if len(line) > LARGEST_ANSWER:
+            what = f"an event of codex is larger than {LARGEST_ANSWER // 2**20} MiB"
+            raise ProviderError(what, kind="malformed")
+        with suppress(ValueError, RecursionError):
+            yield msgspec.json.decode(line)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from difflib import get_close_matches
 from functools import cache, lru_cache
 
 from msgspec import Struct
@@ -99,29 +100,15 @@ def names_of(structs: tuple[type[Struct], ...]) -> frozenset[str]:
 
 @lru_cache(1000)  # each case of a suite may have the same keys
 def is_nearly(key: str, name: str) -> bool:
-    """Return whether two edits, or one of a short name, make a key the name.
+    """Return whether a key looks like the name, misspelled.
 
-    An edit adds, removes or replaces a character, or swaps two neighbors.
-
-    >>> is_nearly("guidelines_patern", "guideline_patterns"), is_nearly("note", "role")
+    >>> is_nearly("note", "role"), is_nearly("guidelines_dir", "guidelines")
     (False, False)
     >>> is_nearly("guideline_pattern", "guideline_patterns"), is_nearly("tpye", "type")
     (True, True)
     """
-    most = 2 if len(name) > 4 else 1
-    if abs(len(key) - len(name)) > most:
-        return False
-    before: list[int] = []
-    row = list(range(len(name) + 1))
-    for i, char in enumerate(key, 1):
-        above, row = row, [i]
-        for j, other in enumerate(name, 1):
-            cost = min(above[j] + 1, row[-1] + 1, above[j - 1] + (char != other))
-            if i > 1 and j > 1 and char == name[j - 2] and key[i - 2] == other:
-                cost = min(cost, before[j - 2] + 1)
-            row.append(cost)
-        before = above
-    return row[-1] <= most
+    is_as_long = abs(len(key) - len(name)) <= 2
+    return is_as_long and bool(get_close_matches(key, [name], cutoff=0.75))
 
 
 def _plain(key: str) -> str:

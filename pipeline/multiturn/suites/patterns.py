@@ -72,8 +72,8 @@ def guideline_matcher(patterns: tuple[str, ...]) -> Callable[..., bool]:
 
     @cache
     def matches(names: Names) -> tuple[bool, bool]:
-        path = _Path(names)
-        return any(map(path.matches, wanted)), any(map(path.matches, unwanted))
+        is_match = _matcher(names)
+        return any(map(is_match, wanted)), any(map(is_match, unwanted))
 
     @cache
     def is_guideline(*paths: str) -> bool:
@@ -125,46 +125,32 @@ def _check(pattern: str, body: str) -> None:
                 raise MultiturnError(f"{shown} has the range {first}-{last}, which runs backwards")
 
 
-class _Path:
-    """A path that many patterns are matched against, in time of the sum of their names."""
+def _matcher(names: Names) -> Callable[[Names], bool]:
+    """Return a predicate of patterns, in time of the sum of their names: which match a path."""
+    up = names.count("..")  # at the front; no wildcard matches them
+    at = dict.fromkeys(names, 0)  # where each name is, as bits
+    for number, name in enumerate(names):
+        at[name] |= 1 << number
 
-    def __init__(self, names: Names) -> None:
-        self._end = len(names)
-        self._up = names.count("..")  # at the front; no wildcard matches them
-        self._at: dict[str, int] = {}  # where each name is, as bits
-        for at, name in enumerate(names[self._up :], self._up):
-            self._at[name] = self._at.get(name, 0) | 1 << at
-        self._matching = {"..": (1 << self._up) - 1}
+    matching: dict[str, int] = {}  # where the names are that a glob of one name matches
 
-    def matches(self, pattern: Names) -> bool:
-        """Return whether all of the pattern matches all of the path.
-
-        Bit n of ``reached`` is set if the pattern so far can match the first n names.
-        """
-        reached = 1
-        for name in pattern:
-            if name == "**":
-                lowest = reached >> self._up << self._up
+    def matches(pattern: Names) -> bool:
+        reached = 1  # bit n is set if the pattern so far can match the first n names
+        for glob in pattern:
+            if glob == "**":
+                lowest = reached >> up << up
                 lowest &= -lowest
-                reached |= (2 << self._end) - lowest if lowest else 0
+                reached |= (2 << len(names)) - lowest if lowest else 0
             else:
-                reached = (reached & self._where(name)) << 1
+                if glob not in matching:
+                    fits = partial(_fits, glob) if _WILD.search(glob) else glob.__eq__
+                    matching[glob] = sum(bits for name, bits in at.items() if fits(name))
+                reached = (reached & matching[glob]) << 1
             if not reached:
                 return False
-        return bool(reached >> self._end)
+        return bool(reached >> len(names))
 
-    def _where(self, glob: str) -> int:
-        """Return where the names are that a glob of one name matches, as bits."""
-        if not _WILD.search(glob):
-            return self._matching.get(glob) or self._at.get(glob, 0)
-        bits = self._matching.get(glob)
-        if bits is None:
-            bits = 0
-            for name, at in self._at.items():
-                if fnmatchcase2(name, glob):
-                    bits |= at
-            self._matching[glob] = bits
-        return bits
+    return matches
 
 
 def _alternatives(pattern: str) -> list[str]:
