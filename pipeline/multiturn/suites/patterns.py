@@ -143,14 +143,20 @@ def _matcher(names: Names) -> Callable[[Names], bool]:
                 reached |= (2 << len(names)) - lowest if lowest else 0
             else:
                 if glob not in matching:
-                    fits = partial(_fits, glob) if _WILD.search(glob) else glob.__eq__
-                    matching[glob] = sum(bits for name, bits in at.items() if fits(name))
+                    matching[glob] = _where(glob, at)
                 reached = (reached & matching[glob]) << 1
             if not reached:
                 return False
         return bool(reached >> len(names))
 
     return matches
+
+
+def _where(glob: str, at: dict[str, int]) -> int:
+    """Return where the names are that a glob of one name matches, as bits."""
+    if not _WILD.search(glob):
+        return at.get(glob, 0)
+    return sum(bits for name, bits in at.items() if name != ".." and fnmatchcase2(name, glob))
 
 
 def _alternatives(pattern: str) -> list[str]:
