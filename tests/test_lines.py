@@ -127,11 +127,13 @@ def test_github_gets_files_from_the_top_of_the_repository(
 
 
 def test_github_obeys_nothing_that_a_suite_says(repository: Path) -> None:
-    name = "evals/50%, a:b.eval.yaml"
+    name = "evals/50%, a:b\n\r::error::.eval.yaml"
     case = '- {id: "a\\r\\n::error::x%0A", input_messages: 3}\n'
     write(repository, {name: f"evalcases:\n{case}"})
     done = run("check", name, "--format=github", folder=repository)
     (line,) = done.stdout.splitlines()
-    head = "::error title=multiturn check,file=evals/50%25%2C a%3Ab.eval.yaml,line=2,col="
+    head = (
+        "::error title=multiturn check,file=evals/50%25%2C a%3Ab%0A\\x0d%3A%3Aerror%3A%3A.eval.yaml"
+    )
     assert line.startswith(head)
     assert "%250A" in line

@@ -140,7 +140,7 @@ def annotation(found: Finding, title: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return text.replace("%", "%25").replace("\n", "%0A")  # no other line end is left
 
 
 def _from_top(path: str) -> str:
