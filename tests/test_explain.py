@@ -210,7 +210,9 @@ def test_a_text_that_a_stage_changed_is_not_credited_to_its_file(
 def test_an_explanation_says_what_a_stage_changed() -> None:
     case = Case(id="x", input_messages=(TestMessage("user", "HI", line=3),), suite="s.yaml")
     conversion = load_pipeline("spec").insert(whisper, after="resolve_segments")(Conversion(case))
-    assert click.unstyle(as_explanation(conversion)) == (
+    said = str(explain(conversion))
+    assert click.unstyle(as_explanation(conversion)) == said
+    assert said == (
         "s.yaml · x\n"
         "user\n"
         "  s.yaml:3, changed by whisper\n"
@@ -219,7 +221,7 @@ def test_an_explanation_says_what_a_stage_changed() -> None:
         "  s.yaml:3, changed by whisper\n"
         "  | hi\n"
         "not as it was written\n"
-        "  s.yaml:3: case 'x': input_messages[0].content: changed, by whisper\n\n"
+        "  s.yaml:3: case 'x': input_messages[0].content: changed, by whisper\n"
     )
 
 

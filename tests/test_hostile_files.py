@@ -84,6 +84,7 @@ def test_a_link_that_is_swapped_while_a_path_is_resolved_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
 ) -> None:
     (tmp_path / "suite").write_text(HELLO)
+    (tmp_path / "root").mkdir()
     real_path = os.path.realpath
 
     def swapped(path: str, **options: Any) -> str:

@@ -9,6 +9,7 @@ from importlib.metadata import version
 import pytest
 
 from api_page import PAGE, page
+from multiturn import Case, Conversion, ProviderRequest, TestMessage
 
 PUBLIC = {
     "multiturn": {
@@ -57,6 +58,31 @@ def test_importing_multiturn_imports_nothing_heavy() -> None:
     program = f"import sys, multiturn; print({heavy!r} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("set()\n", "")
+
+
+def test_a_conversion_is_shown_in_a_few_lines() -> None:
+    long = "".join(f"{number:03} " for number in range(100))
+    case = Case(
+        id="x", input_messages=(TestMessage("user", long), *(TestMessage("user", "Hi"),) * 7)
+    )
+    assert repr(case).splitlines() == [
+        "Case(",
+        "    id='x',",
+        "    input_messages=(",
+        f"        TestMessage(role='user', content='{long}"[:88] + "…,",
+        *["        TestMessage(role='user', content='Hi'),"] * 5,
+        "        … 2 more",
+        "    ),",
+        ")",
+    ]
+    first = f"    case=Case(id='x', input_messages=(TestMessage(role='user', content='{long}"
+    assert repr(Conversion(case)).splitlines() == ["Conversion(", f"{first[:88]}…,", ")"]
+    assert repr(ProviderRequest(question="Hi", temperature=0.0)).splitlines() == [
+        "ProviderRequest(",
+        "    question='Hi',",
+        "    temperature=0.0,",
+        ")",
+    ]
 
 
 def test_the_page_of_the_api_has_the_docstrings_as_they_are() -> None:

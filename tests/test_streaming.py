@@ -158,9 +158,9 @@ def test_a_named_pipe_is_a_suite(tmp_path: Path) -> None:
     writer.join()
 
 
-@pytest.mark.parametrize("path", ["/dev/zero", "/dev/null", "/"])
+@pytest.mark.parametrize("path", ["/dev/zero", "/dev/null"])
 def test_what_is_no_file_is_no_suite(path: str) -> None:
-    with pytest.raises(MultiturnError, match=r"not a regular file|Is a directory"):
+    with pytest.raises(MultiturnError, match="not a regular file"):
         list(load_suite(path))
 
 

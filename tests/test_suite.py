@@ -638,19 +638,38 @@ def test_what_is_outside_the_root_cannot_be_left_out(write: Write) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "make"),
+    ("source", "options", "error"),
     [
-        pytest.param("no.eval.yaml", lambda path: None, id="is not there"),
-        pytest.param("x.eval.yaml", lambda path: path.mkdir(), id="is a folder"),
-        pytest.param("x.eval.yaml", lambda path: path.symlink_to("x.eval.yaml"), id="is a loop"),
+        ("no.eval.yaml", {}, "there is no suite 'no.eval.yaml'"),
+        ("loop.eval.yaml", {}, "there is no suite 'loop.eval.yaml'"),
+        ("empty", {}, "there is no *.eval.yaml, *.eval.yml, *.eval.json or *.eval.jsonl below"),
+        (".", {"root": "no"}, "the root 'no' is not a folder"),
+        (".", {"root": "a.eval.yaml"}, "the root 'a.eval.yaml' is not a folder"),
+        (".", {"guideline_patterns": ["@(a)"]}, "the guideline pattern '@(a)' "),
+        (".", {"guideline_patterns": "*.md"}, "guideline_patterns are several texts"),
     ],
 )
-def test_a_suite_that_cannot_be_read_is_an_error(
-    write: Write, name: str, make: Callable[[Path], None]
+def test_what_is_wrong_with_the_call_is_raised_by_the_call(
+    write: Write, source: str, options: dict[str, Any], error: str
 ) -> None:
-    make(Path(name))
-    with pytest.raises(MultiturnError, match=f"^{re.escape(name)}: "):
-        cases(name)
+    write("a.eval.yaml", "input_messages: [{role: user, content: Hi}]")
+    Path("empty").mkdir()
+    Path("loop.eval.yaml").symlink_to("loop.eval.yaml")
+    with pytest.raises((MultiturnError, TypeError)) as caught:
+        load_suite(source, **options)
+    assert str(caught.value).startswith(error)
+
+
+def test_a_folder_stands_for_its_suites_and_cases_can_be_selected(write: Write) -> None:
+    ids = ("x-1", "x-2", "y")
+    listed = [f"{{id: {each}, input_messages: [{{role: user, content: Hi}}]}}" for each in ids]
+    for name in ("b/one", "a/two"):
+        write(f"{name}.eval.yaml", f"evalcases: [{', '.join(listed)}]")
+    found = [(each.suite, each.id) for each in load_suite(".", case="x-*")]
+    assert found == [(f"{name}.eval.yaml", f"x-{n}") for name in ("a/two", "b/one") for n in (1, 2)]
+    assert [each.id for each in load_suite(Path("a"), case=["y", "x-2"])] == ["x-2", "y"]
+    with pytest.raises(MultiturnError, match="no case 'z'; choose from: x-1, x-2, y"):
+        list(load_suite("a", case="z"))
 
 
 # Standard input

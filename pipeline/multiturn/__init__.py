@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     __version__: str
 
+    from multiturn.engine.loading import load_suite as load_suite
     from multiturn.engine.runner import run as run
     from multiturn.errors import ErrorDetail as ErrorDetail
     from multiturn.errors import MultiturnError as MultiturnError
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from multiturn.providers.base import ProviderResponse as ProviderResponse
     from multiturn.providers.results import Result as Result
     from multiturn.providers.targets import load_target as load_target
-    from multiturn.suites.suite import load_suite as load_suite
     from multiturn.turns import Part as Part
     from multiturn.turns import Turn as Turn
 
@@ -67,7 +67,7 @@ _HOMES = {
     "Turn": "turns",
     "explain": "prompts.provenance",
     "load_pipeline": "pipelines.pipeline_file",
-    "load_suite": "suites.suite",
+    "load_suite": "engine.loading",
     "load_target": "providers.targets",
     "run": "engine.runner",
     "stage": "pipelines.contract",

@@ -53,6 +53,9 @@ class Files:
             folder_path = os.path.dirname(folder_path)
         self.folders.append(self.root)
 
+    def __repr__(self) -> str:
+        return f"Files({self.folders[0]!r}, {self.root!r})"
+
     def find(self, written: str) -> str:
         """Return the path, relative to the root and with ``/``, of a file as a suite names it.
 

@@ -54,8 +54,7 @@ def dataset(
         raise TypeError('dataset() needs a suite, such as "evals/"')
     names = [str(suite) for suite in suites]
     chosen = pipeline if isinstance(pipeline, Pipeline) else load_pipeline(pipeline)
-    folder = None if root is None else str(root)
-    selection = select(names, root=folder, guideline_patterns=tuple(guideline_patterns))
+    selection = select(names, root=root, guideline_patterns=guideline_patterns or None)
     samples = []
     for outcome in outcomes(selection, chosen):
         if outcome.error is not None:

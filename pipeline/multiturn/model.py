@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 from multiturn.errors import Place, quoted
 from multiturn.files import Files
 from multiturn.output import Notice
-from multiturn.text import tuple_of_texts
+from multiturn.text import brief, tuple_of_texts
 from multiturn.turns import (
     ChatView,
     Part,
@@ -25,7 +25,7 @@ from multiturn.turns import (
 PROMPT_KEY = "metadata.systemPrompt"
 
 
-class TestMessage(Struct, frozen=True, gc=False):
+class TestMessage(Struct, frozen=True, gc=False, repr_omit_defaults=True):
     """One entry of ``input_messages``, as the suite wrote it.
 
     Attributes:
@@ -43,7 +43,7 @@ class TestMessage(Struct, frozen=True, gc=False):
     content_lines: tuple[int, ...] = ()
 
 
-class Case(Struct, frozen=True, kw_only=True):
+class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """One eval case, with what its suite gives it.
 
     Attributes:
@@ -82,6 +82,8 @@ class Case(Struct, frozen=True, kw_only=True):
     max_output_tokens: int | None = None
     files: Files | None = None
 
+    __repr__ = brief
+
     def __post_init__(self) -> None:
         """Refuse a text where a tuple of texts is meant."""
         tuple_of_texts("guidelines", self.guidelines)
@@ -99,7 +101,7 @@ class Case(Struct, frozen=True, kw_only=True):
         return Place(self.file or self.suite, line or self.line, 0, label)
 
 
-class InputFile(Struct, frozen=True, gc=False):
+class InputFile(Struct, frozen=True, gc=False, repr_omit_defaults=True):
     """A file that a case attaches.
 
     Attributes:
@@ -115,7 +117,7 @@ class InputFile(Struct, frozen=True, gc=False):
     text: str = ""
 
 
-class Conversion(Struct, frozen=True, dict=True):
+class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
     """One case on its way to a request; a stage takes one and returns a new one.
 
     It holds the conversation once. ``chat``, ``question`` and ``input_files`` show the turns,
@@ -140,6 +142,8 @@ class Conversion(Struct, frozen=True, dict=True):
     chat_view: ChatView | None = None
     question_view: QuestionView | None = None
     stage: str = ""
+
+    __repr__ = brief
 
     @cached_property
     def chat(self) -> Turns | None:
@@ -245,7 +249,7 @@ class ChatMessage(Struct, frozen=True, gc=False):
     content: str
 
 
-class ProviderRequest(Struct, frozen=True, kw_only=True):
+class ProviderRequest(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """What the orchestrator hands a provider, and what it needs to go on from the answer.
 
     Attributes:
@@ -279,3 +283,5 @@ class ProviderRequest(Struct, frozen=True, kw_only=True):
     expected_messages: Any = None
     execution: Any = None
     root: str = ""
+
+    __repr__ = brief

@@ -3,8 +3,10 @@
 import re
 from collections.abc import Iterable
 from functools import cache
+from typing import Any
 
 _EMOJI = "©®‼⁉™ℹ←-\u27ff\u2900-⯿〰〽㊗㊙\U0001f000-\U0001faff"  # noqa: RUF001 - as they are
+_WIDEST, _MOST_ITEMS = 88, 6  # of a repr
 _JOINED = "\u0600-\u0dff"  # letters of scripts that are joined, or kept apart, by a sign
 _SEEN = (
     f"[{_EMOJI}]\ufe0f",
@@ -103,3 +105,22 @@ def tuple_of_texts(name: str, texts: Iterable[str]) -> tuple[str, ...]:
     if isinstance(texts, str):
         raise TypeError(f"{name} are several texts, as in {name}=[{texts!r}]")
     return tuple(texts)
+
+
+def brief(struct: Any) -> str:
+    """Return the repr of a struct in a few lines: no defaults, and long values are cut."""
+    lines = [f"{type(struct).__name__}("]
+    for name, value in struct.__rich_repr__():
+        if type(value) is tuple and len(value) > 1:
+            lines.append(f"    {name}=(")
+            lines += [_short(f"        {item!r}") for item in value[:_MOST_ITEMS]]
+            lines += [f"        … {len(value) - _MOST_ITEMS} more"] * (len(value) > _MOST_ITEMS)
+            lines.append("    ),")
+        else:
+            lines.append(_short(f"    {name}={value!r}"))
+    return "\n".join([*lines, ")"])
+
+
+def _short(line: str) -> str:
+    line = re.sub(r"\n *", " ", line).replace("( ", "(")  # a struct in a struct
+    return f"{line}," if len(line) <= _WIDEST else f"{line[:_WIDEST]}…,"

@@ -21,7 +21,7 @@ def is_blank(text: str) -> bool:
     return not text or text.isspace()
 
 
-class Part(Struct, frozen=True, gc=False):
+class Part(Struct, frozen=True, gc=False, repr_omit_defaults=True):
     """A piece of a turn, and where it comes from.
 
     Attributes:
@@ -112,7 +112,7 @@ def joined(parts: Iterable[Part]) -> str:
     return "".join(pieces[1:])
 
 
-class Turn(Struct, frozen=True, gc=False):
+class Turn(Struct, frozen=True, gc=False, repr_omit_defaults=True):
     """A message on its way through the pipeline.
 
     Attributes:

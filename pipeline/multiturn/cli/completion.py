@@ -59,16 +59,16 @@ def _offered(names: Iterable[str], incomplete: str) -> "list[CompletionItem]":
 
 def _case_ids(paths: Iterable[str]) -> Iterator[str]:
     """Yield the ids of the cases that can be read."""
+    from multiturn.engine.loading import load_suite
     from multiturn.errors import MultiturnError
     from multiturn.output import Settings, configure
-    from multiturn.suites.discovery import find_suites
-    from multiturn.suites.suite import load_suite
 
     configure(Settings("error"))
     for path in paths:
+        if path == "-":  # the shell's own
+            continue
         try:
-            for suite in find_suites([path] if path != "-" else ()):
-                cases = load_suite(suite, guideline_patterns=(), on_error=lambda _: None)
-                yield from (case.id for case in cases)
+            cases = load_suite(path, guideline_patterns=(), on_error=lambda _: None)
+            yield from (case.id for case in cases)
         except MultiturnError:
             pass

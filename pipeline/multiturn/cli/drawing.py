@@ -6,10 +6,11 @@ from multiturn.cli.rendering import role_heading
 from multiturn.model import Conversion
 from multiturn.pipelines.contract import contract_of, in_order, in_words
 from multiturn.pipelines.pipeline import Pipeline, request_of
-from multiturn.prompts.provenance import Spans, explain
+from multiturn.prompts.provenance import explain
 from multiturn.prompts.record import record_of, to_yaml
 from multiturn.review.diff import unified_diff
 from multiturn.text import visible
+from multiturn.turns import ROLES
 
 
 def as_table(pipeline: Pipeline) -> str:
@@ -30,30 +31,18 @@ def as_table(pipeline: Pipeline) -> str:
 
 def as_explanation(conversion: Conversion) -> str:
     """Draw where the texts of a conversion come from, and what became of each segment."""
-    case, explained = conversion.case, explain(conversion)
-    lines = [click.style(visible(f"{case.suite} · {case.id}"), bold=True)]
-    for message in explained.chat or ():
-        lines += [role_heading(message.role), *_spans(message.spans)]
-    lines += [click.style("question", bold=True), *_spans(explained.question)]
-    for heading, is_meant in (("where", False), ("as", True)):
-        fates = [
-            visible(f"  {fate.where}: {fate.fate}, {fate.why}")
-            for fate in explained.fates
-            if fate.fate != "shown" and (fate.fate == "changed") == is_meant
-        ]
-        if fates:
-            lines += [click.style(f"not {heading} it was written", bold=True), *fates]
-    return "\n".join(lines) + "\n\n"
-
-
-def _spans(spans: Spans) -> list[str]:
-    lines = []
-    for span in spans:
-        piece = visible(span.text)
-        if piece.strip("\n"):
-            lines.append(click.style(visible(f"  {span.origin}"), dim=True))
-            lines += [f"  | {line}".rstrip() for line in piece.split("\n")]
-    return lines
+    lines: list[str] = []
+    heading = ""
+    for line in str(explain(conversion)).split("\n"):
+        if not line.startswith(" "):
+            heading = line
+            lines.append(
+                role_heading(line) if line in ROLES else click.style(line, bold=bool(line))
+            )
+        else:
+            is_origin = not line.startswith("  |") and not heading.startswith("not ")
+            lines.append(click.style(line, dim=True) if is_origin else line)
+    return "\n".join(lines)
 
 
 def as_diff(before: Conversion, after: Conversion, old: str, new: str) -> str:

@@ -84,7 +84,7 @@ class Asked(NamedTuple):
         return select(
             self.suites,
             root=self.root,
-            guideline_patterns=self.guidelines,
+            guideline_patterns=self.guidelines or None,
             case_ids=self.case_ids,
             strict=self.strict,
             may_be_gone=may_be_gone,

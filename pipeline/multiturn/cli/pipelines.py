@@ -87,7 +87,7 @@ def explain(asked: Asked, pipeline: str, format_: str) -> None:
             click.echo(to_json(explained(outcome.conversion)), nl=False)
         elif outcome.conversion is not None:
             text = as_explanation(outcome.conversion)
-            click.echo(text if on_terminal() else click.unstyle(text), nl=False)
+            click.echo(text if on_terminal() else click.unstyle(text))
     failures.finish()
 
 

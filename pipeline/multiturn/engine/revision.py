@@ -91,7 +91,7 @@ class _Work(Struct, frozen=True):
     pipeline: str
     suites: list[str]
     root: str | None
-    guideline_patterns: tuple[str, ...]
+    guideline_patterns: tuple[str, ...] | None
     case_ids: frozenset[str]
 
 
@@ -165,7 +165,7 @@ def reading_at(
             raise MultiturnError(f"--against: {os.getcwd()} was no folder then") from None
         work = _Work(
             *(read, checkout, here, os.getcwd(), sys.path, pipeline),
-            *(names, root, selection.guideline_patterns or (), selection.case_ids),
+            *(names, root, selection.guideline_patterns, selection.case_ids),
         )
         output = os.path.join(folder, "read")
         with subprocess.Popen(  # noqa: S603 - this very Python

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
+from multiturn.engine.loading import load_suite
 from multiturn.errors import MultiturnError
 from multiturn.model import Case, ProviderRequest
 from multiturn.pipelines.pipeline import Pipeline
@@ -24,7 +25,6 @@ from multiturn.providers.base import (
     asked,
 )
 from multiturn.providers.results import Failure, Result, raw_request
-from multiturn.suites.suite import load_suite
 
 Convert = Callable[[Case], ProviderRequest]
 

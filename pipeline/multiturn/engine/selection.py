@@ -1,13 +1,17 @@
 """What a command was asked for: which cases of which suites."""
 
+import os
 from collections.abc import Collection, Iterable, Iterator
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from msgspec import Struct
 
+from multiturn.documents.source import check_path
 from multiturn.errors import MultiturnError, did_you_mean
 from multiturn.suites.discovery import find_suites
 from multiturn.suites.patterns import guideline_matcher
+from multiturn.text import tuple_of_texts
 
 
 class Selection(Struct, frozen=True):
@@ -53,8 +57,8 @@ class Selection(Struct, frozen=True):
 def select(
     suites: Iterable[str],
     *,
-    root: str | None = None,
-    guideline_patterns: tuple[str, ...] = (),
+    root: str | Path | None = None,
+    guideline_patterns: Iterable[str] | None = None,
     case_ids: Iterable[str] = (),
     strict: bool = False,
     may_be_gone: bool = False,
@@ -63,8 +67,14 @@ def select(
 
     With ``may_be_gone``, a suite that is not there is no error.
     """
-    named = tuple(suites)
+    named, patterns = tuple(suites), None
+    for path in (*named, str(root or "")):
+        check_path(path)
+    if root is not None and not os.path.isdir(root):
+        raise MultiturnError(f"the root {str(root)!r} is not a folder")
     found = tuple(find_suites(named, may_be_gone=may_be_gone))
-    guideline_matcher(guideline_patterns)
-    patterns = guideline_patterns or None
-    return Selection(found, frozenset(named), root, patterns, frozenset(case_ids), strict)
+    if guideline_patterns is not None:
+        patterns = tuple_of_texts("guideline_patterns", guideline_patterns)
+        guideline_matcher(patterns)
+    top = None if root is None else str(root)
+    return Selection(found, frozenset(named), top, patterns, frozenset(case_ids), strict)

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from multiturn.errors import MultiturnError, Place
 from multiturn.model import PROMPT_KEY, Case, Conversion
+from multiturn.text import visible
 from multiturn.turns import Part, Turn, is_blank, joined, written
 
 
@@ -67,21 +68,50 @@ class Fate(Struct, frozen=True):
 class Explanation(Struct, frozen=True):
     """Where the texts of a conversion come from, and what became of its input.
 
+    As text, it is what ``multiturn explain`` prints.
+
     Attributes:
+        suite: of the case.
+        id: of the case.
         chat: the messages of the chat prompt; None where the pipeline leaves it out.
         question: the transcript.
         fates: one for each segment of ``input_messages``, in order.
     """
 
+    suite: str
+    id: str
     chat: tuple[Message, ...] | None
     question: Spans
     fates: tuple[Fate, ...]
+
+    def __str__(self) -> str:
+        """Return each text below its origin, then what is not where, or as, it was written."""
+        lines = [" · ".join(filter(None, (self.suite, self.id))).replace("\n", "\\n")]
+        for message in self.chat or ():
+            lines += [message.role, *_lines(message.spans)]
+        lines += ["question", *_lines(self.question)]
+        for heading, is_meant in (("where", False), ("as", True)):
+            fates = [
+                f"  {fate.where}: {fate.fate}, {fate.why}"
+                for fate in self.fates
+                if fate.fate != "shown" and (fate.fate == "changed") == is_meant
+            ]
+            lines += [f"not {heading} it was written", *fates] if fates else []
+        return visible("\n".join(lines)) + "\n"
+
+
+def _lines(spans: Spans) -> Iterator[str]:
+    for span in spans:
+        if span.text.strip("\n"):
+            yield f"  {span.origin}"
+            yield from (f"  | {line}".rstrip() for line in span.text.split("\n"))
 
 
 def explain(conversion: Conversion) -> Explanation:
     """Return where the texts of a finished conversion come from, and where its input went."""
     chat, question = spans_of(conversion)
-    return Explanation(chat, question, tuple(_fates(conversion)))
+    case = conversion.case
+    return Explanation(case.suite, case.id, chat, question, tuple(_fates(conversion)))
 
 
 def spans_of(conversion: Conversion) -> tuple[tuple[Message, ...] | None, Spans]:

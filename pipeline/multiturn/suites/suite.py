@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError, Place, add_or_mend, nearest, quoted
 from multiturn.files import Files, Texts, find_root, real_path
 from multiturn.model import Case
-from multiturn.output import Notice, debug, warn
+from multiturn.output import Notice, debug
 from multiturn.suites.case import CaseReader
 from multiturn.suites.dialects import INPUT_KEYS, MESSAGES_KEYS, Dialect
 from multiturn.suites.keys import names_of
@@ -33,40 +33,6 @@ MAX_CASES_FILE = 40_000_000  # bytes of a file of cases that a suite names
 Found = Case | MultiturnError | Notice
 
 
-def load_suite(
-    source: str | Path,
-    *,
-    root: str | Path | None = None,
-    guideline_patterns: Iterable[str] | None = None,
-    texts: Texts | None = None,
-    on_error: Callable[[MultiturnError], None] | None = None,
-) -> Iterator[Case]:
-    """Yield the cases of a suite, in their order.
-
-    Args:
-        source: path of a YAML file, of a ``.jsonl`` file with one case a line, or ``-`` for
-            YAML on standard input.
-        root: attached files are read inside it only; by default the nearest folder above the
-            suite that holds ``.git``, else the suite's own.
-        guideline_patterns: used instead of those of the suite and of ``.agentv/config.yaml``.
-        texts: the attached files read so far, to be shared by the suites of a run.
-        on_error: called with each error, and the suite goes on with the next case; without it
-            the first error is raised.
-
-    Raises:
-        MultiturnError: the suite or a case is not as the format wants it; with its place.
-    """
-    for found in read_suite(source, root, guideline_patterns, texts):
-        if isinstance(found, Notice):
-            warn(found)
-        elif isinstance(found, Case):
-            yield found
-        elif on_error is None:
-            raise found
-        else:
-            on_error(found)
-
-
 def read_suite(
     source: str | Path,
     root: str | Path | None = None,
@@ -78,10 +44,10 @@ def read_suite(
     """Yield each case of a suite, or the error in its place, and warnings.
 
     Args:
-        source: as for ``load_suite``, and so are the next three.
-        root: see there.
-        guideline_patterns: see there.
-        texts: see there.
+        source: path of a YAML file, of a ``.jsonl`` file, or ``-`` for standard input.
+        root: attached files are read inside it only; None for the suite's own.
+        guideline_patterns: used instead of those of the suite and of ``.agentv/config.yaml``.
+        texts: the attached files read so far, shared by the suites of a run.
         lines: the lines to read of a ``.jsonl`` file; None for all.
         name: what errors and results call the suite; by default, its path.
     """

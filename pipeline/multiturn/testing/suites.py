@@ -11,6 +11,8 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from syrupy.location import PyTestLocation
 
 from multiturn.engine.defaults import find_defaults
+from multiturn.engine.outcomes import all_cases
+from multiturn.engine.selection import Selection, select
 from multiturn.errors import MultiturnError
 from multiturn.files import Texts, find_root
 from multiturn.model import Case, Conversion
@@ -25,7 +27,6 @@ from multiturn.review.snapshots import (
     snapshot_text,
     suite_of,
 )
-from multiturn.suites.suite import load_suite
 from multiturn.text import visible
 
 # The snapshots that there should be, by suite; among them None, where an id is not known.
@@ -64,7 +65,8 @@ def cases(
         guideline_patterns: used instead of those of the suites.
 
     Raises:
-        MultiturnError: a glob matches no file, or a suite is outside its root.
+        MultiturnError: a glob matches no file, a suite is outside its root, there is no such
+            root, or a pattern is not one.
         TypeError: there is no glob.
     """
     if not globs:
@@ -74,8 +76,9 @@ def cases(
         folder = os.path.abspath(root or ".")
         paths = (os.path.join(folder, path) for path in _matches(pattern, folder))
         found.update(dict.fromkeys(map(os.path.realpath, paths)))
+    selection = select(found, root=root, guideline_patterns=guideline_patterns)
     texts = Texts()
-    return [param for path in found for param in _params(path, root, guideline_patterns, texts)]
+    return [param for path in selection.suites for param in _params(path, selection, texts)]
 
 
 def convert(case: Case, pipeline: str | Path | Pipeline | None = None) -> Conversion:
@@ -192,24 +195,20 @@ def _matches(pattern: str, folder: str) -> list[str]:
     return files
 
 
-def _params(
-    path: str, root: str | Path | None, patterns: tuple[str, ...] | None, texts: Texts
-) -> list[Any]:
-    suite = name_in_root(path, str(root or find_root(Path(path).parent)))
+def _params(path: str, selection: Selection, texts: Texts) -> list[Any]:
+    suite = name_in_root(path, selection.root or str(find_root(Path(path).parent)))
     params: list[Any] = []
     broken: list[MultiturnError] = []
-
-    def add_broken(error: MultiturnError) -> None:
-        broken.append(error)
-        name = error.case_id or f"error {len(broken)}"
-        params.append(pytest.param(BrokenCase(error), id=f"{suite} {name}"))
-
     wanted: set[str | None] = set()
-    for case in load_suite(
-        path, root=root, guideline_patterns=patterns, texts=texts, on_error=add_broken
-    ):
-        params.append(pytest.param(case, id=f"{suite} {case.id}"))
-        wanted.add(location_of(suite, case.id))
+    for outcome in all_cases(selection, path, texts):
+        case: Case | BrokenCase | None = outcome.case
+        name = outcome.case_id
+        if outcome.error is not None:
+            broken.append(outcome.error)
+            case, name = BrokenCase(outcome.error), name or f"error {len(broken)}"
+        elif name:
+            wanted.add(location_of(suite, name))
+        params.append(pytest.param(case, id=f"{suite} {name}"))
     wanted.update(kept_location(suite, error) for error in broken)
     _wanted.setdefault(suite, set()).update(wanted)
     return params
