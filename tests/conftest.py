@@ -1,7 +1,9 @@
 """What all tests share."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
+import certifi
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -17,7 +19,17 @@ settings.register_profile(
 settings.load_profile("unhurried")
 
 
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of one authority: each client of an SDK would read all, and no test speaks TLS."""
+    end = "-----END CERTIFICATE-----\n"
+    file = tmp_path_factory.mktemp("authorities") / "one.pem"
+    file.write_text(Path(certifi.where()).read_text(encoding="utf-8").partition(end)[0] + end)
+    return file
+
+
 @pytest.fixture
-def server() -> Iterator[Server]:
+def server(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     with Server() as server:
         yield server
