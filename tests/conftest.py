@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, settings
 from loopback import Server
 
 pytest_plugins = ["multiturn.testing", "pytester"]
-collect_ignore = ["fuzz.py"]  # doctest would import it, and only make fuzz brings atheris
+# Doctest would import them: only make fuzz brings atheris, and the other one runs a command.
+collect_ignore = ["fuzz.py", "warm.py"]
 
 # A slow machine is no failing property.
 settings.register_profile(

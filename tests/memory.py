@@ -1,4 +1,4 @@
-"""How much memory a command takes, measured in a process that has imported everything before."""
+"""How much memory a command takes, measured in a process that has run it before."""
 
 import multiprocessing
 import os
@@ -7,7 +7,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["multiturn.cli.group", "multiturn.cli.convert"])
+CONTEXT.set_forkserver_preload(["warm"])
 measurable = Path("/proc/self/clear_refs").exists()
 
 

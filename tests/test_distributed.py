@@ -16,6 +16,7 @@ import distributed
 import fsspec
 import pytest
 
+import commands
 from multiturn import MultiturnError, Pipeline, load_pipeline, stage
 from multiturn.distributed import (
     convert_bag,
@@ -38,8 +39,7 @@ def cluster() -> Iterator[Any]:
 
 
 def convert(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "multiturn", "convert", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+    return commands.run("convert", *arguments, folder=folder)
 
 
 def hello(*ids: str) -> str:
@@ -127,7 +127,10 @@ def test_a_case_that_no_partition_has_is_an_error(cluster: Any, folder: Path) ->
     assert not (folder / "out/_SUCCESS").exists()
 
 
-def test_a_scheduler_that_is_not_there_is_named(folder: Path) -> None:
+def test_a_scheduler_that_is_not_there_is_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("multiturn.distributed._TIMEOUT", "100 ms")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"tcp://127.0.0.1:{free.getsockname()[1]}"

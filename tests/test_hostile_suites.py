@@ -68,8 +68,8 @@ SUITES = [
     pytest.param(f"{CASE}{chr(0x2028) * 330_000}", id="old line ends"),
     pytest.param(f"{CASE}'{PRIVATE * 4}\u2028'", id="private characters"),
     pytest.param("#\n" * (SIZE // 2), id="comments"),
-    pytest.param(filled("", "--- {}\n", size=200_000), id="documents"),
-    pytest.param(filled("evalcases:", "\n-", size=100_000), id="cases of nothing"),
+    pytest.param(filled("", "--- {}\n", size=100_000), id="documents"),
+    pytest.param(filled("evalcases:", "\n-", size=50_000), id="cases of nothing"),
 ]
 
 
