@@ -13,6 +13,7 @@ from multiturn.errors import MultiturnError, Place, quoted
 MAX_LINE = 40_000_000  # bytes: a case of 10 million characters, whatever they are
 # In time of its length: a string that does not end goes to the end, and nothing is tried twice.
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?$)', re.DOTALL)
+_HALF = re.compile("[\ud800-\udfff]")
 _EMPTY = re.compile(r"\[\s*\]|\{\s*\}")
 
 
@@ -65,8 +66,9 @@ def read_json_lines(
                 value = json.loads(
                     text, object_pairs_hook=_distinct, parse_constant=_refuse_constant
                 )
-                if "\\u" in text:
-                    _refuse_halves(json.dumps(value, ensure_ascii=False))
+                if "\\u" in text and (half := _HALF.search(json.dumps(value, ensure_ascii=False))):
+                    what = f"\\u{ord(half[0]):x} is half of a character; write both halves"
+                    raise ValueError(what)
                 yield node_of(value, _Mark(number - 1))
         except RecursionError:
             yield MultiturnError(f"nested deeper than {MAX_DEPTH} levels", where=where)
@@ -96,12 +98,6 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
                 raise ValueError(f"duplicate key {quoted(name)}; keep one of them")
             known.add(name)
     return values
-
-
-def _refuse_halves(text: str) -> None:
-    half = re.search("[\ud800-\udfff]", text)
-    if half:
-        raise ValueError(f"\\u{ord(half[0]):x} is half of a character; write both halves")
 
 
 def _refuse_constant(name: str) -> None:

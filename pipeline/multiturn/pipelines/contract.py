@@ -228,9 +228,10 @@ def read_options(
     name = function.__name__
     known = options_of(function)
     values, errors = {}, {}
-    for option in _positional(function):
-        write = f"{name}(conversion, *, {option}=...)"
-        errors[option] = f'option "{option}" of {name} is not keyword-only; write {write}'
+    for each in list(inspect.signature(function).parameters.values())[1:]:
+        if each.kind is each.POSITIONAL_OR_KEYWORD:
+            write = f"{name}(conversion, *, {each.name}=...)"
+            errors[each.name] = f'option "{each.name}" of {name} is not keyword-only; write {write}'
     for option, value in given.items():
         if option in errors:
             continue
@@ -250,12 +251,6 @@ def read_options(
         if details.default is inspect.Parameter.empty and option not in given:
             errors[option] = f'option "{option}" of {name} has no default; give it'
     return values, errors
-
-
-def _positional(function: Stage) -> list[str]:
-    """Return the parameters after the Conversion that are not keyword-only."""
-    parameters = list(inspect.signature(function).parameters.values())[1:]
-    return [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
 
 
 def _unknown_placeholder(type_: Any, value: Any) -> str:

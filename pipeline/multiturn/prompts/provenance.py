@@ -11,7 +11,7 @@ from msgspec import Struct
 from multiturn.errors import MultiturnError, Place
 from multiturn.model import PROMPT_KEY, Case, Conversion
 from multiturn.text import visible
-from multiturn.turns import Part, Turn, is_blank, joined, written
+from multiturn.turns import Part, is_blank, joined, written
 
 
 class Span(Struct, frozen=True, gc=False):
@@ -207,13 +207,6 @@ def _keyed_fates(conversion: Conversion) -> Iterator[Fate]:
             yield Fate(where, "lost", "no section of the system message holds it")
 
 
-def _turns(conversion: Conversion) -> tuple[Turn, ...]:
-    """Return the turns that a model gets to see, in the chat or else in the transcript."""
-    if conversion.chat is not None:
-        return conversion.chat
-    return conversion.turns if conversion.question else ()
-
-
 def _as_written(where: Place, parts: Sequence[Part], text: str | None) -> Fate | None:
     """Return the fate of a text that the prompt has in other words than the suite; else None."""
     stages = dict.fromkeys(part.changed_by for part in parts if part.changed_by)
@@ -225,18 +218,16 @@ def _as_written(where: Place, parts: Sequence[Part], text: str | None) -> Fate |
 
 
 def _fate(conversion: Conversion, where: Place, segment: tuple[int, int], content: object) -> Fate:
-    case, path = conversion.case, _resolved(conversion, content)
-    parts = [(turn, part) for turn in _turns(conversion) for part in turn.parts]
-    stays = [
-        (turn, part)
-        for turn, part in parts
-        if part.stage is None and not part.moved_by and _is_of(part, segment, path)
-    ]
+    case, path, chat = conversion.case, _resolved(conversion, content), conversion.chat
+    # What a model gets to see, in the chat or else in the transcript.
+    turns = chat if chat is not None else conversion.turns if conversion.question else ()
+    parts = [part for turn in turns for part in turn.parts if part.stage is None]
+    stays = [part for part in parts if not part.moved_by and _is_of(part, segment, path)]
     if stays:
-        turn, part = stays[0]
-        changed = _as_written(where, [part for _, part in stays], written(part, case))
+        changed = _as_written(where, stays, written(stays[0], case))
         if changed is not None:
             return changed
+        turn = next(turn for turn in turns if stays[0] in turn.parts)
         if turn.role == "system" and turn.message is None:
             return Fate(where, "merged", "into one system message (rule 7)")
         return Fate(where, "shown")
@@ -244,11 +235,9 @@ def _fate(conversion: Conversion, where: Place, segment: tuple[int, int], conten
     if guideline is not None and is_blank(guideline.text):
         return Fate(where, "dropped", "a blank guideline is none (rule 2)")
     if guideline is not None:
-        moved = [
-            part
-            for part in (conversion.guidelines if conversion.chat is None else map(_part, parts))
-            if part.resolved_path == path and part.moved_by and part.stage is None
-        ]
+        if chat is None:
+            parts = [part for part in conversion.guidelines if part.stage is None]
+        moved = [part for part in parts if part.resolved_path == path and part.moved_by]
         if not moved:
             return Fate(where, "lost", "a guideline that no section of the system message holds")
         if (guideline.message, guideline.content) != segment:
@@ -261,13 +250,9 @@ def _fate(conversion: Conversion, where: Place, segment: tuple[int, int], conten
     match content:
         case str(text) | {"type": "text", "value": str(text)} if is_blank(text):
             return Fate(where, "dropped", "blank text is no content (rule 2)")
-    if conversion.chat is None and not conversion.question:
+    if chat is None and not conversion.question:
         return Fate(where, "lost", "the pipeline gives neither a chat prompt nor a question")
     return Fate(where, "lost", "no rule explains it; a stage took it away")
-
-
-def _part(shown: tuple[Turn, Part]) -> Part:
-    return shown[1]
 
 
 def _is_of(part: Part, segment: tuple[int, int], path: str | None) -> bool:

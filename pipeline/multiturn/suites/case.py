@@ -68,13 +68,10 @@ class CaseReader:
         case_id = as_written(given)
         if given is None or case_id is None:
             return None
-        if not isinstance(case_id, str):
-            raise MultiturnError("id must be text", where=given.place(self.name, where.label))
-        if not case_id.strip():
-            raise MultiturnError(
-                "the id is blank; write one", where=given.place(self.name, where.label)
-            )
-        return case_id
+        if isinstance(case_id, str) and case_id.strip():
+            return case_id
+        what = "the id is blank; write one" if isinstance(case_id, str) else "id must be text"
+        raise MultiturnError(what, where=given.place(self.name, where.label))
 
     def case(self, node: Node, case_id: str, shared: Case, *known: type) -> Case:
         """Read one case; ``known`` are structs with keys that it may have besides its own."""
@@ -121,15 +118,12 @@ class CaseReader:
         for index, segment in enumerate(segments):
             if isinstance(segment.value, dict):
                 key = f"[{index}]" if segments is content.children else ""
-                self._check_segment(segment, f"{label}.content{key}")
+                if "type" not in segment.value:
+                    self.keys.check_structured(segment, f"{label}.content{key}")
+                elif "value" in segment.value:
+                    self.keys.check(segment, SegmentKeys, label=f"{label}.content{key}")
         lines = tuple([segment.line for segment in segments])
         return TestMessage(role.value, content.value, node.line, lines)
-
-    def _check_segment(self, segment: Node, label: str) -> None:
-        if "type" not in segment.value:
-            self.keys.check_structured(segment, label)
-        elif "value" in segment.value:
-            self.keys.check(segment, SegmentKeys, label=label)
 
     def _system_prompt(self, node: Node, label: str = "") -> str | None:
         """Return the system prompt in the metadata of a suite or a case."""
