@@ -17,7 +17,7 @@ with atheris.instrument_imports(include=["multiturn", "multiturn_stages", "yaml"
     from multiturn import MultiturnError, load_pipeline, load_suite, load_target
     from multiturn.engine.outcomes import outcomes
     from multiturn.engine.selection import Selection
-    from multiturn.pipelines.pipeline_file import parse_pipeline
+    from multiturn.pipelines.pipeline_file import _PipelineFile
     from multiturn.providers.results import read_stored
     from multiturn.review.lockfile import lock_text, read_lock
     from multiturn.review.report.comparison import compare
@@ -61,7 +61,7 @@ def pipelines(data: bytes) -> None:
     """Read a pipeline, as text: a file could import any module that is there."""
     path = _folder / "pipeline.yaml"
     try:
-        parse_pipeline(data, str(path))
+        _PipelineFile(str(path), None, ()).read(data)
     except MultiturnError as error:
         _check_place(str(error), path)
 

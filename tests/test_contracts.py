@@ -24,7 +24,7 @@ from multiturn import (
     Step,
     TestMessage,
 )
-from multiturn.pipelines.contract import FACTS, Stage, contract_of
+from multiturn.pipelines.contract import Stage, contract_of
 from multiturn.pipelines.ordering import order_errors
 from multiturn.pipelines.pipeline import request_of
 from multiturn.turns import ROLES
@@ -68,6 +68,17 @@ CHANGES = {
     "omit_lone_prompt": {"chat_view"},
 }
 
+# The attributes of a Conversion that a stage may change to make or end a fact.
+FIELDS = {
+    "turns": {"turns", "guidelines", "system_prompt", "notices"},
+    "files": {"turns"},
+    "guidelines": {"turns", "guidelines"},
+    "text": {"turns"},
+    "chat": {"chat_view"},
+    "visible_turns": {"turns", "notices"},
+    "question": {"question_view"},
+    "guarded": {"chat_view", "question_view", "notices"},
+}
 LEADING_PROMPT = {"sections": ["prompt", "guidelines", "messages"]}
 DESIGN: Options = {
     "consolidate_system": LEADING_PROMPT,
@@ -362,7 +373,7 @@ def test_a_stage_alone_changes_only_what_it_declares_and_repeats_itself(
         contract = contract_of(step.stage)
         assert contract is not None
         facts = contract.provides | contract.consumes
-        declared: set[str] = set().union(*(FACTS[fact].fields for fact in facts))
+        declared: set[str] = set().union(*(FIELDS[fact] for fact in facts))
         assert changed(before, after) <= declared & CHANGES[step.name], step.name
         assert repr(before) == given_one, f"{step.name} changed the conversion it was given"
         assert step(after) == after, f"{step.name} gives something else when it runs twice"

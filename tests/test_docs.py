@@ -54,8 +54,8 @@ def test_the_page_of_stages_works_as_it_stands(tmp_path: Path) -> None:
 
 
 def test_the_page_of_stages_has_every_fact() -> None:
-    for fact, details in FACTS.items():
-        assert f"| `{fact}` | {details.meaning} |" in page("stages.md")
+    for fact in FACTS:
+        assert f"| `{fact}` | " in page("stages.md")
 
 
 def test_the_page_of_providers_works_as_it_stands(tmp_path: Path) -> None:

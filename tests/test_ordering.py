@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiturn import Case, Conversion, Pipeline, PipelineError, load_pipeline, stage
-from multiturn.pipelines.contract import FACTS, Stage, contract_of
+from multiturn.pipelines.contract import Stage, contract_of
 from multiturn_stages.embed_files import embed_files
 from multiturn_stages.guard_markers import guard_markers
 from multiturn_stages.omit_lone_prompt import omit_lone_prompt
 from multiturn_stages.resolve_segments import resolve_segments
-from test_contracts import SEVEN, SIX, accepted_orders, cases, names
+from test_contracts import FIELDS, SEVEN, SIX, accepted_orders, cases, names
 
 BY_NAME = {stage.__name__: stage for stage in SEVEN}
 
@@ -112,7 +112,7 @@ def test_a_stage_reads_only_what_it_declares(stage: Stage, case: Case, data: Any
     contract = contract_of(stage)
     assert contract is not None
     facts = contract.requires | contract.provides | contract.consumes
-    declared = {field for fact in facts for field in FACTS[fact].fields} | {"case"}
+    declared = {field for fact in facts for field in FIELDS[fact]} | {"case"}
     steps = load_pipeline("spec").steps
     ran = data.draw(st.integers(0, len(steps)))
     conversion = Conversion(case)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiturn import Case, MultiturnError, PipelineError, Step, TestMessage, load_pipeline
-from multiturn.pipelines.pipeline_file import parse_pipeline
+from multiturn.pipelines.pipeline_file import _PipelineFile
 from multiturn.pipelines.registry import find_stage
 from multiturn_stages.embed_files import embed_files
 
@@ -278,10 +278,10 @@ def test_nothing_is_imported_for_a_suite(write: Write, key: str) -> None:
 
 def test_nothing_is_imported_for_text(write: Write) -> None:
     with pytest.raises(PipelineError, match="only read from a pipeline file"):
-        parse_pipeline("stages: [house_of_tests:redact]", "text")
+        _PipelineFile("text", None, ()).read("stages: [house_of_tests:redact]")
     write("stages: [house_of_tests:redact]")
     with pytest.raises(PipelineError, match="only a file can extend a file"):
-        parse_pipeline("extends: mine.yaml", "text")
+        _PipelineFile("text", None, ()).read("extends: mine.yaml")
     assert "house_of_tests" not in sys.modules
 
 
@@ -334,7 +334,7 @@ def test_what_ships_needs_no_look_up(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", SHIPPING)
 def test_what_ships_is_written_and_read_back(name: str) -> None:
     pipeline = load_pipeline(name)
-    assert parse_pipeline(pipeline.to_yaml(), "x").steps == pipeline.steps
+    assert _PipelineFile("x", None, ()).read(pipeline.to_yaml()).steps == pipeline.steps
 
 
 def test_import_paths_are_written_and_read_back(write: Write) -> None:
@@ -353,4 +353,4 @@ def test_any_option_is_written_and_read_back(header: str, system: str | None) ->
     pipeline = load_pipeline("spec").replace(
         "embed_files", Step(embed_files, {"header": header, "system_header": system})
     )
-    assert parse_pipeline(pipeline.to_yaml(), "x").steps == pipeline.steps
+    assert _PipelineFile("x", None, ()).read(pipeline.to_yaml()).steps == pipeline.steps

@@ -11,12 +11,11 @@ from multiturn.files import Files
 from multiturn.output import Notice
 from multiturn.text import brief, tuple_of_texts
 from multiturn.turns import (
-    ChatView,
     Part,
     Parts,
-    QuestionView,
     Role,
     Turns,
+    as_json,
     check_parts,
     edited,
     joined,
@@ -99,6 +98,37 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
         """Return the place of a line of this case, or of its first; ``key`` follows its id."""
         label = f"case {quoted(self.id)}: {key}" if key else f"case {quoted(self.id)}"
         return Place(self.file or self.suite, line or self.line, 0, label)
+
+
+def written(part: Part, case: Case) -> str | None:
+    """Return what the suite, or the file, says where a part comes from; None if nothing.
+
+    A file says the same with and without the newlines at its end.
+    """
+    try:
+        if part.stage is not None:
+            return None
+        if part.resolved_path is not None:
+            text = None if case.files is None else case.files.known(part.resolved_path)
+            return part.text if part.text.rstrip("\n") == text else text
+        if part.key is not None:
+            return case.keyed_texts.get(part.key)
+        if part.message is None or part.content is None:
+            return None
+        content = case.input_messages[part.message].content
+        match content[part.content] if isinstance(content, list) else content:
+            case str(text) | {"type": "text", "value": str(text)}:
+                return text
+            case dict(structured):
+                return as_json(structured)
+    except (LookupError, TypeError, ValueError):
+        pass
+    return None
+
+
+# A view is a frozen struct that is called with a conversion, so that it compares and pickles.
+ChatView = Callable[["Conversion"], Turns | None]
+QuestionView = Callable[["Conversion"], Parts]
 
 
 class InputFile(Struct, frozen=True, gc=False, repr_omit_defaults=True):

@@ -5,12 +5,9 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, TypeVar
 
 from msgspec import Struct, structs
-
-if TYPE_CHECKING:
-    from multiturn.model import Case, Conversion
 
 Role = Literal["system", "user", "assistant", "tool"]
 ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool")
@@ -68,32 +65,6 @@ class Part(Struct, frozen=True, gc=False, repr_omit_defaults=True):
         return None if origin == (None, None, None, None) else origin
 
 
-def written(part: Part, case: "Case") -> str | None:
-    """Return what the suite, or the file, says where a part comes from; None if nothing.
-
-    A file says the same with and without the newlines at its end.
-    """
-    try:
-        if part.stage is not None:
-            return None
-        if part.resolved_path is not None:
-            text = None if case.files is None else case.files.known(part.resolved_path)
-            return part.text if part.text.rstrip("\n") == text else text
-        if part.key is not None:
-            return case.keyed_texts.get(part.key)
-        if part.message is None or part.content is None:
-            return None
-        content = case.input_messages[part.message].content
-        match content[part.content] if isinstance(content, list) else content:
-            case str(text) | {"type": "text", "value": str(text)}:
-                return text
-            case dict(structured):
-                return as_json(structured)
-    except (LookupError, TypeError, ValueError):
-        pass
-    return None
-
-
 def as_json(content: Mapping[str, Any]) -> str:
     """Return structured content as it is put into a prompt (rule 1)."""
     return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
@@ -147,20 +118,6 @@ Turns = tuple[Turn, ...]
 Parts = tuple[Part, ...]
 
 
-class ChatView(Protocol):
-    """Makes the chat from a conversion: a frozen struct, so that it compares and pickles."""
-
-    def __call__(self, conversion: "Conversion", /) -> Turns | None:
-        """Return the turns that an API receives; None for no chat prompt."""
-
-
-class QuestionView(Protocol):
-    """Makes the question from a conversion: a frozen struct, so that it compares and pickles."""
-
-    def __call__(self, conversion: "Conversion", /) -> Parts:
-        """Return the parts of the transcript."""
-
-
 class Edited(Struct, frozen=True):
     """A view with something changed: what ``edit_chat`` and ``edit_question`` choose.
 
@@ -172,7 +129,7 @@ class Edited(Struct, frozen=True):
     options: Mapping[str, Any] = {}
     stage: str = ""
 
-    def __call__(self, conversion: "Conversion") -> Any:
+    def __call__(self, conversion: Any) -> Any:
         """Return what the view shows, edited; None where it shows nothing."""
         shown = self.view(conversion)
         if shown is None:

@@ -19,44 +19,17 @@ _S = TypeVar("_S", bound=Stage)
 _NAME = "[A-Za-z_][A-Za-z0-9_]*"
 
 
-class Fact(msgspec.Struct, frozen=True):
-    """Something that a stage makes true of a Conversion, until another stage consumes it.
-
-    Attributes:
-        meaning: what is true.
-        consumed: what a stage that consumes it has done, in the words of errors.
-        fields: the attributes of Conversion that a stage may change to make or end it.
-    """
-
-    meaning: str
-    consumed: str
-    fields: frozenset[str]
-
-
-def _fact(meaning: str, consumed: str, *fields: str) -> Fact:
-    return Fact(meaning, consumed, frozenset(fields))
-
-
+# What stages make true of a Conversion, in the order in which they do; and what a stage that
+# consumes it has done, in the words of errors. docs/stages.md has their meaning.
 FACTS = {
-    "turns": _fact(
-        "the messages, as turns",
-        "taken them away",
-        "turns",
-        "guidelines",
-        "system_prompt",
-        "notices",
-    ),
-    "files": _fact("attached files, as parts", "turned them into text", "turns"),
-    "guidelines": _fact(
-        "guidelines, and references where they stood", "used them up", "turns", "guidelines"
-    ),
-    "text": _fact("attached files, as text", "taken it away", "turns"),
-    "chat": _fact("a view of the turns for LLM APIs", "left it out", "chat_view"),
-    "visible_turns": _fact("only turns with content", "used them up", "turns", "notices"),
-    "question": _fact("a view of the turns as a transcript", "left it out", "question_view"),
-    "guarded": _fact(
-        "no text that poses as a marker", "taken it away", "chat_view", "question_view", "notices"
-    ),
+    "turns": "taken them away",
+    "files": "turned them into text",
+    "guidelines": "used them up",
+    "text": "taken it away",
+    "chat": "left it out",
+    "visible_turns": "used them up",
+    "question": "left it out",
+    "guarded": "taken it away",
 }
 _OWN_FACT = re.compile(rf"{_NAME}(?:\.{_NAME})+")
 

@@ -88,7 +88,7 @@ def _missing(fact: str, number: int, stages: Sequence[Stage], consumer: int | No
     requires = f"{stages[number].__name__} ({number + 1}) requires {fact}"
     if consumer is not None:
         name = stages[consumer].__name__
-        did = FACTS[fact].consumed if fact in FACTS else "used it up"
+        did = FACTS.get(fact, "used it up")
         contract = contract_of(stages[number])
         if contract is not None and fact in contract.consumes:
             only = "only one stage can do so; remove one of them, or use replace"

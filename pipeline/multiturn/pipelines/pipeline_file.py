@@ -98,11 +98,6 @@ def _load(source: str | Path, trail: tuple[Path, ...]) -> Pipeline:
     return _PipelineFile(str(source), path.resolve(), trail).read(data)
 
 
-def parse_pipeline(source: str | bytes, name: str) -> Pipeline:
-    """Return the pipeline that YAML text declares; import paths are refused."""
-    return _PipelineFile(name, None, ()).read(source)
-
-
 class _Entry(Step, frozen=True):
     """A step, and where it and its options are written."""
 

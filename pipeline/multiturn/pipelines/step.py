@@ -10,10 +10,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn.errors import MultiturnError, from_here
-from multiturn.model import Case, Conversion
+from multiturn.model import Case, Conversion, written
 from multiturn.output import debug
 from multiturn.pipelines.contract import Stage
-from multiturn.turns import Part, check_parts, check_turns, written
+from multiturn.turns import Part, check_parts, check_turns
 
 
 class Step(Struct, frozen=True):

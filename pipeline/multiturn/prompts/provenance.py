@@ -9,9 +9,9 @@ from typing import Literal
 from msgspec import Struct
 
 from multiturn.errors import MultiturnError, Place
-from multiturn.model import PROMPT_KEY, Case, Conversion
+from multiturn.model import PROMPT_KEY, Case, Conversion, written
 from multiturn.text import visible
-from multiturn.turns import Part, is_blank, joined, written
+from multiturn.turns import Part, is_blank, joined
 
 
 class Span(Struct, frozen=True, gc=False):
