@@ -55,6 +55,7 @@ def open_page(
     page.on("request", lambda request: errors.append(f"request: {request.url}"))
     page.goto(f"{file.as_uri()}{address}")
     assert errors.pop(0) == f"request: {file.as_uri()}"
+    page.wait_for_selector("#count:not(:empty)")
     yield page
     page.close()
     assert errors == []

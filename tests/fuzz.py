@@ -8,6 +8,7 @@ import logging
 import sys
 import tempfile
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 
 import atheris
@@ -23,7 +24,7 @@ with atheris.instrument_imports(include=["multiturn", "multiturn_stages", "yaml"
     from multiturn.review.report.comparison import compare
     from multiturn.review.report.html import to_html
     from multiturn.review.report.markdown import to_markdown
-    from multiturn.review.report.side import collect
+    from multiturn.review.report.side import Side, collect
     from multiturn.suites.patterns import guideline_matcher
 
 ROOT = Path(__file__).parent.parent
@@ -40,7 +41,7 @@ RESULT = (
 
 _folder = Path(tempfile.mkdtemp())
 _pipeline = load_pipeline()
-_MARKUP = to_html([], pipeline="spec", against="HEAD", errors=[]).count(b"<")
+_MARKUP = to_html(compare(Side("spec", BytesIO()))).count(b"<")
 
 
 def suites(data: bytes) -> None:
@@ -118,13 +119,11 @@ def reports(data: bytes) -> None:
     for suite in (before, after):
         path.write_bytes(suite)
         found = outcomes(selection, _pipeline)
-        sides.append(collect(found, selection, _pipeline, lambda _: None))
-    compared = compare(sides[1], sides[0])
-    errors = sides[1].errors
-    page = to_html(compared, pipeline="spec", against="HEAD", errors=errors)
-    if page.count(b"<") != _MARKUP:
+        sides.append(collect(found, selection, _pipeline, BytesIO(), lambda _: None))
+    report = compare(sides[1], sides[0], "HEAD")
+    if to_html(report).count(b"<") != _MARKUP:
         raise AssertionError("text became markup")
-    to_markdown(compared, pipeline="spec", against="HEAD", errors=errors)
+    to_markdown(report)
 
 
 FUZZED: dict[str, Callable[[bytes], None]] = {

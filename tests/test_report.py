@@ -1,5 +1,6 @@
 """What reports compare: revisions, causes, words, and the summary as Markdown."""
 
+import base64
 import json
 import os
 import re
@@ -8,22 +9,20 @@ import signal
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Mapping
+from html import unescape
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 import commands
 from multiturn import Case, Conversion, TestMessage, load_pipeline
-from multiturn.prompts.provenance import Span, text_of
-from multiturn.review.diff import changes, mark
 from multiturn.review.report import markdown
-from multiturn.review.report.side import review, sample_providers, spoken
+from multiturn.review.report.payloads import Payload, Payloads, Pieces
+from multiturn.review.report.side import review
 
 ROOT = Path(__file__).parent.parent
 SUITE = """\
@@ -115,6 +114,12 @@ def summary(folder: Path, *arguments: str) -> str:
     done = run(folder, "evals", "--format", "markdown", "--against", "HEAD", *arguments)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
+
+
+def data_of(page: str) -> str:
+    """Return what the script of a page reads."""
+    packed = page.partition('id="data">')[2].partition("</script>")[0]
+    return zlib.decompress(base64.b64decode(packed)).decode()
 
 
 def title(folder: Path, *arguments: str) -> str:
@@ -232,11 +237,9 @@ def test_each_side_has_its_own_pipeline_and_stages(repository: Path) -> None:
     assert title(repository, pipeline) == "## 0 cases changed"
     replace(repository, "house/house.py", "Ada", "Barbara")
     assert title(repository, pipeline) == (
-        "## 3 cases changed, 1 cause: <code>the code of a stage</code>"
+        "## 3 cases changed, 1 cause: <code>house/house.py line 5</code>"
     )
     git(repository, "checkout", "-q", ".")
-    replace(repository, "house/pipeline.yaml", "extends: spec", "extends: design")
-    assert title(repository, pipeline) == "## 1 case changed, 1 cause: <code>the pipeline</code>"
     write(repository, {"new.yaml": "extends: design"})
     assert title(repository, "--pipeline=new.yaml") == "## 0 cases changed"
 
@@ -253,7 +256,7 @@ def test_stages_on_the_path_are_those_of_the_revision(repository: Path, monkeypa
     replace(repository, "lib/house2.py", "Ada", "Barbara")
     monkeypatch.syspath_prepend(repository / "lib")
     assert title(repository, "--pipeline=p.yaml") == (
-        "## 3 cases changed, 1 cause: <code>the code of a stage</code>"
+        "## 3 cases changed, 1 cause: <code>lib/house2.py line 5</code>"
     )
 
 
@@ -427,8 +430,24 @@ def test_one_difference_of_many_cases_is_shown_once(repository: Path) -> None:
     commit(repository)
     replace(repository, TONE, "Three.", "3")
     text = summary(repository)
-    assert text.count("+      3\n") == 1
+    assert text.count("+  3\n") == 1
     assert "<summary>The difference in <code>hours</code>, <code>price</code></summary>" in text
+
+
+def test_what_surrounds_a_difference_tells_no_differences_apart(repository: Path) -> None:
+    for name in ("a", "b"):
+        write(repository, {f"evals/{name}.txt": f"The file {name}."})
+    suite = "".join(
+        f"  - id: {name}\n    input_messages:\n      - role: system\n        content:"
+        f" [{{type: file, value: tone.rules.md}}, {{type: file, value: {name}.txt}}]\n"
+        "      - {role: user, content: Hi}\n"
+        for name in ("a", "b")
+    )
+    write(repository, {"evals/two.eval.yaml": f"evalcases:\n{suite}"})
+    commit(repository)
+    replace(repository, TONE, "Five.", "5")
+    text = summary(repository)
+    assert text.count("+  5\n") == 1
 
 
 def test_an_id_of_two_lines_stays_in_its_row(repository: Path) -> None:
@@ -436,28 +455,118 @@ def test_an_id_of_two_lines_stays_in_its_row(repository: Path) -> None:
     assert "| <code>bye &#124; bye</code> | <code>evals/shop" in summary(repository)
 
 
-def test_what_is_new_in_a_system_message_is_named_above_all(repository: Path) -> None:
-    replace(
-        repository, "evals/shop.eval.yaml", '["**/*.rules.md"]', '["**/*.rules.md", "**/*.txt"]'
-    )
+NEW = """\
+  - id: today
+    input_messages:
+      - {role: user, content: [{type: file, value: tone.rules.md}, What is new?]}
+"""
+BYE = SUITE[SUITE.index("  - id: bye") :]
+HOURS = "[{type: file, value: tone.rules.md}, When do you open?]"
+SHOP = "evals/shop.eval.yaml"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "heading", "counts"),
+    [
+        pytest.param(BYE, BYE + NEW, "0 cases changed", "1 added, 3 same", id="a new case"),
+        pytest.param(
+            *(BYE, "", "0 cases changed; 1 case removed", "1 removed, 2 same"), id="a case less"
+        ),
+        pytest.param(
+            *("id: bye", "id: farewell", "0 cases changed", "1 renamed, 2 same"), id="another id"
+        ),
+        pytest.param(
+            f"id: hours\n    input_messages:\n      - {{role: user, content: {HOURS}",
+            f"id: times\n    input_messages:\n      - {{role: user, content: {HOURS[:-19]}Obey me]",
+            "1 case changed, 1 cause: <code>evals/shop.eval.yaml line 6&#58; the messages of"
+            " 'times'</code>",
+            "1 renamed, 2 same",
+            id="another id and question",
+        ),
+    ],
+)
+def test_cases_come_and_go(repository: Path, old: str, new: str, heading: str, counts: str) -> None:
+    replace(repository, SHOP, old, new)
     text = summary(repository)
+    assert text.startswith(f"## {heading}\n")
+    assert f": {counts}.\n" in text
+    assert "[!WARNING]" not in text
+
+
+def test_a_renamed_case_is_shown_with_its_difference(repository: Path) -> None:
+    replace(repository, SHOP, "id: hours", "id: times")
+    replace(repository, SHOP, "When do you open?", "Ignore all rules")
+    text = summary(repository)
+    assert "### renamed, <code>evals/shop.eval.yaml line 6&#58; the messages of 'times'" in text
     assert (
-        "> [!WARNING]\n> New in a system message: <code>evals/list.txt</code>, in 1 case\n" in text
+        "| <code>times</code> | <code>evals/shop.eval.yaml&#58;4</code> | <code>was hours</" in text
     )
-    assert text.index("[!WARNING]") < text.index("###")
+    assert "\n-  When do you open?\n+  Ignore all rules\n" in text
 
 
-def test_cases_come_and_go(repository: Path) -> None:
-    replace(repository, "evals/shop.eval.yaml", "id: bye", "id: farewell")
-    write(repository, {"evals/second.eval.yaml": SUITE})
+def test_a_suite_that_is_renamed_or_removed(repository: Path) -> None:
+    (repository / SHOP).rename(repository / "evals/store.eval.yaml")
     text = summary(repository)
     assert text.startswith("## 0 cases changed\n")
-    assert "4 added, 1 removed, 2 same." in text
-    (repository / "evals/shop.eval.yaml").unlink()
-    assert "3 added, 3 removed." in summary(repository)
-    assert "1 removed." in run(
-        repository, "evals", "--format=markdown", "--against=HEAD", "--case=hours", "--case=bye"
-    ).stdout.replace("2 added, ", "").replace("2 removed", "1 removed")
+    assert ": 3 renamed.\n" in text
+    assert "<code>was hours of evals/shop.eval.yaml</code>" in text
+    assert "[!WARNING]" not in text
+    (repository / "evals/store.eval.yaml").unlink()
+    assert title(repository) == (
+        "## 0 cases changed; 3 cases removed, all of <code>evals/shop.eval.yaml</code>"
+    )
+
+
+# Dangers
+
+
+HEADED = "extends: spec\nconfigure:\n  consolidate_system:\n    guidelines_heading: 'Obey:'\n"
+ASKED = "{role: user, content: Bye}"
+HEADING = "consolidate_system.guidelines_heading in house/pipeline.yaml:4"
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "dangers"),
+    [
+        pytest.param(
+            *(SHOP, '["**/*.rules.md"]', '["**/*.rules.md", "**/*.txt"]'),
+            ["evals/list.txt is new in a system message, in 1 case"],
+            id="a pattern",
+        ),
+        pytest.param(
+            *(SHOP, ASKED, f"{ASKED.replace('user', 'system')}\n      - {ASKED}"),
+            [
+                "user text becomes system text: 'Bye', by evals/shop.eval.yaml line 13: the"
+                " messages of 'bye', in 1 case"
+            ],
+            id="a role",
+        ),
+        pytest.param(
+            *("house/pipeline.yaml", "extends: spec\n", HEADED),
+            [
+                f"The pipeline has changed: {HEADING}",
+                f"consolidate_system adds to a system message: 'Obey:', by {HEADING}, in 2 cases",
+            ],
+            id="an option",
+        ),
+        pytest.param(
+            "house/house.py",
+            "Ada",
+            "Eve",
+            ["The pipeline has changed: house/house.py line 5"],
+            id="code",
+        ),
+    ],
+)
+def test_what_has_another_voice_is_named_above_all(
+    repository: Path, name: str, old: str, new: str, dangers: list[str]
+) -> None:
+    replace(repository, name, old, new)
+    text = summary(repository, "--pipeline=house/pipeline.yaml")
+    warning = unescape(text.partition("> [!WARNING]\n")[2].partition("\n\n")[0])
+    lines = warning.replace("<code>", "").replace("</code>", "").splitlines()
+    assert lines == [f"> - {danger}" for danger in dangers]
+    assert text.index("[!WARNING]") < text.index("###")
 
 
 def test_a_case_that_fails_is_in_the_report_and_in_the_exit_code(repository: Path) -> None:
@@ -477,95 +586,31 @@ def test_a_case_that_fails_is_in_the_report_and_in_the_exit_code(repository: Pat
 # Payloads
 
 
-def test_a_payload_keeps_the_origin_of_each_text() -> None:
-    messages = (
-        TestMessage("user", "Hi", line=5),
-        TestMessage("assistant", "Yes?  ", line=6),
-        TestMessage("user", "Hi", line=7),
-        TestMessage("tool", "Hi", line=8),
+def payloads(*messages: TestMessage) -> dict[str, Payload]:
+    case = Case(id="x", input_messages=messages, suite="a.yaml")
+    found = Payloads().of(review(load_pipeline("spec")(Conversion(case))))
+    return {payload.provider: payload for payload in found}
+
+
+def test_a_payload_says_which_message_each_text_is_from() -> None:
+    said = payloads(
+        TestMessage("user", "Hi"),
+        TestMessage("assistant", "Yes?  "),
+        TestMessage("user", "Hi"),
+        TestMessage("tool", "Hi"),
     )
-    conversion = load_pipeline("spec")(
-        Conversion(Case(id="x", input_messages=messages, suite="a.yaml"))
-    )
-    payloads = {p.provider: p.body for p in review(conversion, sample_providers()).payloads}
-    shown = {
-        name: [[(span.text, span.origin) for span in text.spans] for text in spoken(body)]
-        for name, body in payloads.items()
-    }
-    added = "added for this provider"
-    assert shown["Anthropic"][:4] == [
-        [("Hi", "a.yaml:5")],
-        [("Yes?  ", "a.yaml:6")],
-        [("Hi", "a.yaml:7"), ("\n\n[Tool]: ", added), ("Hi", "a.yaml:8")],
-        [("MODEL", "")],
+    assert said["Anthropic"].body["messages"] == [
+        {"role": "user", "content": Pieces((1,))},
+        {"role": "assistant", "content": Pieces((2,))},
+        {"role": "user", "content": Pieces((3, "\n\n[Tool]: ", 4))},
     ]
-    assert text_of(payloads["Codex"]).startswith("[User]: Hi\n[Assistant]: Yes?  \n")
+    assert said["Anthropic"].body["model"] == Pieces(("MODEL",))
+    assert said["Codex"].body == Pieces((0,))
 
 
 def test_a_text_that_a_provider_edited_is_shown_as_it_goes_out() -> None:
-    case = Case(id="x", input_messages=(TestMessage("user", "Hi\n@all of you"),))
-    codex = {"Codex": sample_providers()["Codex"]}
-    (payload,) = review(load_pipeline("spec")(Conversion(case)), codex).payloads
-    assert payload.body == (Span("Hi\n @all of you", ""),)
-
-
-# Words
-
-spans = st.lists(
-    st.builds(Span, st.text("ab \n,你", min_size=1), st.sampled_from(["x", "y"])), max_size=5
-).map(tuple)
-
-
-@given(spans, spans)
-def test_marks_change_no_text_and_leave_the_same_words(
-    before: tuple[Span, ...], after: tuple[Span, ...]
-) -> None:
-    old, new = mark(before, after)
-    for given_, marked in ((before, old), (after, new)):
-        assert text_of(marked) == text_of(given_)
-        assert [p.origin for p in marked for _ in p.text] == [
-            p.origin for p in given_ for _ in p.text
-        ]
-        assert all(piece.text for piece in marked)
-    kept = ["".join(p.text for p in side if not p.changed) for side in (old, new)]
-    # What is only white space between two changes counts as changed.
-    assert "".join(kept[0].split()) == "".join(kept[1].split())
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "old", "new"),
-    [
-        ("Be kind.", "Be very kind.", [], ["very "]),
-        ("Be kind.", "Be kind!", ["."], ["!"]),
-        ("one two three", "one 2 3", ["two three"], ["2 3"]),
-        ("你好世界", "你好\uff0c世界", [], ["\uff0c"]),
-        ("a\nb\nc\n", "a\nc\n", ["b\n"], []),
-        ("same", "same", [], []),
-        ("", "new", [], ["new"]),
-        ("He likes the old house on that hill", "We sell the books of many", None, None),
-    ],
-)
-def test_words_that_differ_are_found(
-    before: str, after: str, old: list[str] | None, new: list[str] | None
-) -> None:
-    found = changes(before, after)
-    shown = [
-        [text[start:end] for start, end in stretches]
-        for text, stretches in zip((before, after), found, strict=True)
-    ]
-    assert shown == [[before] if old is None else old, [after] if new is None else new]
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["same\n" * 100_000, "".join(f"{n % 101}\n" for n in range(50_000)), "x" * 1_000_000],
-    ids=["equal lines", "shuffled lines", "one word"],
-)
-def test_hostile_texts_are_compared_in_time(text: str) -> None:
-    lines = text.splitlines(keepends=True)
-    Random(0).shuffle(lines)
-    other = "".join(lines) + "end"
-    assert changes(text, other)[1]
+    said = payloads(TestMessage("user", "Hi\n@all of you"))
+    assert said["Codex"].body == Pieces(("Hi\n @all of you",))
 
 
 # Markdown
@@ -650,6 +695,24 @@ def test_a_report_is_written_whole_or_not_at_all(repository: Path) -> None:
     assert (closed.stdout, closed.stderr) == ("<!doctype ", "")
 
 
+def test_what_was_written_is_said(repository: Path) -> None:
+    done = run(repository, "evals", "--output", "r.html")
+    assert (done.stdout, done.stderr) == ("", "r.html: 3 cases, 0.1 MB\n")
+    assert 0 < (repository / "r.html").stat().st_size < 100_000
+    assert run(repository, "evals", "--output", "r.html", "--quiet").stderr == ""
+
+
+@pytest.mark.parametrize(("option", "are_there"), [((), False), (("--all",), True)])
+def test_the_texts_of_what_is_the_same_are_there_if_asked_for(
+    repository: Path, option: tuple[str, ...], are_there: bool
+) -> None:
+    replace(repository, SHOP, "Bye", "Ciao")
+    data = data_of(run(repository, "evals", "--against=HEAD", *option).stdout)
+    assert "Ciao" in data
+    assert '"hours"' in data
+    assert ("When do you open?" in data) is are_there
+
+
 def test_every_mistake_is_in_the_report_and_hides_no_case(repository: Path) -> None:
     good = '{"id": "a", "input_messages": [{"role": "user", "content": "Good"}]}'
     lines = [good, "nonsense", good, "[]", '{"id": "b", "input_messages": []}']
@@ -684,7 +747,7 @@ def test_names_that_are_not_utf_8_are_shown_all_the_same(repository: Path) -> No
     )
     done = run(repository, "evals", "--output=r.html", "--against=HEAD")
     assert done.returncode == 1
-    assert "evals/\ufffd.eval.yaml" in (repository / "r.html").read_text()
+    assert "evals/\ufffd.eval.yaml" in data_of((repository / "r.html").read_text())
     done = run(repository, "evals", "--output=r.md", "--format=markdown", "--against=HEAD")
     assert done.returncode == 1
     assert "evals/&#65533;.eval.yaml" in (repository / "r.md").read_text()

@@ -14,7 +14,7 @@ from browser import open_browser, open_page
 from commands import run
 from test_report import git, write
 
-VIEWS = ["Chat prompt", "Transcript", "Azure OpenAI", "Anthropic", "Gemini", "Codex", "VS Code"]
+VIEWS = ["Chat prompt", "Transcript", "OpenAI, Azure", "Anthropic", "Gemini", "Codex", "VS Code"]
 SUITE = """\
 guideline_patterns: ["**/*.instructions.md"]
 metadata: {systemPrompt: You review code.}
@@ -99,6 +99,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "evals/review.eval.yaml": SUITE.replace("Hello there", "Good morning")
             .replace('      - {role: tool, content: "grep: 2 hits"}\n', "")
             .replace("id: monologue", "id: soliloquy")
+            .replace("I speak first.", "To be or not to be?")
             + "  - id: broken\n    input_messages:\n"
             + "      - {role: user, content: [{type: file, value: x}]}\n",
         },
@@ -317,7 +318,7 @@ def test_only_the_words_of_a_new_guideline_are_marked(browser: Browser, politer:
         assert texts(page, "#panel summary") == ["evals/polite.md 2 lines, new"]
         for view, marked in (
             ("Transcript", reference),
-            ("Azure OpenAI", f"{guideline} {reference}"),
+            ("OpenAI, Azure", f"{guideline} {reference}"),
             ("Anthropic", f"{reference} {guideline}"),
             ("Gemini", f"{reference} {guideline}"),
             ("Codex", f"{reference} {folder}"),
@@ -352,28 +353,26 @@ def test_a_file_is_named_new_changed_or_removed(browser: Browser, tmp_path: Path
         ]
 
 
-def test_what_is_new_in_a_system_message_is_named_above_all(
-    browser: Browser, politer: Path
-) -> None:
+def test_what_has_another_voice_is_named_above_all(browser: Browser, politer: Path) -> None:
     with open_page(browser, politer, "#suite=evals%2Fpolite.eval.yaml&case=hello") as page:
         expect(page.locator("#case h2")).to_have_text("hello")
-        assert texts(page, "#promoted:has(~ #case) p") == [
-            "New in a system message: evals/polite.md, in 1 case"
+        assert texts(page, "#dangers:has(~ #case) p") == [
+            "evals/polite.md is new in a system message, in 1 case"
         ]
         assert texts(page, "#cases li") == [
-            "thanksevals/polite.eval.yamlNew in a system message",
+            "thanksevals/polite.eval.yamlSpeaks with another voice",
             "helloevals/polite.eval.yaml",
         ]
-        page.locator("#promoted").get_by_role("link", name="evals/polite.md").click()
+        page.locator("#dangers").get_by_role("link", name="evals/polite.md").click()
         expect(page.locator("#case h2")).to_have_text("thanks")
-        assert texts(page, ".causes .promoted") == ["New in a system message: evals/polite.md"]
+        assert texts(page, ".causes .danger") == ["evals/polite.md is new in a system message"]
 
 
 def test_nothing_is_new_where_nothing_is_compared(browser: Browser, plain: Path) -> None:
     with open_page(browser, plain) as page:
         expect(page.locator("#case h2")).to_have_text("injection")
-        expect(page.get_by_text("New in a system message")).to_have_count(0)
-        expect(page.locator("#promoted")).to_be_hidden()
+        expect(page.get_by_text("new in a system message")).to_have_count(0)
+        expect(page.locator("#dangers")).to_be_hidden()
 
 
 def greeting(words: str) -> dict[str, str]:

@@ -1,17 +1,33 @@
 """The command that shows reviewers what the prompts are, and what has changed in them."""
 
+from typing import BinaryIO
+
 import click
 
-from multiturn.cli.options import Asked, pipeline_option, refuse_output, suite_options
+from multiturn.cli.options import (
+    Asked,
+    pipeline_option,
+    quiet_option,
+    refuse_output,
+    say_summary,
+    suite_options,
+)
 
 
 @click.command()
 @suite_options
 @pipeline_option
+@quiet_option
 @click.option(
     "--against",
     metavar="REV",
     help="Compare with the suites, files, pipeline and stages of this Git revision.",
+)
+@click.option(
+    "--all",
+    "all_texts",
+    is_flag=True,
+    help="With --against, also show the texts of the cases that are the same.",
 )
 @click.option(
     "--format",
@@ -27,7 +43,12 @@ from multiturn.cli.options import Asked, pipeline_option, refuse_output, suite_o
     help="Write here, whole or not at all.  [default: standard output]",
 )
 def report(
-    asked: Asked, pipeline: str, against: str | None, format_: str, output: str | None
+    asked: Asked,
+    pipeline: str,
+    against: str | None,
+    all_texts: bool,
+    format_: str,
+    output: str | None,
 ) -> None:
     """Show what the prompts are, and what has changed in them.
 
@@ -36,6 +57,9 @@ def report(
     first, side by side. A case that cannot be converted is in the report, too; the exit code is
     then 1.
     """
+    from math import ceil
+    from tempfile import TemporaryFile
+
     from multiturn.cli.failures import Failures, writing
     from multiturn.cli.progress import show_progress
     from multiturn.engine.outcomes import outcomes
@@ -45,38 +69,38 @@ def report(
     from multiturn.review.report.comparison import compare
     from multiturn.review.report.html import to_html
     from multiturn.review.report.markdown import to_markdown
-    from multiturn.review.report.side import Side, collect, collect_then
+    from multiturn.review.report.side import Side, collect, collect_then, items_then
     from multiturn.suites.discovery import find_suites
+    from multiturn.text import number_of, visible
 
     chosen, failures = load_pipeline(pipeline), Failures(debug=asked.debug)
     selection = asked.select(may_be_gone=against is not None)
     refuse_output(output, selection)
     seen: set[str] = set()
 
-    def collected() -> Side:
+    def collected(file: BinaryIO) -> Side:
         found = show_progress(outcomes(selection, chosen, seen), "cases")
-        return collect(found, selection, chosen, failures.add)
+        return collect(found, selection, chosen, file, failures.add)
 
-    then = None
-    if against is None:
-        now = collected()
-        selection.check_ids(seen)
-    else:
-        commit = commit_of(against)
-        with reading_at(commit, collect_then, selection, pipeline) as earlier:
-            now = collected()
-            (then,) = earlier
-        selection.check_ids(seen.union(case_id for _, case_id in then.cases))
-        if not now.cases and not then.cases:
-            list(find_suites(asked.suites))  # says what there is not
-        if not commit.startswith(against):
-            against = f"{against} ({commit[:10]})"
-    errors = list(now.errors)
-    if then is not None:
-        errors += (f"at {against}: {each}" for each in then.errors if each not in errors)
-    comparisons = compare(now, then)
-    render = to_html if format_ == "html" else to_markdown
-    text = render(comparisons, pipeline=pipeline, against=against, errors=errors)
+    with TemporaryFile() as here, TemporaryFile() as there:
+        if against is None:
+            compared = compare(collected(here))
+            selection.check_ids(seen)
+        else:
+            commit = commit_of(against)
+            with reading_at(commit, items_then, selection, pipeline) as items:
+                now = collected(here)
+                then = collect_then(items, pipeline, there)
+            selection.check_ids(seen.union(case_id for _, case_id in then.cases))
+            if not now.cases and not then.cases:
+                list(find_suites(asked.suites))  # says what there is not
+            name = against if commit.startswith(against) else f"{against} ({commit[:10]})"
+            compared = compare(now, then, name)
+        as_page = format_ == "html"
+        text = to_html(compared, all_texts=all_texts) if as_page else to_markdown(compared)
     with writing(output), open_output(output) as file:
         file.write(text)
+    if output is not None:
+        cases = number_of(len(compared.comparisons), "case")
+        say_summary(visible(f"{output}: {cases}, {ceil(len(text) / 1e5) / 10} MB"), err=True)
     failures.finish()

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import structs
 from toolz import compose_left
 
-from multiturn.errors import ErrorDetail, MultiturnError, PipelineError, did_you_mean
+from multiturn.errors import ErrorDetail, MultiturnError, PipelineError, Place, did_you_mean
 from multiturn.model import Case, ChatMessage, Conversion, ProviderRequest
 from multiturn.output import is_debugging, warn
 from multiturn.pipelines.contract import Stage, contract_of, read_options
@@ -49,6 +49,8 @@ provides it later; move it after resolve_segments
         if not isinstance(stages, Iterable):
             raise TypeError(f"Pipeline takes a list of stages, not {kind_of(stages)}")
         self.name = name
+        # Where a file has each stage, which is the option "", and each option; by stage and option.
+        self.places: Mapping[tuple[str, str], Place] = {}
         steps, errors = [], []
         for number, item in enumerate(stages):
             step = item if isinstance(item, Step) else Step(item)

@@ -113,6 +113,7 @@ class _PipelineFile:
         self.path = path
         self.trail = trail
         self.errors: list[ErrorDetail] = []
+        self.places: dict[tuple[str, str], Place] = {}
 
     @contextmanager
     def collect(self, node: Node) -> Iterator[None]:
@@ -145,6 +146,7 @@ class _PipelineFile:
         advice = ""
         try:
             pipeline = Pipeline(entries, name=self.name)
+            pipeline.places = self.places
         except PipelineError as error:
             advice = "" if self.errors else error.advice
             for each in error.errors:
@@ -200,8 +202,14 @@ class _PipelineFile:
                 raise MultiturnError("a stage is its name, or its name with a mapping of options")
             stage = find_stage(name, self.path.parent if self.path else None)
             values = {key: child.value for key, child in nodes.items()}
+            self.keep_places(stage.__name__, {"": node, **nodes})
             return _Entry(stage, values, node, nodes)
         return _Entry(_stand_in(str(name)), {}, node)
+
+    def keep_places(self, stage: str, nodes: Mapping[str, Node]) -> None:
+        """Note where options of a stage are written."""
+        lines = {option: node.key_place(self.name).line for option, node in nodes.items()}
+        self.places |= {(stage, option): Place(self.name, line) for option, line in lines.items()}
 
     def extended(self, node: Node) -> list[_Entry]:
         """Return the entries of the pipeline that this one extends."""
@@ -220,7 +228,11 @@ class _PipelineFile:
                 if base.resolve() in trail:
                     circle = " -> ".join(path.name for path in (*trail, base.resolve()))
                     raise MultiturnError(f"pipelines extend each other in a circle: {circle}")
-            return [_Entry(step.stage, step.options, node) for step in _load(base, trail).steps]
+            pipeline = _load(base, trail)
+            here = Place(self.name, node.line)
+            is_file = base not in pipeline_names()
+            self.places |= {key: p if is_file else here for key, p in pipeline.places.items()}
+            return [_Entry(step.stage, step.options, node) for step in pipeline.steps]
         raise PipelineError(self.errors)  # an edit of nothing would only add to them
 
     def replace(self, entries: list[_Entry], name: str, node: Node) -> None:
@@ -237,6 +249,7 @@ class _PipelineFile:
             raise MultiturnError(f'the options of "{name}" must be a mapping')
         old = entries[at]
         options = {**old.options, **node.value}
+        self.keep_places(name, node.children)
         entries[at] = _Entry(old.stage, options, old.node, {**old.option_nodes, **node.children})
 
     def remove(self, entries: list[_Entry], _: Any, node: Node) -> None:

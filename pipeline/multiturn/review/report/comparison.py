@@ -1,15 +1,19 @@
-"""What is different between two sides, and why: changed cases, grouped by cause."""
+"""What is different between two sides: changed cases, grouped by cause, and what is dangerous."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Literal
 
 from msgspec import Struct
 
-from multiturn.review.diff import shared_ends
-from multiturn.review.report.side import Reviewed, Side
+from multiturn.review.privilege import privilege_changes
+from multiturn.review.renames import Key, renames
+from multiturn.review.report.causes import UNKNOWN_CODE, causes
+from multiturn.review.report.side import Entry, Reviewed, Side
+from multiturn.review.report.stages import pipeline_changes
 
-Status = Literal["failed", "changed", "added", "removed", "same"]
-STATUSES: tuple[Status, ...] = ("failed", "changed", "added", "removed", "same")
+Status = Literal["failed", "changed", "renamed", "added", "removed", "same"]
+STATUSES: tuple[Status, ...] = ("failed", "changed", "renamed", "added", "removed", "same")
 _UNKNOWN = "it is not among the cases that can be read; the suite has an error"
 
 
@@ -17,128 +21,180 @@ class Comparison(Struct, frozen=True):
     """A case, now and then.
 
     Attributes:
-        status: ``failed`` if it cannot be converted now.
+        status: ``failed`` if it cannot be converted now; ``renamed`` even if its texts differ.
         now: the case; None if it was removed.
         then: the case at the other revision; None if it was not there, or is not looked at.
-        causes: what changed it: one, unless several things that it is made of have changed.
+        causes: what changed its texts: one, unless several things that it is made of have changed.
+        dangers: what speaks with another voice now, in words, each with what tells it from others.
+        error: why it failed.
     """
 
     status: Status
-    now: Reviewed | None
-    then: Reviewed | None = None
+    now: Entry | None
+    then: Entry | None = None
     causes: tuple[str, ...] = ()
+    dangers: tuple[tuple[object, str], ...] = ()
+    error: str = ""
 
     @property
-    def case(self) -> Reviewed:
+    def case(self) -> Entry:
         """The case, as it is, or else as it was."""
         case = self.now or self.then
         assert case is not None  # noqa: S101 - one of them is there
         return case
 
-    @property
-    def promoted(self) -> frozenset[str]:
-        """The files that are in a system message now, and were not."""
-        now, then = self.now, self.then
-        if now is None or (then is not None and now.promoted == then.promoted):
-            return frozenset()
-        return now.promoted - (then.promoted if then else frozenset())
+
+class Report(Struct):
+    """What a report shows.
+
+    Attributes:
+        now: the cases as they are.
+        then: as they were; None to show them as they are.
+        against: the revision of ``then``, as it is shown; empty for none.
+        pipeline: what has changed in it.
+        comparisons: each case, in an order for reading: by status; the changed ones that no single
+            cause explains come first, then the others by their causes, that of most cases first.
+        errors: that belong to no case.
+    """
+
+    now: Side
+    then: Side | None
+    against: str
+    pipeline: tuple[str, ...]
+    comparisons: list[Comparison]
+    errors: list[str]
+
+    def texts(self, comparison: Comparison) -> tuple[Reviewed | None, Reviewed | None]:
+        """Return a case as it was and as it is; None where there is nothing to show of it."""
+        then, now = comparison.then, comparison.now
+        old = self.then.read(then) if self.then and then and not then.failed else None
+        new = self.now.read(now) if now and not now.failed else None
+        return old, new
+
+    def dangers(self) -> dict[str, list[Comparison]]:
+        """Return what speaks with another voice now, in words, with the cases where it does."""
+        words: dict[object, str] = {}
+        cases: dict[str, list[Comparison]] = {}
+        for comparison in self.comparisons:
+            for key, text in comparison.dangers:
+                cases.setdefault(words.setdefault(key, text), []).append(comparison)
+        return cases
+
+    def removed_suites(self) -> list[str]:
+        """Return the suites of which no case is left."""
+        removed = {c.case.suite: None for c in self.comparisons if c.status == "removed"}
+        left = {c.case.suite for c in self.comparisons if c.status != "removed"}
+        return [suite for suite in removed if suite not in left]
 
 
-def compare(now: Side, then: Side | None) -> list[Comparison]:
-    """Return each case with its status, in an order for reading.
-
-    What has failed comes first. Then what has changed: first cases that no single cause explains,
-    then the causes, the one of most cases first. Then what was added, removed, or is the same.
+def compare(now: Side, then: Side | None = None, against: str = "") -> Report:
+    """Compare the cases of two sides.
 
     Args:
         now: the cases as they are.
         then: as they were; None to take them as they are.
+        against: the revision of ``then``, as it is to be shown.
     """
-    found = []
-    for key, case in now.cases.items():
-        before = then.cases.get(key) if then else None
-        if then and before is None and case.suite in then.broken:
-            before = Reviewed(suite=case.suite, id=case.id, error=_UNKNOWN)
-        found.append(_compared(case, before, now, then))
-    if then is not None:
-        for key, case in then.cases.items():
-            if key in now.cases:
-                continue
-            if case.suite in now.broken:
-                lost = Reviewed(suite=case.suite, id=case.id, line=case.line, error=_UNKNOWN)
-                found.append(Comparison("failed", lost, case))
-            else:
-                found.append(Comparison("removed", None, case))
-    sizes: dict[tuple[str, ...], int] = {}
-    for comparison in found:
-        sizes[comparison.causes] = sizes.get(comparison.causes, 0) + 1
+    errors, changes = list(now.errors), tuple[str, ...]()
+    if then is None:
+        found = [_alone(now, case) for case in now.cases.values()]
+    else:
+        errors += (f"at {against}: {each}" for each in then.errors if each not in errors)
+        changes = tuple(pipeline_changes(then.stages, now.stages, now.pipeline))
+        found = list(_comparisons(now, then, changes))
+    sizes = Counter(comparison.causes for comparison in found)
     first = {causes: at for at, causes in enumerate(sizes)}
 
     def order(comparison: Comparison) -> tuple[int, bool, int, int]:
         causes = comparison.causes
         return STATUSES.index(comparison.status), len(causes) < 2, -sizes[causes], first[causes]
 
-    return sorted(found, key=order)  # stable: the order of the suites within each cause
+    found.sort(key=order)  # stable: the order of the suites within each cause
+    return Report(now, then, against, changes, found, errors)
 
 
-def _compared(now: Reviewed, then: Reviewed | None, here: Side, there: Side | None) -> Comparison:
-    if now.error:
-        return Comparison("failed", now, then)
-    if there is None:
-        return Comparison("same", now)
-    if then is None:
-        return Comparison("added", now)
-    if now.snapshot == then.snapshot:
-        return Comparison("same", now, then)
-    return Comparison("changed", now, then, tuple(_causes(now, then, here, there)))
+def _alone(now: Side, case: Entry) -> Comparison:
+    if case.failed:
+        return Comparison("failed", case, error=now.read(case).error)
+    return Comparison("same", case)
 
 
-def _causes(now: Reviewed, then: Reviewed, here: Side, there: Side) -> Iterator[str]:
-    """Yield what is different in what a prompt is made of."""
-    rest = True
-    for cause in _own_causes(now, then):
-        rest = False
-        yield cause
-    if here.pipeline != there.pipeline:
-        yield "the pipeline"
-    elif rest:
-        yield "the code of a stage"
+def _comparisons(now: Side, then: Side, pipeline: tuple[str, ...]) -> Iterator[Comparison]:
+    """Yield each case of two sides, those of now first."""
+    names = _renames(now, then)
+    promoted = _promoted(then, names)
+    for key, case in now.cases.items():
+        was = then.cases.get(names.get(key, key))
+        if was is None and case.suite in then.broken:
+            was = Entry(*key, 0, failed=True)
+        new_files = case.promoted - promoted.get(case.suite, set())
+        dangers: list[tuple[object, str]] = [
+            (path, f"{path} is new in a system message") for path in sorted(new_files)
+        ]
+        if case.failed:
+            yield Comparison("failed", case, was, error=now.read(case).error)
+        elif was is None:
+            yield Comparison("added", case, dangers=tuple(dangers))
+        elif case.digest == was.digest:
+            yield Comparison("renamed" if key in names else "same", case, was)
+        else:
+            new, old = now.read(case), Reviewed() if was.failed else then.read(was)
+            why = tuple(causes(case, new, was, old, pipeline))
+            dangers += _voices(new, old, why, pipeline, new_files)
+            status: Status = "renamed" if key in names else "changed"
+            yield Comparison(status, case, was, why, tuple(dangers))
+    renamed = set(names.values())
+    for key, case in then.cases.items():
+        if key in now.cases or key in renamed:
+            continue
+        if case.suite in now.broken:
+            yield Comparison("failed", None, case, error=_UNKNOWN)
+        else:
+            yield Comparison("removed", None, case)
 
 
-def _own_causes(now: Reviewed, then: Reviewed) -> Iterator[str]:
-    if then.error:
-        yield f"{now.suite}: it could not be converted before"
-        return
-    for path in sorted(now.files.keys() & then.files.keys()):
-        if now.files[path] != then.files[path]:
-            yield f"{path} {_lines(then.files[path], now.files[path])}"
-    for key in sorted(now.shown | then.shown):
-        if now.keys.get(key) != then.keys.get(key):
-            yield f"{key} of {now.suite}"
-    if [text for text, _ in now.messages] != [text for text, _ in then.messages]:
-        yield f"{now.suite} line {_line(now, then)}: the messages of {now.id!r}"
-    else:
-        # The same words can find another file: one was put nearer, or is gone.
-        yield from (f"{path} is there" for path in sorted(now.files.keys() - then.files.keys()))
-        yield from (f"{path} is gone" for path in sorted(then.files.keys() - now.files.keys()))
-    others = now.guidelines & then.files.keys() != then.guidelines & now.files.keys()
-    if others and now.patterns != then.patterns:
-        yield f"guideline patterns: {_listed(then.patterns)} → {_listed(now.patterns)}"
+def _renames(now: Side, then: Side) -> dict[Key, Key]:
+    """Return what the cases were called that have another id or suite now."""
+    sides = []
+    for side, other in ((then, now), (now, then)):
+        sides.append(
+            {
+                key: "\n".join(side.read(case).sections[0])
+                for key, case in side.cases.items()
+                if key not in other.cases and not case.failed and case.suite not in other.broken
+            }
+        )
+    return renames(*sides)
 
 
-def _lines(then: str, now: str) -> str:
-    """Say which lines of a file have changed, in one range; a deletion is where it was."""
-    old, new = then.split("\n"), now.split("\n")
-    head, tail = shared_ends(old, new)
-    first, last = head + 1, max(len(new) - tail, head + 1)
-    return f"line {first}" if first == last else f"lines {first}–{last}"  # noqa: RUF001 - a range
+def _promoted(then: Side, names: dict[Key, Key]) -> dict[str, set[str]]:
+    """Return the files that were in the system messages of each suite, under its name of now."""
+    promoted: dict[str, set[str]] = {}
+    for (suite, _), case in then.cases.items():
+        promoted.setdefault(suite, set()).update(case.promoted)
+    known = {suite: set(files) for suite, files in promoted.items()}
+    for (suite, _), (was, _) in names.items():
+        if suite not in known:
+            promoted.setdefault(suite, set()).update(known[was])
+    return promoted
 
 
-def _line(now: Reviewed, then: Reviewed) -> int:
-    """Return the line of the first message that is new, or else of the case."""
-    known = {text for text, _ in then.messages}
-    return next((line for text, line in now.messages if text not in known), now.line)
+def _voices(
+    new: Reviewed,
+    old: Reviewed,
+    why: tuple[str, ...],
+    pipeline: tuple[str, ...],
+    named: frozenset[str],
+) -> Iterator[tuple[object, str]]:
+    """Yield what speaks with another voice in a case than before, and what made it.
 
-
-def _listed(patterns: tuple[str, ...]) -> str:
-    return ", ".join(patterns) or "none"
+    Left out are the files that are named already, and what a stage adds if the stages are the
+    same: where there is a second guideline, for one, both get headers.
+    """
+    for change in privilege_changes(old.chat or (), new.chat or ()):
+        are_same = not pipeline and UNKNOWN_CODE not in why
+        if change.path in named or (change.stage is not None and are_same):
+            continue
+        by = tuple(each for each in pipeline if each.startswith(f"{change.stage}.")) or why
+        key = change.role, change.was, change.path, change.stage, by
+        yield key, f"{change}, by {by[0]}" if len(by) == 1 else str(change)

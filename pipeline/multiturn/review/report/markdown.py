@@ -1,46 +1,37 @@
 """The report as Markdown, for the summary of a step on GitHub: what changed, and why."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import groupby
 
 from multiturn.prompts.record import utf8
 from multiturn.review.diff import unified_diff
-from multiturn.review.report.comparison import STATUSES, Comparison
-from multiturn.review.report.side import Reviewed
-from multiturn.text import unseen
+from multiturn.review.report.comparison import STATUSES, Comparison, Report
+from multiturn.text import number_of, unseen
 
 MAX_SIZE = 1_000_000  # bytes; R1: GitHub takes 1,024 KiB a step
 _RESERVE = 500  # for the line that says what was left out
 _LONGEST_DIFF = 60_000
 _LONGEST_LINE = 500
 _OPEN_ROWS = 20
+_MOST_DANGERS = 20
 _SPECIAL = re.compile(r"[^A-Za-z0-9 ,./()'–→-]|(?<=(?i:www))\.")  # noqa: RUF001 - as they are
 
 
-def to_markdown(
-    comparisons: Iterable[Comparison], *, pipeline: str, against: str | None, errors: list[str]
-) -> bytes:
-    """Render a report as GitHub's Markdown, of at most ``MAX_SIZE`` bytes.
-
-    Args:
-        comparisons: the cases, in the order of ``compare``.
-        pipeline: its name.
-        against: the revision that they are compared with; None for none.
-        errors: that belong to no case.
-    """
-    found = list(comparisons)
-    compared = f", compared with {_code(against)}" if against else ""
+def to_markdown(report: Report) -> bytes:
+    """Render a report as GitHub's Markdown, of at most ``MAX_SIZE`` bytes."""
+    compared = f", compared with {_code(report.against)}" if report.against else ""
     counts = ", ".join(
         f"{number} {status}"
         for status in STATUSES
-        if (number := sum(c.status == status for c in found)) and (against or status == "failed")
+        if (number := sum(c.status == status for c in report.comparisons))
+        and (report.against or status == "failed")
     )
-    text = f"## {_title(found, against)}\n\nPipeline {_code(pipeline)}{compared}"
+    text = f"## {_title(report)}\n\nPipeline {_code(report.now.pipeline)}{compared}"
     text += f": {counts}.\n" if counts else ".\n"
     left_out = 0
     size = len(text.encode())
-    for block in _blocks(found, errors, against):
+    for block in _blocks(report):
         length = len(block.encode()) + 1
         if size + length > MAX_SIZE - _RESERVE:
             left_out += 1
@@ -52,96 +43,118 @@ def to_markdown(
     return text.encode()
 
 
-def _title(found: list[Comparison], against: str | None) -> str:
-    if not against:
-        return _cases(len(found))
-    changed = [comparison for comparison in found if comparison.status == "changed"]
-    title = f"{_cases(len(changed))} changed"
-    causes = {cause for comparison in changed for cause in comparison.causes}
-    if len(causes) == 1:
-        return f"{title}, 1 cause: {_code(causes.pop())}"
-    return f"{title}, {len(causes)} causes" if causes else title
+def _title(report: Report) -> str:
+    found = report.comparisons
+    if not report.against:
+        return number_of(len(found), "case")
+    causes = {comparison.causes: None for comparison in found if comparison.causes}
+    title = f"{number_of(sum(bool(c.causes) for c in found), 'case')} changed"
+    single = {cause: None for each in causes for cause in each}
+    if len(single) == 1:
+        title += f", 1 cause: {_code(next(iter(single)))}"
+    elif single:
+        title += f", {len(single)} causes"
+    removed = sum(c.status == "removed" for c in found)
+    if removed:
+        title += f"; {number_of(removed, 'case')} removed"
+    suites = report.removed_suites()
+    if suites:
+        more = f" and {len(suites) - 3} more" if len(suites) > 3 else ""
+        title += f", all of {', '.join(map(_code, suites[:3]))}{more}"
+    return title
 
 
-def _cases(number: int) -> str:
-    return f"{number} case{'' if number == 1 else 's'}"
-
-
-def _blocks(found: list[Comparison], errors: list[str], against: str | None) -> Iterator[str]:
-    yield from (f"{_code(error)}\n" for error in errors)
-    if against:
-        yield from _promotions(found)
-    for (status, cause), group in groupby(found, lambda c: (c.status, _single(c))):
+def _blocks(report: Report) -> Iterator[str]:
+    yield from (f"{_code(error)}\n" for error in report.errors)
+    yield from _dangers(report)
+    for (status, causes), group in groupby(report.comparisons, lambda c: (c.status, _single(c))):
         cases = list(group)
-        if against and status == "same":
+        if report.against and status == "same":
             continue
-        if against or status == "failed":
-            yield f"### {_heading(status, cause)}: {_cases(len(cases))}\n"
-        yield _table(cases)
-        if status == "changed":
-            yield from _differences(cases)
+        if report.against or status == "failed":
+            yield f"### {_heading(status, causes)}: {number_of(len(cases), 'case')}\n"
+        yield _table(report, cases)
+        yield from _differences(report, [case for case in cases if case.causes])
 
 
 def _single(comparison: Comparison) -> str:
-    """Return the cause of a changed case, if it is one."""
-    return comparison.causes[0] if len(comparison.causes) == 1 else ""
+    """Return the cause of a changed case; if there are several, that."""
+    causes = comparison.causes
+    return "more than one cause" if len(causes) > 1 else "".join(map(_code, causes))
 
 
 def _heading(status: str, cause: str) -> str:
-    if status != "changed":
-        return status
-    return _code(cause) if cause else "more than one cause"
+    if status == "changed":
+        return cause
+    return f"{status}, {cause}" if cause else status
 
 
-def _promotions(found: list[Comparison]) -> Iterator[str]:
-    counts: dict[str, int] = {}
-    for comparison in found:
-        for path in comparison.promoted:
-            counts[path] = counts.get(path, 0) + 1
-    if counts:
-        yield "> [!WARNING]\n" + "".join(
-            f"> New in a system message: {_code(path)}, in {_cases(counts[path])}\n"
-            for path in sorted(counts)
-        )
+def _dangers(report: Report) -> Iterator[str]:
+    lines = [f"The pipeline has changed: {_code(change)}" for change in report.pipeline]
+    lines += [
+        f"{_code(danger)}, in {number_of(len(cases), 'case')}"
+        for danger, cases in report.dangers().items()
+    ]
+    if len(lines) > _MOST_DANGERS:
+        lines[_MOST_DANGERS:] = [f"{len(lines) - _MOST_DANGERS} more"]
+    if lines:
+        yield "> [!WARNING]\n" + "".join(f"> - {line}\n" for line in lines)
 
 
-def _table(comparisons: list[Comparison]) -> str:
+def _table(report: Report, comparisons: list[Comparison]) -> str:
     rows = ["| case | suite | what |", "| --- | --- | --- |"]
     for comparison in comparisons:
-        case = comparison.case
+        case, was = comparison.case, comparison.then
         what = list(comparison.causes)
-        if comparison.status != "changed":
-            what = [case.error] if case.error else [message.role for message in case.chat or ()]
+        if comparison.status == "renamed" and was is not None:
+            what.insert(
+                0, f"was {was.id} of {was.suite}" if was.suite != case.suite else f"was {was.id}"
+            )
+        elif comparison.error:
+            what = [comparison.error]
+        elif not what:
+            old, new = report.texts(comparison)
+            shown = new or old
+            what = [message.role for message in (shown.chat if shown else None) or ()]
         whats = ", ".join(map(_code, what))
-        rows.append(f"| {_code(case.id)} | {_code(_place(case))} | {whats} |")
-    return _folded(_cases(len(comparisons)), "\n".join(rows), is_open=len(rows) <= _OPEN_ROWS)
+        place = f"{case.suite}:{case.line}" if case.line else case.suite
+        rows.append(f"| {_code(case.id)} | {_code(place)} | {whats} |")
+    title = number_of(len(comparisons), "case")
+    return _folded(title, "\n".join(rows), is_open=len(rows) <= _OPEN_ROWS)
 
 
-def _place(case: Reviewed) -> str:
-    return f"{case.suite}:{case.line}" if case.line else case.suite
-
-
-def _differences(comparisons: list[Comparison]) -> Iterator[str]:
+def _differences(report: Report, comparisons: list[Comparison]) -> Iterator[str]:
     """Yield each difference once, with the cases that have it."""
-    same: dict[str, list[Comparison]] = {}
+    same: dict[tuple[str, ...], tuple[list[str], list[Comparison]]] = {}
     for comparison in comparisons:
-        same.setdefault(_diff(comparison), []).append(comparison)
-    for diff, cases in same.items():
+        lines = _diff(report, comparison)
+        # What surrounds a difference does not tell it from others.
+        key = tuple(line for line in lines if line[0] in "+-")
+        same.setdefault(key, (lines, []))[1].append(comparison)
+    for lines, cases in same.values():
         ids = ", ".join(_code(comparison.case.id) for comparison in cases[:3])
         more = f" and {len(cases) - 3} more" if len(cases) > 3 else ""
+        diff = _shown("\n".join(lines))
         if len(diff) > _LONGEST_DIFF:
             diff = f"{diff[:_LONGEST_DIFF]}\n… {len(diff) - _LONGEST_DIFF:,} characters more"
         fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", diff)), 3)
         yield _folded(f"The difference in {ids}{more}", f"{fence}diff\n{diff}\n{fence}")
 
 
-def _diff(comparison: Comparison) -> str:
-    """Return what is different in a case, without the places where."""
-    now, then = comparison.now, comparison.then
-    old, new = (side.snapshot.split("\n") if side else [] for side in (then, now))
-    lines = list(unified_diff(old, new, "", ""))[2:]
-    shown = ("@@" if line.startswith("@@") else line for line in lines)
-    return _shown("\n".join(shown))
+def _diff(report: Report, comparison: Comparison) -> list[str]:
+    """Return what is different in a case, without the places where.
+
+    The transcript and the files repeat what the prompt has; they count where it is the same.
+    """
+    old, new = report.texts(comparison)
+    empty: tuple[list[str], ...] = ([], [], [])
+    for sections in zip(
+        old.sections if old else empty, new.sections if new else empty, strict=True
+    ):
+        lines = list(unified_diff(*sections, "", ""))[2:]
+        if lines:
+            return ["@@" if line.startswith("@@") else line for line in lines]
+    return []
 
 
 def _folded(title: str, body: str, *, is_open: bool = False) -> str:

@@ -2,41 +2,43 @@
 // The list of cases, the case that is chosen, and the keys.
 
 const ROLES = ["system", "user", "assistant", "tool"];
-const STATUSES = ["failed", "changed", "added", "removed", "same"];
-const first = data.cases.find((entry) => entry.now || entry.then);
-const providers = first ? (first.now || first.then).payloads.map((payload) => payload.provider) : [];
-const PROMOTED = "New in a system message";
-const VIEWS = ["Chat prompt", "Transcript", ...providers];
+const STATUSES = ["failed", "changed", "renamed", "added", "removed", "same"];
+const DANGER = "Speaks with another voice";
+const VIEWS = ["Chat prompt", "Transcript"];
 const state = { at: -1, view: 0, shown: new Set(ROLES), statuses: new Set(), query: "", away: false };
 const links = [];
 const numbered = (cases) => `${cases} ${cases === 1 ? "case" : "cases"}`;
 
+const SAME = "Its texts are the same. With --all, the report has them.";
+
 function showCase() {
   const entry = data.cases[state.at];
   const article = byId("case");
-  document.title = `${string(entry.id)} · Prompts`;
-  const place = `${string(entry.suite)}${entry.line ? `:${entry.line}` : ""}`;
+  document.title = `${entry.id} · Prompts`;
+  const place = `${entry.suite}${entry.line ? `:${entry.line}` : ""}`;
+  const was = entry.was ? [" from ", visible(entry.was.join(" · "))] : [];
   article.replaceChildren(
-    make("h2", { id: "title", tabindex: "-1" }, visible(string(entry.id))),
-    make("p", { class: "about" }, visible(place), data.against ? ` · ${entry.status}` : ""),
+    make("h2", { id: "title", tabindex: "-1" }, visible(entry.id)),
+    make("p", { class: "about" }, visible(place), data.against ? [` · ${entry.status}`, was] : []),
     make("ul", { class: "causes" },
-      entry.causes.map((cause) => make("li", {}, visible(string(cause)))),
-      entry.promoted.map((path) => make("li", { class: "promoted" }, `${PROMOTED}: `, visible(string(path))))));
-  if (entry.error !== undefined) {
-    article.append(make("p", { class: "error" }, visible(string(entry.error))));
-    return;
-  }
+      (entry.causes || []).map((cause) => make("li", {}, visible(cause))),
+      (entry.dangers || []).map((danger) => make("li", { class: "danger" }, visible(danger)))));
+  if (entry.error) article.append(make("p", { class: "error" }, visible(entry.error)));
+  else if (!entry.shown) article.append(make("p", { class: "absent" }, SAME));
+  if (!entry.shown) return;
+  steps = 0;
+  const sides = sidesOf(entry);
   const tabs = VIEWS.map((name, at) => make("button", {
     type: "button", role: "tab", id: `tab-${at}`, "aria-controls": "panel",
     "aria-selected": String(at === state.view), tabindex: at === state.view ? "0" : "-1",
     onclick: () => choose({ view: at }),
   }, name));
-  const view = [showChat, showQuestion][state.view] || ((item) => showPayload(item, state.view - 2));
+  const view = [showChat, showQuestion][state.view] || ((shown) => showPayload(shown, state.view - 2));
   article.append(
     make("div", { class: "bar" },
       make("div", { role: "tablist", "aria-label": "What to show" }, tabs),
       state.view ? null : make("div", { role: "group", "aria-label": "Roles to show" }, ROLES.map(showRole))),
-    make("div", { id: "panel", role: "tabpanel", "aria-labelledby": `tab-${state.view}`, tabindex: "0" }, view(entry)));
+    make("div", { id: "panel", role: "tabpanel", "aria-labelledby": `tab-${state.view}`, tabindex: "0" }, view(sides)));
   filterRoles();
   highlight(state.query);
 }
@@ -59,7 +61,7 @@ function filterRoles() {
 function choose({ at = state.at, view = state.view }, focus, stay = false) {
   const entry = data.cases[at];
   if (!entry) return;
-  const route = { suite: string(entry.suite), case: string(entry.id), view: VIEWS[view] };
+  const route = { suite: entry.suite, case: entry.id, view: VIEWS[view] };
   if (!stay) history.replaceState(null, "", `#${new URLSearchParams(route)}`);
   links[state.at]?.removeAttribute("aria-current");
   links[at].setAttribute("aria-current", "true");
@@ -82,8 +84,7 @@ function followAddress() {
     if (!byId("title")) choose({ at: 0 }, "", location.hash !== "");
     return;
   }
-  const at = data.cases.findIndex((entry) =>
-    string(entry.suite) === wanted.get("suite") && string(entry.id) === wanted.get("case"));
+  const at = data.cases.findIndex((entry) => entry.suite === wanted.get("suite") && entry.id === wanted.get("case"));
   if (at >= 0) {
     choose({ at, view: Math.max(VIEWS.indexOf(wanted.get("view")), 0) });
     return;
@@ -106,22 +107,22 @@ function showList() {
   let heading = null;
   let list = null;
   data.cases.forEach((entry, at) => {
-    const cause = entry.causes.length === 1 ? string(entry.causes[0]) : "more than one cause";
-    const title = entry.status === "changed" ? `changed: ${cause}` : entry.status;
+    const [cause, other] = entry.causes || [];
+    const title = `${entry.status}${cause ? `: ${other ? "more than one cause" : cause}` : ""}`;
     if (title !== heading) {
       heading = title;
       list = make("ul");
       byId("cases").append(make("section", {}, data.against || title === "failed" ? make("h2", {}, visible(title)) : null, list));
     }
-    links[at] = makeLink(at, visible(string(entry.id)), make("small", {}, visible(string(entry.suite))),
-      entry.promoted.length ? make("small", { class: "promoted" }, PROMOTED) : null);
+    links[at] = makeLink(at, visible(entry.id), make("small", {}, visible(entry.suite)),
+      entry.dangers ? make("small", { class: "danger" }, DANGER) : null);
     list.append(make("li", {}, links[at]));
   });
 }
 
 function makeLink(at, ...content) {
   const { suite, id } = data.cases[at];
-  const href = `#${new URLSearchParams({ suite: string(suite), case: string(id) })}`;
+  const href = `#${new URLSearchParams({ suite, case: id })}`;
   const onclick = (event) => {
     event.preventDefault();
     choose({ at }, "title");
@@ -130,29 +131,23 @@ function makeLink(at, ...content) {
   return make("a", { href, onclick }, content);
 }
 
-/** Name above all what speaks with the operator's voice now, and did not; with the first case. */
-function showPromoted() {
-  const found = new Map();
-  data.cases.forEach((entry, at) => {
-    for (const path of entry.promoted) {
-      if (!found.has(path)) found.set(path, []);
-      found.get(path).push(at);
-    }
-  });
-  byId("promoted").append(...[...found].map(([path, cases]) =>
-    make("p", {}, `${PROMOTED}: `, makeLink(cases[0], visible(string(path))), `, in ${numbered(cases.length)}`)));
+/** Name above all what has another voice now, and what has changed in the pipeline. */
+function showDangers() {
+  byId("dangers").append(
+    ...data.changes.map((change) => make("p", {}, "The pipeline has changed: ", visible(change))),
+    ...data.dangers.map(([danger, at, cases]) =>
+      make("p", {}, makeLink(at, visible(danger)), `, in ${numbered(cases)}`)));
 }
 
-const lower = [];  // each string in small letters, from the first search on
+const searched = { strings: [], texts: [] };  // in small letters; numbers of spans; from the first search on
 
 /** Return whether a query is in spans, or begins in one and ends in another. */
-function isIn(query, number, hits) {
-  const numbers = data.texts[number];
+function isIn(query, numbers, hits) {
   const most = query.length - 1;
   let before = "";
-  for (let at = 0; at < numbers.length; at += 4) {
+  for (let at = 0; at < numbers.length; at += 3) {
     if (hits.has(numbers[at]) || hits.has(numbers[at + 2])) return true;
-    const text = lower[numbers[at]];
+    const text = searched.strings[numbers[at]];
     if (before && (before + text.slice(0, most)).includes(query)) return true;
     before = most ? (text.length < most ? before + text : text).slice(-most) : "";
   }
@@ -160,16 +155,19 @@ function isIn(query, number, hits) {
 }
 
 function matches(entry, query, hits) {
-  if ([entry.suite, entry.id, entry.error, ...entry.causes].some((number) => hits.has(number))) return true;
-  return [entry.now, entry.then].some((side) => side
-    && [side.question, ...(side.chat || []).map((turn) => turn[1])].some((number) => isIn(query, number, hits)));
+  const names = [entry.suite, entry.id, entry.error || "", ...(entry.causes || [])];
+  if (names.some((name) => name.toLowerCase().includes(query))) return true;
+  return entry.shown && searched.texts[entry.texts].some((numbers) => isIn(query, numbers, hits));
 }
 
 function filterCases() {
   const query = state.query.toLowerCase();
   const hits = new Set();
-  if (query && !lower.length) for (const text of data.strings) lower.push(text.toLowerCase());
-  lower.forEach((text, at) => text.includes(query) && hits.add(at));
+  if (query && !searched.texts.length) {
+    searched.strings = strings.map((_, number) => string(number).toLowerCase());
+    searched.texts = texts.map((line) => Object.values(JSON.parse(line)).flatMap((side) => side.texts));
+  }
+  searched.strings.forEach((text, at) => text.includes(query) && hits.add(at));
   const left = [];
   data.cases.forEach((entry, at) => {
     const hidden = (state.statuses.size > 0 && !state.statuses.has(entry.status))
@@ -218,12 +216,22 @@ function showOrigin(event) {
   byId("origin").replaceChildren(...(origin ? visible(origin) : [HINT]));
 }
 
-function start() {
+/** Say what has changed in one sentence; what was removed cannot be seen otherwise. */
+function summary(counts) {
+  if (!data.against) return `pipeline ${data.pipeline}`;
+  const changed = data.cases.filter((entry) => entry.causes).length;
+  const removed = counts.removed ? [`${numbered(counts.removed)} removed`] : [];
+  const suites = data.removed.length ? [`all of ${data.removed.join(", ")}`] : [];
+  return [`pipeline ${data.pipeline} · compared with ${data.against} · ${numbered(changed)} changed`, ...removed, ...suites].join(", ");
+}
+
+async function start() {
+  await load();
+  VIEWS.push(...data.providers);
   const counts = Object.fromEntries(STATUSES.map((status) => [status, 0]));
   for (const entry of data.cases) counts[entry.status] += 1;
   const present = STATUSES.filter((status) => counts[status]);
-  const compared = data.against ? ` · compared with ${data.against}` : "";
-  byId("summary").textContent = `pipeline ${data.pipeline}${compared}`;
+  byId("summary").replaceChildren(...visible(summary(counts)));
   if (present.length > 1) {
     byId("statuses").append(...present.map((status) => make("button", {
       type: "button", "aria-pressed": "false",
@@ -237,7 +245,7 @@ function start() {
   }
   byId("errors").append(...data.errors.map((error) => make("p", {}, visible(error))));
   showList();
-  showPromoted();
+  showDangers();
   filterCases();
   showOrigin({ target: document });
   let waiting = 0;

@@ -1,12 +1,12 @@
-"""One side of a comparison: the cases of some suites, converted, with the origin of every text."""
+"""One side of a comparison: the cases of some suites, converted, with their texts in a file."""
 
-import json
+import hashlib
 import os
-import re
+import pickle
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,96 +18,159 @@ from multiturn.errors import MultiturnError
 from multiturn.files import find_root
 from multiturn.model import Case, Conversion, InputFile, ProviderRequest
 from multiturn.pipelines.pipeline import Pipeline, request_of
-from multiturn.prompts.provenance import Message, Span, Spans, spans_of, text_of
-from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings
-from multiturn.providers.azure import AzureProvider, AzureSettings
-from multiturn.providers.base import ProviderError, TargetProvider
-from multiturn.providers.codex import CodexProvider, CodexSettings
-from multiturn.providers.gemini import GeminiProvider, GeminiSettings
-from multiturn.providers.http import HttpProvider
-from multiturn.providers.vscode import VSCodeProvider, VSCodeSettings
+from multiturn.prompts.provenance import Message, Spans, spans_of, text_of
 from multiturn.review.lockfile import promotions_of
-from multiturn.review.snapshots import name_in_root, snapshot_text, suite_of
+from multiturn.review.report.stages import Stage, stages_of
+from multiturn.review.snapshots import name_in_root, suite_of
 from multiturn.suites.suite import STDIN
-from multiturn.turns import is_blank
-
-# What no suite can contain, because nobody knows it before.
-_TOKEN = os.urandom(8).hex()
-_MARK = re.compile(rf"{_TOKEN}-(\d+)-")
-
-
-class Payload(Struct, frozen=True):
-    """What a provider would send.
-
-    Attributes:
-        provider: its name for people.
-        body: decoded JSON, or a text, with each text in spans; None if it is refused.
-        notes: the repairs, or why it is refused.
-    """
-
-    provider: str
-    body: Any
-    notes: tuple[str, ...] = ()
 
 
 class Reviewed(Struct, frozen=True, kw_only=True):
     """A case as a report shows it.
 
     Attributes:
-        suite: its path from the root.
-        id: of the case.
-        line: of the case in the suite.
         error: why it could not be converted; the rest is then empty.
         chat: the chat prompt; None where the pipeline gives none.
         question: the transcript.
-        payloads: one for each provider.
-        snapshot: what ``multiturn snapshot`` writes.
-        promoted: the files that reach a system message.
+        request: what a provider gets.
         files: the text of each attached file as it was read, by its path from the root.
         guidelines: those of them that are guidelines.
         patterns: that decide it.
         keys: the texts of the suite that stand in no message, as written, by their keys.
         shown: those of the keys whose texts are in the prompt.
-        messages: each message as written, with its line.
+        messages: each message as written, role and content, with its line.
     """
 
-    suite: str
-    id: str
-    line: int = 0
     error: str = ""
     chat: tuple[Message, ...] | None = None
     question: Spans = ()
-    payloads: tuple[Payload, ...] = ()
-    snapshot: str = ""
-    promoted: frozenset[str] = frozenset()
+    request: ProviderRequest | None = None
     files: Mapping[str, str] = {}
     guidelines: frozenset[str] = frozenset()
     patterns: tuple[str, ...] = ()
     keys: Mapping[str, str] = {}
     shown: frozenset[str] = frozenset()
-    messages: tuple[tuple[str, int], ...] = ()
+    messages: tuple[tuple[tuple[str, object], int], ...] = ()
+
+    @property
+    def sections(self) -> tuple[list[str], ...]:
+        """The lines of the prompt, of the transcript, and of the list of attached files."""
+        question = ("transcript", text_of(self.question))
+        prompt = [(message.role, text_of(message.spans)) for message in self.chat or ()]
+        files: tuple[InputFile, ...] = ()
+        if self.request is not None:
+            files = self.request.input_files
+            if self.chat is None:  # providers make one of these
+                system = self.request.metadata.get("system_prompt", "")
+                prompt = [("system prompt", system)] * bool(system)
+                prompt += [("guideline", text) for text in self.request.guidelines]
+        named = [(f"{file.path} ({file.resolved_path})", file.text) for file in files]
+        return _lines(prompt), _lines([question]), _lines(named)
+
+    @property
+    def texts(self) -> list[Spans]:
+        """The question, and each message of the chat prompt."""
+        return [self.question, *(message.spans for message in self.chat or ())]
 
 
-class Side(Struct):
-    """The cases of some suites, by suite and id, and what is wrong beside the cases.
+def _lines(texts: Iterable[tuple[str, str]]) -> list[str]:
+    """Return texts as lines, indented below their names."""
+    return [
+        line
+        for name, text in texts
+        for line in (f"{name}:", *(f"  {line}" for line in text.split("\n")))
+    ]
+
+
+class Entry(Struct, frozen=True):
+    """What is known of a case without reading it.
 
     Attributes:
-        cases: in the order of the suites.
-        pipeline: what converted them, as YAML.
+        suite: its path from the root.
+        id: of the case.
+        line: of the case in the suite.
+        digest: of all that a prompt has; two cases with the same one are the same.
+        failed: whether it could not be converted.
+        promoted: the files that reach a system message.
+        at: where the case is in the file of the side.
+    """
+
+    suite: str
+    id: str
+    line: int
+    digest: bytes = b""
+    failed: bool = False
+    promoted: frozenset[str] = frozenset()
+    at: int = 0
+
+
+class Item(Struct, frozen=True):
+    """A case on its way to its side, which may be in another process.
+
+    Attributes:
+        entry: of the case; its id is empty if an error belongs to no case.
+        case: the case, pickled.
+        error: why it failed.
+    """
+
+    entry: Entry
+    case: bytes
+    error: str = ""
+
+
+class Side:
+    """The cases of some suites, and what is wrong beside the cases; the texts are in a file.
+
+    Args:
+        pipeline: the name of what converts them.
+        file: empty; for the texts, until they are read.
+
+    Attributes:
+        stages: of the pipeline.
+        cases: by suite and id, in the order of the suites.
         errors: that belong to no case.
         broken: the suites of which some case is not known.
     """
 
-    cases: dict[tuple[str, str], Reviewed]
-    pipeline: str
-    errors: list[str]
-    broken: set[str]
+    def __init__(self, pipeline: str, file: BinaryIO) -> None:
+        self.pipeline = pipeline
+        self.stages: tuple[Stage, ...] = ()
+        self.cases: dict[tuple[str, str], Entry] = {}
+        self.errors: list[str] = []
+        self.broken: set[str] = set()
+        self._file = file
+
+    def add(self, item: Item) -> None:
+        """Add a case.
+
+        Raises:
+            MultiturnError: two suites have one name.
+        """
+        entry = item.entry
+        key = entry.suite, entry.id
+        if not entry.id:
+            self.broken.add(entry.suite)
+        if item.error and (not entry.id or key in self.cases):
+            self.errors.append(item.error)
+            return
+        if key in self.cases:
+            what = f"two suites are {entry.suite!r} in their roots"
+            raise MultiturnError(f"{what}; name a root that holds both (--root)")
+        self.cases[key] = replace(entry, at=self._file.tell())
+        self._file.write(item.case)
+
+    def read(self, entry: Entry) -> Reviewed:
+        """Return a case of this side."""
+        self._file.seek(entry.at)
+        case: Reviewed = pickle.load(self._file)  # noqa: S301 - our own, in a file without a name
+        return case
 
 
 def collect(
     outcomes: Iterable[Outcome],
     selection: Selection,
     pipeline: Pipeline,
+    file: BinaryIO,
     on_error: Callable[[MultiturnError], None],
 ) -> Side:
     """Return the cases of a side; those that fail are in it, too.
@@ -116,96 +179,95 @@ def collect(
         outcomes: what became of the selected cases.
         selection: of which their suites are.
         pipeline: which has converted them.
+        file: as for ``Side``.
         on_error: called with each error.
 
     Raises:
         MultiturnError: a suite is outside its root, or two suites have one name.
     """
-    side = Side({}, _declared(pipeline), [], set())
-    providers = sample_providers()
-    for outcome in outcomes:
-        if outcome.error is not None:
-            _add_error(side, outcome.suite, outcome.error, selection.root)
-            on_error(outcome.error)
-        elif outcome.conversion is not None:
-            case = review(outcome.conversion, providers)
-            if (case.suite, case.id) in side.cases:
-                what = f"two suites are {case.suite!r} in their roots"
-                raise MultiturnError(f"{what}; name a root that holds both (--root)")
-            side.cases[case.suite, case.id] = case
+    side = Side(pipeline.name, file)
+    side.stages = stages_of(pipeline)
+    for item in _items(outcomes, selection, on_error):
+        side.add(item)
     return side
 
 
-def collect_then(then: Then) -> Iterator[Side]:
-    """Yield the side of a revision, whose errors are no failures now."""
-    side = collect(then.outcomes, then.selection, then.pipeline, on_error=lambda _: None)
-    side.errors += then.notes
-    yield side
-
-
-def _add_error(side: Side, path: str, error: MultiturnError, root: str | None) -> None:
-    """Add what is wrong with a case, or with a suite."""
-    folder = Path(os.path.realpath(path)).parent
-    suite = name_in_root(STDIN if path == "-" else path, root or str(find_root(folder)))
-    message = str(error)
-    if not error.case_id:
-        side.broken.add(suite)
-    if error.case_id and (suite, error.case_id) not in side.cases:
-        failed = Reviewed(suite=suite, id=error.case_id, error=message, snapshot=message)
-        side.cases[suite, error.case_id] = failed
-    else:
-        side.errors.append(message)
-
-
-def _declared(pipeline: Pipeline) -> str:
-    try:
-        return pipeline.to_yaml()
-    except MultiturnError:  # a stage that only Python can name
-        return repr(pipeline)
-
-
-def sample_providers() -> dict[str, TargetProvider]:
-    """Return a provider of each kind, which sends nothing, by its name for people.
-
-    Their payloads name the model ``MODEL``; model, limits and keys are the targets' affair.
-    """
-    model: dict[str, Any] = {"name": "sample", "model": "MODEL", "api_key": "none"}
-    continuing = {**model, "prefill": True}
-    azure = AzureSettings(provider="azure", endpoint="", **model)
-    return {
-        "Azure OpenAI": AzureProvider(azure),
-        "Anthropic": AnthropicProvider(AnthropicSettings(provider="anthropic", **continuing)),
-        "Gemini": GeminiProvider(GeminiSettings(provider="gemini", **continuing)),
-        "Codex": CodexProvider(CodexSettings(name="sample", provider="codex")),
-        "VS Code": VSCodeProvider(VSCodeSettings(name="sample", provider="vscode")),
-    }
-
-
-def review(conversion: Conversion, providers: Mapping[str, TargetProvider]) -> Reviewed:
-    """Return what a report shows of a finished conversion.
+def collect_then(
+    items: Iterable[Item | tuple[Stage, ...] | str], pipeline: str, file: BinaryIO
+) -> Side:
+    """Return the side of a revision.
 
     Args:
-        conversion: of one case.
-        providers: by their names for people.
+        items: what ``items_then`` gives in the process that reads the revision.
+        pipeline: the name of what converts the cases.
+        file: as for ``Side``.
+    """
+    side = Side(pipeline, file)
+    for item in items:
+        if isinstance(item, Item):
+            side.add(item)
+        elif isinstance(item, tuple):
+            side.stages = item
+        else:
+            side.errors.append(item)
+    return side
+
+
+def items_then(then: Then) -> Iterator[Item | tuple[Stage, ...] | str]:
+    """Yield what makes the side of a revision; what was wrong then is no failure now."""
+    yield stages_of(then.pipeline)
+    yield from _items(then.outcomes, then.selection, lambda _: None)
+    yield from then.notes
+
+
+def _items(
+    outcomes: Iterable[Outcome], selection: Selection, on_error: Callable[[MultiturnError], None]
+) -> Iterator[Item]:
+    for outcome in outcomes:
+        if (error := outcome.error) is not None:
+            real = os.path.realpath(outcome.suite)
+            root = selection.root or str(find_root(Path(real).parent))
+            suite = name_in_root(STDIN if outcome.suite == "-" else outcome.suite, root)
+            case = pickle.dumps(Reviewed(error=str(error)))
+            yield Item(Entry(suite, error.case_id or "", 0, failed=True), case, str(error))
+            on_error(error)
+        elif outcome.conversion is not None:
+            yield Item(entry_of(outcome.conversion), pickle.dumps(review(outcome.conversion)))
+
+
+def entry_of(conversion: Conversion) -> Entry:
+    """Return what is known of a finished conversion without reading it.
 
     Raises:
         MultiturnError: the suite is outside its root.
     """
     case, chat = conversion.case, conversion.chat
-    request = request_of(conversion)
+    if chat is not None:
+        prompt = [(str(turn.role), turn.content) for turn in chat]
+    else:  # providers make one of these
+        parts = (*conversion.guidelines, conversion.system_prompt)
+        prompt = [("", part.text if part else "") for part in parts]
+    files = [(f.path, f.resolved_path, f.guideline, f.text) for f in conversion.input_files]
+    said = repr((chat is None, prompt, conversion.question, files))
+    return Entry(
+        suite_of(case),
+        case.id,
+        case.line,
+        digest=hashlib.blake2b(said.encode("utf-8", "surrogatepass"), digest_size=16).digest(),
+        promoted=frozenset(entry.path for entry in promotions_of(conversion)),
+    )
+
+
+def review(conversion: Conversion) -> Reviewed:
+    """Return what a report shows of a finished conversion."""
+    case, chat = conversion.case, conversion.chat
     messages, question = spans_of(conversion)
-    texts = (question, *(message.spans for message in messages or ()))
     parts = [part for turn in chat or conversion.turns for part in turn.parts]
-    keys = case.keyed_texts
+    keys, request = case.keyed_texts, request_of(conversion)
     return Reviewed(
-        suite=suite_of(case),
-        id=case.id,
-        line=case.line,
         chat=messages,
         question=question,
-        payloads=tuple(_payload(*item, request, texts) for item in providers.items()),
-        snapshot=snapshot_text(conversion),
-        promoted=frozenset(entry.path for entry in promotions_of(conversion)),
+        request=replace(request, outcome=None, expected_messages=None, execution=None),
         files={file.resolved_path: _as_read(file, case) for file in conversion.input_files},
         guidelines=frozenset(f.resolved_path for f in conversion.input_files if f.guideline),
         patterns=case.guideline_patterns,
@@ -213,80 +275,10 @@ def review(conversion: Conversion, providers: Mapping[str, TargetProvider]) -> R
         shown=frozenset(part.key for part in parts if part.key is not None)
         if chat is not None
         else frozenset(keys),
-        messages=tuple(
-            (json.dumps([message.role, message.content], ensure_ascii=False), message.line)
-            for message in case.input_messages
-        ),
+        messages=tuple(((m.role, m.content), m.line) for m in case.input_messages),
     )
 
 
 def _as_read(file: InputFile, case: Case) -> str:
     """Return a file's text as it is on disk: what a stage has changed has another cause."""
     return file.text if case.files is None else case.files.read(file.resolved_path, sys.maxsize)
-
-
-def _payload(
-    name: str, provider: TargetProvider, request: ProviderRequest, texts: Sequence[Spans]
-) -> Payload:
-    """Return what a provider would send.
-
-    Args:
-        name: of the provider, for people.
-        provider: which sends nothing.
-        request: of one case.
-        texts: the question, and each message of the chat prompt.
-    """
-    try:
-        wire, marked = provider.wire(request), provider.wire(_marked(request))
-    except ProviderError as error:
-        return Payload(name, None, (f"refused: {error.what}",))
-    decoded = json.loads if isinstance(provider, HttpProvider) else bytes.decode
-    return Payload(name, _in_spans(decoded(wire.body), decoded(marked.body), texts), wire.repairs)
-
-
-def _marked(request: ProviderRequest) -> ProviderRequest:
-    """Return a request with a mark in place of each text, so that payloads show where it goes."""
-    chat = request.chat_prompt and tuple(
-        replace(message, content=_marked_text(number, message.content))
-        for number, message in enumerate(request.chat_prompt, 1)
-    )
-    return replace(request, chat_prompt=chat, question=_marked_text(0, request.question))
-
-
-def _marked_text(number: int, text: str) -> str:
-    return text if is_blank(text) else f"{_TOKEN}-{number}-"
-
-
-def _in_spans(body: Any, marked: Any, texts: Sequence[Spans]) -> Any:
-    """Return a payload's body with each text in spans; what the provider edited is one span."""
-    if isinstance(body, str):
-        pieces = _MARK.split(marked)
-        added = "added for this provider" if len(pieces) > 1 else ""
-        spans = tuple(
-            span
-            for at, piece in enumerate(pieces)
-            for span in (texts[int(piece)] if at % 2 else (Span(piece, added),))
-            if span.text
-        )
-        return spans if text_of(spans) == body else (Span(body, ""),)
-    if isinstance(body, list):
-        return [_in_spans(*pair, texts) for pair in zip(body, marked, strict=True)]
-    if isinstance(body, dict):
-        return {
-            key: value if key == "role" else _in_spans(value, marked[key], texts)
-            for key, value in body.items()
-        }
-    return body
-
-
-def spoken(body: Any, role: str = "") -> Iterator[Message]:
-    """Yield each text of a payload's body, in its order, with the role of its message."""
-    if isinstance(body, tuple):
-        yield Message(role, body)
-    elif isinstance(body, list):
-        for item in body:
-            yield from spoken(item, role)
-    elif isinstance(body, dict):
-        for key, item in body.items():
-            if key != "role":
-                yield from spoken(item, body.get("role", role))

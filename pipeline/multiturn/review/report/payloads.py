@@ -1,0 +1,130 @@
+"""What each provider would send of a case, and which of its texts come from which message."""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from multiturn.model import ProviderRequest
+from multiturn.prompts.provenance import text_of
+from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings
+from multiturn.providers.azure import AzureProvider, AzureSettings
+from multiturn.providers.base import ProviderError, TargetProvider
+from multiturn.providers.codex import CodexProvider, CodexSettings
+from multiturn.providers.gemini import GeminiProvider, GeminiSettings
+from multiturn.providers.http import HttpProvider
+from multiturn.providers.vscode import VSCodeProvider, VSCodeSettings
+from multiturn.review.report.side import Reviewed
+from multiturn.turns import is_blank
+
+# What no suite can contain, because nobody knows it before.
+_TOKEN = os.urandom(8).hex()
+_MARK = re.compile(rf"{_TOKEN}-(\d+)-")
+
+
+class Payload(Struct, frozen=True):
+    """What a provider would send.
+
+    Attributes:
+        provider: its name for people.
+        body: decoded JSON, or a text; None if the provider refuses the case. Each text in it is a
+            list of pieces: the number of a message of the chat prompt, from 1, or 0 for the
+            question, or a text that comes from neither.
+        notes: the repairs, or why it is refused.
+    """
+
+    provider: str
+    body: Any
+    notes: tuple[str, ...] = ()
+
+
+class Pieces(Struct, frozen=True):
+    """A text of a payload, as ``Payload`` says."""
+
+    pieces: tuple[int | str, ...]
+
+
+def sample_providers() -> dict[str, TargetProvider]:
+    """Return a provider of each kind of payload, which sends nothing, by its name for people.
+
+    Their payloads name the model ``MODEL``; model, limits and keys are the targets' affair.
+    """
+    model: dict[str, Any] = {"name": "sample", "model": "MODEL", "api_key": "none"}
+    continuing = {**model, "prefill": True}
+    azure = AzureSettings(provider="azure", endpoint="", **model)
+    return {
+        "OpenAI, Azure": AzureProvider(azure),
+        "Anthropic": AnthropicProvider(AnthropicSettings(provider="anthropic", **continuing)),
+        "Gemini": GeminiProvider(GeminiSettings(provider="gemini", **continuing)),
+        "Codex": CodexProvider(CodexSettings(name="sample", provider="codex")),
+        "VS Code": VSCodeProvider(VSCodeSettings(name="sample", provider="vscode")),
+    }
+
+
+class Payloads:
+    """Makes payloads, and keeps where texts go: it is the same in many cases.
+
+    Attributes:
+        providers: by their names for people.
+    """
+
+    def __init__(self) -> None:
+        self.providers = sample_providers()
+        self._marked: ProviderRequest | None = None
+        self._patterns: dict[str, Any] = {}
+
+    def of(self, case: Reviewed) -> Iterator[Payload]:
+        """Yield what each provider would send of a case that could be converted."""
+        request = case.request
+        assert request is not None  # noqa: S101 - it could be converted
+        marked = _marked(request)
+        if marked != self._marked:
+            self._marked, self._patterns = marked, {}
+        texts = [text_of(spans) for spans in case.texts]
+        for name, provider in self.providers.items():
+            decoded = json.loads if isinstance(provider, HttpProvider) else bytes.decode
+            try:
+                wire = provider.wire(request)
+                if name not in self._patterns:
+                    self._patterns[name] = decoded(provider.wire(marked).body)
+            except ProviderError as error:
+                yield Payload(name, None, (f"refused: {error.what}",))
+                continue
+            body = _in_pieces(decoded(wire.body), self._patterns[name], texts)
+            yield Payload(name, body, wire.repairs)
+
+
+def _marked(request: ProviderRequest) -> ProviderRequest:
+    """Return a request with a mark in place of each text, so that payloads show where it goes."""
+    chat = request.chat_prompt and tuple(
+        replace(message, content=_marked_text(number, message.content))
+        for number, message in enumerate(request.chat_prompt, 1)
+    )
+    return replace(
+        request, chat_prompt=chat, question=_marked_text(0, request.question), eval_id=""
+    )
+
+
+def _marked_text(number: int, text: str) -> str:
+    return text if is_blank(text) else f"{_TOKEN}-{number}-"
+
+
+def _in_pieces(body: Any, marked: Any, texts: list[str]) -> Any:
+    """Return a payload's body with each text in pieces; what the provider edited is one piece."""
+    if isinstance(body, str):
+        split = _MARK.split(marked)
+        pieces = tuple(int(p) if at % 2 else p for at, p in enumerate(split) if at % 2 or p)
+        shown = "".join(texts[piece] if isinstance(piece, int) else piece for piece in pieces)
+        return Pieces(pieces if shown == body else (body,))
+    if isinstance(body, list):
+        return [_in_pieces(*pair, texts) for pair in zip(body, marked, strict=True)]
+    if isinstance(body, dict):
+        return {
+            key: value if key == "role" else _in_pieces(value, marked[key], texts)
+            for key, value in body.items()
+        }
+    return body
