@@ -1,7 +1,6 @@
 """The command that converts again whenever a file changes."""
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -84,6 +83,8 @@ def _converted(asked: Asked, pipeline: str) -> tuple[Prompts, bool]:
     Returns:
         The prompts, and whether they are all that there should be.
     """
+    import subprocess
+
     import msgspec
 
     options = [("--pipeline", pipeline), *(("--case", each) for each in asked.case_ids)]
