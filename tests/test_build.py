@@ -7,8 +7,11 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import distribution
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from packaging.requirements import Requirement
@@ -45,6 +48,42 @@ def wheel(dist: Path) -> Path:
 def sdist(dist: Path) -> Path:
     (sdist,) = dist.glob("*.tar.gz")
     return sdist
+
+
+class Files(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_a_git_address_installs_what_init_lets_a_workflow_install(
+    sdist: Path, tmp_path: Path
+) -> None:
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (source,) = tmp_path.iterdir()
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@example.org")
+    for arguments in (("init", "-q"), ("add", "--all"), ("commit", "-q", "-m", "all")):
+        run(*git, *arguments, cwd=source, GIT_CONFIG_GLOBAL=os.devnull)
+    run(*git, "update-server-info", cwd=source)  # so that files are enough to clone it
+    commit = run(*git, "rev-parse", "HEAD", cwd=source).strip()
+    pip = (sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation")
+    installed, project = tmp_path / "installed", tmp_path / "project"
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Files, directory=source)) as server:
+        Thread(target=server.serve_forever, args=(0.01,)).start()
+        address = f"git+http://127.0.0.1:{server.server_port}/.git@{commit}"
+        try:
+            run(*pip, "--target", installed, f"multiturn @ {address}", cwd=tmp_path)
+        finally:
+            server.shutdown()
+    project.mkdir()
+    start = (
+        f"import sys; sys.path.insert(0, {str(installed)!r}); from multiturn.__main__ import main"
+    )
+    said = run(sys.executable, "-c", f"{start}; main()", "init", cwd=project)
+    assert "Fill in" not in said
+    workflow = (project / ".github/workflows/prompts.yml").read_text()
+    assert f"  MULTITURN: {address} #" in workflow
+    assert 'pip install "multiturn @ $MULTITURN"' in workflow
 
 
 def test_twine_accepts_both(wheel: Path, sdist: Path) -> None:

@@ -130,14 +130,16 @@ def test_the_files_that_the_readme_shows_are_in_the_examples() -> None:
 
 
 def workflow(path: str) -> dict[str, Any]:
-    """Return a workflow, once it is clear that it has the least rights and pinned actions."""
+    """Return a workflow's first job, once it has the least rights and pinned actions."""
     found = next(read_documents((ROOT / path).read_text(), path)).value
     assert found["permissions"] == {"contents": "read"}
-    job: dict[str, Any]
-    (job,) = found["jobs"].values()
-    uses = [step["uses"] for step in job["steps"] if "uses" in step]
-    assert all(re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", action) for action in uses)
-    return job
+    jobs: list[dict[str, Any]] = list(found["jobs"].values())
+    steps = [step for job in jobs for step in job["steps"] if "uses" in step]
+    assert all(re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", step["uses"]) for step in steps)
+    for job in jobs[1:]:  # one that may write runs nothing of the pull request
+        assert not [step for step in job["steps"] if "run" in step or "checkout" in step["uses"]]
+    assert "permissions" not in jobs[0]
+    return jobs[0]
 
 
 def test_the_workflow_runs_ci_on_each_python() -> None:
@@ -157,12 +159,12 @@ def test_the_workflow_of_the_examples_shows_what_a_pull_request_changes(folder: 
     run(f"{commit} after", check=True)
     steps = workflow("pipeline/multiturn/cli/first/prompts.yml")["steps"]
     commands = [step["run"] for step in steps if "run" in step]
-    assert commands.pop(0) == "pip install multiturn"
+    assert commands.pop(0) == 'pip install "multiturn @ $MULTITURN"'
     summary = folder / "summary.md"
     environment = {**ENVIRONMENT, "EVALS": "examples", "GITHUB_STEP_SUMMARY": str(summary)}
     codes = [run(command, env=environment).returncode for command in commands]
-    assert codes == [0, 0, 1]  # the last one is the check
+    assert codes == [0, 0, 0, 0, 1]  # the last one is the check of snapshots
     cause = "examples/prompts/security.instructions.md line 5"
     assert summary.read_text().startswith(f"## 2 cases changed, 1 cause: <code>{cause}</code>\n")
-    assert steps[-2]["with"]["path"] == "prompts.html"
+    assert steps[-2]["with"]["path"].split() == ["prompts.html", "prompts.md"]
     assert (folder / "prompts.html").stat().st_size > 10_000

@@ -21,7 +21,7 @@ def test_actionlint_finds_mistakes_only_where_they_were_made(
         text = (ROOT / path).read_text(encoding="utf-8")
         name = path.replace("/", "-")
         (tmp_path / name).write_text(text, encoding="utf-8")
-        bad = text.replace("permissions:", "permission:")
+        bad = text.replace("permissions:", "permission:", 1)
         (tmp_path / f"bad-{name}").write_text(bad, encoding="utf-8")
     done = subprocess.run([actionlint, "*.yml"], cwd=tmp_path, capture_output=True, text=True)
     assert "Checking 4 workflow file(s)" in done.stdout

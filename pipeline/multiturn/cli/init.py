@@ -14,6 +14,7 @@ _CHECKS = {
     ".github/workflows/prompts.yml": "prompts.yml",
     ".pre-commit-config.yaml": "pre-commit.yaml",
 }
+_ADDRESS = b"git+https://git.example/multiturn@COMMIT"  # of the template, for pip
 _NEXT = """\
 Next:
   multiturn list                   the suites and their cases
@@ -33,16 +34,36 @@ def init() -> None:
     """
     from importlib.resources import files  # a fifth of the start-up
 
+    address = _address()
+    to_fill_in = None
     for path, name in _wanted():
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             with target.open("xb") as file:
-                file.write(files("multiturn.cli").joinpath("first", name).read_bytes())
+                text = files("multiturn.cli").joinpath("first", name).read_bytes()
+                if _ADDRESS in text and address is None:
+                    to_fill_in = path
+                file.write(text.replace(_ADDRESS, address or _ADDRESS))
             click.echo(f"wrote {path}")
         except FileExistsError:
             click.echo(f"kept  {path}")
+    if to_fill_in:
+        click.echo(f"\nFill in where multiturn is installed from, in {to_fill_in}: MULTITURN")
     click.echo(f"\n{_NEXT}", nl=False)
+
+
+def _address() -> bytes | None:
+    """Return the Git address and commit that multiturn was installed from; None if from none.
+
+    Installers leave a note of it: https://peps.python.org/pep-0610/
+    """
+    import json
+    from importlib.metadata import distribution
+
+    note = json.loads(distribution("multiturn").read_text("direct_url.json") or "{}")
+    commit = note.get("vcs_info", {}).get("commit_id")
+    return f"git+{note['url']}@{commit}".encode() if commit else None
 
 
 def _wanted() -> Iterator[tuple[str, str]]:
