@@ -29,7 +29,7 @@ TARGETS = """\
 targets:
 - {name: claude, provider: anthropic, model: claude-sonnet-4-6, api_key: "${{ CLAUDE_KEY }}"}
 """
-PREFILL = "case 'two': A4: from 4.6 on, the last message is not assistant (Anthropic); "
+PREFILL = "case 'two': A4: from 4.6 on, the last message must not be assistant (Anthropic); "
 NO_ANSWER = (
     "case 'two': there is nothing to answer: no message but system messages has content. Add a"
     " user message"

@@ -205,10 +205,11 @@ def test_an_empty_suite_is_reported(folder: Path) -> None:
     assert done.stderr.startswith("empty.yaml: it is empty; ")
 
 
-def test_debug_shows_tracebacks(folder: Path) -> None:
+@pytest.mark.parametrize("command", ["convert", "check"])
+def test_debug_shows_tracebacks(folder: Path, command: str) -> None:
     (folder / "a.eval.yaml").write_text("input_messages: 3")
-    assert "Traceback" not in run("convert", "a.eval.yaml", folder=folder).stderr
-    assert "Traceback" in run("convert", "a.eval.yaml", "--debug", folder=folder).stderr
+    assert "Traceback" not in run(command, "a.eval.yaml", folder=folder).stderr
+    assert "Traceback" in run(command, "a.eval.yaml", "--debug", folder=folder).stderr
 
 
 def test_case_picks_cases_and_says_nothing_of_the_others(folder: Path) -> None:

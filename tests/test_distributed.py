@@ -49,7 +49,7 @@ def hello(*ids: str) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Suites with an attached file, a stage beside the pipeline, and one mistake."""
+    """Suites with an attached file, a stage beside the pipeline, and one error."""
     (tmp_path / "note.txt").write_text("Noted.")
     (tmp_path / "loud.py").write_text(
         "from msgspec.structs import replace\n"
@@ -186,7 +186,7 @@ def test_a_bag_has_the_lines(cluster: Any, folder: Path) -> None:
     assert questions == ["HELLO?"] * 50
 
 
-def test_the_first_mistake_ends_the_computation_of_a_bag(cluster: Any, folder: Path) -> None:
+def test_the_first_error_ends_the_computation_of_a_bag(cluster: Any, folder: Path) -> None:
     bag = convert_bag([str(folder / "a.eval.yaml")], load_pipeline("spec"))
     with distributed.Client(cluster), pytest.raises(MultiturnError, match="no role 'nobody'"):
         bag.compute()

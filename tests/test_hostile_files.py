@@ -19,7 +19,7 @@ HELLO = "input_messages: [{role: user, content: Hello}]"
 GIGABYTE = 2**30
 
 
-def mistake(source: str | Path, **options: Any) -> MultiturnError:
+def error_of(source: str | Path, **options: Any) -> MultiturnError:
     with pytest.raises(MultiturnError) as caught:
         list(load_suite(source, **options))
     return caught.value
@@ -34,7 +34,7 @@ def test_a_suite_that_is_a_gigabyte_of_nothing_is_an_error(
     with path.open("w") as file:
         file.write(head)
         file.truncate(GIGABYTE)
-    assert str(mistake(path).where).startswith(f"{path}:")
+    assert str(error_of(path).where).startswith(f"{path}:")
 
 
 def test_a_folder_with_a_large_suite_is_searched_in_little_memory(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_link_that_is_swapped_while_a_path_is_resolved_is_an_error(
         return real_path(path, **options)
 
     monkeypatch.setattr(os.path, "realpath", swapped)
-    error = mistake(tmp_path / "suite", root=tmp_path / "root")
+    error = error_of(tmp_path / "suite", root=tmp_path / "root")
     assert str(error) == f"{tmp_path / named}: cannot read it: Invalid argument"
 
 
@@ -101,7 +101,7 @@ def test_a_link_that_is_swapped_while_a_path_is_resolved_is_an_error(
 @pytest.mark.parametrize("name", ["mem", "environ", "cmdline", "maps", "pagemap", "clear_refs"])
 def test_a_file_of_proc_is_no_suite(name: str) -> None:
     path = f"/proc/self/{name}"
-    assert str(mistake(path).where).startswith(path)
+    assert str(error_of(path).where).startswith(path)
 
 
 def test_a_suite_that_fails_while_it_is_read_is_an_error_about_it(
@@ -119,10 +119,10 @@ def test_a_suite_that_fails_while_it_is_read_is_an_error_about_it(
 
     monkeypatch.setattr(Source, "read", fail_later)
     found: list[Case] = []
-    mistakes: list[MultiturnError] = []
-    found += load_suite(path, on_error=mistakes.append)
+    errors: list[MultiturnError] = []
+    found += load_suite(path, on_error=errors.append)
     assert found[0].id == "c0"
-    assert [str(error) for error in mistakes] == [f"{path}: cannot read it: Input/output error"]
+    assert [str(error) for error in errors] == [f"{path}: cannot read it: Input/output error"]
 
 
 @pytest.mark.parametrize(
@@ -140,13 +140,13 @@ def test_a_suite_that_changes_while_it_is_read_gives_cases_or_an_error(
     path = tmp_path / "s.yaml"
     cases = "".join(f"- {{id: c{number}, {HELLO}}}\n" for number in range(10_000))
     path.write_text(f"evalcases:\n{cases}metadata: {{systemPrompt: L}}\n")
-    mistakes: list[MultiturnError] = []
-    reading = load_suite(path, on_error=mistakes.append)
+    errors: list[MultiturnError] = []
+    reading = load_suite(path, on_error=errors.append)
     assert next(reading).id == "c0"
     change(path)
     for number, case in enumerate(reading, 1):
         assert case.id == f"c{number}"
-    assert all(str(error.where).startswith(f"{path}:") for error in mistakes)
+    assert all(str(error.where).startswith(f"{path}:") for error in errors)
 
 
 def test_a_suite_that_shrinks_between_two_readings_keeps_its_cases() -> None:
@@ -160,8 +160,8 @@ def test_a_suite_that_shrinks_between_two_readings_keeps_its_cases() -> None:
 @pytest.mark.parametrize("path", ["a\0b", "\0", "a\ud800b", "\udfff"])
 def test_what_can_be_no_path_is_an_error(tmp_path: Path, path: str) -> None:
     (tmp_path / "s.yaml").write_text(HELLO)
-    assert str(mistake(path).where) == ascii(path)
-    assert "no path can have such a character" in str(mistake(tmp_path / "s.yaml", root=path))
+    assert str(error_of(path).where) == ascii(path)
+    assert "no path can have such a character" in str(error_of(tmp_path / "s.yaml", root=path))
     with pytest.raises(MultiturnError, match="no path can have such a character"):
         load_target("t", file=path)
 
@@ -171,4 +171,4 @@ def test_a_suite_without_permission_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     path.write_text(HELLO)
     path.chmod(0)
-    assert str(mistake(path)) == f"{path}: cannot read it: Permission denied"
+    assert str(error_of(path)) == f"{path}: cannot read it: Permission denied"

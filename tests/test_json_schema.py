@@ -76,7 +76,7 @@ def test_every_example_and_every_scenario_is_valid(kind: str, text: str) -> None
     assert refusals(kind, text) == []
 
 
-def test_the_mistakes_in_the_docs_are_underlined() -> None:
+def test_the_errors_in_the_docs_are_underlined() -> None:
     blocks = {
         name: re.search(rf"^# {name}\n(.*?)^```", (DOCS / page).read_text(), re.M | re.S)[1]  # type: ignore[index]
         for page, name in (("suites.md", "broken.eval.yaml"), ("pipelines.md", "late.yaml"))

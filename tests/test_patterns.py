@@ -174,7 +174,7 @@ def test_patterns_and_paths(patterns: tuple[str, ...], paths: list[str], meant: 
         pytest.param("{a,{b,{c,d}{e,f}}}{g,h}" * 20, id="nested braces beside each other"),
     ],
 )
-def test_a_pattern_that_is_none_or_a_bomb_is_a_mistake_at_once(pattern: str) -> None:
+def test_a_pattern_that_is_none_or_a_bomb_is_an_error_at_once(pattern: str) -> None:
     start = process_time()
     with pytest.raises(MultiturnError):
         guideline_matcher((pattern,))("a.md")
@@ -313,7 +313,7 @@ def test_any_path_may_match_and_any_may_be_refused(
 @example("{,}", "a")
 @example("!{,}", "a")
 @example("///", "///")
-def test_any_pattern_gives_an_answer_or_a_mistake(pattern: str, path: str) -> None:
+def test_any_pattern_gives_an_answer_or_an_error(pattern: str, path: str) -> None:
     with suppress(MultiturnError):
         assert matches(pattern, path) in (True, False)
 

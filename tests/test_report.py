@@ -713,7 +713,7 @@ def test_the_texts_of_what_is_the_same_are_there_if_asked_for(
     assert ("When do you open?" in data) is are_there
 
 
-def test_every_mistake_is_in_the_report_and_hides_no_case(repository: Path) -> None:
+def test_every_error_is_in_the_report_and_hides_no_case(repository: Path) -> None:
     good = '{"id": "a", "input_messages": [{"role": "user", "content": "Good"}]}'
     lines = [good, "nonsense", good, "[]", '{"id": "b", "input_messages": []}']
     write(repository, {"evals/lines.eval.jsonl": "\n".join(lines)})

@@ -66,7 +66,7 @@ def test_a_provider_and_its_settings_do_not_show_the_key(folder: Path, key: str)
         pytest.param(f"api_key: {KEY}, model: [m]", KEY, id="a list beside it"),
         pytest.param(f"api_key: {KEY}, model: m, max_retries: x", KEY, id="a word beside it"),
         pytest.param(f"api_key: {KEY}", KEY, id="a setting is missing"),
-        pytest.param(f"api_key: {KEY}, model: m, model: m", KEY, id="a key stands twice"),
+        pytest.param(f"api_key: {KEY}, model: m, model: m", KEY, id="a duplicate key"),
         pytest.param(f"api_key: [{KEY}], model: m", KEY, id="it is a list"),
         pytest.param(f"api_key: {{key: {KEY}}}, model: m", KEY, id="it is a mapping"),
         pytest.param("api_key: 1234567890, model: [m]", "1234567890", id="a number"),

@@ -76,7 +76,7 @@ def test_keys_count_in_their_own_document_only(tmp_path: Path) -> None:
     assert prompts(path) == [("a", "One"), ("b", None), ("c", "Three")]
 
 
-def test_a_key_that_stands_behind_the_cases_twice_is_a_mistake(tmp_path: Path) -> None:
+def test_a_duplicate_key_after_the_cases_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "a.eval.yaml"
     path.write_text(f"evalcases:\n  - {{id: a, {HELLO}}}\nevalcases:\n  - {{id: b, {HELLO}}}\n")
     with pytest.raises(MultiturnError, match="duplicate key 'evalcases'") as caught:
@@ -84,21 +84,21 @@ def test_a_key_that_stands_behind_the_cases_twice_is_a_mistake(tmp_path: Path) -
     assert str(caught.value.where) == f"{path}:3:1"
 
 
-def test_a_mistake_behind_the_cases_leaves_the_cases_alone(tmp_path: Path) -> None:
+def test_an_error_after_the_cases_leaves_the_cases_alone(tmp_path: Path) -> None:
     path = tmp_path / "a.eval.yaml"
     path.write_text(f"evalcases:\n  - {{id: a, {HELLO}}}\nmetadata: [\n")
-    mistakes: list[MultiturnError] = []
-    assert [case.id for case in load_suite(path, on_error=mistakes.append)] == ["a"]
-    assert [str(mistake.where) for mistake in mistakes] == [f"{path}:4:1"]
+    errors: list[MultiturnError] = []
+    assert [case.id for case in load_suite(path, on_error=errors.append)] == ["a"]
+    assert [str(error.where) for error in errors] == [f"{path}:4:1"]
 
 
 @pytest.mark.parametrize("bad", ["- {id: b, x: [}\n", "- !!python/name:x y\n", "- *nowhere\n"])
-def test_a_mistake_among_the_cases_is_reported_once(tmp_path: Path, bad: str) -> None:
+def test_an_error_among_the_cases_is_reported_once(tmp_path: Path, bad: str) -> None:
     path = tmp_path / "a.eval.yaml"
     path.write_text(f"evalcases:\n- {{id: a, {HELLO}}}\n{bad}- {{id: c, {HELLO}}}\n")
-    mistakes: list[MultiturnError] = []
-    assert [case.id for case in load_suite(path, on_error=mistakes.append)] == ["a"]
-    assert [str(mistake.where).split(":")[1] for mistake in mistakes] == ["3"]
+    errors: list[MultiturnError] = []
+    assert [case.id for case in load_suite(path, on_error=errors.append)] == ["a"]
+    assert [str(error.where).split(":")[1] for error in errors] == ["3"]
 
 
 SCALARS = st.text(st.sampled_from("ab: #'\"\n\u2028\x85é\U000f0000"), max_size=12)

@@ -367,7 +367,7 @@ def test_a_pattern_of_a_suite_may_refuse(attached: Write) -> None:
     assert chat(suite) == MARKDOWN
 
 
-def test_a_config_behind_a_link_to_the_outside_is_refused(write: Write, attached: Write) -> None:
+def test_a_config_through_a_link_to_the_outside_is_refused(write: Write, attached: Write) -> None:
     write("../secret.yaml", 'guideline_patterns: ["**/*.md"]\n')
     Path(".agentv").mkdir()
     Path(".agentv/config.yaml").symlink_to("../../secret.yaml")
@@ -375,7 +375,7 @@ def test_a_config_behind_a_link_to_the_outside_is_refused(write: Write, attached
         cases(attached())
 
 
-def test_a_config_folder_behind_a_link_to_the_outside_is_refused(
+def test_a_config_folder_through_a_link_to_the_outside_is_refused(
     write: Write, attached: Write
 ) -> None:
     write("../elsewhere/config.yaml", 'guideline_patterns: ["**/*.md"]\n')
@@ -384,7 +384,7 @@ def test_a_config_folder_behind_a_link_to_the_outside_is_refused(
         cases(attached())
 
 
-def test_a_config_behind_a_link_inside_is_read(write: Write, attached: Write) -> None:
+def test_a_config_through_a_link_inside_is_read(write: Write, attached: Write) -> None:
     write("common.yaml", 'guideline_patterns: ["**/*.md"]\n')
     Path("evals/.agentv").mkdir()
     Path("evals/.agentv/config.yaml").symlink_to("../../common.yaml")
@@ -548,7 +548,7 @@ def attach(*paths: str, patterns: Iterable[str] = (), text: str = "Go.") -> str:
         pytest.param("/evals/rules/a.md", "evals/**", id="the resolved one, with a leading /"),
         pytest.param("../evals/rules/a.md", "evals/rules/a.md", id="the resolved one, with .."),
         pytest.param("link.md", "**/link.md", id="the written one, a link"),
-        pytest.param("link.md", "**/rules/*.md", id="the resolved one, behind a link"),
+        pytest.param("link.md", "**/rules/*.md", id="the resolved one, through a link"),
     ],
 )
 def test_a_pattern_that_matches_only_one_of_the_paths_counts(

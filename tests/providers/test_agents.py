@@ -219,7 +219,7 @@ def test_a_long_question_is_no_argument(kind: str, tmp_path: Path) -> None:
     [
         pytest.param("@a.md", " @a.md", id="the only line"),
         pytest.param("Hi\n@a.md\nHo", "Hi\n @a.md\nHo", id="a line in between"),
-        pytest.param("Hi\r\n@a.md", "Hi\r\n @a.md", id="behind a carriage return"),
+        pytest.param("Hi\r\n@a.md", "Hi\r\n @a.md", id="after a carriage return"),
         pytest.param("@a\n@b\n\n@c", " @a\n @b\n\n @c", id="several lines"),
         pytest.param("@@a", " @@a", id="two signs"),
     ],

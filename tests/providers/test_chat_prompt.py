@@ -223,7 +223,7 @@ def test_the_system_prompt_does_not_touch_a_system_message(connect: Connect) -> 
 
 
 @each_provider
-def test_a_system_message_behind_the_first_turn_counts_as_one(connect: Connect) -> None:
+def test_a_system_message_after_the_first_turn_counts_as_one(connect: Connect) -> None:
     messages = [("user", "Hello"), ("system", "Late."), ("user", "Help")]
     assert built(connect, chat(*messages)) == messages
 

@@ -54,7 +54,7 @@ Answer = Events | Callable[[str], Events] | str
 
 
 class Model:
-    """A model behind HTTP: notes what it is asked, and gives one answer after the other."""
+    """A model over HTTP: notes what it is asked, and gives one answer after the other."""
 
     def __init__(self, *answers: Answer) -> None:
         self.answers = list(answers)

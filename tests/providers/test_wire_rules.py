@@ -366,7 +366,7 @@ def test_a_temperature_is_no_higher_than_the_vendor_takes(connect: Connect) -> N
     rule, highest = HIGHEST[connect]
     connect().wire(chat(HELLO, temperature=highest))
     error = refusal(connect(), chat(HELLO, temperature=highest + 0.1))
-    assert str(error).startswith(f"{rule}: a temperature is {highest} at most")
+    assert str(error).startswith(f"{rule}: a temperature must not exceed {highest}")
     assert str(error).endswith(f"; this one is {highest + 0.1}")
 
 
@@ -382,7 +382,7 @@ def test_o7_is_for_openais_own_server_only() -> None:
 def test_c2_a_temperature_is_finite_and_not_negative(connect: Connect, temperature: float) -> None:
     error = refusal(connect(), chat(HELLO, temperature=temperature))
     assert str(error) == (
-        f"C2: a temperature is finite and not negative; this one is {temperature:g}"
+        f"C2: a temperature must be finite and not negative; this one is {temperature:g}"
     )
 
 
@@ -390,7 +390,8 @@ def test_c2_a_temperature_is_finite_and_not_negative(connect: Connect, temperatu
 def test_a7_newer_models_take_no_temperature(model: str) -> None:
     error = str(refusal(anthropic(model=model), chat(HELLO, temperature=0)))
     assert error == (
-        "A7: from 4.8 on, no temperature (Anthropic); set temperature: omit in the target"
+        "A7: from 4.8 on, temperature must not be set (Anthropic);"
+        " set temperature: omit in the target"
     )
     assert "A7" in str(refusal(anthropic(model=model, temperature=0), chat(HELLO)))
     assert anthropic(model=model).wire(chat(SYSTEM, HELLO)).repairs == ()

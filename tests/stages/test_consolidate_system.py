@@ -184,7 +184,7 @@ def test_sections_that_are_missing(
                 ("assistant", "[System]: Late.\nVery."),
                 ("tool", "4"),
             ],
-            id="a later system message becomes an assistant message behind [System]:",
+            id="a later system message becomes an assistant message after [System]:",
         ),
         pytest.param(
             "keep",

@@ -89,7 +89,7 @@ def test_what_the_stage_wrote_says_so(run_stage: Build) -> None:
     ("header", "expected"),
     [
         pytest.param("--- {path}", "a\n--- x/y.js\ntext\nb", id="another header"),
-        pytest.param("{path}\n{path}", "a\nx/y.js\nx/y.js\ntext\nb", id="the path stands twice"),
+        pytest.param("{path}\n{path}", "a\nx/y.js\nx/y.js\ntext\nb", id="the path is there twice"),
         pytest.param("%s {0} {}", "a\n%s {0} {}\ntext\nb", id="only {path} is special"),
         pytest.param("", "a\ntext\nb", id="an empty header is no line"),
     ],

@@ -26,7 +26,7 @@ PYTHON = file("python.instructions.md", "Use type hints.")
         ),
         pytest.param(file("a.INSTRUCTIONS.md", "x"), RULES, id="a name in another case"),
         pytest.param(
-            PYTHON, (*RULES, "!python*"), id="a file that a pattern behind ! takes out again"
+            PYTHON, (*RULES, "!python*"), id="a file that a pattern after ! takes out again"
         ),
         pytest.param("python.instructions.md", RULES, id="text that looks like a path"),
         pytest.param("<Attached: x.instructions.md>", RULES, id="text that looks like a marker"),
@@ -150,7 +150,7 @@ def test_says_which_input_files_are_guidelines(run_stage: Build) -> None:
     ("marker", "path", "expected"),
     [
         pytest.param("see {path}", "a.md", "see a.md", id="another marker"),
-        pytest.param("({path}, {path})", "a.md", "(a.md, a.md)", id="the path stands twice"),
+        pytest.param("({path}, {path})", "a.md", "(a.md, a.md)", id="the path is there twice"),
         pytest.param("%s {} {0}", "a.md", "%s {} {0}", id="only {path} is special"),
         pytest.param("", "a.md", "", id="no marker"),
         pytest.param("{path}", "{path}", "{path}", id="a path named {path}"),

@@ -1,4 +1,4 @@
-"""render_question: the transcript, each turn behind its role (rule 9)."""
+"""render_question: the transcript, each turn after its role (rule 9)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -68,7 +68,7 @@ def test_rewrites(run_stage: Build, messages: Any, expected: str) -> None:
     ("marker", "expected"),
     [
         pytest.param("{role} > ", "User > Hi\nTool > 4", id="another marker"),
-        pytest.param("{role} {role} ", "User User Hi\nTool Tool 4", id="the role stands twice"),
+        pytest.param("{role} {role} ", "User User Hi\nTool Tool 4", id="the role is there twice"),
         pytest.param("%s {0} {} ", "%s {0} {} Hi\n%s {0} {} 4", id="only {role} is special"),
         pytest.param("", "Hi\n4", id="no marker"),
     ],

@@ -62,7 +62,7 @@ def check(
     from multiturn.pipelines.pipeline_file import is_pipeline, load_pipeline
     from multiturn.providers.targets import load_target
 
-    findings = _Findings(format_, is_strict=asked.strict)
+    findings = _Findings(format_, is_strict=asked.strict, debug=asked.debug)
     pipelines = [path for path in asked.suites if is_pipeline(path) or _is_typo(path)]
     for path in pipelines:
         _check_pipeline(path, findings)
@@ -84,21 +84,25 @@ def check(
 class _Findings:
     """Prints what is wrong, one line for each error or warning, and counts the errors."""
 
-    def __init__(self, format_: str, *, is_strict: bool) -> None:
+    def __init__(self, format_: str, *, is_strict: bool, debug: bool) -> None:
         self.format = format_
         self.is_text = format_ == "text"
         self.is_strict = is_strict
+        self.debug = debug
         self.count = 0
 
     def add(self, error: "MultiturnError", severity: Literal["error", "warning"] = "error") -> None:
         """Print an error, or a warning."""
+        from traceback import format_exception
+
         from multiturn.cli.lines import annotation, finding
         from multiturn.prompts.record import to_json
         from multiturn.text import indented
 
         self.count += severity == "error"
         if self.is_text:
-            click.echo(indented(str(error)), err=True)
+            trace = "".join(format_exception(error)).rstrip() if self.debug else str(error)
+            click.echo(indented(trace), err=True)
         elif self.format == "json":
             click.echo(to_json(finding(error, severity)), nl=False)
         else:

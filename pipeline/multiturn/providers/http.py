@@ -1,4 +1,4 @@
-"""What the providers behind HTTP share: a vendor's SDK sends, and this reads its answer."""
+"""What the providers that use HTTP share: a vendor's SDK sends, and this reads its answer."""
 
 import asyncio
 import importlib
@@ -27,7 +27,7 @@ API_KEY = Meta(
 
 
 class HttpSettings(ChatSettings, frozen=True, kw_only=True):
-    """What every target behind HTTP sets."""
+    """What every target that uses HTTP sets."""
 
     model: Model
     api_key: Annotated[str, API_KEY]

@@ -66,8 +66,8 @@ def load_target(name: str = DEFAULT, *, file: str | None = None) -> TargetProvid
     Args:
         name: of the target; ``echo`` needs no file.
         file: the targets file; by default the nearest ``targets.yaml`` or
-            ``.agentv/targets.yaml``, from the current folder up to the one with ``.git``. A file
-            beside a suite is never used: it could start programs, and send keys elsewhere.
+            ``.agentv/targets.yaml``, from the current folder up to the one with ``.git``, and not
+            from a suite's folder: the file can start programs, and says where keys go.
 
     Raises:
         MultiturnError: there is no such target, its settings are wrong, or a variable that it
