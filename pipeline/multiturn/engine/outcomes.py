@@ -13,7 +13,7 @@ from multiturn.output import warn
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.prompts.provenance import explain
 from multiturn.suites.discovery import stay_inside
-from multiturn.suites.suite import read_suite
+from multiturn.suites.suite import SuiteReader
 from multiturn.suites.unused import EVENT as UNUSED_PATTERN
 
 
@@ -94,23 +94,22 @@ def all_cases(
         selection: the root and the patterns of its suites, and which were named.
         suite: its path.
         texts: the attached files read so far.
-        lines: as for ``read_suite``.
-        name: as for ``read_suite``.
+        lines: the lines to read of a ``.jsonl`` file; None for all.
+        name: what errors and results call the suite; by default, its path.
     """
     try:
         if suite not in selection.named:
             stay_inside(suite, selection.root)
+        patterns = selection.guideline_patterns
+        for found in SuiteReader(suite, selection.root, patterns, texts, name).read(lines):
+            if isinstance(found, Case):
+                yield Outcome(suite, found)
+            elif isinstance(found, MultiturnError):
+                yield Outcome(suite, error=found)
+            elif not (selection.case_ids and found.event == UNUSED_PATTERN):
+                try:
+                    warn(found)
+                except MultiturnError as error:
+                    yield Outcome(suite, error=error)
     except MultiturnError as error:
         yield Outcome(suite, error=error)
-        return
-    patterns = selection.guideline_patterns
-    for found in read_suite(suite, selection.root, patterns, texts, lines, name):
-        if isinstance(found, Case):
-            yield Outcome(suite, found)
-        elif isinstance(found, MultiturnError):
-            yield Outcome(suite, error=found)
-        elif not (selection.case_ids and found.event == UNUSED_PATTERN):
-            try:
-                warn(found)
-            except MultiturnError as error:
-                yield Outcome(suite, error=error)

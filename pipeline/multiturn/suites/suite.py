@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,48 +24,12 @@ from multiturn.suites.patterns import guideline_matcher
 from multiturn.suites.schema import CaseKeys, ConfigKeys, SuiteKeys
 from multiturn.suites.streaming import Document, open_suite, read_cases_file
 from multiturn.suites.unused import UnusedPatterns
-from multiturn.text import tuple_of_texts
 
 STDIN = "<stdin>"
 CONFIG = ".agentv/config.yaml"
 MAX_CASES_FILE = 40_000_000  # bytes of a file of cases that a suite names
 
 Found = Case | MultiturnError | Notice
-
-
-def read_suite(
-    source: str | Path,
-    root: str | Path | None = None,
-    guideline_patterns: Iterable[str] | None = None,
-    texts: Texts | None = None,
-    lines: Lines | None = None,
-    name: str | None = None,
-) -> Iterator[Found]:
-    """Yield each case of a suite, or the error in its place, and warnings.
-
-    Args:
-        source: path of a YAML file, of a ``.jsonl`` file, or ``-`` for standard input.
-        root: attached files are read inside it only; None for the suite's own.
-        guideline_patterns: used instead of those of the suite and of ``.agentv/config.yaml``.
-        texts: the attached files read so far, shared by the suites of a run.
-        lines: the lines to read of a ``.jsonl`` file; None for all.
-        name: what errors and results call the suite; by default, its path.
-    """
-    try:
-        check_path(f"{source}{root or ''}")
-        suite = _Suite(str(source), root, guideline_patterns, texts, name)
-        document = None
-        with open_suite(suite.source, suite.name, lines) as documents:
-            for document in documents:
-                try:
-                    yield from suite.cases(document)
-                except MultiturnError as error:
-                    yield error
-        if document is None:
-            what = 'it is empty; a suite has "evalcases:", a bare case has "input_messages:"'
-            raise MultiturnError(what, where=suite.name)
-    except MultiturnError as error:
-        yield error
 
 
 def duplicate_id(case_id: str, first: int, where: Place) -> MultiturnError:
@@ -76,7 +40,7 @@ def duplicate_id(case_id: str, first: int, where: Place) -> MultiturnError:
 
 def files_of_cases(path: str) -> Iterator[str]:
     """Yield the real path of each file of cases that a suite names; errors are for its reader."""
-    suite = _Suite(path, None, (), None, None)
+    suite = SuiteReader(path)
     with suppress(MultiturnError), open_suite(path, path) as documents:
         for document in documents:
             head = suite.dialect.suite(document.head)
@@ -87,30 +51,54 @@ def files_of_cases(path: str) -> Iterator[str]:
                     yield from (os.path.join(suite.files.root, each) for each in found)
 
 
-class _Suite:
-    """One suite on its way from documents to cases."""
+class SuiteReader:
+    """Reads a suite.
+
+    Args:
+        source: path of a YAML file, of a ``.jsonl`` file, or ``-`` for standard input.
+        root: attached files are read inside it only; None for the suite's own.
+        patterns: used instead of those of the suite and of ``.agentv/config.yaml``.
+        texts: the attached files read so far, shared by the suites of a run.
+        name: what errors and results call the suite; by default, its path.
+    """
 
     def __init__(
         self,
         source: str,
-        root: str | Path | None,
-        patterns: Iterable[str] | None,
-        texts: Texts | None,
-        name: str | None,
+        root: str | None = None,
+        patterns: tuple[str, ...] | None = None,
+        texts: Texts | None = None,
+        name: str | None = None,
     ) -> None:
+        check_path(f"{source}{root or ''}")
         self.source = source
         self.name = name or (STDIN if source == "-" else source)
         folder = Path.cwd() if source == "-" else Path(real_path(source)).parent
         self.texts = Texts() if texts is None else texts
         top = Path(root) if root is not None else find_root(folder)
         self.files = Files(folder, top, self.texts)
-        self.given_patterns = (
-            None if patterns is None else tuple_of_texts("guideline_patterns", patterns)
-        )
+        self.given_patterns = patterns
         self.dialect = Dialect(self.name)
         self.files_of_cases: set[str] = set()
         self.lines: dict[str, int] = {}  # of the cases so far, by their ids
         self.reader = CaseReader(self.name, self.files, self.dialect)
+
+    def read(self, lines: Lines | None = None) -> Iterator[Found]:
+        """Yield each case, or the error in its place, and warnings; ``lines`` are of a ``.jsonl``.
+
+        Raises:
+            MultiturnError: the suite cannot be read.
+        """
+        document = None
+        with open_suite(self.source, self.name, lines) as documents:
+            for document in documents:
+                try:
+                    yield from self.cases(document)
+                except MultiturnError as error:
+                    yield error
+        if document is None:
+            what = 'it is empty; a suite has "evalcases:", a bare case has "input_messages:"'
+            raise MultiturnError(what, where=self.name)
 
     def cases(self, document: Document) -> Iterator[Found]:
         """Yield each case of a document, or the error in its place."""
