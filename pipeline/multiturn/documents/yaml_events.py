@@ -71,11 +71,7 @@ class Reader:
             if event.__class__ is DocumentStartEvent:
                 self.anchors.clear()
                 self.values = 0
-                yield self.document()
-
-    def document(self) -> Node:
-        """Build one document."""
-        return self.tree(self.next())
+                yield self.tree(self.next())
 
     def tree(self, event: Any) -> Node:
         """Build a value; what is built is a tree, in which a collector finds nothing."""
@@ -222,20 +218,14 @@ class Reader:
         if self.original is not None:
             text = self.original(text, escapes=event.style == '"')
         if event.tag is not None:
-            return self.tagged(event, text)
-        if event.implicit[0]:
+            self.check_tag(event, "str")
+        elif event.implicit[0]:
             try:
                 value = read_plain(text)
             except ValueError as error:
                 raise self.error(f"{error}; quote it", event.start_mark) from None
             if value is not text:
                 return Node(value, event.start_mark, text)
-        return Node(text, event.start_mark)
-
-    def tagged(self, event: Any, text: str) -> Node:
-        """Return a scalar whose tag says that it is text."""
-        if event.tag != "!":
-            self.check_tag(event, "str")
         return Node(text, event.start_mark)
 
     def check_tag(self, event: Any, own: str) -> None:

@@ -40,6 +40,7 @@ class CompletionsProvider(HttpProvider):
 
     sdk = "openai"
     path = "/chat/completions"
+    highest: tuple[str, float] | None = ("O7", 2)  # the rule for temperatures, and what it is
     settings: CompletionsSettings
 
     def body(self, layout: Layout, request: ProviderRequest) -> dict[str, Any]:
@@ -49,7 +50,7 @@ class CompletionsProvider(HttpProvider):
             layout.merge_system("O5")
         layout.want_turns("C1")
         roles = {"system": self.settings.system_role}
-        temperature, limit = self.sampling(layout, request, self.highest_temperature())
+        temperature, limit = self.sampling(layout, request, self.highest)
         return {
             "messages": [
                 {"role": roles.get(message.role, message.role), "content": message.content}
@@ -59,10 +60,6 @@ class CompletionsProvider(HttpProvider):
             self.settings.max_tokens_field: limit,
             "temperature": temperature,
         }
-
-    def highest_temperature(self) -> tuple[str, float] | None:
-        """Return the rule for the highest temperature, and what it is; None if there is none."""
-        return "O7", 2
 
     def client(self, sdk: Any, **options: Any) -> Any:
         """Return a client of the SDK for the target's address."""
@@ -115,17 +112,15 @@ class OpenAIProvider(CompletionsProvider):
 
     def __init__(self, settings: OpenAISettings, secrets: Iterable[str] = ()) -> None:
         super().__init__(settings, secrets)
-        if settings.api_key is None and self.address() == (_OPENAI,):
+        if self.address() != (_OPENAI,):
+            self.highest = None  # other servers may take more
+        elif settings.api_key is None:
             what = f"the target {self.name!r} has no api_key"
             raise MultiturnError(f"{what}; add it, or the base_url of a server that needs none")
 
     def address(self) -> tuple[str, ...]:
         """Return the address of the server."""
         return (self.settings.base_url.rstrip("/"),)
-
-    def highest_temperature(self) -> tuple[str, float] | None:
-        """Return the rule of OpenAI's own server: others may take more."""
-        return super().highest_temperature() if self.address() == (_OPENAI,) else None
 
     def client(self, sdk: Any, **options: Any) -> Any:
         """Return a client for the server; without a key, no key is sent."""

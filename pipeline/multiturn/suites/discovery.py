@@ -67,34 +67,27 @@ def find_suites(paths: Iterable[str], *, may_be_gone: bool = False) -> Iterator[
             raise MultiturnError(
                 f"there is no *.eval.yaml, *.eval.yml, *.eval.json or *.eval.jsonl below {path!r}"
             )
-        found = list(filter(_is_regular, sorted(found)))
-        if len(found) > 1:
-            named = {real for suite in found for real in _named_in(suite)}
-            found = [suite for suite in found if os.path.realpath(suite) not in named]
-        yield from _unseen(found, seen)
-
-
-def _is_regular(suite: str) -> bool:
-    """Return whether a file that was found can be read; warn of a pipe or a device."""
-    is_regular = os.path.isfile(suite) or not os.path.exists(suite)
-    if not is_regular:
-        why = "this is not a regular file, and is skipped; to read it, name it"
-        warn(Notice("suite.skipped", Place(suite), why))
-    return is_regular
+        suites = []
+        for suite in sorted(found):
+            if os.path.isfile(suite) or not os.path.exists(suite):
+                suites.append(suite)
+            else:
+                why = "this is not a regular file, and is skipped; to read it, name it"
+                warn(Notice("suite.skipped", Place(suite), why))
+        if len(suites) > 1:
+            named = {real for suite in suites for real in _named_in(suite)}
+            suites = [suite for suite in suites if os.path.realpath(suite) not in named]
+        yield from _unseen(suites, seen)
 
 
 def _named_in(suite: str) -> Iterator[str]:
     """Yield the real path of each file of cases that a suite names."""
-    if not os.path.isfile(suite) or suite.endswith(".jsonl"):
+    if suite.endswith(".jsonl"):
         return
-    try:
-        with open(suite, "rb") as file:
-            lines = iter(lambda: file.readline(_LONGEST_LINE), b"")
-            may_name = any(map(_CASES_FILE.match, lines))
-    except OSError:
-        return  # whoever reads it says so
-    if may_name:
-        yield from files_of_cases(suite)
+    with suppress(OSError), open(suite, "rb") as file:  # whoever reads it says so
+        lines = iter(lambda: file.readline(_LONGEST_LINE), b"")
+        if any(map(_CASES_FILE.match, lines)):
+            yield from files_of_cases(suite)
 
 
 def stay_inside(suite: str, root: str | None) -> None:

@@ -5,6 +5,7 @@ from contextlib import suppress
 
 from multiturn.documents.node import Node
 from multiturn.errors import MultiturnError, quoted
+from multiturn.files import Files
 from multiturn.model import Case
 from multiturn.output import Notice
 from multiturn.suites.patterns import guideline_matcher
@@ -34,16 +35,17 @@ class UnusedPatterns:
         for message in found.input_messages if self._left else ():
             content = message.content
             for segment in content if isinstance(content, list) else [content]:
-                if isinstance(segment, dict) and segment.get("type") == "file":
-                    self._see_file(found, segment.get("value"))
+                match segment:
+                    case {"type": "file", "value": str(path)} if found.files is not None:
+                        self._see_file(path, found.files)
 
-    def _see_file(self, case: Case, written: object) -> None:
-        if not isinstance(written, str) or written in self._seen or case.files is None:
+    def _see_file(self, written: str, files: Files) -> None:
+        if written in self._seen:
             return
         self._seen.add(written)
         paths = [written]
         with suppress(MultiturnError):  # the error comes when the case is converted
-            paths.append(case.files.find(written))
+            paths.append(files.find(written))
         for pattern in list(self._left):
             if guideline_matcher((pattern,))(*paths):
                 del self._left[pattern]
