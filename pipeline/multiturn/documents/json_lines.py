@@ -23,17 +23,11 @@ class _Mark(Struct, gc=False):
 
 
 class Lines(NamedTuple):
-    """Some lines of a file.
+    """Some lines of a file."""
 
-    Attributes:
-        start: position of their first byte.
-        end: position after their last byte; None for the end of the file.
-        before: how many lines stand before them.
-    """
-
-    start: int = 0
-    end: int | None = None
-    before: int = 0
+    start: int = 0  # position of their first byte
+    end: int | None = None  # position after their last byte; None for the end of the file
+    before: int = 0  # how many lines stand before them
 
 
 def split_lines(file: BinaryIO, size: int) -> Iterator[Lines]:

@@ -21,27 +21,16 @@ class Mark(Protocol):
 
 
 class Node(msgspec.Struct, gc=False):
-    """A value of a document, with its place.
+    """A value of a document, with its place."""
 
-    Attributes:
-        value: None, bool, int, float, str, list or dict with str keys.
-        mark: where it starts.
-        source: a plain scalar as it was written, where it does not read as text.
-        children: the nodes of a list or a dict, by index or key.
-        size: its characters and values, as if every alias in it were written out.
-        values: how many there are in it, counted likewise, for a node that has an anchor.
-        height: the levels below it, for a node that has an anchor.
-        key_mark: where its key starts, in a mapping.
-    """
-
-    value: Any
-    mark: Mark
-    source: str | None = None
-    children: Any = None
-    size: int = 0
-    height: int = 0
-    values: int = 1
-    key_mark: Mark | None = None
+    value: Any  # None, bool, int, float, str, list or dict with str keys
+    mark: Mark  # where it starts
+    source: str | None = None  # a plain scalar as it was written, where it does not read as text
+    children: Any = None  # the nodes of a list or a dict, by index or key
+    size: int = 0  # its characters and values, as if every alias in it were written out
+    height: int = 0  # the levels below it, for a node that has an anchor
+    values: int = 1  # how many there are in it, counted likewise, for a node that has an anchor
+    key_mark: Mark | None = None  # where its key starts, in a mapping
 
     @property
     def line(self) -> int:

@@ -15,21 +15,13 @@ _SHARED = "pyproject.toml"
 
 
 class Defaults(Struct, frozen=True):
-    """What ``multiturn.toml``, or ``[tool.multiturn]`` of ``pyproject.toml``, says.
+    """What ``multiturn.toml``, or ``[tool.multiturn]`` of ``pyproject.toml``, says."""
 
-    Attributes:
-        pipeline: a name or a path.
-        root: attached files are read inside it only.
-        suites: files or folders.
-        snapshots: the folder of the snapshots.
-        target: the name of a target.
-    """
-
-    pipeline: str | None = None
-    root: str | None = None
-    suites: tuple[str, ...] = ()
-    snapshots: str | None = None
-    target: str | None = None
+    pipeline: str | None = None  # a name or a path
+    root: str | None = None  # attached files are read inside it only
+    suites: tuple[str, ...] = ()  # files or folders
+    snapshots: str | None = None  # the folder of the snapshots
+    target: str | None = None  # the name of a target
 
 
 def find_defaults(folder: Path | None = None) -> tuple[Defaults, str]:

@@ -15,19 +15,12 @@ _PROVIDER = EchoProvider(EchoSettings(name="echo", provider="echo"))
 
 
 class Sample(NamedTuple):
-    """A case as graders want it.
+    """A case as graders want it."""
 
-    Attributes:
-        id: unique among all suites: ``SUITE#ID``.
-        input: the messages to answer.
-        target: the answer to compare with; several texts where each of them will do.
-        metadata: the case's, with what else the case says of itself.
-    """
-
-    id: str
-    input: tuple[ChatMessage, ...]
-    target: str | list[str]
-    metadata: dict[str, Any]
+    id: str  # unique among all suites: ``SUITE#ID``
+    input: tuple[ChatMessage, ...]  # the messages to answer
+    target: str | list[str]  # the answer to compare with; several texts where each of them will do
+    metadata: dict[str, Any]  # the case's, with what else the case says of itself
 
 
 def to_openai(conversion: Conversion) -> dict[str, Any]:

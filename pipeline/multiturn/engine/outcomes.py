@@ -18,19 +18,14 @@ from multiturn.suites.unused import EVENT as UNUSED_PATTERN
 
 
 class Outcome(Struct, frozen=True):
-    """What became of one case.
+    """What became of one case."""
 
-    Attributes:
-        suite: path of its suite, as it was named or found.
-        case: the case; None where it could not be read, or an error belongs to no case.
-        conversion: what a pipeline made of it; None where none has run, or it failed.
-        error: why there is no case or no conversion.
-    """
-
-    suite: str
+    suite: str  # path of its suite, as it was named or found
+    # the case; None where it could not be read, or an error belongs to no case
     case: Case | None = None
+    # what a pipeline made of it; None where none has run, or it failed
     conversion: Conversion | None = None
-    error: MultiturnError | None = None
+    error: MultiturnError | None = None  # why there is no case or no conversion
 
     @property
     def case_id(self) -> str | None:

@@ -15,23 +15,16 @@ from multiturn.text import tuple_of_texts
 
 
 class Selection(Struct, frozen=True):
-    """Which cases of which suites.
+    """Which cases of which suites."""
 
-    Attributes:
-        suites: the path of each suite, once; ``-`` for standard input.
-        named: the paths that were named; others were found in a folder.
-        root: attached files are read inside it only; None for each suite's own.
-        guideline_patterns: used instead of those of the suites; None for theirs.
-        case_ids: the cases selected, as ids or globs; all, if there are none.
-        strict: text that is lost, and no rule explains it, is an error.
-    """
-
-    suites: tuple[str, ...] = ()
-    named: frozenset[str] = frozenset()
-    root: str | None = None
+    suites: tuple[str, ...] = ()  # the path of each suite, once; ``-`` for standard input
+    named: frozenset[str] = frozenset()  # the paths that were named; others were found in a folder
+    root: str | None = None  # attached files are read inside it only; None for each suite's own
+    # used instead of those of the suites; None for theirs
     guideline_patterns: tuple[str, ...] | None = None
+    # the cases selected, as ids or globs; all, if there are none
     case_ids: frozenset[str] = frozenset()
-    strict: bool = False
+    strict: bool = False  # text that is lost, and no rule explains it, is an error
 
     def has(self, case_id: str | None) -> bool:
         """Return whether a case is selected; what belongs to no case always is."""

@@ -26,33 +26,21 @@ SLICE_SIZE = 2**20  # bytes of a JSON Lines suite
 
 
 class Slice(NamedTuple):
-    """A suite, or some lines of one: what one process converts in one go.
+    """A suite, or some lines of one: what one process converts in one go."""
 
-    Attributes:
-        suite: what errors and results call it.
-        url: where it is read: a path, or a URL that fsspec reads.
-        lines: which lines; None for the whole suite.
-    """
-
-    suite: str
-    url: str
-    lines: Lines | None = None
+    suite: str  # what errors and results call it
+    url: str  # where it is read: a path, or a URL that fsspec reads
+    lines: Lines | None = None  # which lines; None for the whole suite
 
 
 class Work(Struct, frozen=True):
-    """How slices are converted.
+    """How slices are converted."""
 
-    Attributes:
-        selection: which cases; its suites are of no importance.
-        pipeline: what converts them.
-        render: makes what is written of a conversion; a function that pickles.
-        debug: errors bring their tracebacks.
-    """
-
-    selection: Selection
-    pipeline: Pipeline
+    selection: Selection  # which cases; its suites are of no importance
+    pipeline: Pipeline  # what converts them
+    # makes what is written of a conversion; a function that pickles
     render: Callable[[Conversion], bytes]
-    debug: bool = False
+    debug: bool = False  # errors bring their tracebacks
 
 
 class Rendered(NamedTuple):

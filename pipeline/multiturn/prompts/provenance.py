@@ -15,21 +15,13 @@ from multiturn.turns import Part, is_blank, joined
 
 
 class Span(Struct, frozen=True, gc=False):
-    """A stretch of text with one origin.
+    """A stretch of text with one origin."""
 
-    Attributes:
-        text: as the model sees it.
-        origin: where it comes from, in words.
-        path: the file that it belongs to, if it is a file's text or the header above it.
-        changed: whether the text that this one is compared with lacks it.
-        stage: the stage that added it, empty if that is not known; None for text of a suite or a
-            file.
-    """
-
-    text: str
-    origin: str
-    path: str = ""
-    changed: bool = False
+    text: str  # as the model sees it
+    origin: str  # where it comes from, in words
+    path: str = ""  # the file that it belongs to, if it is a file's text or the header above it
+    changed: bool = False  # whether the text that this one is compared with lacks it
+    # the stage that added it, empty if that is not known; None for text of a suite or a file
     stage: str | None = None
 
 
@@ -49,20 +41,15 @@ class Message(Struct, frozen=True, gc=False):
 
 
 class Fate(Struct, frozen=True):
-    """What became of one segment of the input.
+    """What became of one segment of the input."""
 
-    Attributes:
-        where: the segment's place in the suite.
-        fate: ``shown`` where it stood, ``merged`` into the system message, ``moved`` there by a
-            stage, left as a reference to what was moved before (``referenced``), ``changed`` by
-            a stage, ``dropped`` by a rule, or ``lost``: neither a rule nor a stage says why its
-            text, or a part of it, is not in the prompt.
-        why: the stage and the rule.
-    """
-
-    where: Place
+    where: Place  # the segment's place in the suite
+    # ``shown`` where it stood, ``merged`` into the system message, ``moved`` there by a stage,
+    # left as a reference to what was moved before (``referenced``), ``changed`` by a stage,
+    # ``dropped`` by a rule, or ``lost``: neither a rule nor a stage says why its text, or a part
+    # of it, is not in the prompt
     fate: Literal["shown", "merged", "moved", "referenced", "changed", "dropped", "lost"]
-    why: str = ""
+    why: str = ""  # the stage and the rule
 
 
 class Explanation(Struct, frozen=True):

@@ -68,22 +68,16 @@ class Provider(Protocol):
 
 
 class Wire(Struct, frozen=True, kw_only=True):
-    """A request as it is sent.
+    """A request as it is sent."""
 
-    Attributes:
-        provider: the kind of provider.
-        model: the model; empty for the provider's default.
-        parameters: what else shapes the answer, such as the address or arguments.
-        body: the exact bytes to send.
-        repairs: the changes that the provider's rules required, each with the rule's id.
-        request: the request it was made of, for agents, which also get its files.
-    """
-
-    provider: str
-    model: str = ""
+    provider: str  # the kind of provider
+    model: str = ""  # the model; empty for the provider's default
+    # what else shapes the answer, such as the address or arguments
     parameters: tuple[str, ...] = ()
-    body: bytes
+    body: bytes  # the exact bytes to send
+    # the changes that the provider's rules required, each with the rule's id
     repairs: tuple[str, ...] = ()
+    # the request it was made of, for agents, which also get its files
     request: ProviderRequest | None = None
 
     def digest(self) -> str:

@@ -27,15 +27,10 @@ class RawRequest(Struct, frozen=True):
 
 
 class Failure(Struct, frozen=True):
-    """Why there is no answer.
+    """Why there is no answer."""
 
-    Attributes:
-        type: ``conversion``, or the ``kind`` of a ProviderError.
-        message: the place, what is wrong, and what would be right.
-    """
-
-    type: str
-    message: str
+    type: str  # ``conversion``, or the ``kind`` of a ProviderError
+    message: str  # the place, what is wrong, and what would be right
 
 
 class Result(Struct, frozen=True, kw_only=True):

@@ -15,21 +15,14 @@ from multiturn.turns import is_blank
 
 
 class Rule(NamedTuple):
-    """A rule of a vendor's API for requests.
+    """A rule of a vendor's API for requests."""
 
-    Attributes:
-        id: its name in results and errors.
-        vendor: whose rule it is.
-        rule: what the API requires.
-        source: where it was seen.
-        models: the models it is for, as a name and the first version; empty for all. A rule with
-            two halves says which of them is for these models only.
-    """
-
-    id: str
-    vendor: str
-    rule: str
-    source: str
+    id: str  # its name in results and errors
+    vendor: str  # whose rule it is
+    rule: str  # what the API requires
+    source: str  # where it was seen
+    # the models it is for, as a name and the first version; empty for all. A rule with two halves
+    # says which of them is for these models only
     models: str = ""
 
 

@@ -23,18 +23,13 @@ from multiturn.suites.dialects import CASES
 
 
 class Document(NamedTuple):
-    """A document of a suite.
+    """A document of a suite."""
 
-    Attributes:
-        head: its keys; ``evalcases`` is an empty list if ``cases`` has the cases.
-        cases: each case or its error, read while it is iterated, before the next document.
-            None if the head has the cases.
-        at_margin: whether its keys begin at the margin; those of most suites do.
-    """
-
-    head: Node
+    head: Node  # its keys; ``evalcases`` is an empty list if ``cases`` has the cases
+    # each case or its error, read while it is iterated, before the next document. None if the
+    # head has the cases
     cases: Iterator[Node | MultiturnError] | None = None
-    at_margin: bool = True
+    at_margin: bool = True  # whether its keys begin at the margin; those of most suites do
 
 
 @contextmanager
