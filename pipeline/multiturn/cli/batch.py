@@ -90,13 +90,17 @@ def send_batch(
 
     output = results.path
     tally = Tally(results.append, failures)
+    goes_on = f"--resume --batch goes on, multiturn batch cancel {output} ends it"
     with (
         Batch(provider, output, poll=poll, say=_say) as batch,
         Progress(lambda: batch.requests, hidden=False, after=0) as progress,
     ):
         try:
-            batch.begin()
-            if not batch.state.canceled:
+            batch.state.forget()
+            batch.settle()
+            if batch.state.canceled:
+                _say("this batch was canceled: nothing more is sent, and what was answered is kept")
+            else:
                 cases = tally.read(selection, provider)
                 for refused in batch.submit(
                     cases, pipeline.request, _skip(plan), record_wire=record_wire
@@ -110,12 +114,11 @@ def send_batch(
                 progress.update(answered, f"{answered:,} answered")
         except KeyboardInterrupt:
             progress.__exit__()
-            how = f"--resume --batch gets its results, multiturn batch cancel {output} ends it"
-            click.echo(f"interrupted; the batch goes on at the provider: {how}", err=True)
+            _say(f"interrupted; what was submitted goes on at the provider: {goes_on}")
             sys.exit(130)
         except ProviderError as error:
-            what = f"{error}; the same command with --resume --batch goes on, and"
-            raise MultiturnError(f"{what} multiturn batch cancel {output} ends it") from None
+            gives_up = f"removing {batch.state.path} forgets what was submitted"
+            raise MultiturnError(f"{error}; {goes_on}; {gives_up}") from None
         left = batch.requests
     results.keep()
     if left:

@@ -11,8 +11,9 @@ from msgspec import Raw, Struct
 
 from multiturn.errors import MultiturnError, Place
 from multiturn.providers.batches.base import Part
-from multiturn.providers.results import Result, key_of
+from multiturn.providers.results import Result, Stored, key_of
 
+_ASKED = b'{"is":"asked","part":"'
 _AT_ONCE = 2**16  # bytes that are written together
 
 
@@ -81,7 +82,7 @@ class BatchState:
         self._waiting = bytearray()
         self._file: int | None = None
         for number, line in enumerate(self._lines(), 1):
-            if line.startswith(b'{"is":"asked"'):
+            if line.startswith(_ASKED):
                 continue
             with suppress(msgspec.MsgspecError, UnicodeDecodeError):
                 record = _decode(line)
@@ -155,7 +156,7 @@ class BatchState:
     def asked(self, part: Part) -> Iterator[tuple[str, Result]]:
         """Yield the place and the unanswered result of each case of a part."""
         self._write()
-        begins = b'{"is":"asked","part":"%s",' % part.token.encode()
+        begins = _ASKED + part.token.encode()
         decode = msgspec.json.Decoder(Result).decode
         for line in self._lines():
             if line.startswith(begins):
@@ -163,13 +164,23 @@ class BatchState:
                 assert isinstance(record, _Asked)  # noqa: S101 - it begins as one
                 yield record.where, decode(record.result)
 
+    def digests(self, part: Part) -> set[str]:
+        """Return the digests of a part's requests."""
+        return {result.digest for _, result in self.asked(part)}
+
     def remembered(self) -> tuple[dict[bytes, str], set[bytes]]:
         """Return the token of each digest that is under way, and the cases that wait for one."""
+        tokens = {part.token: part.token for part in self.under_way}
         digests, cases = {}, set()
-        for part in self.under_way:
-            for _, result in self.asked(part):
-                digests[bytes.fromhex(result.digest)] = part.token
-                cases.add(key_of(result) + bytes.fromhex(result.digest))
+        decode = msgspec.json.Decoder(Stored).decode
+        for line in self._lines() if tokens else ():
+            if line.startswith(_ASKED):
+                record = _decode(line)
+                if isinstance(record, _Asked) and record.part in tokens:
+                    stored = decode(record.result)
+                    digest = bytes.fromhex(stored.digest)
+                    digests[digest] = tokens[record.part]
+                    cases.add(key_of(stored) + digest)
         return digests, cases
 
     def forget(self) -> None:

@@ -7,7 +7,6 @@ although nobody wrote it down is looked for first.
 
 import asyncio
 import os
-import secrets
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from tempfile import TemporaryFile
@@ -16,12 +15,13 @@ from typing import Any, BinaryIO, Self, TypeVar
 from msgspec.structs import replace
 
 from multiturn.engine.batch_state import BatchState, Target
+from multiturn.engine.filling import Filling
 from multiturn.engine.runner import Convert, Prepared, answered, failed, prepare
 from multiturn.errors import MultiturnError
 from multiturn.model import Case
 from multiturn.providers.base import ProviderError
 from multiturn.providers.batches import batches_of
-from multiturn.providers.batches.base import Batches, Look, Part, digests, may_pass
+from multiturn.providers.batches.base import Look, Part, digests, may_pass
 from multiturn.providers.results import Result, ResultsFile, is_stored, key_of
 
 _T = TypeVar("_T")
@@ -78,15 +78,6 @@ class Batch:
         """Number of requests under way."""
         return sum(part.requests for part in self.state.under_way)
 
-    def begin(self) -> None:
-        """Do what an earlier run has left half-done; only the run that holds the results does so.
-
-        Raises:
-            ProviderError: as ``settle`` does.
-        """
-        self.state.forget()
-        self.settle()
-
     def settle(self) -> None:
         """Find out whether the parts whose sending was cut short were sent, and send uploaded ones.
 
@@ -96,13 +87,11 @@ class Batch:
         for part in self.state.under_way:
             if part.batch:
                 continue
-            if not part.file and self.api.uploads:
-                self.state.keep(replace(part, ended=True))  # no batch without its file
-            elif not self._found(part):
-                if part.file and not self.state.canceled:
-                    self._create(part, None)
-                else:
-                    self.state.keep(replace(part, ended=True))
+            was_sent = (part.file or not self.api.uploads) and self._found(part)
+            if not was_sent and part.file and not self.state.canceled:
+                self._create(part, None)
+            elif not was_sent:
+                self.state.keep(replace(part, ended=True))
 
     def submit(
         self,
@@ -127,7 +116,7 @@ class Batch:
             ProviderError: the vendor refuses a part, or cannot be asked.
         """
         tokens, waiting = self.state.remembered()
-        filling = _Filling(self.api, self._folder)
+        filling = Filling(self.api, self._folder)
         for case in cases:
             prepared = prepare(case, convert, self.provider)
             result = prepared.result
@@ -155,9 +144,10 @@ class Batch:
             self.state.start(self._target)
         self.state.ask(part, where, result)
 
-    def _send(self, filling: "_Filling") -> None:
+    def _send(self, filling: Filling) -> None:
         """Upload a part, create its batch, and begin a new part."""
         part = filling.finish()
+        part.after = self._run(self.api.newest())
         self.state.keep(part)
         if self.api.uploads:
             part = replace(part, file=self._run(self.api.upload(part, filling.file)))
@@ -168,45 +158,41 @@ class Batch:
     def _create(self, part: Part, file: BinaryIO | None) -> None:
         for tries_left in reversed(range(_CREATIONS)):
             try:
-                batch = self._run(self.api.create(part, file))
+                self._created(part, self._run(self.api.create(part, file)))
             except ProviderError as error:
-                if not may_pass(error) or error.kind == "rate_limit":
+                if not may_pass(error):
                     raise
-                self.say(f"{error.what}; looking whether the batch was created")
+                self.say(f"no batch was created, or nobody said so: {error.what}")
                 if self._found(part):
                     return
                 if not tries_left:
                     raise
             else:
-                self._created(part, batch)
                 return
 
     def _created(self, part: Part, batch: str) -> None:
-        part = replace(part, batch=batch)
-        self.state.keep(part)
+        self.state.keep(replace(part, batch=batch))
         self.say(f"{batch}: {part.requests:,} requests, {part.size:,} bytes")
 
     def _found(self, part: Part) -> bool:
-        """Look for the batch of a part, again after a while: a vendor may be slow to list it."""
+        """Look for the batch of a part, twice if need be: a vendor may be slow to list it."""
         others = {other.batch for other in self.state.parts.values()}
-
-        def asked() -> set[str]:
-            return {result.digest for _, result in self.state.asked(part)}
-
-        said = False
         misses = 0
         while True:
-            found = self._run(self.api.find(part, others, asked))
+            found = self._run(self.api.find(part, others, lambda: self.state.digests(part)))
             if found.batch:
                 self._created(part, found.batch)
                 return True
-            if found.undecided and not said:
-                names = ", ".join(found.undecided)
-                self.say(f"waiting for the end of {names}: it shows whose requests these are")
-                said = True
-            misses = 0 if found.undecided else misses + 1
-            if misses == 2:
+            if found.undecided:
+                what = f"once {' and '.join(found.undecided)} ended: nothing else tells whose it is"
+            elif misses:
                 return False
+            else:
+                what = "once more, before anything is sent again"
+                misses = 1
+            self.say(
+                f"looking for a batch of {part.requests:,} requests in {self.poll:g} s, {what}"
+            )
             time.sleep(self.poll)
 
     def collect(self, results: ResultsFile, *, wait: bool) -> Iterator[Result | None]:
@@ -221,11 +207,16 @@ class Batch:
         """
         while True:
             for part in self.state.under_way:
-                look = self._look(part)
-                if look is not None and look.ended:
-                    yield from self._results(part, look, results)
-                    results.sync()
-                    self.state.keep(replace(part, ended=True))
+                try:
+                    look = self._look(part)
+                    if look.ended:
+                        yield from self._results(part, look, results)
+                        results.sync()
+                        self.state.keep(replace(part, ended=True))
+                except ProviderError as error:
+                    if not may_pass(error):
+                        raise
+                    self.say(f"{part.batch}: {error.what}; asking again in {self.poll:g} s")
             yield None
             if not self.state.under_way:
                 self.state.forget()
@@ -234,15 +225,8 @@ class Batch:
                 return
             time.sleep(self.poll)
 
-    def _look(self, part: Part) -> Look | None:
-        """Return what the vendor says of a part; None if it cannot be reached just now."""
-        try:
-            look = self._run(self.api.look(part.batch))
-        except ProviderError as error:
-            if not may_pass(error):
-                raise
-            self.say(f"{part.batch}: {error.what}; asking again")
-            return None
+    def _look(self, part: Part) -> Look:
+        look = self._run(self.api.look(part.batch))
         before = self.looks.get(part.token)
         if before is None or before.state != look.state:
             self.say(f"{part.batch}: {look.state}")
@@ -310,47 +294,9 @@ class DryBatch(Batch):
     def _ask(self, part: str, where: str, result: Result) -> None:
         """Write nothing down."""
 
-    def _send(self, filling: "_Filling") -> None:
+    def _send(self, filling: Filling) -> None:
         self.parts.append(filling.finish())
         filling.begin()
-
-
-class _Filling:
-    """The part that is being filled, in a file that disappears with the process.
-
-    Args:
-        api: says how large a part may be.
-        folder: of the file.
-    """
-
-    def __init__(self, api: Batches, folder: str) -> None:
-        self.api = api
-        self.folder = folder
-        self.begin()
-
-    def begin(self) -> None:
-        """Begin a new part."""
-        self.part = Part(secrets.token_hex(16))
-        self.file: BinaryIO = TemporaryFile(dir=self.folder)  # noqa: SIM115 - closed with its last use
-
-    def is_full(self, line: bytes) -> bool:
-        """Return whether a request must go into the next part."""
-        size = self.part.size + len(line) + sum(map(len, self.api.frame))
-        too_large = size > self.api.most_bytes or self.part.requests == self.api.most_requests
-        return too_large and self.part.requests > 0
-
-    def add(self, line: bytes) -> None:
-        """Write a request into the file."""
-        before, between, _ = self.api.frame
-        self.part.size += self.file.write((between if self.part.requests else before) + line)
-        self.part.requests += 1
-
-    def finish(self) -> Part:
-        """Return the part as it is sent."""
-        self.part.size += self.file.write(self.api.frame[2])
-        self.part.time = time.time()
-        self.file.seek(0)
-        return self.part
 
 
 def _body(prepared: Prepared) -> bytes:

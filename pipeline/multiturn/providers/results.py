@@ -74,7 +74,7 @@ def raw_request(request: ProviderRequest) -> RawRequest:
     return RawRequest(request.question, request.guidelines, request.chat_prompt)
 
 
-class _Stored(Struct, frozen=True):
+class Stored(Struct, frozen=True):
     """The part of a line that a later run needs."""
 
     suite: str
@@ -84,11 +84,11 @@ class _Stored(Struct, frozen=True):
     error: Failure | None
 
 
-_decode = msgspec.json.Decoder(_Stored).decode
+_decode = msgspec.json.Decoder(Stored).decode
 _BEGINNING = b'{"suite":'
 
 
-def key_of(result: Result | _Stored) -> bytes:
+def key_of(result: Result | Stored) -> bytes:
     """Return a key of a result: a hash of its suite's path, its case and its target.
 
     Links to the suite's folder are followed: however it is named, it is the same suite.
@@ -205,7 +205,7 @@ def read_stored(path: str) -> dict[bytes, str]:
     return digests
 
 
-def _store(digests: dict[bytes, str], stored: _Stored) -> None:
+def _store(digests: dict[bytes, str], stored: Stored) -> None:
     if stored.error is None:
         digests[key_of(stored)] = stored.digest
     else:
@@ -225,7 +225,7 @@ def _lock(file: BinaryIO, path: str) -> None:
         raise MultiturnError(what) from None
 
 
-def _read(path: str) -> Iterator[tuple[bytes, _Stored | None]]:
+def _read(path: str) -> Iterator[tuple[bytes, Stored | None]]:
     """Yield each complete line of a results file with its result, None for a blank line."""
     with Path(path).open("rb") as file:
         for number, line in enumerate(file, 1):

@@ -18,7 +18,6 @@ from multiturn.providers.batches.base import (
 )
 
 _PATH = "/v1/messages/batches"
-_CLOCKS_APART = 300  # seconds that the vendor's clock and this machine's may differ
 
 
 class _Errors(Struct):
@@ -57,6 +56,12 @@ class AnthropicBatches(Batches):
         once = client.with_options(max_retries=0)
         return str((await once.post(_PATH, content=file.read(), cast_to=MessageBatch)).id)
 
+    @with_client
+    async def newest(self, client: Any) -> str:
+        """Return the id of the newest batch; empty if there is none."""
+        page = await client.messages.batches.list(limit=1)
+        return str(page.data[0].id) if page.data else ""
+
     async def find(
         self, part: Part, others: Collection[str], asked: Callable[[], set[str]]
     ) -> Found:
@@ -73,7 +78,7 @@ class AnthropicBatches(Batches):
     ) -> list[tuple[str, Look]]:
         found = []
         async for batch in client.messages.batches.list(limit=100):  # the newest first
-            if batch.created_at.timestamp() < part.time - _CLOCKS_APART:
+            if batch.id == part.after:
                 break
             look = _look(batch)
             total = batch.request_counts.processing + (look.answered or 0)

@@ -27,6 +27,7 @@ class Part(Struct, tag_field="is", tag="part"):
     Attributes:
         token: a random name, by which the batch is found if its id is lost.
         time: when it was about to be sent, in seconds since 1970.
+        after: the vendor's id of the newest batch then, where nothing else tells them apart.
         requests: how many there are in it.
         size: of the requests, in bytes.
         file: the vendor's id of the uploaded file; empty before it is there.
@@ -36,6 +37,7 @@ class Part(Struct, tag_field="is", tag="part"):
 
     token: str
     time: float = 0
+    after: str = ""
     requests: int = 0
     size: int = 0
     file: str = ""
@@ -168,6 +170,10 @@ class Batches:
             file: its requests; None if there is only the uploaded file.
         """
         raise NotImplementedError
+
+    async def newest(self) -> str:
+        """Return the id of the newest batch of anybody; empty where a batch has a name."""
+        return ""
 
     async def find(
         self, part: Part, others: Collection[str], asked: Callable[[], set[str]]
