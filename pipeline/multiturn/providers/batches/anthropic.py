@@ -1,6 +1,6 @@
 """The Message Batches API of Anthropic: a part is one request, and nothing in it names it."""
 
-from collections.abc import Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO, cast
 
@@ -38,7 +38,7 @@ class AnthropicBatches(Batches):
     """Batches without a file."""
 
     most_requests = 100_000
-    most_bytes = 8_000_000  # a part is sent from memory; Anthropic takes 256 MB
+    most_bytes = 8_000_000  # of 256 MB: a part is one request, which is lost as a whole
     frame = (b'{"requests":[', b",", b"]}")
     uploads = False
 
@@ -51,10 +51,12 @@ class AnthropicBatches(Batches):
         """Create a batch of the requests, byte for byte."""
         from anthropic.types.messages import MessageBatch
 
-        file = cast("BinaryIO", file)
-        file.seek(0)
         once = client.with_options(max_retries=0)
-        return str((await once.post(_PATH, content=file.read(), cast_to=MessageBatch)).id)
+        headers = {"content-length": str(part.size), "content-type": "application/json"}
+        content = _pieces(cast("BinaryIO", file))
+        options = {"headers": headers}
+        batch = await once.post(_PATH, content=content, options=options, cast_to=MessageBatch)
+        return str(batch.id)
 
     @with_client
     async def newest(self, client: Any) -> str:
@@ -126,6 +128,12 @@ class AnthropicBatches(Batches):
         error = result.error.error
         limited = error is not None and error.type == "rate_limit_error"
         raise self.error(error, "rate_limit" if limited else "http")
+
+
+async def _pieces(file: BinaryIO) -> AsyncIterator[bytes]:
+    file.seek(0)
+    while piece := file.read(2**16):
+        yield piece
 
 
 def _look(batch: Any) -> Look:

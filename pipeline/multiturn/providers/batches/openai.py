@@ -98,7 +98,7 @@ class OpenAIBatches(Batches):
         await client.batches.cancel(batch)
 
     def read(self, line: bytes) -> ProviderResponse:
-        """Return the answer; an error is in the body of the response, or beside it (O6)."""
+        """Return the answer; an error is in the body of the response, or beside it."""
         found = self.decode(line, _Line)
         response = found.response
         if response is None or not response.status_code:
