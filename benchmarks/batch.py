@@ -46,7 +46,7 @@ def main(url: str, folder: Path) -> None:
             given = (str(folder / f"{count}.eval.yaml"), "--target", vendor, "--output", output)
             time, peaks[f"{vendor}, {count} cases"] = spent(*command, *given)
         times[f"{vendor}: submit them"] = time
-    show("CPU time", times, **{f"{vendor}:": 1.5 for vendor in MODELS})
+    show("CPU time", times, "s", **{f"{vendor}:": 1.5 for vendor in MODELS})
     for vendor in MODELS:
         rows = {name: peak for name, peak in peaks.items() if name.startswith(vendor)}
         show(f"peak memory, {vendor}", rows, "MiB", **{f"{vendor},": 1.2})

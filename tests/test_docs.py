@@ -12,6 +12,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import commands
+from batch_server import BatchServer
+from loopback import KEY
 from multiturn.documents.yaml_events import read_documents
 from multiturn.pipelines.contract import FACTS
 from multiturn.providers.rules import RULES, Rule
@@ -59,8 +61,20 @@ def test_the_page_of_stages_has_every_fact() -> None:
         assert f"| `{fact}` | " in page("stages.md")
 
 
-def test_the_page_of_providers_works_as_it_stands(tmp_path: Path) -> None:
-    assert play(page("providers.md"), tmp_path) == 9
+def test_the_page_of_providers_works_as_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with BatchServer() as server:
+        server.lag = 2
+        api = "    provider: openai\n    api_key: ${{ OPENAI_API_KEY }}\n"
+        text = page("providers.md").replace(api, f"{api}    base_url: {server.url}/v1\n")
+        text = text.replace("https://api.openai.com/v1", f"{server.url}/v1")
+        for name, number in {"batch_abc": "batch_2", "batch_def": "batch_5"}.items():
+            text = text.replace(name, number)
+        assert play(text, tmp_path) == 16
+        assert server.sent() == {"Hello": 2, "Goodbye": 2}  # once for each of the two runs
 
 
 def test_the_page_of_large_suites_works_as_it_stands(tmp_path: Path) -> None:

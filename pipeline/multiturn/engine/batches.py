@@ -9,6 +9,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import closing
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO, Self, TypeVar
 
@@ -23,6 +24,7 @@ from multiturn.providers.base import ProviderError
 from multiturn.providers.batches import batches_of
 from multiturn.providers.batches.base import Look, Part, digests, may_pass
 from multiturn.providers.results import Result, ResultsFile, is_stored, key_of
+from multiturn.text import number_of
 
 _T = TypeVar("_T")
 _CREATIONS = 3  # how often a batch is created that nobody finds
@@ -116,27 +118,27 @@ class Batch:
             ProviderError: the vendor refuses a part, or cannot be asked.
         """
         tokens, waiting = self.state.remembered()
-        filling = Filling(self.api, self._folder)
-        for case in cases:
-            prepared = prepare(case, convert, self.provider)
-            result = prepared.result
-            if result.error is not None:
-                yield result
-                continue
-            digest = bytes.fromhex(result.digest)
-            if skip(result) or key_of(result) + digest in waiting:
-                continue
-            if digest not in tokens:
-                line = self.api.line(result.digest, _body(prepared))
-                if filling.is_full(line):
-                    self._send(filling)
-                filling.add(line)
-                tokens[digest] = filling.part.token
-            if record_wire:
-                result = replace(result, wire=_body(prepared).decode())
-            self._ask(tokens[digest], str(case.where()), result)
-        if filling.part.requests:
-            self._send(filling)
+        with closing(Filling(self.api, self._folder)) as filling:
+            for case in cases:
+                prepared = prepare(case, convert, self.provider)
+                result = prepared.result
+                if result.error is not None:
+                    yield result
+                    continue
+                digest = bytes.fromhex(result.digest)
+                if skip(result) or key_of(result) + digest in waiting:
+                    continue
+                if digest not in tokens:
+                    line = self.api.line(result.digest, _body(prepared))
+                    if filling.is_full(line):
+                        self._send(filling)
+                    filling.add(line)
+                    tokens[digest] = filling.part.token
+                if record_wire:
+                    result = replace(result, wire=_body(prepared).decode())
+                self._ask(tokens[digest], str(case.where()), result)
+            if filling.part.requests:
+                self._send(filling)
         self.state.keep()
 
     def _ask(self, part: str, where: str, result: Result) -> None:
@@ -172,7 +174,7 @@ class Batch:
 
     def _created(self, part: Part, batch: str) -> None:
         self.state.keep(replace(part, batch=batch))
-        self.say(f"{batch}: {part.requests:,} requests, {part.size:,} bytes")
+        self.say(f"{batch}: {number_of(part.requests, 'request')}, {part.size:,} bytes")
 
     def _found(self, part: Part) -> bool:
         """Look for the batch of a part, twice if need be: a vendor may be slow to list it."""
@@ -190,9 +192,8 @@ class Batch:
             else:
                 what = "once more, before anything is sent again"
                 misses = 1
-            self.say(
-                f"looking for a batch of {part.requests:,} requests in {self.poll:g} s, {what}"
-            )
+            requests = number_of(part.requests, "request")
+            self.say(f"looking for a batch of {requests} in {self.poll:g} s, {what}")
             time.sleep(self.poll)
 
     def collect(self, results: ResultsFile, *, wait: bool) -> Iterator[Result | None]:

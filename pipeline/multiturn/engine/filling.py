@@ -14,17 +14,16 @@ class Filling:
     Args:
         api: says how large a part may be.
         folder: of the file.
+
+    Attributes:
+        part: what is in the file.
     """
 
     def __init__(self, api: Batches, folder: str) -> None:
         self.api = api
         self.folder = folder
-        self.begin()
-
-    def begin(self) -> None:
-        """Begin a new part."""
         self.part = Part(secrets.token_hex(16))
-        self.file: BinaryIO = TemporaryFile(dir=self.folder)  # noqa: SIM115 - closed with its last use
+        self.file: BinaryIO = TemporaryFile(dir=folder)  # noqa: SIM115 - closed by close
 
     def is_full(self, line: bytes) -> bool:
         """Return whether a request must go into the next part."""
@@ -44,3 +43,13 @@ class Filling:
         self.part.time = time.time()
         self.file.seek(0)
         return self.part
+
+    def begin(self) -> None:
+        """Begin a new part."""
+        self.part = Part(secrets.token_hex(16))
+        self.file.seek(0)
+        self.file.truncate()
+
+    def close(self) -> None:
+        """Remove the file."""
+        self.file.close()

@@ -8,7 +8,7 @@ from multiturn.providers.batches.base import Batches
 from multiturn.providers.batches.gemini import GeminiBatches
 from multiturn.providers.batches.openai import AzureBatches, OpenAIBatches
 
-_APIS: dict[str, type[Batches]] = {
+APIS: dict[str, type[Batches]] = {
     "openai": OpenAIBatches,
     "azure": AzureBatches,
     "anthropic": AnthropicBatches,
@@ -22,9 +22,9 @@ def batches_of(provider: Any) -> Batches:
     Raises:
         MultiturnError: its provider has none, or the SDK is not installed.
     """
-    api = _APIS.get(getattr(provider, "kind", ""))
+    api = APIS.get(getattr(provider, "kind", ""))
     if api is None:
         what = f"the target {provider.name!r} has no batches; leave out --batch, or name a target"
-        raise MultiturnError(f"{what} of one of these providers: {', '.join(_APIS)}")
+        raise MultiturnError(f"{what} of one of these providers: {', '.join(APIS)}")
     provider.check()
     return api(provider)
