@@ -135,6 +135,12 @@ def agent(kind: str, folder: Path, program: str | None = None, **settings: Any) 
     return KINDS[kind].provider(KINDS[kind].settings(**{**given, **settings}))
 
 
+def left(folder: Path) -> list[str]:
+    """Return what a run has left in the working folder, beside a note for git."""
+    paths = (folder / "work").rglob("*")
+    return [path.name for path in paths if path.name not in (".multiturn", ".gitignore")]
+
+
 async def invoked(provider: AgentProvider, request: ProviderRequest) -> ProviderResponse:
     """Ask a provider that is closed when it has answered."""
     async with provider:

@@ -359,7 +359,7 @@ def changed(before: Conversion, after: Conversion) -> set[str]:
     }
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(case=cases, options=any_options, data=st.data())
 def test_a_stage_alone_changes_only_what_it_declares_and_repeats_itself(
     files: Files, case: Case, options: Options, data: st.DataObject

@@ -369,7 +369,7 @@ def check_spans(conversion: Conversion, explained: Explanation) -> None:
         assert (message.role, text_of(message.spans)) == (turn.role, turn.content)
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(case=cases)
 @pytest.mark.parametrize("name", ["spec", "design", "shipped", "agentv"])
 def test_spans_concatenate_to_the_text_and_nothing_is_lost(

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memory import measurable, peak_of_convert
@@ -264,7 +264,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("any")
 
 
-@settings(max_examples=200)
 @given(near(*SUITE_WORDS), st.sampled_from(["s.yaml", "s.jsonl"]))
 def test_any_suite_gives_cases_or_errors_with_a_place(folder: Path, data: bytes, name: str) -> None:
     path = folder / name

@@ -12,7 +12,7 @@ import pytest
 import standins
 from multiturn.model import ChatMessage, InputFile, ProviderRequest
 from multiturn.providers.base import ProviderError
-from standins import agent, ask, saw
+from standins import agent, ask, left, saw
 
 pytestmark = pytest.mark.parametrize("kind", list(standins.KINDS))
 KIB = 1024
@@ -20,12 +20,6 @@ KIB = 1024
 
 def file(path: str, text: str = "", *, guideline: bool = False) -> InputFile:
     return InputFile(path, path, guideline, text)
-
-
-def left(folder: Path) -> list[str]:
-    """Return what a run has left in the working folder, beside a note for git."""
-    paths = (folder / "work").rglob("*")
-    return [path.name for path in paths if path.name not in (".multiturn", ".gitignore")]
 
 
 def test_the_question_is_asked_and_the_chat_prompt_ignored(kind: str, tmp_path: Path) -> None:
@@ -188,21 +182,13 @@ def test_a_key_of_the_environment_does_not_change_the_digest(
     assert agent(kind, tmp_path, args=("--fast-and-loose",)).wire(request).digest() == before
 
 
-def test_without_a_working_folder_it_is_the_current_one(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("cwd", [None, "work"])
+def test_the_working_folder_is_the_current_one_or_below_it(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cwd: str | None
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    record = saw(agent(kind, tmp_path, cwd=None), input_files=(file("a.md", "A"),))
-    assert record["cwd"] == str(tmp_path)
-    assert list(record["files"].values()) == ["A"]
-
-
-def test_a_relative_working_folder_is_below_the_current_one(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    record = saw(agent(kind, tmp_path, cwd="work"), input_files=(file("a.md", "A"),))
-    assert record["cwd"] == str(tmp_path / "work")
+    record = saw(agent(kind, tmp_path, cwd=cwd), input_files=(file("a.md", "A"),))
+    assert record["cwd"] == str(tmp_path / (cwd or ""))
     assert list(record["files"].values()) == ["A"]
 
 
@@ -264,12 +250,6 @@ def test_a_question_arrives_as_it_is(kind: str, tmp_path: Path, question: str) -
 def test_half_a_character_in_a_question_does_no_harm(kind: str, tmp_path: Path) -> None:
     prompt = saw(agent(kind, tmp_path), "a \ud83d b \udc80 c")["prompt"]
     assert re.match(r"a .{1,3} b .{1,3} c", prompt)
-
-
-def test_files_are_there_when_the_agent_opens_them(kind: str, tmp_path: Path) -> None:
-    files = (file("src/a.py", "print(1)\n"), file("docs/rules.md", "Be brief.", guideline=True))
-    record = saw(agent(kind, tmp_path), input_files=files)
-    assert sorted(record["files"].values()) == ["Be brief.", "print(1)\n"]
 
 
 def test_the_agent_is_told_what_to_do_with_files(kind: str, tmp_path: Path) -> None:
@@ -342,13 +322,6 @@ def test_a_file_that_has_no_proper_name_leaves_nothing_behind(
     with suppress(ProviderError):
         ask(agent(kind, tmp_path), input_files=(file("a", "A"), file(name, "B")))
     assert left(tmp_path) == []
-
-
-def test_files_of_one_name_are_told_apart(kind: str, tmp_path: Path) -> None:
-    files = tuple(file(f"{folder}/a.md", folder) for folder in "xyz")
-    record = saw(agent(kind, tmp_path), input_files=files)
-    assert list(record["files"].values()) == ["x", "y", "z"]
-    assert len(set(record["files"])) == 3
 
 
 def test_a_file_may_hold_any_text(kind: str, tmp_path: Path) -> None:

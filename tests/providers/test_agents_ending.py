@@ -11,7 +11,7 @@ import standins
 from multiturn.errors import MultiturnError
 from multiturn.model import InputFile, ProviderRequest
 from multiturn.providers.base import ProviderError
-from standins import agent, ask
+from standins import agent, ask, left
 
 pytestmark = pytest.mark.parametrize("kind", list(standins.KINDS))
 REQUEST = ProviderRequest(question="Hi", input_files=(InputFile("a", "a", False, "A"),))
@@ -22,12 +22,6 @@ def error(provider: Any) -> ProviderError:
     with pytest.raises(ProviderError) as caught:
         asyncio.run(standins.invoked(provider, REQUEST))
     return caught.value
-
-
-def left(folder: Path) -> list[str]:
-    """Return what a run has left in the working folder, beside a note for git."""
-    paths = (folder / "work").rglob("*")
-    return [path.name for path in paths if path.name not in (".multiturn", ".gitignore")]
 
 
 def test_nothing_stays_of_a_run_that_succeeds(kind: str, tmp_path: Path) -> None:
@@ -63,12 +57,6 @@ def test_an_agent_that_is_installed_passes_the_check(kind: str, tmp_path: Path) 
 def test_the_executables_are_called_codex_and_code(kind: str) -> None:
     settings = standins.KINDS[kind].settings(name="a", provider=kind)
     assert settings.executable == {"codex": "codex", "vscode": "code"}[kind]
-
-
-def test_a_missing_working_folder_is_an_error(kind: str, tmp_path: Path) -> None:
-    failure = error(agent(kind, tmp_path, cwd=str(tmp_path / "nowhere")))
-    assert failure.kind == "process"
-    assert "nowhere" in failure.what
 
 
 def test_a_time_out_is_an_error_with_the_end_of_the_output(kind: str, tmp_path: Path) -> None:
@@ -126,12 +114,7 @@ def test_an_error_shows_no_secrets(kind: str, tmp_path: Path, program: str) -> N
         assert SECRET not in text
         assert SECRET[-10:] not in text
     assert "exit code 1" in failure.what
-
-
-def test_a_secret_is_replaced_by_stars(kind: str, tmp_path: Path) -> None:
-    program = "sys.exit('bad key: ' + os.environ['KEY'] + '!')"
-    failure = error(agent(kind, tmp_path, program, env={"KEY": SECRET}))
-    assert "bad key: ***!" in failure.what
+    assert "***" in failure.what
 
 
 def test_a_time_out_shows_no_secrets(kind: str, tmp_path: Path) -> None:
@@ -155,13 +138,13 @@ def test_no_secret_is_in_what_is_printed_or_compared(kind: str, tmp_path: Path) 
 
 def test_many_at_once_get_their_own_answers(kind: str, tmp_path: Path) -> None:
     async def ask_all() -> list[Any]:
-        providers = [agent(kind, tmp_path, executable=path) for _ in range(20)]
+        providers = [agent(kind, tmp_path, executable=path) for _ in range(8)]
         requests = [
             ProviderRequest(
                 question=f"Question {number}",
                 input_files=(InputFile("a.md", "a.md", False, f"File {number}"),),
             )
-            for number in range(20)
+            for number in range(8)
         ]
         return await asyncio.gather(
             *(provider.invoke(one) for provider, one in zip(providers, requests, strict=True))
@@ -170,10 +153,10 @@ def test_many_at_once_get_their_own_answers(kind: str, tmp_path: Path) -> None:
     path = standins.executable(tmp_path, standins.KINDS[kind].program)
     answers = [json.loads(answer.text) for answer in asyncio.run(ask_all())]
     assert [answer["prompt"].splitlines()[0] for answer in answers] == [
-        f"Question {number}" for number in range(20)
+        f"Question {number}" for number in range(8)
     ]
     assert [list(answer["files"].values()) for answer in answers] == [
-        [f"File {number}"] for number in range(20)
+        [f"File {number}"] for number in range(8)
     ]
     assert left(tmp_path) == []
 

@@ -45,16 +45,6 @@ def test_there_is_always_a_limit(server: Server, settings: dict[str, Any]) -> No
     assert limit > 0
 
 
-def test_turns_are_the_users_and_the_assistants(server: Server) -> None:
-    messages = [("system", "Be brief."), ("user", "2 + 2?"), ("assistant", "Let me"), ("tool", "4")]
-    ask(anthropic(server.url), chat(*messages))
-    assert server.requests[0].json["messages"] == [
-        {"role": "user", "content": "2 + 2?"},
-        {"role": "assistant", "content": "Let me"},
-        {"role": "user", "content": "[Tool]: 4"},
-    ]
-
-
 @pytest.mark.parametrize(
     ("caching", "control"),
     [
@@ -87,11 +77,6 @@ def test_without_a_system_message_nothing_is_marked() -> None:
     wire = anthropic(prompt_caching=True).wire(chat(("system", " "), ("user", "Hello")))
     assert b"system" not in wire.body
     assert b"cache_control" not in wire.body
-
-
-def test_without_a_temperature_none_is_sent(server: Server) -> None:
-    ask(anthropic(server.url))
-    assert "temperature" not in server.requests[0].json
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from loopback import KEY, TEXT, USAGE, Server, completion
-from vendors import HELLO, ask, azure, chat, failure
+from vendors import HELLO, ask, azure, failure
 
 MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}]
 
@@ -46,23 +46,6 @@ def test_the_limit_is_max_completion_tokens(server: Server) -> None:
     body = server.requests[0].json
     assert (body["temperature"], body["max_completion_tokens"]) == (0.5, 100)
     assert "max_tokens" not in body
-
-
-def test_the_system_message_may_be_the_developers(server: Server) -> None:
-    ask(azure(server.url, system_role="developer"))
-    assert server.requests[0].json["messages"] == [
-        {"role": "developer", "content": "Be brief."},
-        {"role": "user", "content": "Hello"},
-    ]
-
-
-def test_a_tool_turn_goes_out_as_the_users_and_neighbors_stay_apart(server: Server) -> None:
-    ask(azure(server.url), chat(("system", "Be brief."), ("user", "2 + 2?"), ("tool", "4")))
-    assert server.requests[0].json["messages"] == [
-        {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": "2 + 2?"},
-        {"role": "user", "content": "[Tool]: 4"},
-    ]
 
 
 @pytest.mark.parametrize(

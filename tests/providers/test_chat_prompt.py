@@ -3,6 +3,7 @@
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,18 +20,20 @@ from multiturn import (
 from multiturn.providers.anthropic import AnthropicProvider
 from multiturn.providers.ax import AxProvider
 from multiturn.providers.azure import AzureProvider
+from multiturn.providers.echo import EchoProvider
 from multiturn.providers.gemini import GeminiProvider
 from multiturn.providers.openai import OpenAIProvider
 from multiturn.providers.vscode import VSCodeProvider, VSCodeSettings
-from vendors import Connect, ask, azure, chat, each_provider, each_vendor, echo
+from vendors import VENDORS, ask, azure, chat, echo
 
-DEFAULT = ("system", "You are a careful assistant.")
-HELP = (("user", "Hello"), ("assistant", "Hi"), ("user", "Help me"))
+Turns = tuple[tuple[str, str], ...]
+DEFAULT = "You are a careful assistant."
+HELP: Turns = (("user", "Hello"), ("assistant", "Hi"), ("user", "Help me"))
 
 
-def built(connect: Connect, request: ProviderRequest) -> list[tuple[str, str]]:
-    """Return the messages that a provider makes of a request."""
-    return [(m.role, m.content) for m in connect().build_chat_prompt(request)]
+def built(request: ProviderRequest) -> list[tuple[str, str]]:
+    """Return the messages that every provider makes of a request."""
+    return [(m.role, m.content) for m in echo().build_chat_prompt(request)]
 
 
 def received(server: Server) -> tuple[str | None, list[tuple[str, str]]]:
@@ -49,101 +52,94 @@ def received(server: Server) -> tuple[str | None, list[tuple[str, str]]]:
     return turns[0][1], turns[1:]
 
 
-@each_provider
-def test_chat_prompt_provided_in_request(connect: Connect) -> None:
-    request = chat(*HELP, question="[User]: Hello\n[Assistant]: Hi\n[User]: Help me")
-    assert built(connect, request) == [DEFAULT, *HELP]
+SYSTEM = "You are a code reviewer.\n\n[[ ## Guidelines ## ]]\nBe concise."
+LATE = (("user", "Hello"), ("system", "Late."), ("user", "Help"))
+PROMPT = {"system_prompt": "Be kind."}
+MERGED = (("system", "System with guidelines already merged"), ("user", "Hello"))
 
 
-@each_vendor
-def test_a_chat_prompt_is_what_the_vendor_gets(connect: Connect, server: Server) -> None:
-    request = chat(*HELP, question="[User]: Hello\n[Assistant]: Hi\n[User]: Help me")
-    assert ask(connect(server.url), request).text == TEXT
-    assert received(server) == (DEFAULT[1], list(HELP))
-    assert b"[User]" not in server.requests[0].body
-
-
-@each_provider
-def test_chat_prompt_not_provided_legacy(connect: Connect) -> None:
-    request = ProviderRequest(
-        question="What is the capital of France?",
-        guidelines=(),
-        chat_prompt=None,
-        metadata={"system_prompt": "<system prompt>"},
-    )
-    assert built(connect, request) == [
-        ("system", "<system prompt>"),
-        ("user", "What is the capital of France?"),
-    ]
-
-
-@each_vendor
-def test_a_question_alone_is_what_the_vendor_gets(connect: Connect, server: Server) -> None:
-    ask(connect(server.url), ProviderRequest(question="What is the capital of France?"))
-    assert received(server) == (DEFAULT[1], [("user", "What is the capital of France?")])
-
-
-@each_provider
-def test_system_message_in_chat_prompt(connect: Connect) -> None:
-    system = "You are a code reviewer.\n\n[[ ## Guidelines ## ]]\nBe concise."
-    messages = [("system", system), ("user", "Review this code")]
-    assert built(connect, chat(*messages)) == messages
-
-
-@each_vendor
-def test_a_system_message_reaches_the_vendor_to_the_letter(
-    connect: Connect, server: Server
-) -> None:
-    system = "You are a code reviewer.\n\n[[ ## Guidelines ## ]]\nBe concise."
-    ask(connect(server.url), chat(("system", system), ("user", "Review this code")))
-    assert received(server) == (system, [("user", "Review this code")])
-
-
-@each_provider
-def test_no_system_message_in_chat_prompt(connect: Connect) -> None:
-    assert built(connect, chat(*HELP)) == [
-        ("system", "You are a careful assistant."),
-        ("user", "Hello"),
-        ("assistant", "Hi"),
-        ("user", "Help me"),
-    ]
-
-
-@each_provider
-def test_both_chat_prompt_and_guidelines_provided(connect: Connect) -> None:
-    messages = [("system", "System with guidelines already merged"), ("user", "Hello")]
-    request = chat(*messages, guidelines=("Old guideline 1", "Old guideline 2"))
-    assert built(connect, request) == messages
-
-
-@each_vendor
-def test_guidelines_beside_a_chat_prompt_never_go_out(connect: Connect, server: Server) -> None:
-    old = ("Old guideline 1", "Old guideline 2")
-    ask(connect(server.url), chat(("system", "Merged"), ("user", "Hello"), guidelines=old))
-    ask(connect(server.url), chat(("user", "Hello"), guidelines=old))
-    assert received(server) == (DEFAULT[1], [("user", "Hello")])
-    assert not [request for request in server.requests if b"uideline" in request.body]
-
-
-def test_azure_provider_inherits_fix(server: Server) -> None:
-    ask(azure(server.url), chat(("user", "Hello"), ("assistant", "Hi")))
-    assert server.requests[0].json["messages"] == [
-        {"role": "system", "content": "You are a careful assistant."},
-        {"role": "user", "content": "Hello"},
-        {"role": "assistant", "content": "Hi"},
-    ]
+def question(text: str = "Why?", **given: Any) -> ProviderRequest:
+    return ProviderRequest(question=text, **given)
 
 
 @pytest.mark.parametrize(
-    "provider",
+    ("request_", "system", "turns"),
     [
-        pytest.param(OpenAIProvider, id="OpenAI"),
-        pytest.param(AzureProvider, id="Azure OpenAI"),
-        pytest.param(AnthropicProvider, id="Anthropic"),
-        pytest.param(GeminiProvider, id="Gemini"),
+        pytest.param(
+            chat(*HELP, question="[User]: Hello\n[Assistant]: Hi\n[User]: Help me"),
+            *(DEFAULT, HELP),
+            id="chat prompt provided in request",
+        ),
+        pytest.param(
+            question("What is the capital of France?", metadata={"system_prompt": "<prompt>"}),
+            *("<prompt>", (("user", "What is the capital of France?"),)),
+            id="chat prompt not provided (legacy)",
+        ),
+        pytest.param(
+            chat(("system", SYSTEM), ("user", "Review this code")),
+            *(SYSTEM, (("user", "Review this code"),)),
+            id="system message in chat prompt",
+        ),
+        pytest.param(
+            chat(*MERGED, guidelines=("Old guideline 1", "Old guideline 2")),
+            *(MERGED[0][1], MERGED[1:]),
+            id="both chat prompt and guidelines provided",
+        ),
+        pytest.param(
+            chat(*HELP, guidelines=("Old guideline",)),
+            *(DEFAULT, HELP),
+            id="guidelines beside a chat prompt without a system message",
+        ),
+        pytest.param(
+            chat(*HELP, metadata=PROMPT), "Be kind.", HELP, id="no system message, but a prompt"
+        ),
+        pytest.param(
+            chat(*HELP, metadata={"system_prompt": " \n"}), DEFAULT, HELP, id="a blank prompt"
+        ),
+        pytest.param(
+            chat(*MERGED, metadata=PROMPT), MERGED[0][1], MERGED[1:], id="a prompt and a message"
+        ),
+        *(
+            pytest.param(
+                question(chat_prompt=prompt, metadata=metadata, guidelines=guidelines),
+                *(system, (("user", "Why?"),)),
+                id=f"{of}, {without}",
+            )
+            for without, prompt in (("without a chat prompt", None), ("with an empty one", ()))
+            for of, metadata, guidelines, system in (
+                ("of nothing", {}, (), DEFAULT),
+                ("of a system prompt", PROMPT, (), "Be kind."),
+                ("as suites spell it", {"systemPrompt": "Be kind."}, (), "Be kind."),
+                ("beside a blank", {"system_prompt": " ", "systemPrompt": "Hi."}, (), "Hi."),
+                (
+                    *("of a prompt and a guideline", PROMPT, ("Types.",)),
+                    "Be kind.\n\n[[ ## Guidelines ## ]]\n\nTypes.",
+                ),
+                (
+                    *("of two guidelines", {}, ("One.", "Two.")),
+                    f"{DEFAULT}\n\n[[ ## Guidelines ## ]]\n\nOne.\n\nTwo.",
+                ),
+            )
+        ),
     ],
 )
-def test_every_vendor_has_the_chat_prompt_of_the_baseline(provider: type[AxProvider]) -> None:
+def test_the_messages_of_a_request(
+    server: Server, request_: ProviderRequest, system: str, turns: Turns
+) -> None:
+    assert built(request_) == [("system", system), *turns]
+    for connect in VENDORS.values():
+        ask(connect(server.url), request_)
+        assert received(server) == (system, [*turns])
+
+
+def test_a_system_message_after_the_first_turn_counts_as_one() -> None:
+    assert built(chat(*LATE)) == [*LATE]
+
+
+@pytest.mark.parametrize(
+    "provider", [OpenAIProvider, AzureProvider, AnthropicProvider, GeminiProvider, EchoProvider]
+)
+def test_every_provider_has_the_chat_prompt_of_the_baseline(provider: type[AxProvider]) -> None:
     assert issubclass(provider, AxProvider)
     assert provider.build_chat_prompt is AxProvider.build_chat_prompt
 
@@ -194,78 +190,10 @@ def test_the_orchestrator_sends_the_chat_prompt_and_keeps_the_question(
 
     (result,) = asyncio.run(results())
     turns = [("user", "Hello"), ("assistant", "Hi there")]
-    assert received(server) == (DEFAULT[1], turns)
+    assert received(server) == (DEFAULT, turns)
     assert (result.response, result.error) == (TEXT, None)
     assert result.raw_request is not None
     assert result.raw_request.question == "[User]: Hello\n[Assistant]: Hi there"
-
-
-@each_provider
-@pytest.mark.parametrize(
-    ("given", "system"),
-    [
-        pytest.param({}, "You are a careful assistant.", id="the default"),
-        pytest.param({"system_prompt": "Be kind."}, "Be kind.", id="the system prompt"),
-        pytest.param({"system_prompt": " \n"}, "You are a careful assistant.", id="a blank one"),
-    ],
-)
-def test_where_a_chat_prompt_has_no_system_message_one_is_prepended(
-    connect: Connect, given: dict[str, str], system: str
-) -> None:
-    request = chat(("user", "Hello"), metadata=given)
-    assert built(connect, request) == [("system", system), ("user", "Hello")]
-
-
-@each_provider
-def test_the_system_prompt_does_not_touch_a_system_message(connect: Connect) -> None:
-    messages = [("system", "Mine."), ("user", "Hello")]
-    assert built(connect, chat(*messages, metadata={"system_prompt": "Other."})) == messages
-
-
-@each_provider
-def test_a_system_message_after_the_first_turn_counts_as_one(connect: Connect) -> None:
-    messages = [("user", "Hello"), ("system", "Late."), ("user", "Help")]
-    assert built(connect, chat(*messages)) == messages
-
-
-@each_provider
-@pytest.mark.parametrize(
-    "prompt", [pytest.param(None, id="no chat prompt"), pytest.param((), id="an empty list")]
-)
-@pytest.mark.parametrize(
-    ("metadata", "guidelines", "system"),
-    [
-        pytest.param({}, (), "You are a careful assistant.", id="of nothing"),
-        pytest.param({"system_prompt": "Be kind."}, (), "Be kind.", id="of a system prompt"),
-        pytest.param({"systemPrompt": "Be kind."}, (), "Be kind.", id="as suites spell it"),
-        pytest.param(
-            {"system_prompt": " ", "systemPrompt": "Be kind."}, (), "Be kind.", id="beside a blank"
-        ),
-        pytest.param(
-            {"system_prompt": "Be kind."},
-            ("Use type hints.",),
-            "Be kind.\n\n[[ ## Guidelines ## ]]\n\nUse type hints.",
-            id="of a system prompt and a guideline",
-        ),
-        pytest.param(
-            {},
-            ("One.", "Two."),
-            "You are a careful assistant.\n\n[[ ## Guidelines ## ]]\n\nOne.\n\nTwo.",
-            id="of two guidelines",
-        ),
-    ],
-)
-def test_without_messages_the_question_follows_a_system_message(
-    connect: Connect,
-    prompt: tuple[ChatMessage, ...] | None,
-    metadata: dict[str, str],
-    guidelines: tuple[str, ...],
-    system: str,
-) -> None:
-    request = ProviderRequest(
-        question="Why?", chat_prompt=prompt, metadata=metadata, guidelines=guidelines
-    )
-    assert built(connect, request) == [("system", system), ("user", "Why?")]
 
 
 FILES = (
@@ -294,9 +222,8 @@ def test_guidelines_without_a_chat_prompt_keep_their_paths(
     guidelines: tuple[str, ...], system: str
 ) -> None:
     request = ProviderRequest(question="Why?", guidelines=guidelines, input_files=FILES)
-    messages = echo().build_chat_prompt(request)
-    default = "You are a careful assistant.\n\n[[ ## Guidelines ## ]]\n\n"
-    assert [message.content for message in messages] == [default + system, "Why?"]
+    head = f"{DEFAULT}\n\n[[ ## Guidelines ## ]]\n\n"
+    assert built(request) == [("system", head + system), ("user", "Why?")]
 
 
 def test_echo_answers_with_the_messages_as_they_are() -> None:

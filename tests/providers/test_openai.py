@@ -7,7 +7,7 @@ import pytest
 
 from loopback import KEY, TEXT, USAGE, Server, completion
 from multiturn import MultiturnError
-from vendors import HELLO, ask, azure, chat, openai
+from vendors import HELLO, Connect, ask, azure, chat, gemini, openai
 
 MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}]
 each_of_openai = pytest.mark.parametrize(
@@ -131,11 +131,19 @@ def test_azure_and_openai_send_the_same_body() -> None:
     assert openai(**given).wire(LATE).body == azure(**given).wire(LATE).body
 
 
-def test_cached_tokens_are_counted(server: Server) -> None:
-    answer = completion("azure", "Hi")
-    answer["usage"]["prompt_tokens_details"] = {"cached_tokens": 4, "audio_tokens": 0}
+@pytest.mark.parametrize(
+    ("connect", "usage"),
+    [
+        (openai, {"usage": {"prompt_tokens_details": {"cached_tokens": 4, "audio_tokens": 0}}}),
+        (gemini, {"usageMetadata": {"cachedContentTokenCount": 4}}),
+    ],
+)
+def test_cached_tokens_are_counted(server: Server, connect: Connect, usage: Any) -> None:
+    answer = completion("gemini" if connect is gemini else "azure", "Hi")
+    for key, counts in usage.items():
+        answer[key] |= counts
     server.answer(body=answer)
-    assert ask(openai(server.url)).usage == {**USAGE, "cached_tokens": 4}
+    assert ask(connect(server.url)).usage == {**USAGE, "cached_tokens": 4}
 
 
 def test_a_slash_at_the_end_of_the_address_does_not_change_the_digest() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from multiturn import Case, Conversion, Files, MultiturnError, TestMessage, load_pipeline
@@ -130,7 +130,6 @@ BREAKS = st.sampled_from(["\n", "\n\n", "\r", "\r\n", "\u2028", "\x85", "\v", "\
 TEXTS = st.lists(PIECES | BREAKS | st.text(max_size=3), min_size=1, max_size=8).map("".join)
 
 
-@settings(max_examples=300)
 @given(
     messages=st.lists(
         st.tuples(
