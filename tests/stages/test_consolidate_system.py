@@ -14,6 +14,7 @@ Read = Callable[..., list[tuple[str, str]]]
 
 HI = ("user", "Hi")
 MARKER = reference("a.md")
+HEADING = "[[ ## Guidelines ## ]]\n\n"
 
 
 @pytest.mark.parametrize(
@@ -122,105 +123,99 @@ def test_rewrites(
     assert contents(run_stage(consolidate_system, before).chat) == front + others
 
 
+ALL = {"guidelines": ["G."], "system_prompt": "P."}
+ONLY_PROMPT = {"system_prompt": "P."}
+M = [("system", "M."), HI]
+
+
 @pytest.mark.parametrize(
-    ("sections", "system"),
+    ("messages", "given", "sections", "system"),
     [
-        pytest.param(["messages_else_prompt"], "M.", id="messages, else the prompt"),
-        pytest.param(["messages"], "M.", id="messages only"),
-        pytest.param(["prompt"], "P.", id="the prompt only"),
-        pytest.param(["guidelines"], "[[ ## Guidelines ## ]]\n\nG.", id="guidelines only"),
+        pytest.param(M, ALL, ["messages_else_prompt"], "M.", id="messages, else the prompt"),
+        pytest.param(M, ALL, ["messages"], "M.", id="messages only"),
+        pytest.param(M, ALL, ["prompt"], "P.", id="the prompt only"),
+        pytest.param(M, ALL, ["guidelines"], f"{HEADING}G.", id="guidelines only"),
         pytest.param(
-            ["prompt", "guidelines", "messages"],
-            "P.\n\n[[ ## Guidelines ## ]]\n\nG.\n\nM.",
+            *(M, ALL, ["prompt", "guidelines", "messages"], f"P.\n\n{HEADING}G.\n\nM."),
             id="the prompt, guidelines, messages",
         ),
         pytest.param(
-            ["guidelines", "messages_else_prompt"],
-            "[[ ## Guidelines ## ]]\n\nG.\n\nM.",
+            *(M, ALL, ["guidelines", "messages_else_prompt"], f"{HEADING}G.\n\nM."),
             id="guidelines in front",
         ),
-        pytest.param([], None, id="nothing"),
+        pytest.param(M, ALL, [], None, id="nothing"),
+        pytest.param([HI], ONLY_PROMPT, ["messages"], None, id="no messages, no system message"),
+        pytest.param(
+            [HI], ONLY_PROMPT, ["messages_else_prompt"], "P.", id="no messages, so the prompt"
+        ),
+        pytest.param(
+            *([HI], ONLY_PROMPT, ["prompt", "guidelines", "messages"], "P."),
+            id="what is missing leaves no gap",
+        ),
     ],
 )
 def test_sections(
-    run_stage: Build, contents: Read, sections: list[str], system: str | None
+    run_stage: Build,
+    contents: Read,
+    messages: Any,
+    given: dict[str, Any],
+    sections: list[str],
+    system: str | None,
 ) -> None:
-    before = conversion(("system", "M."), HI, guidelines=["G."], system_prompt="P.")
+    before = conversion(*messages, **given)
     chat = contents(run_stage(consolidate_system, before, sections=tuple(sections)).chat)
-    assert chat == ([] if system is None else [("system", system)]) + [("user", "Hi")]
+    assert chat == ([] if system is None else [("system", system)]) + [HI]
+
+
+SEVERAL = [("system", "One."), ("system", "Two."), HI, ("system", "Late.", "Very."), ("tool", "4")]
+LATE = [HI, ("system", "Late.")]
 
 
 @pytest.mark.parametrize(
-    ("sections", "system"),
-    [
-        pytest.param(["messages"], None, id="no messages, no system message"),
-        pytest.param(["messages_else_prompt"], "P.", id="no messages, so the prompt"),
-        pytest.param(
-            ["prompt", "guidelines", "messages"], "P.", id="what is missing leaves no gap"
-        ),
-    ],
-)
-def test_sections_that_are_missing(
-    run_stage: Build, contents: Read, sections: list[str], system: str | None
-) -> None:
-    before = conversion(HI, system_prompt="P.")
-    chat = contents(run_stage(consolidate_system, before, sections=tuple(sections)).chat)
-    assert chat == ([] if system is None else [("system", system)]) + [("user", "Hi")]
-
-
-@pytest.mark.parametrize(
-    ("later_system", "expected"),
+    ("messages", "prompt", "later_system", "expected"),
     [
         pytest.param(
-            "merge",
-            [("system", "One.\n\nTwo.\n\nLate.\nVery."), ("user", "Hi"), ("tool", "4")],
+            *(SEVERAL, None, "merge"),
+            [("system", "One.\n\nTwo.\n\nLate.\nVery."), HI, ("tool", "4")],
             id="a later system message is merged to the front",
         ),
         pytest.param(
-            "assistant",
+            *(SEVERAL, None, "assistant"),
             [
-                ("system", "One.\n\nTwo."),
-                ("user", "Hi"),
-                ("assistant", "[System]: Late.\nVery."),
-                ("tool", "4"),
+                *[("system", "One.\n\nTwo."), HI],
+                *[("assistant", "[System]: Late.\nVery."), ("tool", "4")],
             ],
             id="a later system message becomes an assistant message after [System]:",
         ),
         pytest.param(
-            "keep",
-            [("system", "One.\n\nTwo."), ("user", "Hi"), ("system", "Late.\nVery."), ("tool", "4")],
+            *(SEVERAL, None, "keep"),
+            [("system", "One.\n\nTwo."), HI, ("system", "Late.\nVery."), ("tool", "4")],
             id="a later system message stays where it stands",
         ),
-    ],
-)
-def test_later_system(run_stage: Build, contents: Read, later_system: str, expected: Any) -> None:
-    before = conversion(
-        ("system", "One."), ("system", "Two."), HI, ("system", "Late.", "Very."), ("tool", "4")
-    )
-    result = run_stage(consolidate_system, before, later_system=later_system)
-    assert contents(result.chat) == expected
-
-
-@pytest.mark.parametrize(
-    ("later_system", "expected"),
-    [
-        pytest.param("merge", [("system", "Late."), ("user", "Hi")], id="merged, it beats it"),
         pytest.param(
-            "assistant",
-            [("system", "P."), ("user", "Hi"), ("assistant", "[System]: Late.")],
-            id="as an assistant message it leaves it alone",
+            LATE, "P.", "merge", [("system", "Late."), HI], id="merged, it beats the prompt"
         ),
         pytest.param(
-            "keep",
-            [("system", "P."), ("user", "Hi"), ("system", "Late.")],
-            id="where it stands it leaves it alone",
+            *(LATE, "P.", "assistant"),
+            [("system", "P."), HI, ("assistant", "[System]: Late.")],
+            id="as an assistant message it leaves the prompt alone",
+        ),
+        pytest.param(
+            *(LATE, "P.", "keep"),
+            [("system", "P."), HI, ("system", "Late.")],
+            id="where it stands it leaves the prompt alone",
         ),
     ],
 )
-def test_a_later_system_message_and_the_prompt(
-    run_stage: Build, contents: Read, later_system: str, expected: Any
+def test_later_system(
+    run_stage: Build,
+    contents: Read,
+    messages: Any,
+    prompt: str | None,
+    later_system: str,
+    expected: Any,
 ) -> None:
-    before = conversion(HI, ("system", "Late."), system_prompt="P.")
+    before = conversion(*messages, system_prompt=prompt)
     result = run_stage(consolidate_system, before, later_system=later_system)
     assert contents(result.chat) == expected
 
@@ -302,105 +297,61 @@ def test_an_empty_file_makes_a_system_message(run_stage: Build) -> None:
     assert [[part.path for part in turn.parts] for turn in chat] == [["a.js"], [None]]
 
 
+A = file("a.md", "A.")
+BARE = {"guidelines_heading": ""}
+SINGLE = {**BARE, "guideline_header": "# {path}", "single_guideline": "header"}
+TRIM = {**BARE, "guideline_end": "trim"}
+
+
 @pytest.mark.parametrize(
-    ("options", "system"),
+    ("guidelines", "options", "system"),
     [
-        pytest.param({}, "P.\n\n[[ ## Guidelines ## ]]\n\nK.\n\n=== a.md ===\nA.", id="as is"),
+        pytest.param(["K.", A], {}, f"{HEADING}K.\n\n=== a.md ===\nA.", id="as is"),
         pytest.param(
-            {"guidelines_heading": "# {path} %s"},
-            "P.\n\n# {path} %s\n\nK.\n\n=== a.md ===\nA.",
+            *(["K.", A], {"guidelines_heading": "# {path} %s"}),
+            "# {path} %s\n\nK.\n\n=== a.md ===\nA.",
             id="another heading, in which no placeholder is special",
         ),
         pytest.param(
-            {"guideline_header": "{path} %s {0} {path}"},
-            "P.\n\n[[ ## Guidelines ## ]]\n\nK.\n\na.md %s {0} a.md\nA.",
+            *(["K.", A], {"guideline_header": "{path} %s {0} {path}"}),
+            f"{HEADING}K.\n\na.md %s {{0}} a.md\nA.",
             id="another header, in which only {path} is special",
         ),
+        pytest.param(["K.", A], BARE, "K.\n\n=== a.md ===\nA.", id="an empty heading is no line"),
         pytest.param(
-            {"guidelines_heading": ""},
-            "P.\n\nK.\n\n=== a.md ===\nA.",
-            id="an empty heading is no line",
-        ),
-        pytest.param(
-            {"guideline_header": ""},
-            "P.\n\n[[ ## Guidelines ## ]]\n\nK.\n\nA.",
+            *(["K.", A], {"guideline_header": ""}, f"{HEADING}K.\n\nA."),
             id="an empty header is no line",
         ),
-    ],
-)
-def test_heading_and_header(
-    run_stage: Build, contents: Read, options: dict[str, str], system: str
-) -> None:
-    before = conversion(HI, guidelines=["K.", file("a.md", "A.")], system_prompt="P.")
-    result = run_stage(consolidate_system, before, **options)
-    assert contents(result.chat) == [("system", system), ("user", "Hi")]
-
-
-@pytest.mark.parametrize(
-    ("path", "header", "expected"),
-    [
-        pytest.param("../docs/a.md", "# {name}", "# a.md", id="the name of the file"),
-        pytest.param("a.md", "# {name}", "# a.md", id="a path that is a name"),
-        pytest.param("b/a.md", "{name} {name} {path}", "a.md a.md b/a.md", id="names and path"),
-        pytest.param("{name}/{path}", "{path} {name}", "{name}/{path} {path}", id="paths are text"),
-    ],
-)
-def test_the_name_of_a_file_in_its_header(
-    run_stage: Build, contents: Read, path: str, header: str, expected: str
-) -> None:
-    before = conversion(HI, guidelines=["K.", file(path, "A.")])
-    ((_, system), _) = contents(run_stage(consolidate_system, before, guideline_header=header).chat)
-    assert system == f"[[ ## Guidelines ## ]]\n\nK.\n\n{expected}\nA."
-
-
-@pytest.mark.parametrize(
-    ("guidelines", "bare", "header"),
-    [
-        pytest.param([file("a.md", "A.")], "A.", "# a.md\nA.", id="a header above a single one"),
-        pytest.param(["K."], "K.", "K.", id="a single one without a path stands bare"),
-        pytest.param(
-            ["K.", file("a.md", "A.")],
-            "K.\n\n# a.md\nA.",
-            "K.\n\n# a.md\nA.",
-            id="several are left alone",
+        *(
+            pytest.param(
+                *(["K.", file(path, "A.")], {**BARE, "guideline_header": header}),
+                f"K.\n\n{expected}\nA.",
+                id=id_,
+            )
+            for path, header, expected, id_ in (
+                ("../docs/a.md", "# {name}", "# a.md", "the name of the file"),
+                ("a.md", "# {name}", "# a.md", "a path that is a name"),
+                ("b/a.md", "{name} {name} {path}", "a.md a.md b/a.md", "names and path"),
+                ("{name}/{path}", "{path} {name}", "{name}/{path} {path}", "paths are text"),
+            )
         ),
+        pytest.param([A], {**SINGLE, "single_guideline": "bare"}, "A.", id="a single one is bare"),
+        pytest.param([A], SINGLE, "# a.md\nA.", id="a header above a single one"),
+        pytest.param(["K."], SINGLE, "K.", id="a single one without a path stands bare"),
+        pytest.param(["K.", A], SINGLE, "K.\n\n# a.md\nA.", id="several are left alone"),
+        pytest.param(["A.", "B."], TRIM, "A.\n\nB.", id="nothing to trim"),
+        pytest.param(["A. \n\n", "B.\t\n"], BARE, "A. \n\n\n\nB.\t\n", id="the end is kept"),
+        pytest.param(["A. \n\n", "B.\t\n"], TRIM, "A.\n\nB.", id="the end is trimmed"),
+        pytest.param(["\n A.\n B."], TRIM, "\n A.\n B.", id="other white space stays"),
     ],
 )
-def test_single_guideline(
-    run_stage: Build, contents: Read, guidelines: Any, bare: str, header: str
+def test_how_guidelines_are_written(
+    run_stage: Build, contents: Read, guidelines: Any, options: dict[str, Any], system: str
 ) -> None:
     before = conversion(HI, guidelines=guidelines)
-    for single_guideline, expected in [("bare", bare), ("header", header)]:
-        result = run_stage(
-            consolidate_system,
-            before,
-            guideline_header="# {path}",
-            guidelines_heading="",
-            single_guideline=single_guideline,
-        )
-        assert contents(result.chat) == [("system", expected), ("user", "Hi")]
-
-
-@pytest.mark.parametrize(
-    ("texts", "keep", "trim"),
-    [
-        pytest.param(["A.", "B."], "A.\n\nB.", "A.\n\nB.", id="there is none"),
-        pytest.param(
-            ["A. \n\n", "B.\t\n"], "A. \n\n\n\nB.\t\n", "A.\n\nB.", id="white space at the end"
-        ),
-        pytest.param(["\n A.\n B."], "\n A.\n B.", "\n A.\n B.", id="other white space stays"),
-    ],
-)
-def test_guideline_end(
-    run_stage: Build, contents: Read, texts: list[str], keep: str, trim: str
-) -> None:
-    before = conversion(HI, guidelines=texts)
-    for guideline_end, expected in [("keep", keep), ("trim", trim)]:
-        result = run_stage(
-            consolidate_system, before, guidelines_heading="", guideline_end=guideline_end
-        )
-        assert contents(result.chat) == [("system", expected), ("user", "Hi")]
-        assert result.guidelines == before.guidelines
+    result = run_stage(consolidate_system, before, **options)
+    assert contents(result.chat) == [("system", system), HI]
+    assert result.guidelines == before.guidelines
 
 
 def test_a_guideline_that_was_trimmed_says_so(run_stage: Build) -> None:
