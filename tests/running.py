@@ -4,8 +4,6 @@ import json
 import os
 import pty
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -38,17 +36,13 @@ def write_suite(folder: Path, contents: Iterable[str], name: str = "a.eval.yaml"
     (folder / name).write_text(text.replace("\u2028", "\\u2028"))  # YAML would fold it
 
 
-def start(*arguments: str, folder: Path, **options: Any) -> "subprocess.Popen[str]":
+def start(*arguments: str, folder: Path, **options: Any) -> commands.Process:
     """Start the command ``multiturn run``."""
-    command = [sys.executable, "-W", "error", "-m", "multiturn", "run", *arguments]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     env = {**os.environ, "NO_PROXY": "127.0.0.1", **options.pop("env", {})}
-    return subprocess.Popen(command, cwd=folder, env=env, **{**pipes, **options})
+    return commands.start("run", *arguments, folder=folder, env=env, **options)
 
 
-def run(
-    *arguments: str, folder: Path, env: Mapping[str, str] | None = None
-) -> "subprocess.CompletedProcess[str]":
+def run(*arguments: str, folder: Path, env: Mapping[str, str] | None = None) -> commands.Done:
     """Run the command ``multiturn run`` to its end, inside this process."""
     env = {"NO_PROXY": "127.0.0.1", **(env or {})}
     return commands.run("run", *arguments, folder=folder, env=env)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from commands import run
+from commands import run, start
 
 ROOT = Path(__file__).parent.parent
 SUITE = """\
@@ -28,12 +28,6 @@ evalcases:
       - {role: user, content: Hi}
       - {role: assistant, content: Ho}
 """
-
-
-def start(*arguments: str, folder: Path, **options: Any) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-W", "error", "-m", "multiturn", *arguments]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen(command, cwd=folder, **{**pipes, **options})
 
 
 @pytest.fixture
@@ -187,17 +181,6 @@ def test_a_path_that_is_not_utf_8_is_shown_as_well_as_it_can_be(folder: Path) ->
         assert "odd\ufffd" in done.stdout
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_full_disk_is_said_in_words(folder: Path) -> None:
-    with open("/dev/full", "w") as full:
-        process = start("convert", "a.eval.yaml", folder=folder, stdout=full)
-        _, err = process.communicate(timeout=30)
-    assert process.returncode == 2
-    assert "No space left on device" in err
-    assert "Traceback" not in err
-    assert "Exception" not in err
-
-
 def test_an_empty_suite_is_reported(folder: Path) -> None:
     (folder / "empty.yaml").write_text("# nothing yet\n")
     done = run("convert", "empty.yaml", folder=folder)
@@ -327,16 +310,15 @@ def test_output_is_the_same_as_on_standard_output(folder: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == ["a.eval.yaml", "out.jsonl"]
 
 
-@pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGINT])
-def test_an_interrupted_run_leaves_the_old_output(folder: Path, signal_number: int) -> None:
+def test_a_killed_run_leaves_the_old_output(folder: Path) -> None:
     (folder / "out.jsonl").write_text("old\n")
     os.mkfifo(folder / "slow.yaml")
     process = start("convert", "a.eval.yaml", "slow.yaml", "--output", "out.jsonl", folder=folder)
     with open(folder / "slow.yaml", "w"):  # opens once the process reads: it is half-way
         time.sleep(0.2)
-        process.send_signal(signal_number)
+        process.kill()
         process.communicate(timeout=30)
-    assert process.returncode != 0
+    assert process.returncode == -signal.SIGKILL
     assert (folder / "out.jsonl").read_text() == "old\n"
 
 

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from commands import run
+from commands import run, start
 from multiturn import Case, Conversion, MultiturnError, TestMessage, load_pipeline
 from multiturn.documents.yaml_events import read_documents
 from multiturn.engine.outcomes import outcomes
@@ -25,7 +25,6 @@ from multiturn.engine.selection import select
 from multiturn.review.folder import SnapshotFolder
 from multiturn.review.snapshots import folder_of, location_of, snapshot_of
 from multiturn.review.update import Update
-from test_cli import start
 
 SUITE = """\
 guideline_patterns: ["**/*.rules.md"]

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import run
-from test_cli import start
+from commands import run, start
 
 SUITE = """\
 guideline_patterns: ["*.guide.md"]
