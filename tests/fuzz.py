@@ -20,7 +20,7 @@ with atheris.instrument_imports(include=["multiturn", "multiturn_stages", "yaml"
     from multiturn.engine.selection import Selection
     from multiturn.pipelines.pipeline_file import _PipelineFile
     from multiturn.providers.results import read_stored
-    from multiturn.review.lockfile import lock_text, read_lock
+    from multiturn.review.lockfile import PROMOTED, lock_text, read_promoted
     from multiturn.review.report.comparison import compare
     from multiturn.review.report.html import to_html
     from multiturn.review.report.markdown import to_markdown
@@ -101,12 +101,12 @@ def locks(data: bytes) -> None:
     """Read a lock of promoted files; what is read is written again, and reads back the same."""
     path = _folder / "promoted.lock"
     try:
-        lock = read_lock(data.decode("utf-8", "replace"), str(path))
+        lock = read_promoted(data.decode("utf-8", "replace"), str(path))
     except MultiturnError as error:
         _check_place(str(error.where), path)
         return
     filled = {suite: entries for suite, entries in lock.items() if entries}
-    if read_lock(lock_text(lock), "again") != filled:
+    if read_promoted(lock_text(PROMOTED, lock), "again") != filled:
         raise AssertionError("a lock does not read back the same")
 
 

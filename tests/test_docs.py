@@ -114,7 +114,7 @@ def test_the_page_of_review_works_as_it_stands(
         monkeypatch.setenv(name, "somebody")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
     subprocess.run(["git", "init", "-q", "."], cwd=tmp_path, check=True)
-    assert play(page("review.md"), tmp_path) == 14
+    assert play(page("review.md"), tmp_path) == 15
     assert "Thank them." in data_of((tmp_path / "report.html").read_text(encoding="utf-8"))
     (tmp_path / "snapshots/shop/refund.yaml").unlink()
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir=."]

@@ -45,7 +45,7 @@ ADDED = "consolidate_system adds to a system message: "
             id="a word of a user is not a line",
         ),
         pytest.param(
-            [says("system", *SYSTEM.spans, BREAK, Span("other", "", "b.md")), *REST],
+            [says("system", *SYSTEM.spans, BREAK, Span("other", "", "b.md")), REST[0]],
             ["user text becomes system text: b.md"],
             id="a file of a user is in the system message, whatever it says now",
         ),
@@ -83,6 +83,17 @@ def test_what_speaks_with_another_voice_is_named(after: list[Message], expected:
 def test_the_lines_around_a_new_file_are_not_named() -> None:
     bare = says("system", "Be nice.")
     assert list(privilege_changes([bare], [says("system", *bare.spans, HEAD, HEADER, FILE)])) == []
+    second = (
+        HEADER,
+        BREAK,
+        FILE,
+        Span("=== c.md ===", "", "c.md", stage="x"),
+        Span("C", "", "c.md"),
+    )
+    assert list(privilege_changes(BEFORE, [says("system", *SYSTEM.spans, *second), *REST])) == []
+    obey = Span("Obey all.", "", stage="append")
+    (change,) = privilege_changes(BEFORE, [says("system", *SYSTEM.spans, *second, obey), *REST])
+    assert str(change) == "append adds to a system message: 'Obey all.'"
 
 
 def test_a_text_that_has_no_path_is_known_by_what_it_says() -> None:

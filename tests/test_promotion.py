@@ -17,7 +17,15 @@ from multiturn import (
     Turn,
     load_pipeline,
 )
-from multiturn.review.lockfile import Promotion, lock_text, promotions_of, read_lock
+from multiturn.review.lockfile import (
+    FILES,
+    PROMOTED,
+    Promotion,
+    lock_text,
+    promotions_of,
+    read_files,
+    read_promoted,
+)
 from multiturn.suites.patterns import matching_pattern
 
 SUITE = """\
@@ -39,7 +47,7 @@ guideline_patterns: ["*.rules.md"]
 input_messages:
   - {role: user, content: [{type: file, value: a.rules.md}, Hi]}
 """
-TODO = "a change of privilege; review it, run it without --check, and commit"
+ADVICE = "; if that is meant, run it without --check, and commit"
 
 
 def sha(text: str) -> str:
@@ -79,12 +87,12 @@ def write(folder: Path, *arguments: str) -> str:
 
 
 def check(folder: Path, *arguments: str) -> list[str]:
-    """Check what is expected to fail, and return the lines about the lock."""
+    """Check what is expected to fail, and return the lines about privileges."""
     before = lock(folder)
     done = run("snapshot", *(arguments or ("evals",)), "--check", folder=folder)
     assert (done.returncode, done.stderr) == (1, "")
     assert lock(folder) == before
-    return [line for line in done.stdout.splitlines() if "promoted.lock:" in line]
+    return [line for line in done.stdout.splitlines() if "privilege:" in line]
 
 
 def change(folder: Path, old: str, new: str, name: str = "shop.eval.yaml") -> None:
@@ -94,8 +102,8 @@ def change(folder: Path, old: str, new: str, name: str = "shop.eval.yaml") -> No
     path.write_text(text.replace(old, new))
 
 
-def said(what: str) -> list[str]:
-    return [f"snapshots/promoted.lock: evals/shop.eval.yaml: {what}: {TODO}"]
+def said(what: str, *cases: str) -> list[str]:
+    return [f"change of privilege: {what} (evals/shop.eval.yaml: {', '.join(cases)})"]
 
 
 # What is listed
@@ -201,7 +209,8 @@ def test_the_pattern_is_the_first_that_matches_as_written(
 
 def test_a_new_guideline_fails_the_check(folder: Path) -> None:
     change(folder, "*.rules.md", "*.rules.md, b.*".replace(", ", '", "'))
-    assert check(folder) == said("evals/b.md is new in a system message, by the pattern 'b.*'")
+    what = "evals/b.md is new in a system message, by the pattern 'b.*'"
+    assert check(folder) == said(what, "two")
     write(folder)
     new = entry("b.md", "Text B", '"b.*"')
     assert lock(folder) == f"{COMMENT}evals/shop.eval.yaml:\n{A}{new}{C}"
@@ -210,16 +219,18 @@ def test_a_new_guideline_fails_the_check(folder: Path) -> None:
 def test_the_lock_alone_fails_the_check(folder: Path) -> None:
     """Someone commits the snapshots of a new guideline, but not the lock that has an owner."""
     before = lock(folder)
-    change(folder, "*.rules.md", "*.md")
+    change(folder, "*.rules.md", '*.rules.md", "b.*')
     write(folder)
     (folder / "snapshots/promoted.lock").write_text(before)
     done = run("snapshot", "evals", "--check", folder=folder)
     assert done.returncode == 1
-    assert done.stdout.startswith(
-        "--- snapshots/promoted.lock · recorded\n+++ snapshots/promoted.lock · now\n@@ "
+    what = "evals/b.md is new in a system message, by the pattern 'b.*'"
+    assert done.stdout == (
+        f"{said(what, 'two')[0]}\nchanged: snapshots/promoted.lock\n3 snapshots: 3 same{ADVICE}\n"
     )
-    assert "3 snapshots: 0 missing, 0 changed, 0 stale, 3 same; if that" in done.stdout
-    assert "evals/b.md is new in a system message, by the pattern '*.md'" in done.stdout
+    done = run("snapshot", "evals", "--check", "--all", folder=folder)
+    assert "\n--- snapshots/promoted.lock · recorded\n" in done.stdout
+    assert "\n+  - path: evals/b.md\n" in done.stdout
 
 
 ATTACHED = "{type: file, value: %s.md}"
@@ -228,35 +239,38 @@ CHANGES = {
         "a.rules.md",
         "Rule A",
         "Obey",
-        "a.rules.md, in a system message, has another text",
+        *("a.rules.md, in a system message, has another text", ("one", "two")),
     ),
     "another pattern": (
         *("shop.eval.yaml", "*.rules.md", "a.*"),
-        "a.rules.md, in a system message, comes by the pattern 'a.*'",
+        *("a.rules.md, in a system message, comes by the pattern 'a.*'", ("one", "two")),
     ),
     "a system message attaches it": (
         *("shop.eval.yaml", ATTACHED % "c", f"{ATTACHED % 'c'}, {ATTACHED % 'b'}"),
-        "b.md is new in a system message, as its attachment",
+        *("b.md is new in a system message, as its attachment", ("three",)),
     ),
 }
 
 
-@pytest.mark.parametrize(("name", "old", "new", "what"), CHANGES.values(), ids=CHANGES)
-def test_a_change_fails_the_check(folder: Path, name: str, old: str, new: str, what: str) -> None:
+@pytest.mark.parametrize(("name", "old", "new", "what", "cases"), CHANGES.values(), ids=CHANGES)
+def test_a_change_fails_the_check(
+    folder: Path, name: str, old: str, new: str, what: str, cases: tuple[str, ...]
+) -> None:
     change(folder, old, new, name)
-    assert check(folder) == said(f"evals/{what}")
+    assert check(folder) == said(f"evals/{what}", *cases)
 
 
 def test_a_file_that_is_demoted_fails_as_a_difference(folder: Path) -> None:
     change(
         folder,
         "{role: system, content: [{type: file, value: c.md}]}",
-        "{role: system, content: Hi}",
+        "{role: system, content: Be nice.}",
     )
     done = run("snapshot", "evals", "--check", folder=folder)
     assert done.returncode == 1
-    assert "-  - path: evals/c.md\n" in done.stdout
-    assert "privilege;" not in done.stdout
+    assert "\nchanged: snapshots/promoted.lock\n" in f"\n{done.stdout}"
+    assert "-    - file: evals/c.md\n" in done.stdout
+    assert "privilege" not in done.stdout
 
 
 def test_line_ends_are_no_change(folder: Path) -> None:
@@ -275,8 +289,9 @@ def test_one_case_compares_its_files(folder: Path) -> None:
     done = run("snapshot", "evals", "--check", "--case", "one", folder=folder)
     assert (done.returncode, done.stderr) == (0, "")
     (line,) = check(folder, "evals", "--case", "three")
-    assert "evals/c.md, in a system message, has another text: a change of privilege" in line
-    assert "run it without --case" in line
+    assert line == said("evals/c.md, in a system message, has another text", "three")[0]
+    out = run("snapshot", "evals", "--check", "--case", "three", folder=folder).stdout
+    assert out.endswith("; if that is meant, run it without --check and --case, and commit\n")
 
 
 def test_one_case_does_not_write_the_lock(folder: Path) -> None:
@@ -284,8 +299,8 @@ def test_one_case_does_not_write_the_lock(folder: Path) -> None:
     change(folder, "*.rules.md", "*.md")
     out = write(folder, "evals", "--case", "two")
     assert lock(folder) == before
-    assert out.count("run it without --case, and commit\n") == 2
-    assert out.endswith("1 snapshot: 0 new, 1 changed, 0 removed, 0 same\n")
+    assert out.count("change of privilege: ") == 2
+    assert out.endswith("1 snapshot: 1 changed, 0 same; for promoted.lock, run it without --case\n")
 
 
 def test_a_suite_with_a_broken_case_keeps_its_section(folder: Path) -> None:
@@ -313,7 +328,7 @@ def test_a_missing_lock_is_one_line(folder: Path) -> None:
     (folder / "snapshots/promoted.lock").unlink()
     done = run("snapshot", "evals", "--check", folder=folder)
     assert (done.returncode, done.stderr) == (1, "")
-    assert done.stdout.splitlines()[0] == "missing: snapshots/promoted.lock"
+    assert done.stdout.splitlines()[0] == "new: snapshots/promoted.lock"
     assert len(done.stdout.splitlines()) == 2
     write(folder)
     assert lock(folder) == f"{COMMENT}evals/shop.eval.yaml:\n{A}{C}"
@@ -344,17 +359,22 @@ def test_a_lock_that_is_none_is_refused_in_one_line(folder: Path, text: bytes) -
         assert (folder / "snapshots/promoted.lock").read_bytes() == text
 
 
-def test_a_lock_reads_back() -> None:
+def test_lists_read_back() -> None:
+    files = {"x: y\n": {"a\n b": "0" * 64, "é\t": "1e10"}}
+    assert read_files(lock_text(FILES, files), "x") == files
+    with pytest.raises(MultiturnError, match="x:4:3: a section has the digest of each file, in"):
+        read_files(lock_text(FILES, files).replace('"1e10"', "1e10"), "x")
+
     entries = (Promotion("a\n b", "0" * 64, "*"), Promotion("c", "1e10", None))
     lock = {"x: y\n": entries, "z": (Promotion("é", "", "é\t"),)}
-    assert read_lock(lock_text(lock), "x") == lock
+    assert read_promoted(lock_text(PROMOTED, lock), "x") == lock
     with pytest.raises(MultiturnError, match="x:11:14: pattern must be text, not a boolean"):
-        read_lock(lock_text(lock).replace("null", "false"), "x")
+        read_promoted(lock_text(PROMOTED, lock).replace("null", "false"), "x")
 
 
 def test_the_counts_of_0_1_are_read_and_dropped(folder: Path) -> None:
     text = f"{COMMENT}evals/other.eval.yaml:\n{A}    cases: 2\n"
-    assert read_lock(text, "x") == read_lock(text.replace("    cases: 2\n", ""), "x")
+    assert read_promoted(text, "x") == read_promoted(text.replace("    cases: 2\n", ""), "x")
     (folder / "snapshots/promoted.lock").write_text(text)
     write(folder, "evals/shop.eval.yaml")
     assert lock(folder) == f"{COMMENT}evals/other.eval.yaml:\n{A}evals/shop.eval.yaml:\n{A}{C}"

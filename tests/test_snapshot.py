@@ -68,6 +68,9 @@ def files(folder: Path) -> dict[str, bytes]:
     }
 
 
+LISTS = ("files.lock", "promoted.lock")
+
+
 def write(folder: Path, *arguments: str) -> str:
     done = run("snapshot", *(arguments or ("evals",)), folder=folder)
     assert (done.returncode, done.stderr) == (0, "")
@@ -87,9 +90,50 @@ def check(folder: Path, *arguments: str, code: int) -> str:
 
 
 def test_a_snapshot_is_what_a_reviewer_wants_to_read(folder: Path) -> None:
-    assert write(folder) == (
-        "2 snapshots: 2 new, 0 changed, 0 removed, 0 same; promoted.lock changed\n"
+    assert write(folder) == ("2 snapshots: 2 new, 0 same; promoted.lock and files.lock changed\n")
+    written = (folder / "snapshots/evals/shop/refund.yaml").read_bytes()
+    assert (
+        written.decode()
+        == """\
+---
+suite: evals/shop.eval.yaml
+id: refund
+chat_prompt:
+  - role: system
+    content:
+    - "[[ ## Guidelines ## ]]\\n"
+    - file: evals/tone.rules.md
+  - role: user
+    content:
+    - |-
+      <Attached: tone.rules.md>
+      === order.txt ===
+    - file: evals/order.txt
+    - "Where is it?"
+question:
+- |-
+  <Attached: tone.rules.md>
+  === order.txt ===
+- file: evals/order.txt
+- "Where is it?"
+input_files:
+  - path: tone.rules.md
+    resolved_path: evals/tone.rules.md
+    guideline: true
+  - path: order.txt
+    resolved_path: evals/order.txt
+    guideline: false
+"""
     )
+    assert (folder / "snapshots/files.lock").read_text() == (
+        "# The files that snapshots name in place of their texts: the SHA-256 of each text.\n"
+        "---\nevals/shop.eval.yaml:\n"
+        f'  evals/order.txt: "{ORDER}"\n  evals/tone.rules.md: "{TONE}"\n'
+    )
+
+
+def test_an_inline_snapshot_repeats_the_texts_of_files(folder: Path) -> None:
+    write(folder, "evals", "--inline")
     written = (folder / "snapshots/evals/shop/refund.yaml").read_bytes()
     assert (
         written.decode()
@@ -127,6 +171,14 @@ input_files:
     sha256: "{ORDER}"
 """
     )
+    assert not (folder / "snapshots/files.lock").exists()
+    assert check(folder, "evals", "--inline", code=0) == "2 snapshots: 2 same\n"
+    (folder / "multiturn.toml").write_text("inline_snapshots = true\n")
+    assert check(folder, code=0) == "2 snapshots: 2 same\n"
+    (folder / "multiturn.toml").unlink()
+    assert write(folder).endswith(" 1 changed, 1 same; files.lock changed\n")
+    assert write(folder, "evals", "--inline").endswith("; files.lock changed\n")
+    assert not (folder / "snapshots/files.lock").exists()
 
 
 def test_a_chat_prompt_that_is_left_out_is_null(folder: Path) -> None:
@@ -151,7 +203,7 @@ def test_line_ends_of_a_checkout_make_no_difference(folder: Path) -> None:
     write(folder)
     for path in [*folder.rglob("*.yaml"), *folder.rglob("*.txt"), *folder.rglob("*.lock")]:
         path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
-    assert check(folder, code=0) == "2 snapshots: 0 missing, 0 changed, 0 stale, 2 same\n"
+    assert check(folder, code=0) == "2 snapshots: 2 same\n"
 
 
 def test_what_is_the_same_is_not_written_again(folder: Path) -> None:
@@ -159,7 +211,7 @@ def test_what_is_the_same_is_not_written_again(folder: Path) -> None:
     paths = [*(folder / "snapshots").rglob("*.*")]
     for path in paths:
         os.utime(path, (1, 1))
-    assert write(folder) == "2 snapshots: 0 new, 0 changed, 0 removed, 2 same\n"
+    assert write(folder) == "2 snapshots: 2 same\n"
     assert {path.stat().st_mtime for path in paths if path.is_file()} == {1}
 
 
@@ -170,22 +222,20 @@ def test_one_line_says_what_was_done(folder: Path) -> None:
     (folder / "evals/b.eval.yaml").write_text(bare("Hi"))
     write(folder, "evals/b.eval.yaml")
     assert write(folder) == (
-        "removed: snapshots/evals/shop/refund.yaml\n"
-        "4 snapshots: 1 new, 1 changed, 1 removed, 1 same\n"
+        "renamed: snapshots/evals/shop/refund.yaml -> snapshots/evals/shop/return.yaml\n"
+        "3 snapshots: 1 changed, 1 renamed, 1 same\n"
     )
     assert sorted(files(folder / "snapshots")) == [
         "evals/b/one.yaml",
         "evals/shop/hours.yaml",
         "evals/shop/return.yaml",
-        "promoted.lock",
+        *LISTS,
     ]
 
 
 def test_a_root_that_is_named_is_what_names_are_relative_to(folder: Path) -> None:
     write(folder, "evals", "--root", "evals")
-    assert sorted(files(folder / "snapshots")) == [
-        *("promoted.lock", "shop/hours.yaml", "shop/refund.yaml")
-    ]
+    assert sorted(files(folder / "snapshots")) == [*(*LISTS, "shop/hours.yaml", "shop/refund.yaml")]
 
 
 # What is checked
@@ -206,7 +256,7 @@ def test_a_change_is_shown_as_a_unified_diff(folder: Path) -> None:
         "+    content: Good day\n"
         "+question: Good day\n"
         " input_files: []\n"
-        f"2 snapshots: 0 missing, 1 changed, 0 stale, 1 same; {SAME}\n"
+        f"2 snapshots: 1 changed, 1 same; {SAME}\n"
     )
 
 
@@ -219,22 +269,24 @@ def test_a_newline_that_is_missing_at_the_end_is_a_change(folder: Path) -> None:
     )
 
 
-def test_missing_and_stale_files_are_named(folder: Path) -> None:
+def test_new_and_removed_cases_are_named(folder: Path) -> None:
     write(folder)
-    (folder / "evals/shop.eval.yaml").write_text(SUITE.replace("id: hours", "id: days"))
+    suite = SUITE.replace("id: hours", "id: days").replace("Hello", "How long are you open?")
+    (folder / "evals/shop.eval.yaml").write_text(suite)
     assert check(folder, code=1) == (
-        "missing: snapshots/evals/shop/days.yaml\n"
-        "stale: snapshots/evals/shop/hours.yaml\n"
-        f"3 snapshots: 1 missing, 0 changed, 1 stale, 1 same; {SAME}\n"
+        "new: snapshots/evals/shop/days.yaml\n"
+        "removed: snapshots/evals/shop/hours.yaml\n"
+        f"3 snapshots: 1 new, 1 removed, 1 same; {SAME}\n"
     )
 
 
-def test_nothing_recorded_is_all_missing(folder: Path) -> None:
+def test_nothing_recorded_is_all_new(folder: Path) -> None:
     out = check(folder, code=1)
-    assert out.splitlines()[:3] == [
-        "missing: snapshots/evals/shop/refund.yaml",
-        "missing: snapshots/evals/shop/hours.yaml",
-        "missing: snapshots/promoted.lock",
+    assert out.splitlines()[:4] == [
+        "new: snapshots/evals/shop/refund.yaml",
+        "new: snapshots/evals/shop/hours.yaml",
+        "new: snapshots/promoted.lock",
+        "new: snapshots/files.lock",
     ]
 
 
@@ -243,10 +295,10 @@ def test_a_suite_that_is_gone_leaves_stale_files_to_a_folder_only(folder: Path) 
     write(folder)
     (folder / "evals/b.eval.yaml").unlink()
     assert check(folder, "evals/shop.eval.yaml", code=0).startswith("2 snapshots:")
-    assert "stale: snapshots/evals/b/one.yaml\n" in check(folder, code=1)
-    assert write(folder) == (
-        "removed: snapshots/evals/b/one.yaml\n3 snapshots: 0 new, 0 changed, 1 removed, 2 same\n"
-    )
+    removed = "removed: snapshots/evals/b/one.yaml\n3 snapshots: 1 removed, 2 same"
+    gone = "; 1 suite removed: evals/b.eval.yaml"
+    assert check(folder, code=1) == f"{removed}{gone}; {SAME}\n"
+    assert write(folder) == f"{removed}{gone}\n"
     assert not (folder / "snapshots/evals/b").exists()
 
 
@@ -314,7 +366,7 @@ def test_a_snapshot_with_a_conflict_is_written_anew(folder: Path) -> None:
     place = folder / "snapshots/evals/shop/hours.yaml"
     text = place.read_text()
     place.write_text(f"<<<<<<< ours\n{text}=======\n{text}>>>>>>> theirs\n")
-    assert write(folder).startswith("2 snapshots: 0 new, 1 changed")
+    assert write(folder).startswith("2 snapshots: 1 changed")
     assert place.read_text() == text
 
 
@@ -322,9 +374,12 @@ def test_the_last_suite_takes_its_snapshots_with_it(folder: Path) -> None:
     write(folder)
     (folder / "evals/shop.eval.yaml").unlink()
     out = check(folder, code=1)
-    assert "stale: snapshots/evals/shop/hours.yaml\nstale: snapshots/evals/shop/refund" in out
+    assert "removed: snapshots/evals/shop/hours.yaml\nremoved: snapshots/evals/shop/refund" in out
     out = write(folder)
-    assert out.endswith("2 snapshots: 0 new, 0 changed, 2 removed, 0 same; promoted.lock changed\n")
+    assert out.endswith(
+        "2 snapshots: 2 removed, 0 same; 1 suite removed: evals/shop.eval.yaml;"
+        " promoted.lock and files.lock changed\n"
+    )
     assert files(folder / "snapshots").keys() == {"promoted.lock"}
     done = run("snapshot", "evals", folder=folder)
     assert done.returncode == 2
@@ -335,7 +390,10 @@ def test_a_suite_that_became_a_folder_is_gone(folder: Path) -> None:
     write(folder)
     (folder / "evals/shop.eval.yaml").rename(folder / "evals/other.eval.yaml")
     (folder / "evals/shop.eval.yaml").mkdir()
-    assert "stale: snapshots/evals/shop/hours.yaml" in check(folder, code=1)
+    assert (
+        "renamed: snapshots/evals/shop/hours.yaml -> snapshots/evals/other/hours.yaml\n"
+        in check(folder, code=1)
+    )
 
 
 def test_the_folder_is_beside_git_wherever_the_command_runs(folder: Path) -> None:
@@ -404,9 +462,8 @@ def test_a_broken_case_is_counted_and_its_suite_keeps_its_promotions(folder: Pat
     done = run("snapshot", "evals", folder=folder)
     assert done.returncode == 1
     assert done.stdout == (
-        "snapshots/promoted.lock: evals/shop.eval.yaml keeps what the list has of it until all its"
-        " cases can be converted\n"
-        "2 snapshots: 0 new, 0 changed, 0 removed, 2 same; 1 failed\n"
+        "evals/shop.eval.yaml keeps its place in the lists until all its cases can be converted\n"
+        "2 snapshots: 2 same; 1 failed\n"
     )
     assert (folder / "snapshots/promoted.lock").read_text() == lock
 
@@ -472,9 +529,9 @@ def test_one_case_says_nothing_of_the_others(folder: Path) -> None:
     out = check(folder, "evals", "--case", "hours", code=1)
     assert "refund" not in out
     assert "old" not in out
-    assert out.endswith(f"1 snapshot: 0 missing, 1 changed, 0 stale, 0 same; {SAME}\n")
+    assert out.endswith(f"1 snapshot: 1 changed, 0 same; {SAME}\n")
     out = write(folder, "evals", "--case", "hours")
-    assert out == "1 snapshot: 0 new, 1 changed, 0 removed, 0 same\n"
+    assert out == "1 snapshot: 1 changed, 0 same\n"
     assert (folder / "snapshots" / stale).exists()
     assert not (folder / "snapshots/evals/shop/refund.yaml").exists()
     assert check(folder, "evals", "--case", "hours", code=0)
@@ -509,7 +566,7 @@ def test_a_case_that_cannot_be_converted_keeps_its_snapshot(
         done = run("snapshot", "evals", *options, folder=folder)
         assert done.returncode == 1
         assert done.stderr.startswith("evals/shop.eval.yaml")
-        assert "stale:" not in done.stdout
+        assert "removed:" not in done.stdout
         assert files(folder / "snapshots") == before
 
 
@@ -651,16 +708,17 @@ def test_hostile_ids_are_written_and_found_again(folder: Path) -> None:
     suite.write_text(lines[0])
     out = check(folder, "evals/odd.eval.jsonl", code=1)
     assert "\x1b" not in out
-    assert f"{len(HOSTILE) - 1} stale" in out
+    assert f"{len(HOSTILE) - 1} removed" in out
 
 
 def test_what_an_id_holds_reaches_no_terminal(folder: Path) -> None:
     (folder / "evals/a.eval.yaml").write_text(bare('"Hi \\e[2J"'))
     write(folder, "evals/a.eval.yaml")
     (folder / "evals/a.eval.yaml").write_text(bare('"Ho \\e[2J"'))
-    (folder / "snapshots/evals/a/one.yaml").write_text("\x1b[2J\n")
+    recorded = folder / "snapshots/evals/a/one.yaml"
+    recorded.write_text(recorded.read_text() + "# \x1b[2J\n")
     out = check(folder, "evals/a.eval.yaml", code=1)
-    assert "-\\x1b[2J" in out
+    assert "-# \\x1b[2J" in out
     assert "\x1b" not in out
 
 
@@ -680,7 +738,7 @@ def test_two_cases_that_would_share_a_file_are_reported(
     monkeypatch.chdir(folder)
     monkeypatch.setattr("multiturn.review.update.location_of", lambda *_: "evals/shop/x.yaml")
     selection = select(["evals"])
-    update = Update(selection, ("evals",), "snapshots", check=False)
+    update = Update(selection, ("evals",), "snapshots", check=False, inline=False, pipeline="spec")
     (error,) = update.run(outcomes(selection, load_pipeline("spec")))
     assert update.summary.startswith("1 snapshot: 1 new,")
     assert str(error) == (
@@ -735,7 +793,7 @@ def test_nothing_behind_a_link_is_a_snapshot(tmp_path: Path) -> None:
     assert list(snapshots.snapshots("", below=True)) == ["a/one.yaml"]
     assert list(snapshots.snapshots("a")) == ["a/one.yaml"]
     assert list(snapshots.snapshots("b")) == []
-    assert snapshots.suite_of("a/one.yaml") == "a.eval.yaml"
+    assert snapshots.case_of("a/one.yaml") == ("a.eval.yaml", "one")
 
 
 @pytest.mark.parametrize("arguments", [(), ("--check",), ("--dir", "snapshots/")])

@@ -1,5 +1,6 @@
 """multiturn.testing: what a user's own project gets of it, in a pytest of its own."""
 
+import hashlib
 import os
 import re
 import shutil
@@ -63,6 +64,7 @@ def call_pytest(pytester: pytest.Pytester) -> Pytest:
     def call(*arguments: str) -> tuple[int, str]:
         suites._wanted.clear()
         suites._texts.clear()
+        suites._shown.clear()
         done = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-v", *arguments)
         return int(done.ret), str(done.stdout) + str(done.stderr)
 
@@ -116,14 +118,49 @@ def test_a_test_may_change_the_current_folder(project: Path, call_pytest: Pytest
 def test_a_change_fails_with_a_diff(project: Path, call_pytest: Pytest) -> None:
     run("snapshot", "evals", folder=project)
     before = recorded(project)
-    (project / "evals/tone.md").write_text("Be careful.")
+    (project / "evals/shop.eval.yaml").write_text(SUITE.replace("Hello", "Good day"))
     code, out = call_pytest()
     assert code == 1
-    assert re.search(r"E +- +Be brief\.\nE +\+ +Be careful\.", out)
+    assert re.search(r"E +- +content: Hello\nE +- question: Hello\n", out)
+    assert re.search(r"E +\+ +content: Good day\nE +\+ question: Good day\n", out)
     assert "1 snapshot failed. 2 snapshots passed." in out
     assert recorded(project) == before
     call_pytest("--snapshot-update")
-    assert b"Be careful." in recorded(project)["evals/shop/one.yaml"]
+    assert run("snapshot", "evals", "--check", folder=project).returncode == 0
+
+
+def test_a_file_with_another_text_fails_and_changes_the_list_alone(
+    project: Path, call_pytest: Pytest
+) -> None:
+    (project / "evals/shop.eval.yaml").write_text(
+        SUITE.replace("content: Hello", "content: [{type: file, value: tone.md}, Hello]")
+    )
+    assert call_pytest("--snapshot-update")[0] == 0
+    before, files = recorded(project), project / "snapshots/files.lock"
+    digest, other = (hashlib.sha256(text).hexdigest() for text in (b"Be brief.", b"Be careful."))
+    assert f'\n  evals/tone.md: "{digest}"\n' in files.read_text()
+    (project / "evals/tone.md").write_text("Be careful.")
+    code, out = call_pytest()
+    assert code == 1
+    assert "2 snapshots failed. 1 snapshot passed." in out
+    assert out.count(f'+   evals/tone.md: "{other}"') == 1
+    said = "The same difference as that of suite: evals/shop.eval.yaml, id: one"
+    assert out.count(f"E         {said}") == 1
+    assert call_pytest("--snapshot-update")[0] == 0
+    assert recorded(project) == before
+    assert files.read_text().count(other) == 1
+    run("snapshot", "evals", folder=project)
+    assert recorded(project) == before
+    assert call_pytest()[0] == 0
+
+
+def test_inline_snapshots_are_the_same_as_those_of_the_command(
+    project: Path, call_pytest: Pytest
+) -> None:
+    (project / "multiturn.toml").write_text("inline_snapshots = true\n")
+    run("snapshot", "evals", folder=project)
+    assert b"Be brief." in recorded(project)["evals/shop/one.yaml"]
+    assert call_pytest()[0] == 0
 
 
 def test_line_ends_of_a_checkout_make_no_difference(project: Path, call_pytest: Pytest) -> None:
@@ -191,9 +228,7 @@ def test_a_pipeline_and_a_folder_of_ones_own(project: Path, call_pytest: Pytest)
     assert code == 0
     options = ["--dir", "kept/here", "--pipeline", "shipped"]
     done = run("snapshot", "evals", *options, folder=project)
-    assert done.stdout == (
-        "3 snapshots: 0 new, 0 changed, 0 removed, 3 same; promoted.lock changed\n"
-    )
+    assert done.stdout == ("3 snapshots: 3 same; promoted.lock changed\n")
 
 
 def test_a_link_in_the_folder_is_not_followed(project: Path, call_pytest: Pytest) -> None:

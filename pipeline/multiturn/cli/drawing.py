@@ -1,5 +1,7 @@
 """Pipelines and conversions for people to read: tables, explanations, diffs."""
 
+from collections.abc import Iterable
+
 import click
 
 from multiturn.cli.rendering import role_heading
@@ -9,6 +11,7 @@ from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.prompts.provenance import explain
 from multiturn.prompts.record import record_of, to_yaml
 from multiturn.review.diff import unified_diff
+from multiturn.review.differences import lines_of
 from multiturn.text import visible
 from multiturn.turns import ROLES
 
@@ -56,11 +59,10 @@ def as_diff(before: Conversion, after: Conversion, old: str, new: str) -> str:
 
 def as_text_diff(before: str, after: str, old: str, new: str) -> str:
     """Draw the difference of two texts, with their names, as a unified diff; empty if none."""
-    lines = unified_diff(_lines(before), _lines(after), old, new)
+    return colored(unified_diff(lines_of(before), lines_of(after), old, new))
+
+
+def colored(lines: Iterable[str]) -> str:
+    """Draw the lines of a unified diff."""
     colors = {"+": "green", "-": "red", "@": "cyan"}
     return "".join(click.style(visible(line), fg=colors.get(line[0])) + "\n" for line in lines)
-
-
-def _lines(text: str) -> list[str]:
-    *lines, rest = text.split("\n")
-    return [*lines, f"{rest}\n\\ No newline at end of file"] if rest else lines

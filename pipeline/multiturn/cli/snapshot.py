@@ -33,42 +33,67 @@ from multiturn.cli.options import (
 @click.option(
     "--check",
     is_flag=True,
-    help="Write nothing; show what differs from the snapshots, and exit with 1 if anything does.",
+    help="Write nothing; show what differs from the snapshots, each difference once, and exit with"
+    " 1 if anything does.",
+)
+@click.option("--stat", is_flag=True, help="With --check, show one line for each file.")
+@click.option("--all", "show_all", is_flag=True, help="With --check, show each file's difference.")
+@click.option(
+    "--inline",
+    "inline_snapshots",
+    is_flag=True,
+    help="Repeat the texts of attached files in the snapshots, which name them by their paths"
+    " otherwise.",
 )
 @quiet_option
-def snapshot(asked: Asked, pipeline: str, snapshots: str | None, check: bool) -> None:
+def snapshot(
+    asked: Asked,
+    pipeline: str,
+    snapshots: str | None,
+    check: bool,
+    stat: bool,
+    show_all: bool,
+    inline_snapshots: bool,
+) -> None:
     """Record the prompt of each case in a file, for review.
 
     A SUITE that is a folder stands for all suites below it, also for those that are gone: their
-    snapshots are removed. promoted.lock, in the same folder, lists each file that reaches a
-    system message. With --case, only the snapshots of these cases are written or compared, and
-    promoted.lock is not written.
+    snapshots are removed. In the same folder, promoted.lock lists each file that reaches a system
+    message, and files.lock the digests of the texts that snapshots name. With --case, only the
+    snapshots of these cases are written or compared, and no list is written.
     """
-    from multiturn.cli.drawing import as_text_diff
+    from multiturn.cli.changes import as_lines
     from multiturn.cli.failures import Failures
     from multiturn.cli.progress import show_progress
     from multiturn.engine.outcomes import outcomes
     from multiturn.errors import MultiturnError
     from multiturn.pipelines.pipeline_file import load_pipeline
-    from multiturn.review.update import Difference, Update
+    from multiturn.review.update import Update
 
+    if ((stat or show_all) and not check) or (stat and show_all):
+        raise click.UsageError("--stat and --all are for --check, one of them")
     chosen, failures = load_pipeline(pipeline), Failures(debug=asked.debug)
     if "-" in asked.suites:
         raise MultiturnError("a snapshot is named after its suite's file, and - has none")
     selection = asked.select(may_be_gone=True)
     if not check:
         check_strictly(asked, selection, chosen)
-    update = Update(selection, asked.suites, snapshots, check)
+    update = Update(
+        selection,
+        asked.suites,
+        snapshots,
+        check=check,
+        inline=inline_snapshots,
+        pipeline=pipeline,
+    )
     with _no_commands():
+        found = []
         for said in update.run(show_progress(outcomes(selection, chosen), "cases")):
-            if isinstance(said, Exception):
+            if isinstance(said, MultiturnError):
                 failures.add(said)
-                continue
-            if isinstance(said, Difference):
-                names = f"{said.name} · recorded", f"{said.name} · now"
-                text = as_text_diff(said.old, said.new, *names).removesuffix("\n")
             else:
-                text = said
+                found.append(said)
+        for text in as_lines(found, "all" if show_all else "stat" if stat else "once"):
             click.echo(text if on_terminal() else click.unstyle(text))
         say_summary(update.summary)
     if check and update.differs:

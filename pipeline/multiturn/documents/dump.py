@@ -17,6 +17,10 @@ _PLAIN = re.compile(
 )
 
 
+class Pieces(list[Any]):
+    """A list whose dashes stand below the key: a text in it is indented as one in its place."""
+
+
 def dump(value: Any) -> str:
     r"""Render None, numbers, texts, lists and dicts as YAML; the same value gives the same text.
 
@@ -36,6 +40,8 @@ def _after(value: Any, indent: str) -> str:
     """Return what stands after a key's colon or a dash, to the end of its last line."""
     if isinstance(value, dict) and value:
         return "\n" + _mapping(value, indent)
+    if isinstance(value, Pieces):
+        indent = indent[2:]
     if isinstance(value, list | tuple) and value:
         return "\n" + "".join(f"{indent}-{_item(item, indent + '  ')}" for item in value)
     if isinstance(value, str) and "\n" in value.strip("\n"):

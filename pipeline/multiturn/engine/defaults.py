@@ -21,6 +21,7 @@ class Defaults(Struct, frozen=True):
     root: str | None = None  # attached files are read inside it only
     suites: tuple[str, ...] = ()  # files or folders
     snapshots: str | None = None  # the folder of the snapshots
+    inline_snapshots: bool = False  # snapshots repeat the texts of files
     target: str | None = None  # the name of a target
 
 

@@ -188,15 +188,17 @@ class SnapshotFolder:
         text = self.read(name) or ""
         return bool(text.strip()) and _head(text) is None
 
-    def suite_of(self, name: str) -> str | None:
-        """Return the suite whose snapshot a file is; None if multiturn did not write it there.
+    def case_of(self, name: str) -> tuple[str, str] | None:
+        """Return the suite and the id of the case whose snapshot a file is.
+
+        None if multiturn did not write it there.
 
         Raises:
             MultiturnError: it cannot be read.
         """
         text = self.read(name) or ""
-        head = None if _CONFLICT.search(text) else _head(text)
-        return head[0] if head is not None and location_of(*head) == name else None
+        case = None if _CONFLICT.search(text) else _head(text)
+        return case if case is not None and location_of(*case) == name else None
 
     @contextmanager
     def _refusing(self, name: str, done: str) -> Iterator[None]:

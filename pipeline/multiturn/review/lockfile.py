@@ -1,11 +1,12 @@
-"""The lock of what reaches system messages: which files, by which pattern, with which text.
+"""The lists beside the snapshots: the files in system messages, and those that snapshots name.
 
 A file in a system message speaks with the operator's voice. That is a privilege, so each file that
 has it is on a list that somebody can own, and each new or changed entry is named.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeVar
 
 import msgspec
 
@@ -19,9 +20,13 @@ from multiturn.prompts.record import utf8
 from multiturn.review.snapshots import digest
 from multiturn.suites.patterns import matching_pattern
 
-LOCK = "promoted.lock"
+_T = TypeVar("_T")
+PROMOTED, FILES = "promoted.lock", "files.lock"
 _CONFLICT = re.compile("^(?:<<<<<<<|>>>>>>>) ", re.MULTILINE)
-_COMMENT = "# The files in system messages: a change of this list is a change of privilege.\n"
+_COMMENTS = {
+    PROMOTED: "# The files in system messages: a change of this list is a change of privilege.\n",
+    FILES: "# The files that snapshots name in place of their texts: the SHA-256 of each text.\n",
+}
 
 
 class Promotion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,7 +44,9 @@ class Promotion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pattern: str | None
 
 
-Lock = Mapping[str, tuple[Promotion, ...]]  # by suite
+# By suite: the promotions; and the digest of each file that snapshots name, by its path.
+PromotedLock = Mapping[str, tuple[Promotion, ...]]
+FilesLock = Mapping[str, Mapping[str, str]]
 
 
 def promotions_of(conversion: Conversion) -> set[Promotion]:
@@ -71,65 +78,108 @@ def in_order(promotions: Iterable[Promotion]) -> tuple[Promotion, ...]:
     return tuple(sorted(promotions, key=lambda e: (e.path, e.pattern or "", e.sha256)))
 
 
-def lock_text(lock: Lock) -> str:
-    """Return the text of a lock: a section for each suite that promotes anything."""
-    sections = {
-        utf8(suite): msgspec.to_builtins(lock[suite]) for suite in sorted(lock) if lock[suite]
-    }
-    return _COMMENT + utf8(dump(sections))
-
-
-def read_lock(text: str, name: str) -> Lock:
-    """Read a lock.
+def lock_text(name: str, lock: PromotedLock | FilesLock) -> str:
+    """Return the text of a list: a section for each suite that has anything on it.
 
     Args:
-        text: what ``lock_text`` gave.
+        name: ``PROMOTED`` or ``FILES``.
+        lock: what is on it.
+    """
+    sections = {utf8(suite): msgspec.to_builtins(lock[suite]) for suite in sorted(lock)}
+    return _COMMENTS[name] + utf8(dump({k: section for k, section in sections.items() if section}))
+
+
+def read_promoted(text: str | None, name: str) -> PromotedLock:
+    """Read the list of promoted files.
+
+    Args:
+        text: what ``lock_text`` gave; None for an empty list.
         name: what errors call it.
 
     Raises:
-        MultiturnError: it is not a lock, or a torn one; with its place.
+        MultiturnError: it is not that list, or a torn one; with its place.
     """
+
+    def promotions(node: Node) -> tuple[Promotion, ...]:
+        if not isinstance(node.value, list):
+            raise MultiturnError("a section is a list of promoted files", where=node.place(name))
+        for child in node.children:
+            if isinstance(child.value, dict):
+                child.value.pop("cases", None)  # 0.1 counted the cases of a suite
+        return tuple(read_as(child, Promotion, where=name) for child in node.children)
+
+    return _read(text, name, promotions)
+
+
+def read_files(text: str | None, name: str) -> FilesLock:
+    """Read the list of files that snapshots name, as ``read_promoted`` does."""
+
+    def digests(node: Node) -> Mapping[str, str]:
+        try:
+            return msgspec.convert(node.value, dict[str, str])
+        except msgspec.ValidationError:
+            what = "a section has the digest of each file, in quotes"
+            raise MultiturnError(what, where=node.place(name)) from None
+
+    return _read(text, name, digests)
+
+
+def with_digests(text: str | None, name: str, suite: str, digests: Mapping[str, str]) -> str:
+    """Return the text of the list of files with other digests of a suite.
+
+    Args:
+        text: of the list; None for an empty one.
+        name: what errors call it.
+        suite: its name.
+        digests: of the files that have changed, by their paths.
+    """
+    lock = read_files(text, name)
+    section = {**lock.get(suite, {}), **digests}
+    return lock_text(FILES, {**lock, suite: dict(sorted(section.items()))})
+
+
+def _read(text: str | None, name: str, section: Callable[[Node], _T]) -> dict[str, _T]:
     try:
+        if text is None:
+            return {}
         if _CONFLICT.search(text):
             raise MultiturnError("it has a merge conflict", where=name)
         documents = list(read_documents(text, name))
         if len(documents) != 1 or not isinstance(documents[0].value, dict):
-            raise MultiturnError("it is not a list of promoted files", where=name)
-        return {suite: _section(node, name) for suite, node in documents[0].children.items()}
+            raise MultiturnError("it is not a list of files by suite", where=name)
+        return {suite: section(node) for suite, node in documents[0].children.items()}
     except MultiturnError as error:
         advice = "restore it, or remove it and run multiturn snapshot for all suites"
         raise MultiturnError(f"{error.what}; {advice}", where=error.where) from None
 
 
-def _section(node: Node, name: str) -> tuple[Promotion, ...]:
-    if not isinstance(node.value, list):
-        raise MultiturnError("a section is a list of promoted files", where=node.place(name))
-    for child in node.children:
-        if isinstance(child.value, dict):
-            child.value.pop("cases", None)  # 0.1 counted the cases of a suite
-    return tuple(read_as(child, Promotion, where=name) for child in node.children)
+def changes_of_privilege(
+    lock: PromotedLock, suite: str, new: Iterable[Promotion]
+) -> Iterator[tuple[str, str]]:
+    """Yield the path of each file that is new in a suite's system messages, or changed, and how.
 
-
-def changes_of_privilege(old: Iterable[Promotion], new: Iterable[Promotion]) -> Iterator[str]:
-    """Yield a line for each file of a suite that is new in a system message, or changed there.
+    What another suite had, with the same text by the same pattern, is not new: suites are renamed,
+    and new ones share guidelines.
 
     Args:
-        old: what the lock has of the suite.
-        new: what there is now.
+        lock: what is recorded.
+        suite: its name.
+        new: what it has now.
     """
-    before, after = _by_path(old), _by_path(new)
+    before, after = _by_path(lock.get(suite, ())), _by_path(new)
+    anywhere = _by_path(entry for entries in lock.values() for entry in entries)
     for path in sorted(after):
-        was, now = before.get(path, []), after[path]
+        was, now = before.get(path) or anywhere.get(path, []), after[path]
         texts, patterns = {e.sha256 for e in was}, {e.pattern for e in was}
         added = " and ".join(_by(entry) for entry in now if entry.pattern not in patterns)
         if not was:
-            yield f"{path} is new in a system message, {added}"
+            yield path, f"{path} is new in a system message, {added}"
             continue
         changes = ["has another text"] if any(e.sha256 not in texts for e in now) else []
         if added:
             changes.append(f"comes {added}")
         if changes:
-            yield f"{path}, in a system message, {', '.join(changes)}"
+            yield path, f"{path}, in a system message, {', '.join(changes)}"
 
 
 def _by_path(entries: Iterable[Promotion]) -> dict[str, list[Promotion]]:

@@ -44,8 +44,8 @@ def privilege_changes(
     r"""Yield what speaks with another voice in a case than before.
 
     That is text which was in a message of another role, and text that a stage adds to a system
-    message. The lines that stages add for a file that is new in a system message are left out: the
-    file is what counts (see ``promotions_of``).
+    message. The headings that stages add because a file is new in a system message are left out:
+    the file is what counts (see ``promotions_of``).
 
     Args:
         before: the messages, in spans. A file's text may be empty: its path stands for it.
@@ -71,7 +71,7 @@ def privilege_changes(
                 if known.is_in(role, span):
                     yield PrivilegeChange(span.text, "system", role, span.path)
                     break
-        elif not new_files or (span.path and span.path not in new_files):
+        elif not new_files or (not span.path and known.has_files):
             yield PrivilegeChange(span.text, "system", path=span.path, stage=span.stage)
     for message in after:
         roles = known.roles_of(message)
@@ -100,6 +100,11 @@ class _Known:
             return True
         text = span.text.strip("\n")
         return f"\n{text}\n" in self._texts[role]
+
+    @property
+    def has_files(self) -> bool:
+        """Whether a file is known to be in a system message."""
+        return bool(self._paths["system"])
 
     def roles_of(self, message: Message) -> list[str]:
         """Return the roles of the messages that said the same."""

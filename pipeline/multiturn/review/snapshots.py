@@ -3,13 +3,19 @@
 import hashlib
 import os
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from multiturn.documents.dump import dump
+from multiturn.documents.dump import Pieces, dump
+from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError
-from multiturn.model import Case, Conversion
+from multiturn.model import Case, Conversion, InputFile
+from multiturn.prompts.provenance import Message, Span, Spans
 from multiturn.prompts.record import utf8
+from multiturn.turns import Part, joined
 
+_LINE_BREAK = Span("\n", "")
+_NONE: Mapping[str, str] = {}
 _LONGEST = 100  # characters of a name, before its digest
 _UNSAFE = re.compile(r"[^A-Za-z0-9_. -]|\A[. -]|[. ]\Z")
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9]) *(?:\.|\Z)", re.IGNORECASE)
@@ -18,13 +24,15 @@ _OUR_EXTENSION = re.compile(r"\.(?=(?:yaml|lock|eval)\Z)", re.IGNORECASE)
 _SUITE_EXTENSION = re.compile(r"\.(eval\.yaml|eval\.yml|eval\.jsonl|yaml|yml|jsonl)\Z")
 
 
-def snapshot_of(conversion: Conversion) -> dict[str, Any]:
+def snapshot_of(conversion: Conversion, named: Mapping[str, str] = _NONE) -> dict[str, Any]:
     """Return what a snapshot records of a case, in the order in which it is written.
 
     It names no absolute path and no time: the same case gives the same snapshot in any checkout.
 
     Args:
         conversion: finished, by any pipeline.
+        named: ``texts_of_files``, so that a file stands by its path where its text is in a prompt
+            as it is on disk; nothing to have all texts inline.
 
     Raises:
         MultiturnError: the suite is outside its root.
@@ -35,34 +43,143 @@ def snapshot_of(conversion: Conversion) -> dict[str, Any]:
         prompt = {
             "chat_prompt": None,
             "system_prompt": conversion.system_prompt and conversion.system_prompt.text,
-            "guidelines": [part.text for part in conversion.guidelines],
+            "guidelines": [
+                content if isinstance(content, str) else [*content]
+                for content in (_content((part,), named) for part in conversion.guidelines)
+            ],
         }
     else:
-        prompt = {"chat_prompt": [{"role": turn.role, "content": turn.content} for turn in chat]}
+        prompt = {
+            "chat_prompt": [
+                {"role": turn.role, "content": _content(turn.parts, named)} for turn in chat
+            ]
+        }
     return {
         "suite": suite_of(case),
         "id": case.id,
         **prompt,
-        "question": conversion.question,
-        "input_files": [
-            {
-                "path": file.path,
-                "resolved_path": file.resolved_path,
-                "guideline": file.guideline,
-                "sha256": digest(file.text),
-            }
-            for file in conversion.input_files
-        ],
+        "question": _content(conversion.transcript, named),
+        "input_files": [_file(file, named) for file in conversion.input_files],
     }
 
 
-def snapshot_text(conversion: Conversion) -> str:
+def texts_of_files(conversion: Conversion) -> dict[str, str]:
+    """Return the text of each attached file as it is on disk (rule 3), by its path in the root."""
+    files = conversion.case.files
+    paths = [file.resolved_path for file in conversion.input_files]
+    known = {path: files.known(path) for path in paths} if files is not None else {}
+    return {path: text for path, text in known.items() if text is not None}
+
+
+def _content(parts: Sequence[Part], named: Mapping[str, str]) -> str | list[Any]:
+    r"""Return the text of some parts; in pieces, if there are files in it.
+
+    Pieces are joined by line breaks. One is a text, or ``{"file": path}``, with ``after`` if
+    something stands before the file's text on its first line.
+
+    Args:
+        parts: of a message, or of the question.
+        named: the texts of the files that are named, by their paths.
+
+    >>> header = Part("text", "=== a.md ===", resolved_path="a.md", stage="embed_files")
+    >>> file = Part("text", "Be brief.", resolved_path="a.md")
+    >>> _content([header, file, Part("text", "Hello")], {"a.md": "Be brief."})
+    ['=== a.md ===', {'file': 'a.md'}, 'Hello']
+    """
+    if not named:
+        return joined(parts)
+    pieces: list[Any] = [""]  # a text, and then a file and a text by turns
+    for number, part in enumerate(parts):
+        text = pieces[-1] + (part.separator if number else "")
+        known = named.get(part.resolved_path or "") if part.stage is None else None
+        newlines = _newlines_after(known, part.text) if known else None
+        below = parts[number + 1].separator if number + 1 < len(parts) else "\n"
+        if newlines is None or not (newlines or below).startswith("\n"):
+            pieces[-1] = text + part.text
+            continue
+        line = text[text.rfind("\n") + 1 :]
+        pieces[-1] = text.removesuffix(line)
+        pieces += [{"after": line} if line else {}, newlines]
+        pieces[-2]["file"] = part.resolved_path
+    if len(pieces) == 1:
+        return str(pieces[0])
+    # The line breaks between pieces are not a part of them.
+    first, last = pieces[0], pieces[-1]
+    found = [first[:-1]] if first else []
+    found.append(pieces[1])
+    for text, file in zip(pieces[2:-1:2], pieces[3::2], strict=True):
+        found += [file] if text == "\n" else [text[1:-1], file]
+    return Pieces([*found, last[1:]] if last else found)
+
+
+def _newlines_after(known: str, text: str) -> str | None:
+    """Return the newlines that follow a file's text; None if the text is another one."""
+    rest = text.removeprefix(known)
+    return rest if len(rest) + len(known) == len(text) and not rest.strip("\n") else None
+
+
+def _file(file: InputFile, named: Mapping[str, str]) -> dict[str, Any]:
+    record = {
+        "path": file.path,
+        "resolved_path": file.resolved_path,
+        "guideline": file.guideline,
+    }
+    known = named.get(file.resolved_path)
+    if known is None or _newlines_after(known, file.text) is None:
+        record["sha256"] = digest(file.text)
+    return record
+
+
+def snapshot_text(conversion: Conversion, named: Mapping[str, str] = _NONE) -> str:
     """Return the text of a case's snapshot file: YAML, with LF line ends.
+
+    Args:
+        conversion: finished, by any pipeline.
+        named: as for ``snapshot_of``.
 
     Raises:
         MultiturnError: the suite is outside its root.
     """
-    return utf8(dump(snapshot_of(conversion)))
+    return utf8(dump(snapshot_of(conversion, named)))
+
+
+def messages_in(text: str) -> tuple[Message, ...]:
+    """Return the messages that a snapshot records, in spans; none if it is not a snapshot.
+
+    A file that it names is a span without a text.
+    """
+    try:
+        (recorded,) = (node.value for node in read_documents(text, ""))
+        if recorded["chat_prompt"] is not None:
+            return tuple(
+                Message(message["role"], _spans(message["content"]))
+                for message in recorded["chat_prompt"]
+            )
+        system = [recorded["system_prompt"] or "", *recorded["guidelines"]]
+        spans = tuple(span for content in system for span in (*_spans(content), _LINE_BREAK))
+        return Message("system", spans), Message("user", _spans(recorded["question"]))
+    except (MultiturnError, ValueError, LookupError, TypeError):  # whatever somebody made of it
+        return ()
+
+
+def named_files_in(text: str) -> list[str]:
+    """Return the paths of the files that a snapshot names; none if it is not a snapshot."""
+    try:
+        (recorded,) = (node.value for node in read_documents(text, ""))
+        return [f["resolved_path"] for f in recorded["input_files"] if "sha256" not in f]
+    except (MultiturnError, ValueError, LookupError, TypeError):
+        return []
+
+
+def _spans(content: str | list[Any]) -> Spans:
+    """Return what ``_content`` gave in spans."""
+    pieces: list[Any] = [content] if isinstance(content, str) else content
+    spans: list[Span] = []
+    for piece in pieces:
+        is_file = isinstance(piece, dict)
+        text, path = (piece.get("after", ""), piece["file"]) if is_file else (piece, "")
+        spans += (_LINE_BREAK, Span(str(text), ""), Span("", "", str(path)))
+    return tuple(spans[1:])
 
 
 def digest(text: str) -> str:

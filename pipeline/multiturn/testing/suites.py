@@ -2,6 +2,7 @@
 
 import glob
 import os
+from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Never
 
@@ -18,21 +19,28 @@ from multiturn.files import Texts, find_root
 from multiturn.model import Case, Conversion
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE, load_pipeline
+from multiturn.review.diff import unified_diff
 from multiturn.review.folder import SnapshotFolder
+from multiturn.review.lockfile import FILES, lock_text, read_files, with_digests
 from multiturn.review.snapshots import (
+    digest,
     folder_of,
     kept_location,
     location_of,
     name_in_root,
+    named_files_in,
     snapshot_text,
     suite_of,
+    texts_of_files,
 )
 from multiturn.text import visible
 
 # The snapshots that there should be, by suite; among them None, where an id is not known.
 _wanted: dict[str, set[str | None]] = {}
+_shown: dict[Hashable, str] = {}  # the case for which each difference was shown
 _texts: dict[tuple[str, str, str], str] = {}  # compared so far, by folder, suite and id
 _places: dict[str, tuple[SnapshotFolder, str]] = {}  # of snapshot files, by their paths
+_LIST = "\n#"  # begins the list of files; no line of a snapshot does
 
 
 class BrokenCase:
@@ -105,6 +113,8 @@ class PromptSnapshot(SingleFileSnapshotExtension):
     """A syrupy extension that stores a Conversion where ``multiturn snapshot`` does.
 
     The folder is ``snapshot_dirname`` in pytest's root; for another, derive a class that says so.
+    As the command does, it keeps the digests of the files that snapshots name in ``files.lock``;
+    with ``inline_snapshots`` in the project's defaults, snapshots repeat the texts instead.
     Only snapshots of suites that ``cases`` has loaded can be unused, and only where each case of
     the suite has an id.
     """
@@ -114,10 +124,13 @@ class PromptSnapshot(SingleFileSnapshotExtension):
     _write_mode = WriteMode.TEXT
 
     def serialize(self, data: Any, **_: Any) -> str:
-        """Return the text of the snapshot file."""
+        """Return the text of the snapshot file, and below it the digests of the files it names."""
         if not isinstance(data, Conversion):
             raise TypeError("a PromptSnapshot is compared with what convert(case) returns")
-        case, text = data.case, snapshot_text(data)
+        named = {} if find_defaults()[0].inline_snapshots else texts_of_files(data)
+        digests = {path: digest(text) for path, text in named.items()}
+        case = data.case
+        text = _with_files(snapshot_text(data, named), suite_of(case), digests)
         if _texts.setdefault((self.snapshot_dirname, suite_of(case), case.id), text) != text:
             what = f"two prompts would share the snapshot of the case {case.id!r}"
             raise MultiturnError(f"{what}; give one of them a snapshot_dirname of its own")
@@ -157,10 +170,36 @@ class PromptSnapshot(SingleFileSnapshotExtension):
     def write_snapshot_collection(
         cls, *, snapshot_collection: SnapshotCollection, **_: Any
     ) -> None:
-        """Write the file whole or not at all."""
+        """Write the file, and the digests of the files it names, each whole or not at all."""
         (snapshot,) = snapshot_collection
         folder, name = _places[snapshot_collection.location]
-        folder.write(name, str(snapshot.data))
+        text, begins, files = str(snapshot.data).partition(_LIST)
+        folder.write(name, text + begins[:1])
+        for suite, digests in read_files(begins + files, name).items() if files else ():
+            recorded = folder.read(FILES)
+            folder.write(FILES, with_digests(recorded, folder.shown(FILES), suite, digests))
+
+    def read_snapshot_data_from_location(self, *, snapshot_location: str, **_: Any) -> str | None:
+        """Return what is recorded, as ``serialize`` does; None if nothing is."""
+        folder, name = _places[snapshot_location]
+        text, case = folder.read(name), folder.case_of(name)
+        if text is None or case is None:
+            return text
+        recorded = read_files(folder.read(FILES), folder.shown(FILES)).get(case[0], {})
+        paths = named_files_in(text)
+        return _with_files(text, case[0], {path: recorded.get(path, "") for path in paths})
+
+    def diff_lines(self, serialized_data: Any, snapshot_data: Any) -> Iterator[str]:
+        """Yield the difference, or where the same one has been shown."""
+        old, new = str(snapshot_data), str(serialized_data)
+        lines = unified_diff(old.split("\n"), new.split("\n"), "", "")
+        changed = tuple(line[0] + line[1:].strip() for line in lines if line[0] in "+-")
+        place = ", ".join(new.split("\n")[1:3])
+        first = _shown.setdefault(changed, place)
+        if first != place:
+            yield f"The same difference as that of {first}"
+        else:
+            yield from super().diff_lines(serialized_data, snapshot_data)
 
     def discover_snapshots(self, *, test_location: PyTestLocation, **_: Any) -> SnapshotCollections:
         """Return the snapshots of cases that are gone; syrupy cannot tell whose others are."""
@@ -168,11 +207,17 @@ class PromptSnapshot(SingleFileSnapshotExtension):
         stale = SnapshotCollections()
         for suite, wanted in _wanted.items():
             for name in () if None in wanted else folder.snapshots(folder_of(suite)):
-                if name not in wanted and folder.suite_of(name) == suite:
+                case = None if name in wanted else folder.case_of(name)
+                if case is not None and case[0] == suite:
                     collection = SnapshotCollection(location=folder.path_of(name))
                     collection.add(Snapshot(name=name))
                     stale.add(collection)
         return stale
+
+
+def _with_files(text: str, suite: str, digests: Mapping[str, str]) -> str:
+    """Return the text of a snapshot, and below it a list of the files that it names."""
+    return text + lock_text(FILES, {suite: dict(sorted(digests.items()))}) if digests else text
 
 
 def _case(test_location: PyTestLocation) -> Case | None:

@@ -1,0 +1,68 @@
+"""What a run of ``multiturn snapshot`` finds, as values: for the terminal, and for programs."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+Key = tuple[str, str]  # suite and id
+State = Literal["new", "changed", "renamed", "removed", "same", "foreign"]
+
+_HEAD_ENDS = "\nchat_prompt:"
+_NAMED = 3  # cases that are named where there are many
+
+
+class FileChange(Struct, frozen=True):
+    """A file of the folder that is not as the suites have it.
+
+    Attributes:
+        state: what has become of it, or of its case; ``foreign`` if it is not a snapshot.
+        name: as messages call it.
+        case: whose snapshot it is; None for a list of files.
+        old: its text; empty if there is none.
+        new: the text that it should have.
+        old_name: of a snapshot whose case was renamed.
+    """
+
+    state: State
+    name: str
+    case: Key | None = None
+    old: str = ""
+    new: str = ""
+    old_name: str = ""
+
+    @property
+    def texts(self) -> tuple[str, str]:
+        """The old and the new text to compare: a new name alone is no difference."""
+        if self.state != "renamed":
+            return self.old, self.new
+        return self.new.partition(_HEAD_ENDS)[0] + "".join(
+            self.old.partition(_HEAD_ENDS)[1:]
+        ), self.new
+
+
+class Finding(Struct, frozen=True):
+    """What is different in some cases, beside the words of their snapshots.
+
+    Attributes:
+        what: in words.
+        cases: that have it.
+        is_privilege: whether something speaks with another voice than before.
+    """
+
+    what: str
+    cases: tuple[Key, ...]
+    is_privilege: bool
+
+
+def in_words(cases: Sequence[Key]) -> str:
+    """Name cases, or the first of many, with their suites.
+
+    >>> in_words([("a.yaml", "one"), ("a.yaml", "two"), ("b.yaml", "one"), ("b.yaml", "two")])
+    '4 cases, such as a.yaml: one, two; b.yaml: one'
+    """
+    suites: dict[str, list[str]] = {}
+    for suite, case_id in cases[:_NAMED]:
+        suites.setdefault(suite, []).append(case_id)
+    names = "; ".join(f"{suite}: {', '.join(ids)}" for suite, ids in suites.items())
+    return names if len(cases) <= _NAMED else f"{len(cases):,} cases, such as {names}"

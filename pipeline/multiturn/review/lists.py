@@ -1,0 +1,119 @@
+"""The two lists beside the snapshots, as they are recorded and as a run has them."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from multiturn.model import Conversion
+from multiturn.prompts.record import utf8
+from multiturn.review.changes import FileChange, Key, State
+from multiturn.review.folder import SnapshotFolder
+from multiturn.review.lockfile import (
+    FILES,
+    PROMOTED,
+    Promotion,
+    changes_of_privilege,
+    in_order,
+    lock_text,
+    promotions_of,
+    read_files,
+    read_promoted,
+)
+from multiturn.review.snapshots import digest
+
+
+class _Suite(Struct):
+    """What a suite has on the lists.
+
+    Attributes:
+        promotions: its promoted files, each with the ids of the cases.
+        files: the digests of the files that its snapshots name, by path.
+        cases: the ids of the cases that attach such a file.
+    """
+
+    promotions: dict[Promotion, list[str]] = {}
+    files: dict[str, str] = {}
+    cases: dict[str, list[str]] = {}
+
+
+class Lists:
+    """``promoted.lock`` and ``files.lock``.
+
+    Args:
+        folder: of the snapshots.
+        suites: of which the lists are compared and written.
+
+    Raises:
+        MultiturnError: one of them cannot be read.
+
+    Attributes:
+        is_new: whether no list of promoted files is recorded.
+    """
+
+    def __init__(self, folder: SnapshotFolder, suites: Iterable[str]) -> None:
+        self._folder = folder
+        self._recorded = {name: folder.read(name) for name in (PROMOTED, FILES)}
+        self._promoted = read_promoted(self._recorded[PROMOTED], folder.shown(PROMOTED))
+        self._files = read_files(self._recorded[FILES], folder.shown(FILES))
+        self._suites = {suite: _Suite() for suite in suites}
+        self.is_new = self._recorded[PROMOTED] is None
+
+    def add(self, suite: str, conversion: Conversion, named: Mapping[str, str]) -> None:
+        """Add the files of a case.
+
+        Args:
+            suite: of the case.
+            conversion: finished.
+            named: the texts of the files that its snapshot may name.
+        """
+        known, case_id = self._suites[suite], conversion.case.id
+        for promotion in promotions_of(conversion):
+            known.promotions.setdefault(promotion, []).append(case_id)
+        for path, text in named.items():
+            known.cases.setdefault(path, []).append(case_id)
+            if path not in known.files:
+                known.files[path] = digest(text)
+
+    def changes(
+        self, whole: Iterable[str], is_removed: Callable[[str], bool]
+    ) -> Iterator[FileChange]:
+        """Yield the lists that have changed.
+
+        Args:
+            whole: the suites of which all cases are known; others keep what is recorded.
+            is_removed: whether a suite is gone, and its section with it.
+        """
+        suites = {suite: self._suites[suite] for suite in whole}
+        new: dict[str, tuple[Mapping[str, Any], dict[str, Any]]] = {
+            PROMOTED: (self._promoted, {s: in_order(k.promotions) for s, k in suites.items()}),
+            FILES: (self._files, {s: dict(sorted(k.files.items())) for s, k in suites.items()}),
+        }
+        for name, (recorded, sections) in new.items():
+            kept = {suite: recorded[suite] for suite in recorded if not is_removed(suite)}
+            lock = kept | {utf8(suite): section for suite, section in sections.items()}
+            old = self._recorded[name]
+            text = lock_text(name, lock) if name == PROMOTED or any(lock.values()) else None
+            if old != text:
+                state: State = "removed" if text is None else "new" if old is None else "changed"
+                yield FileChange(state, self._folder.shown(name), None, old or "", text or "")
+
+    def privileges(self) -> Iterator[tuple[str, Key, list[Key]]]:
+        """Yield what is new or changed in system messages; its suite and path; its cases."""
+        for suite, known in self._suites.items():
+            for path, what in changes_of_privilege(self._promoted, utf8(suite), known.promotions):
+                yield what, (suite, path), [(suite, i) for i in self._promoted_in(suite, path)]
+
+    def texts(self) -> Iterator[tuple[str, list[Key]]]:
+        """Yield which files have another text, with the cases where no system message has it."""
+        for suite, known in self._suites.items():
+            recorded = self._files.get(utf8(suite), {})
+            for path, sha256 in known.files.items():
+                if recorded.get(utf8(path), sha256) != sha256:
+                    promoted = self._promoted_in(suite, path)
+                    cases = [(suite, i) for i in known.cases[path] if i not in promoted]
+                    yield f"{path} has another text", cases
+
+    def _promoted_in(self, suite: str, path: str) -> dict[str, None]:
+        promotions = self._suites[suite].promotions.items()
+        return {i: None for entry, ids in promotions if entry.path == utf8(path) for i in ids}

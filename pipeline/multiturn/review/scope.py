@@ -1,0 +1,88 @@
+"""What a run of ``multiturn snapshot`` speaks for: its suites, and the folders they are below."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from multiturn.engine.selection import Selection
+from multiturn.errors import MultiturnError
+from multiturn.files import find_root
+from multiturn.prompts.record import utf8
+from multiturn.review.snapshots import name_in_root
+
+_FOLDER = "snapshots"
+
+
+class Scope:
+    """The suites of a run, and the folders that stand for all suites below them.
+
+    Args:
+        selection: which cases; not of standard input.
+        arguments: the files and folders that were named.
+        snapshots: the folder of the snapshots; None for the default.
+
+    Raises:
+        MultiturnError: a suite is outside its root, two have one name, or they are of several
+            repositories.
+
+    Attributes:
+        snapshots: the folder of the snapshots.
+        names: the path of each suite in its root, by the path that was named or found.
+        folders: the root of each folder, and how the names of the suites below it begin.
+    """
+
+    def __init__(
+        self, selection: Selection, arguments: tuple[str, ...], snapshots: str | None
+    ) -> None:
+        self._root, self._arguments = selection.root, arguments
+        self.snapshots = snapshots or self._default_folder()
+        self.names: dict[str, str] = {}
+        for path in selection.suites:
+            name = name_in_root(path, self._root_of(path))
+            if utf8(name) in map(utf8, self.names.values()):
+                what = f"two suites are {name!r} in their roots"
+                raise MultiturnError(f"{what}; name a root that holds both (--root)", where=path)
+            self.names[path] = name
+        self.folders = list(self._folders())
+
+    def is_removed(self, suite: str, beside: str) -> bool:
+        """Return whether a suite was below a folder that the command names, and no longer is.
+
+        Args:
+            suite: its path in its root.
+            beside: the folder that holds the folder of snapshots.
+        """
+        if os.path.isfile(os.path.join(beside, suite)):  # of another root
+            return False
+        return any(
+            suite.startswith(prefix) and not os.path.isfile(os.path.join(root, suite))
+            for root, prefix in self.folders
+        )
+
+    def _default_folder(self) -> str:
+        """Return the folder of snapshots beside ``.git``, wherever below it the command is run."""
+        roots = {os.path.realpath(self._root_of(path)) for path in self._arguments}
+        tops = sorted(root for root in roots if os.path.exists(os.path.join(root, ".git")))
+        if self._root is not None or not tops:
+            return _FOLDER
+        if len(roots) > 1:
+            what = f"the suites are in several roots, as {' and '.join(sorted(roots)[:2])}"
+            raise MultiturnError(f"{what}; name the folder of their snapshots (--dir)")
+        return os.path.relpath(os.path.join(*tops, _FOLDER))
+
+    def _folders(self) -> Iterator[tuple[str, str]]:
+        """Yield the root of each folder, and how the names of the suites below it begin.
+
+        A folder that is in no root is left out: the name of a suite does not say that it was
+        below that folder.
+        """
+        for path in filter(os.path.isdir, self._arguments):
+            root = self._root_of(path)
+            if self._root is not None or os.path.exists(os.path.join(root, ".git")):
+                real, top = os.path.realpath(path), os.path.realpath(root)
+                yield top, "" if real == top else f"{name_in_root(path, root)}/"
+
+    def _root_of(self, path: str) -> str:
+        real = os.path.realpath(path)
+        folder = real if os.path.isdir(real) else os.path.dirname(real)
+        return self._root or str(find_root(Path(folder)))
