@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 
 from commands import run
 from multiturn.cli.schemas import SCHEMAS
-from test_report import FILES, SUITE, repository, write
+from test_report import FILES, SUITE, replace, repository, write
 
 __all__ = ["repository"]
 
@@ -18,10 +18,12 @@ SHOP = "evals/shop.eval.yaml"
 WRONG = SUITE.replace("role: system", "role: usr") + "mood: good\n"
 
 
-def lines(folder: Path, command: str, *arguments: str, code: int = 0) -> list[dict[str, Any]]:
+def lines(
+    folder: Path, command: str, *arguments: str, code: int = 0, said: str = ""
+) -> list[dict[str, Any]]:
     """Run a command, and return its lines, of which each is as its schema says."""
     done = run(command, *arguments, "--format=json", folder=folder)
-    assert (done.returncode, done.stderr) == (code, "")
+    assert (done.returncode, said in done.stderr, bool(done.stderr)) == (code, True, bool(said))
     found = [json.loads(line) for line in done.stdout.splitlines()]
     schema = SCHEMAS[command]()
     validator = Draft202012Validator(schema)
@@ -97,7 +99,64 @@ def test_explain(repository: Path) -> None:
     assert line["chat_prompt"] is None
 
 
-@pytest.mark.parametrize("command", ["check", "diff", "explain"])
+def test_report(repository: Path) -> None:
+    replace(repository, SHOP, "user, content: Bye", "system, content: Bye")
+    replace(repository, SHOP, "id: hours", "id: opening")
+    replace(repository, "evals/list.txt", "10", "12")
+    arguments = ("report", "evals", "--against=HEAD")
+    failed, changed, renamed = lines(repository, *arguments, code=1, said="nothing to answer")
+    nothing: dict[str, Any] = {
+        "was_suite": None,
+        "was_id": None,
+        "causes": [],
+        "dangers": [],
+        "diff": None,
+    }
+    assert failed.pop("error").startswith(f"{SHOP}:10: case 'bye': there is nothing to answer")
+    assert failed == {"suite": SHOP, "id": "bye", "line": None, "status": "failed", **nothing}
+    assert changed == {
+        **nothing,
+        "suite": SHOP,
+        "id": "price",
+        "line": 7,
+        "status": "changed",
+        "causes": ["evals/list.txt line 1"],
+        "diff": """\
+@@
+ user:
+   <Attached: tone.rules.md>
+   === list.txt ===
+-  A book: 10
++  A book: 12""",
+        "error": None,
+    }
+    assert renamed == {
+        **nothing,
+        "suite": SHOP,
+        "id": "opening",
+        "line": 4,
+        "status": "renamed",
+        "was_suite": SHOP,
+        "was_id": "hours",
+        "error": None,
+    }
+
+
+def test_report_of_one_side_and_of_what_is_in_no_case(repository: Path) -> None:
+    (line,) = lines(repository, "report", "evals", "--case=hours")
+    assert (line["status"], line["error"]) == (None, None)
+    replace(repository, "house/pipeline.yaml", "insert", "configure: {}\ninsert")
+    replace(repository, "house/pipeline.yaml", "extends: spec", "extends: design")
+    pipeline = ("--pipeline=house/pipeline.yaml", "--against=HEAD", "--case=hours")
+    first, line = lines(repository, "report", "evals", *pipeline)
+    assert (first["suite"], first["id"], first["status"]) == (None, None, "changed")
+    assert line["status"] == "same"
+    write(repository, {"evals/late.eval.yaml": "a: ["})
+    first, line = lines(repository, "report", "evals", "--case=hours", code=1, said="late.eval")
+    assert (first["suite"], first["status"]) == (None, "failed")
+
+
+@pytest.mark.parametrize("command", ["check", "diff", "explain", "report"])
 def test_each_key_is_described(command: str) -> None:
     schema = SCHEMAS[command]()
     described = [

@@ -2,7 +2,7 @@
 
 import click
 
-_KINDS = ("suite", "pipeline", "targets", "check", "diff", "explain")
+_KINDS = ("suite", "pipeline", "targets", "check", "diff", "explain", "report")
 
 
 @click.command()
@@ -11,8 +11,8 @@ def schema(kind: str) -> None:
     """Print the JSON Schema of a kind of file, or of a line that a command prints.
 
     Editors use those of suite, pipeline and targets to describe keys, to complete them, and to
-    underline errors; the others are of the lines that check, diff and explain print with
-    --format json.
+    underline errors; the others are of the lines that these commands print with --format
+    json.
     """
     import json
 

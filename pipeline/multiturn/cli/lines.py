@@ -1,8 +1,9 @@
 """What commands print for programs: a struct for each line of JSON, and annotations of GitHub."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta, Struct
 
@@ -12,6 +13,9 @@ from multiturn.model import Conversion
 from multiturn.prompts.provenance import Fate, Spans, explain
 from multiturn.prompts.record import utf8
 from multiturn.text import visible
+
+if TYPE_CHECKING:
+    from multiturn.review.report.comparison import Report
 
 Suite = Annotated[str, Meta(description="path of the suite, as it was named or found.")]
 CaseId = Annotated[str, Meta(description="id of the case.")]
@@ -84,6 +88,31 @@ class Explained(Struct, frozen=True):
     segments: Annotated[tuple[ExplainedSegment, ...], Meta(description="in the order of the case.")]
 
 
+class Reported(Struct, frozen=True, kw_only=True):
+    """What `multiturn report` prints of a case; without suite and id, of what is in none."""
+
+    suite: Annotated[str | None, Meta(description="path of the suite, from the root.")] = None
+    id: Annotated[str | None, Meta(description="id of the case.")] = None
+    line: Annotated[int | None, Meta(description="line of the case in the suite, from 1.")] = None
+    status: Annotated[
+        Literal["failed", "changed", "renamed", "added", "removed", "same"] | None,
+        Meta(description="what has become of it; null if nothing is compared."),
+    ]
+    was_suite: Annotated[str | None, Meta(description="of a renamed case: its suite then.")] = None
+    was_id: Annotated[str | None, Meta(description="of a renamed case: its id then.")] = None
+    causes: Annotated[
+        tuple[str, ...], Meta(description="what changed its texts, in words; or the pipeline.")
+    ] = ()
+    dangers: Annotated[
+        tuple[str, ...], Meta(description="what speaks with another voice now, in words.")
+    ] = ()
+    diff: Annotated[
+        str | None,
+        Meta(description="lines that differ, as the summary has them; null for none, or one side."),
+    ] = None
+    error: Annotated[str | None, Meta(description="why it failed.")] = None
+
+
 def finding(error: MultiturnError, severity: Literal["error", "warning"]) -> Finding:
     """Return the line of an error, or of a warning."""
     where = error.where
@@ -117,6 +146,31 @@ def _segment(fate: Fate) -> ExplainedSegment:
     where = fate.where
     file, line = utf8(where.file) or None, where.line or None
     return ExplainedSegment(file, line, where.label, fate.fate, utf8(fate.why))
+
+
+def reported(report: "Report") -> Iterator[Reported]:
+    """Yield the lines of a report, those that are of no case first."""
+    from multiturn.review.report.markdown import difference
+
+    for error in report.errors:
+        yield Reported(status="failed", error=utf8(error))
+    if report.pipeline:
+        yield Reported(status="changed", causes=report.pipeline)
+    for each in report.comparisons:
+        case, was = each.case, each.then
+        is_renamed = each.status == "renamed" and was is not None
+        yield Reported(
+            suite=utf8(case.suite),
+            id=case.id,
+            line=case.line or None,
+            status=each.status if report.then or each.error else None,
+            was_suite=utf8(was.suite) if was and is_renamed else None,
+            was_id=was.id if was and is_renamed else None,
+            causes=tuple(map(utf8, each.causes)),
+            dangers=tuple(utf8(text) for _, text in each.dangers),
+            diff="\n".join(difference(report, each)) or None if each.causes else None,
+            error=utf8(each.error) or None,
+        )
 
 
 def annotation(found: Finding, title: str) -> str:

@@ -32,10 +32,10 @@ from multiturn.cli.options import (
 @click.option(
     "--format",
     "format_",
-    type=click.Choice(["html", "markdown"]),
+    type=click.Choice(["html", "markdown", "json"]),
     default="html",
     show_default=True,
-    help="A page to read, or a summary for $GITHUB_STEP_SUMMARY.",
+    help="A page to read, a summary for $GITHUB_STEP_SUMMARY, or a line of JSON for each case.",
 )
 @click.option(
     "--output",
@@ -61,11 +61,13 @@ def report(
     from tempfile import TemporaryFile
 
     from multiturn.cli.failures import Failures, writing
+    from multiturn.cli.lines import reported
     from multiturn.cli.progress import show_progress
     from multiturn.engine.outcomes import outcomes
     from multiturn.engine.revision import commit_of, reading_at
     from multiturn.output import open_output
     from multiturn.pipelines.pipeline_file import load_pipeline
+    from multiturn.prompts.record import to_json
     from multiturn.review.report.comparison import compare
     from multiturn.review.report.html import to_html
     from multiturn.review.report.markdown import to_markdown
@@ -96,8 +98,12 @@ def report(
                 list(find_suites(asked.suites))  # says what there is not
             name = against if commit.startswith(against) else f"{against} ({commit[:10]})"
             compared = compare(now, then, name)
-        as_page = format_ == "html"
-        text = to_html(compared, all_texts=all_texts) if as_page else to_markdown(compared)
+        if format_ == "html":
+            text = to_html(compared, all_texts=all_texts)
+        elif format_ == "markdown":
+            text = to_markdown(compared)
+        else:
+            text = b"".join(map(to_json, reported(compared)))
     with writing(output), open_output(output) as file:
         file.write(text)
     if output is not None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from multiturn.cli.lines import Compared, Explained, Finding
+from multiturn.cli.lines import Compared, Explained, Finding, Reported
 from multiturn.cli.schemas.pipeline import pipeline_schema
 from multiturn.cli.schemas.structs import Schema, line_schema
 from multiturn.cli.schemas.suite import suite_schema
@@ -16,4 +16,5 @@ SCHEMAS: dict[str, Callable[[], Schema]] = {
     "check": partial(line_schema, "check", Finding),
     "diff": partial(line_schema, "diff", Compared),
     "explain": partial(line_schema, "explain", Explained),
+    "report": partial(line_schema, "report", Reported),
 }

@@ -127,7 +127,7 @@ def _differences(report: Report, comparisons: list[Comparison]) -> Iterator[str]
     """Yield each difference once, with the cases that have it."""
     same: dict[tuple[str, ...], tuple[list[str], list[Comparison]]] = {}
     for comparison in comparisons:
-        lines = _diff(report, comparison)
+        lines = difference(report, comparison)
         # What surrounds a difference does not tell it from others.
         key = tuple(line for line in lines if line[0] in "+-")
         same.setdefault(key, (lines, []))[1].append(comparison)
@@ -141,7 +141,7 @@ def _differences(report: Report, comparisons: list[Comparison]) -> Iterator[str]
         yield _folded(f"The difference in {ids}{more}", f"{fence}diff\n{diff}\n{fence}")
 
 
-def _diff(report: Report, comparison: Comparison) -> list[str]:
+def difference(report: Report, comparison: Comparison) -> list[str]:
     """Return what is different in a case, without the places where.
 
     The transcript and the files repeat what the prompt has; they count where it is the same.
