@@ -156,6 +156,29 @@ def test_an_address_in_an_answer_gets_nothing(tmp_path: Path, vendor: str) -> No
         assert other.requests == []
 
 
+class Slow(BatchServer):
+    """Processes an uploaded file for a while, as Azure does; it refuses a batch until then."""
+
+    processed = False
+
+    def act(self, request: Any) -> Any:
+        status, answer = super().act(request)
+        if "/openai/files" in request.path and "/content" not in request.path:
+            self.processed = request.method == "GET"
+            id_ = next(iter(self.files))
+            return 200, {"id": id_, "status": "processed" if self.processed else "pending"}
+        if request.path.startswith("/openai/batches") and not self.processed:
+            return 400, {"error": {"message": "the file is not processed"}}
+        return status, answer
+
+
+def test_azure_gets_the_time_that_it_takes_to_process_a_file(tmp_path: Path) -> None:
+    with Slow() as server:
+        write_target(tmp_path, server, "azure")
+        write_suite(tmp_path, ["Hello"])
+        assert run(*BATCH, "--no-wait", folder=tmp_path).returncode == 0
+
+
 @each_vendor
 def test_a_vendor_that_is_out_of_order_is_asked_again(
     tmp_path: Path, server: BatchServer, vendor: str

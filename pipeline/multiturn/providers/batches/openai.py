@@ -1,5 +1,6 @@
 """The Batch API of OpenAI, of servers with its API, and of Azure OpenAI."""
 
+import asyncio
 from collections.abc import Callable, Collection
 from typing import Any, BinaryIO
 
@@ -10,6 +11,7 @@ from multiturn.providers.batches.base import Batches, Found, Look, Part, VendorE
 from multiturn.providers.http_client import status_error
 
 _DAY = 86_400
+_UNPROCESSED = ("notRunning", "pending", "running")  # Azure refuses a batch until later
 
 
 class _Response(Struct):
@@ -36,9 +38,13 @@ class OpenAIBatches(Batches):
 
     @with_client
     async def upload(self, client: Any, part: Part, file: BinaryIO) -> str:
-        """Upload a file for batches."""
+        """Upload a file for batches, and wait until it is processed."""
         named = (f"multiturn-{part.token}.jsonl", file, "application/jsonl")
-        return str((await client.files.create(file=named, purpose="batch")).id)
+        found = await client.files.create(file=named, purpose="batch")
+        while found.status in _UNPROCESSED:
+            await asyncio.sleep(1)
+            found = await client.files.retrieve(found.id)
+        return str(found.id)
 
     @with_client
     async def create(self, client: Any, part: Part, file: BinaryIO | None) -> str:
