@@ -16,6 +16,14 @@ _WORDS = [
 ]
 
 
+_USAGE = (  # in a small process of its own, because a child inherits the peak of its parent
+    "import os, sys\n"
+    "_, status, usage = os.wait4(os.spawnv(os.P_NOWAIT, sys.argv[1], sys.argv[1:]), 0)\n"
+    "print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, file=sys.stderr)\n"
+    "sys.exit(os.waitstatus_to_exitcode(status))"
+)
+
+
 def write_suite(path: Path, cases: int) -> None:
     """Write a suite of six turns a case, 6 kB: prose of 80 columns, half of it in segments."""
     rng = random.Random(7)
@@ -39,6 +47,16 @@ def write_suite(path: Path, cases: int) -> None:
 def process(*command: str) -> Callable[[], object]:
     """Return what runs a process to its end, without what it prints."""
     return lambda: subprocess.run(command, check=True, capture_output=True)
+
+
+def usage(*command: str) -> tuple[float, float]:
+    """Run a process; return CPU seconds and peak MiB of it and of those that it waits for."""
+    small = (sys.executable, "-S", "-c", _USAGE, *command)
+    done = subprocess.run(
+        small, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=True, text=True
+    )
+    taken, peak = done.stderr.splitlines()[-1].split()
+    return float(taken), float(peak)
 
 
 def seconds(subject: Callable[[], object]) -> float:

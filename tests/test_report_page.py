@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -373,6 +374,116 @@ def test_nothing_is_new_where_nothing_is_compared(browser: Browser, plain: Path)
         expect(page.locator("#case h2")).to_have_text("injection")
         expect(page.get_by_text("new in a system message")).to_have_count(0)
         expect(page.locator("#dangers")).to_be_hidden()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "old", "new"),
+    [
+        ("Be kind.", "Be very kind.", [], ["very "]),
+        ("Be kind.", "Be kind!", ["."], ["!"]),
+        ("one two three", "one 2 3", ["two three"], ["2 3"]),
+        ("你好世界", "你好\uff0c世界", [], ["\uff0c"]),
+        ("a\nb\nc\n", "a\nc\n", ["b\n"], []),
+        ("Be nice.", "Be nice.\nBe brief.", [], ["\nBe brief."]),
+        (
+            "Answer in one sentence.",
+            "Answer in two short ones.",
+            ["one sentence"],
+            ["two short ones"],
+        ),
+        ("same", "same", [], []),
+        ("", "new", [], ["new"]),
+        ("He likes the old house on that hill", "We sell the books of many", None, None),
+    ],
+)
+def test_words_that_differ_are_found(
+    browser: Browser,
+    plain: Path,
+    before: str,
+    after: str,
+    old: list[str] | None,
+    new: list[str] | None,
+) -> None:
+    with open_page(browser, plain) as page:
+        found = page.evaluate("texts => changes(...texts)", [before, after])
+    shown = [
+        [text[start:end] for start, end in stretches]
+        for text, stretches in zip((before, after), found, strict=True)
+    ]
+    assert shown == [[before] if old is None else old, [after] if new is None else new]
+
+
+def test_marks_change_no_text_and_leave_the_same_words(browser: Browser, plain: Path) -> None:
+    random = Random(5)
+    texts = [
+        [
+            [
+                "".join(random.choices("ab \n,你", k=random.randint(1, 8)))
+                for _ in range(random.randint(0, 5))
+            ]
+            for _ in "ab"
+        ]
+        for _ in range(500)
+    ]
+    script = """pairs => pairs.map(pair => mark(...pair.map(
+        side => side.map((text, origin) => ({ text, origin })))))"""
+    with open_page(browser, plain) as page:
+        marked = page.evaluate(script, texts)
+    for pair, sides in zip(texts, marked, strict=True):
+        for spans, side in zip(pair, sides, strict=True):
+            pieces = [
+                "".join(span["text"] for span in side if span["origin"] == origin)
+                for origin in range(len(spans))
+            ]
+            assert pieces == spans
+            assert all(span["text"] for span in side)
+        kept = ["".join(s["text"] for s in side if not s["changed"]) for side in sides]
+        # What is only white space between two changes counts as changed.
+        assert "".join(kept[0].split()) == "".join(kept[1].split())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "same\n" * 100_000,
+        "".join(f"{n % 101}\n" for n in range(50_000)),
+        "x" * 1_000_000,
+        "a b " * 200_000,
+    ],
+    ids=["equal lines", "shuffled lines", "one word", "words"],
+)
+def test_hostile_texts_are_compared_in_time(browser: Browser, plain: Path, text: str) -> None:
+    lines = text.splitlines(keepends=True)
+    Random(0).shuffle(lines)
+    with open_page(browser, plain) as page:
+        page.set_default_timeout(10_000)
+        script = (
+            "texts => { const start = Date.now(); changes(...texts); return Date.now() - start }"
+        )
+        taken = page.evaluate(script, [text, f"{''.join(lines)[:-7]}end"])
+    assert taken < 5_000
+
+
+def test_a_renamed_case_is_shown_with_its_difference(browser: Browser, tmp_path: Path) -> None:
+    commit(tmp_path, FILES)
+    suite = SUITE.replace("id: injection", "id: safety").replace("Is this safe?", "Is it safe?")
+    suite = suite[: suite.index("  - id: monologue")].replace("id: greeting", "id: hello")
+    write(tmp_path, {"evals/review.eval.yaml": suite})
+    with open_page(browser, report(tmp_path, "--against", "HEAD")) as page:
+        expect(page.locator("#summary")).to_contain_text("1 case changed, 1 case removed")
+        assert texts(page, "#cases h2") == [
+            "renamed: evals/review.eval.yaml line 6: the messages of 'safety'",
+            "renamed",
+            "removed",
+        ]
+        about = "evals/review.eval.yaml:4 · renamed from evals/review.eval.yaml · injection"
+        assert texts(page, ".about") == [about]
+        assert texts(page, "#panel del") == ["this"]
+        assert texts(page, "#panel ins") == ["it"]
+        choose(page, "hello")
+        assert texts(page, "#case .absent") == [
+            "Its texts are the same. With --all, the report has them."
+        ]
 
 
 def greeting(words: str) -> dict[str, str]:

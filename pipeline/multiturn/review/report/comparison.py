@@ -105,9 +105,10 @@ def compare(now: Side, then: Side | None = None, against: str = "") -> Report:
     sizes = Counter(comparison.causes for comparison in found)
     first = {causes: at for at, causes in enumerate(sizes)}
 
-    def order(comparison: Comparison) -> tuple[int, bool, int, int]:
+    def order(comparison: Comparison) -> tuple[int, int, int, int]:
         causes = comparison.causes
-        return STATUSES.index(comparison.status), len(causes) < 2, -sizes[causes], first[causes]
+        status, number = STATUSES.index(comparison.status), min(len(causes), 2)
+        return status, -number, -sizes[causes], first[causes]
 
     found.sort(key=order)  # stable: the order of the suites within each cause
     return Report(now, then, against, changes, found, errors)

@@ -10,7 +10,8 @@ let unseen;
 /** Read the lines of the page: its data, then strings, and the texts of cases. */
 async function load() {
   const packed = atob(byId("data").textContent);
-  const bytes = Uint8Array.from({ length: packed.length }, (_, at) => packed.charCodeAt(at));
+  const bytes = new Uint8Array(packed.length);
+  for (let at = 0; at < packed.length; at++) bytes[at] = packed.charCodeAt(at);
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   const [first, ...lines] = (await new Response(stream).text()).trimEnd().split("\n");
   data = JSON.parse(first);
