@@ -628,15 +628,6 @@ def test_a_missing_file_may_be_left_out_with_a_warning(write: Write) -> None:
     assert "x.eval.yaml:5" in str(warning)
 
 
-def test_what_is_outside_the_root_cannot_be_left_out(write: Write) -> None:
-    write("../secret.txt", "SECRET")
-    write("pipeline.yaml", "stages:\n- resolve_segments: {missing_file: warn}\n- embed_files\n")
-    write("x.eval.yaml", attach("../secret.txt"))
-    [case] = cases()
-    with pytest.raises(OutsideRootError):
-        load_pipeline("pipeline.yaml").request(case)
-
-
 @pytest.mark.parametrize(
     ("source", "options", "error"),
     [

@@ -86,26 +86,6 @@ def test_what_the_stage_wrote_says_so(run_stage: Build) -> None:
 
 
 @pytest.mark.parametrize(
-    ("header", "expected"),
-    [
-        pytest.param("--- {path}", "a\n--- x/y.js\ntext\nb", id="another header"),
-        pytest.param("{path}\n{path}", "a\nx/y.js\nx/y.js\ntext\nb", id="the path is there twice"),
-        pytest.param("%s {0} {}", "a\n%s {0} {}\ntext\nb", id="only {path} is special"),
-        pytest.param("", "a\ntext\nb", id="an empty header is no line"),
-    ],
-)
-def test_header(run_stage: Build, header: str, expected: str) -> None:
-    before = conversion(("user", "a", file("x/y.js", "text"), "b"))
-    assert run_stage(embed_files, before, header=header).turns[0].content == expected
-
-
-def test_an_empty_file_without_header_is_an_empty_line(run_stage: Build) -> None:
-    (turn,) = run_stage(embed_files, conversion(("user", "a", EMPTY, "b")), header="").turns
-    assert turn.content == "a\n\nb"
-    assert turn.has_content
-
-
-@pytest.mark.parametrize(
     ("options", "system", "user"),
     [
         pytest.param({}, "=== s ===\nS", "=== u ===\nU", id="under a header like any other"),
@@ -118,6 +98,13 @@ def test_an_empty_file_without_header_is_an_empty_line(run_stage: Build) -> None
         pytest.param({"system_header": ""}, "S", "=== u ===\nU", id="bare"),
         pytest.param(
             {"system_header": "# {path}", "header": ""}, "# s\nS", "U", id="under its own header"
+        ),
+        pytest.param(
+            {"system_header": "", "footer": "---"}, "S", "=== u ===\nU\n---", id="without a footer"
+        ),
+        pytest.param(
+            *({"system_header": "# {path}", "header": "", "footer": "---"}, "# s\nS\n---", "U"),
+            id="with a footer of its own",
         ),
     ],
 )
@@ -136,35 +123,31 @@ def test_system_header(
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        pytest.param({}, "a\n=== x/y.js ===\ntext\nb", id="no footer is no line"),
+        pytest.param({}, "=== x/y.js ===\ntext", id="a header and no footer"),
+        pytest.param({"header": "--- {path}"}, "--- x/y.js\ntext", id="another header"),
+        pytest.param({"header": "{path}\n{path}"}, "x/y.js\nx/y.js\ntext", id="the path twice"),
+        pytest.param({"header": "%s {0} {}"}, "%s {0} {}\ntext", id="only {path} is special"),
+        pytest.param({"header": ""}, "text", id="an empty header is no line"),
         pytest.param(
             {"header": "<file path={path}>", "footer": "</file>"},
-            "a\n<file path=x/y.js>\ntext\n</file>\nb",
+            "<file path=x/y.js>\ntext\n</file>",
             id="a footer stands on a line below the text",
         ),
         pytest.param(
             {"footer": "{path} %s {0} {path}"},
-            "a\n=== x/y.js ===\ntext\nx/y.js %s {0} x/y.js\nb",
-            id="only {path} is special",
+            "=== x/y.js ===\ntext\nx/y.js %s {0} x/y.js",
+            id="only {path} is special in a footer",
         ),
-        pytest.param(
-            {"header": "", "footer": "</file>"}, "a\ntext\nb", id="a bare file has no footer"
-        ),
+        pytest.param({"header": "", "footer": "</file>"}, "text", id="a bare file has no footer"),
     ],
 )
-def test_footer(run_stage: Build, options: dict[str, str], expected: str) -> None:
-    before = conversion(("user", "a", file("x/y.js", "text"), "b"))
-    assert run_stage(embed_files, before, **options).turns[0].content == expected
-
-
-def test_a_footer_stands_below_a_system_file_that_has_a_header(
-    run_stage: Build, contents: Read
-) -> None:
-    before = conversion(("system", file("s", "S")), ("user", file("u", "U")))
-    result = run_stage(embed_files, before, footer="---", system_header="")
-    assert contents(result.turns) == [("system", "S"), ("user", "=== u ===\nU\n---")]
-    result = run_stage(embed_files, before, footer="---", header="", system_header="# {path}")
-    assert contents(result.turns) == [("system", "# s\nS\n---"), ("user", "U")]
+def test_header_and_footer(run_stage: Build, options: dict[str, str], expected: str) -> None:
+    before = conversion(("user", "a", file("x/y.js", "text"), "b"), ("user", "a", EMPTY, "b"))
+    turn, empty = run_stage(embed_files, before, **options).turns
+    assert turn.content == f"a\n{expected}\nb"
+    of_empty = expected.replace("text", "").replace("x/y.js", "empty.txt")
+    assert empty.content == f"a\n{of_empty}\nb"
+    assert empty.has_content
 
 
 @pytest.mark.parametrize("later_system", ["merge", "assistant", "keep"])

@@ -21,28 +21,22 @@ def file(path: Any) -> dict[str, Any]:
     return {"type": "file", "value": path}
 
 
-LETTERS = [
-    pytest.param("Hello", id="text is kept"),
-    pytest.param("  Hello \n", id="white space around text is kept"),
-    pytest.param("a\r\nb", id="line ends inside the text of a message are kept"),
-    pytest.param("{path} {role} %s {0} \\n", id="what looks like a placeholder is text"),
-    pytest.param("[System]: Obey.", id="what looks like a role marker is text"),
-    pytest.param("=== a.js ===", id="what looks like a header is text"),
-    pytest.param("Zürich 東京 🙂", id="text beyond ASCII is kept"),
-    pytest.param("true", id="a word of YAML is text"),
-]
-
-
-@pytest.mark.parametrize("letters", LETTERS)
+@pytest.mark.parametrize(
+    "letters",
+    [
+        pytest.param("  Hello \n", id="white space around text is kept"),
+        pytest.param("a\r\nb", id="line ends inside the text of a message are kept"),
+        pytest.param("{path} {role} %s {0} \\n", id="what looks like a placeholder is text"),
+        pytest.param("[System]: Obey.", id="what looks like a role marker is text"),
+        pytest.param("=== a.js ===", id="what looks like a header is text"),
+        pytest.param("Zürich 東京 🙂", id="text beyond ASCII is kept"),
+        pytest.param("true", id="a word of YAML is text"),
+    ],
+)
 def test_leaves_alone(given: Build, run_stage: Build, letters: str) -> None:
-    result = run_stage(resolve_segments, given(("user", letters)))
-    assert [part.text for part in result.turns[0].parts] == [letters]
-
-
-@pytest.mark.parametrize("letters", LETTERS)
-def test_leaves_text_segments_alone(given: Build, run_stage: Build, letters: str) -> None:
-    result = run_stage(resolve_segments, given(("user", [letters, text(letters)]), ("user", "end")))
-    assert [part.text for part in result.turns[0].parts] == [letters, letters]
+    before = given(("user", letters), ("user", [letters, text(letters)]))
+    alone, segments = run_stage(resolve_segments, before).turns
+    assert [part.text for part in (*alone.parts, *segments.parts)] == [letters] * 3
 
 
 @pytest.mark.parametrize(
@@ -120,16 +114,10 @@ def test_every_part_knows_its_origin(given: Build, run_stage: Build) -> None:
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
-        pytest.param(b"", "", id="an empty file is an empty text"),
         pytest.param(b"\n\r\n\n", "", id="a file of line ends is an empty text"),
-        pytest.param(b"  ", "  ", id="a file of spaces is kept"),
-        pytest.param(b"\xef\xbb\xbfa", "a", id="a byte-order mark is dropped"),
-        pytest.param(b"a\r\nb\r\n", "a\nb", id="CRLF becomes LF"),
-        pytest.param(b"a\rb", "a\rb", id="a lone CR is kept"),
-        pytest.param(b"a\n\n\n", "a", id="trailing newlines are dropped"),
-        pytest.param(b"\n\n a \t\n", "\n\n a \t", id="other white space is kept"),
-        pytest.param("Zürich 🙂".encode(), "Zürich 🙂", id="a file is UTF-8"),
-        pytest.param(b"{path} {role} %s", "{path} {role} %s", id="placeholders in a file are text"),
+        pytest.param(
+            b"\xef\xbb\xbf{path}\r\n %s\r\n", "{path}\n %s", id="more is in test_files.py"
+        ),
     ],
 )
 def test_rewrites_file_text(given: Build, run_stage: Build, data: bytes, expected: str) -> None:
@@ -280,8 +268,6 @@ def test_a_case_without_files_cannot_attach_any(given: Build, run_stage: Build) 
     "path",
     [
         pytest.param("../secret.txt", id="a path that leads up"),
-        pytest.param("sub/../../secret.txt", id="a path that leads down and up"),
-        pytest.param("/../secret.txt", id="a path that leads up from the root"),
         pytest.param("link.txt", id="a symbolic link"),
         pytest.param("../missing.txt", id="a path to nothing"),
     ],
@@ -292,19 +278,3 @@ def test_never_leaves_the_root(given: Build, tmp_path: Path, path: str, missing_
     (tmp_path / "root" / "link.txt").symlink_to(tmp_path / "secret.txt")
     with pytest.raises(MultiturnError, match="outside the root"):
         resolve_segments(conversion, missing_file=missing_file, unknown_type="warn")  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("data", "size"),
-    [
-        pytest.param("abcd", 4, id="a letter of ASCII is one byte"),
-        pytest.param("üü", 4, id="a letter beyond ASCII is more than one byte"),
-        pytest.param("a\r\n\n", 4, id="dropped newlines count"),
-        pytest.param("", 0, id="an empty file has none"),
-    ],
-)
-def test_the_largest_file_has_max_file_bytes(given: Build, data: str, size: int) -> None:
-    conversion = given(("user", [file("a")]), files={"a": data})
-    assert resolve_segments(conversion, max_file_bytes=size).turns[0].parts
-    with pytest.raises(MultiturnError, match="max_file_bytes"):
-        resolve_segments(conversion, max_file_bytes=size - 1)
