@@ -9,7 +9,7 @@ import pytest
 
 from commands import run
 from multiturn import Case, TestMessage
-from multiturn.testing import convert
+from multiturn.testing import cases, convert
 
 HI = "input_messages: [{role: user, content: Hi}, {role: assistant, content: Ho}]\n"
 
@@ -149,3 +149,10 @@ def test_tests_of_suites_take_the_pipeline(project: Path, monkeypatch: pytest.Mo
     case = Case(id="a", input_messages=messages)
     assert convert(case).question == HOUSE
     assert convert(case, "spec").question == SPEC
+
+
+def test_tests_of_suites_take_the_root(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(project / "multiturn.toml", 'root = "evals"')
+    monkeypatch.chdir(project)
+    assert [param.id for param in cases("evals/*.yaml")] == ["a.eval.yaml a"]
+    assert [param.id for param in cases("evals/*.yaml", root=".")] == ["evals/a.eval.yaml a"]

@@ -14,7 +14,6 @@ FILES = [
 
 
 def test_an_empty_folder_becomes_a_project(tmp_path: Path) -> None:
-    (tmp_path / ".git").mkdir()
     done = run("init", folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[:5] == [f"wrote {path}" for path in FILES]
@@ -33,9 +32,9 @@ def test_an_empty_folder_becomes_a_project(tmp_path: Path) -> None:
 
 
 def test_a_changed_guideline_is_seen(tmp_path: Path) -> None:
-    (tmp_path / ".git").mkdir()
     run("init", folder=tmp_path)
     run("snapshot", folder=tmp_path)
+    (tmp_path / ".git").mkdir()  # the root and the names of snapshots stay
     with (tmp_path / "evals/tone.instructions.md").open("a") as file:
         file.write("Be kind.\n")
     done = run("snapshot", "--check", folder=tmp_path)

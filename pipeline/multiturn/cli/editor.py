@@ -8,7 +8,7 @@ _KINDS = ("suite", "pipeline", "targets", "check", "diff", "explain", "report")
 @click.command()
 @click.argument("kind", type=click.Choice(_KINDS))
 def schema(kind: str) -> None:
-    """Print the JSON Schema of a kind of file, or of a line that a command prints.
+    """Print the JSON Schema of files, or of a command's output.
 
     Editors use those of suite, pipeline and targets to describe keys, to complete them, and to
     underline errors; the others are of the lines that these commands print with --format

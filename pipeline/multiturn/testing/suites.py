@@ -68,8 +68,9 @@ def cases(
     Args:
         globs: which suites; ``**`` stands for any number of folders. Relative to the root, where
             one is given, else to the current folder.
-        root: attached files are read inside it only; by default the nearest folder above each
-            suite that holds ``.git``, else the suite's own.
+        root: attached files are read inside it only; by default that of the project's
+            ``multiturn.toml`` or ``pyproject.toml``, else the nearest folder above each suite
+            that holds ``.git``, else the suite's own.
         guideline_patterns: used instead of those of the suites.
 
     Raises:
@@ -84,6 +85,7 @@ def cases(
         folder = os.path.abspath(root or ".")
         paths = (os.path.join(folder, path) for path in _matches(pattern, folder))
         found.update(dict.fromkeys(map(os.path.realpath, paths)))
+    root = root or find_defaults()[0].root
     selection = select(found, root=root, guideline_patterns=guideline_patterns)
     texts = Texts()
     return [param for path in selection.suites for param in _params(path, selection, texts)]
