@@ -57,7 +57,7 @@ def trouble(kind: str, text: str, folder: Path) -> str:
 
 
 def files() -> Iterator[Any]:
-    suites = [*EXAMPLES.glob("*.eval.yaml"), EXAMPLES / "greeting.yaml"]
+    suites = EXAMPLES.glob("*.eval.yaml")
     shipped = (ROOT / "pipeline/multiturn/pipelines").glob("*.yaml")
     for kind, paths in (
         ("suite", suites),

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from multiturn import load_pipeline
 from multiturn.documents.yaml_events import read_documents
 from pages import sessions
 
@@ -42,8 +43,8 @@ def test_a_command_prints_what_the_readme_shows(folder: Path) -> None:
 
 
 def test_the_programs_print_what_the_readme_shows(folder: Path) -> None:
-    programs = [block for language, block in BLOCKS if language == "python"][1:]
-    outputs = [block for language, block in BLOCKS if language == "text"]
+    programs = [block for language, block in BLOCKS if language == "python"]
+    outputs = [block for language, block in BLOCKS if language == "text"][1:]
     assert len(programs) == len(outputs) > 0
     for program, output in zip(programs, outputs, strict=True):
         done = subprocess.run(
@@ -53,27 +54,6 @@ def test_the_programs_print_what_the_readme_shows(folder: Path) -> None:
             text=True,
         )
         assert (done.stderr, done.stdout) == ("", output)
-
-
-def test_the_test_that_the_readme_shows_is_five_lines_that_work(tmp_path: Path) -> None:
-    test = next(block for language, block in BLOCKS if language == "python")
-    assert len([line for line in test.splitlines() if line]) == 5
-    (tmp_path / "test_prompts.py").write_text(test)
-    (tmp_path / ".git").mkdir()
-    (tmp_path / "evals").mkdir()
-    suite = tmp_path / "evals/shop.eval.yaml"
-    suite.write_text("evalcases: [{id: hello, input_messages: [{role: user, content: Hello}]}]")
-    command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "--rootdir=."]
-    for change, option, outcome in (
-        ("Hello", "--snapshot-update", "1 passed"),
-        ("Hello", "-v", "1 passed"),
-        ("Bye", "-v", "1 failed"),
-    ):
-        suite.write_text(suite.read_text().replace("content: Hello", f"content: {change}"))
-        done = subprocess.run([*command, option], cwd=tmp_path, capture_output=True, text=True)
-        assert outcome in done.stdout
-        assert "evals/shop.eval.yaml hello" in done.stdout
-    assert (tmp_path / "snapshots/evals/shop/hello.yaml").exists()
 
 
 def test_every_other_command_is_a_target_of_the_makefile() -> None:
@@ -121,12 +101,17 @@ def test_the_demo_shows_every_example() -> None:
             assert f"examples/{suite}.eval.yaml" in done.stdout
 
 
-def test_the_files_that_the_readme_shows_are_in_the_examples() -> None:
+def test_the_files_that_the_readme_shows_are_there() -> None:
+    first = ROOT / "pipeline/multiturn/cli/first/first.eval.yaml"
+    files = [first, ROOT / "examples/terse.yaml"]
     shown = [block for language, block in BLOCKS if language == "yaml"]
-    assert len(shown) == 1
-    for block in shown:
-        path = block.partition("\n")[0].removeprefix("# ")
-        assert (ROOT / path).read_text(encoding="utf-8") == block
+    assert shown == [path.read_text(encoding="utf-8") for path in files]
+
+
+def test_the_picture_has_the_stages_of_the_default_pipeline() -> None:
+    picture = next(block for language, block in BLOCKS if language == "text")
+    steps = [step.name for step in load_pipeline("spec").steps]
+    assert [word for word in picture.split() if "_" in word and word in steps] == steps
 
 
 def workflow(path: str) -> dict[str, Any]:
