@@ -39,7 +39,7 @@ def test_the_list_of_commands_is_grouped_and_fits_a_screen(folder: Path) -> None
     ("arguments", "summary"),
     [
         (["snapshot"], "1 snapshot: 1 new"),
-        (["snapshot", "--check"], "1 snapshot: 0 missing"),
+        (["snapshot", "--check"], "1 snapshot: 1 same"),
         (["check"], "a.eval.yaml: 1 case, without errors"),
         (["check", "spec"], "spec: 6 stages"),
         (["diff", "--to", "design"], "1 case: 1 same, 0 differ"),

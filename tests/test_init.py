@@ -39,7 +39,7 @@ def test_a_changed_guideline_is_seen(tmp_path: Path) -> None:
         file.write("Be kind.\n")
     done = run("snapshot", "--check", folder=tmp_path)
     assert done.returncode == 1
-    assert "+      Be kind." in done.stdout
+    assert "evals/tone.instructions.md, in a system message, has another text" in done.stdout
 
 
 def test_nothing_is_replaced(tmp_path: Path) -> None:
