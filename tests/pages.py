@@ -1,14 +1,35 @@
 """What pages of Markdown show, for the tests that see whether it is true."""
 
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
+
+import commands
+
+BIN = Path(sys.executable).parent
+ENVIRONMENT = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+ENVIRONMENT.pop("ANTHROPIC_API_KEY", None)
 
 
 def sessions(text: str) -> list[tuple[str, str]]:
     """Return each command in the console blocks of a page, with the output shown below it."""
     blocks = re.findall(r"^```console\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     return re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", "".join(blocks), re.MULTILINE)
+
+
+def said(command: str, folder: Path) -> str:
+    """Run a command of a page, and return what it prints; ours runs inside this process."""
+    program, *arguments = shlex.split(command)
+    if program == "multiturn" and not set(command) & set("|>&;$*"):
+        done = commands.run(*arguments, folder=folder, env={"ANTHROPIC_API_KEY": None})
+    else:
+        done = subprocess.run(
+            command, shell=True, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True
+        )
+    return done.stdout + done.stderr
 
 
 def write_files(text: str, folder: Path) -> None:

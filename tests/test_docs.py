@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,13 +10,12 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-import commands
 from batch_server import BatchServer
 from loopback import KEY
 from multiturn.documents.yaml_events import read_documents
 from multiturn.pipelines.contract import FACTS
 from multiturn.providers.rules import RULES, Rule
-from pages import sessions, write_files
+from pages import said, sessions, write_files
 from test_report import data_of
 
 ROOT = Path(__file__).parent.parent
@@ -30,18 +28,8 @@ def page(name: str) -> str:
 def play(text: str, folder: Path) -> int:
     """Write a page's files, run its commands, and return how many there were."""
     write_files(text, folder)
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path}
-    environment.pop("ANTHROPIC_API_KEY", None)
     for command, output in sessions(text):
-        program, *arguments = shlex.split(command)
-        if program == "multiturn" and not set(command) & set("|>&;$*"):
-            done = commands.run(*arguments, folder=folder, env={"ANTHROPIC_API_KEY": None})
-        else:
-            done = subprocess.run(
-                command, shell=True, cwd=folder, env=environment, capture_output=True, text=True
-            )
-        assert done.stdout + done.stderr == output
+        assert said(command, folder) == output
     return len(sessions(text))
 
 

@@ -1,6 +1,5 @@
 """What the README says is what happens: each command and each program in it is run."""
 
-import os
 import re
 import shutil
 import subprocess
@@ -13,14 +12,11 @@ import pytest
 
 from multiturn import load_pipeline
 from multiturn.documents.yaml_events import read_documents
-from pages import sessions
+from pages import BIN, ENVIRONMENT, said, sessions
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-BIN = Path(sys.executable).parent
-ENVIRONMENT = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
-ENVIRONMENT.pop("ANTHROPIC_API_KEY", None)
 
 
 @pytest.fixture
@@ -36,10 +32,7 @@ def test_a_command_prints_what_the_readme_shows(folder: Path) -> None:
     commands = [session for session in sessions(README) if session[0].startswith("multiturn")]
     assert len(commands) == 8
     for command, output in commands:
-        done = subprocess.run(
-            command, shell=True, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True
-        )
-        assert output.strip() in done.stdout + done.stderr
+        assert output.strip() in said(command, folder)
 
 
 def test_the_programs_print_what_the_readme_shows(folder: Path) -> None:
