@@ -79,7 +79,7 @@ def run_on_terminal(*arguments: str, folder: Path) -> str:
 
 def wait_for(condition: Callable[[], bool]) -> None:
     """Wait until a condition holds; that it never does is a failure."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < end, "it did not come to that"
         time.sleep(0.001)

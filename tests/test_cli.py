@@ -129,7 +129,7 @@ def read_terminal(*arguments: str, folder: Path, stream: str, **options: Any) ->
             break
         shown += block
     os.close(main)
-    process.communicate(timeout=30)
+    process.communicate(timeout=60)
     return shown.decode()
 
 
@@ -317,7 +317,7 @@ def test_a_killed_run_leaves_the_old_output(folder: Path) -> None:
     with open(folder / "slow.yaml", "w"):  # opens once the process reads: it is half-way
         time.sleep(0.2)
         process.kill()
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
     assert process.returncode == -signal.SIGKILL
     assert (folder / "out.jsonl").read_text() == "old\n"
 

@@ -168,7 +168,7 @@ def at_terminal(command: list[str], setup: str, folder: Path, line: str) -> list
 
     def read_until(done: Callable[[], bool]) -> None:
         nonlocal shown
-        end = time.monotonic() + 10
+        end = time.monotonic() + 60
         while not done():
             assert time.monotonic() < end, shown.decode(errors="replace")
             if select.select([master], [], [], 0.05)[0]:

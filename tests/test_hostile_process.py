@@ -36,7 +36,7 @@ PRINTING = [
 def end(process: Process) -> tuple[int, str | None, str]:
     with process:
         try:
-            out, err = process.communicate(timeout=30)
+            out, err = process.communicate(timeout=60)
         finally:
             process.kill()  # if it hangs
     return process.returncode, out, err

@@ -204,6 +204,8 @@ def error_of(load: Callable[[], object]) -> MultiturnError | None:
 
 def test_the_patterns_of_a_suite_have_one_limit() -> None:
     guideline_matcher(("a",) * MAX_PATTERNS)
+    with pytest.raises(MultiturnError, match="over 10,000 guideline patterns"):
+        guideline_matcher(("a",) * (MAX_PATTERNS + 1))
     with limit(2), pytest.raises(MultiturnError, match="over 10,000 guideline patterns"):
         guideline_matcher(("{a,b}" * 9,) * 1_000)
 

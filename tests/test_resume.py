@@ -290,7 +290,7 @@ def test_killing_a_run_at_any_moment_loses_no_finished_result(folder: Path, serv
         wait_for(lambda: len(server.requests) >= asked + more or process.poll() is not None)  # noqa: B023
         time.sleep(chance.uniform(0, 0.02))
         process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
         assert kept <= finished(output)
         assert set(server.asked()[asked:]).isdisjoint(ids_of(kept))
         kept = finished(output)

@@ -107,7 +107,7 @@ def test_a_result_is_written_as_soon_as_it_is_there(folder: Path, server: Server
     wait_for(lambda: output.exists() and output.read_bytes().count(b"\n") == 2)
     assert sorted(by_id(output)) == ["c1", "c2"]
     release.set()
-    process.communicate(timeout=30)
+    process.communicate(timeout=60)
     assert sorted(by_id(output)) == ["c0", "c1", "c2"]
 
 
@@ -317,7 +317,7 @@ def test_an_interrupted_run_keeps_what_is_done(
     output = folder / "out.jsonl"
     wait_for(lambda: output.exists() and output.read_bytes().count(b"\n") == 2)
     process.send_signal(number)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=60)
     release.set()
     assert (process.returncode, out) == (code, "")
     assert sorted(by_id(output)) == ["c0", "c1"]

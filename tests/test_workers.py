@@ -292,7 +292,7 @@ def together(folder: Path, condition: str, workers: int) -> "subprocess.Complete
         "def waiting(conversion):\n"
         "    folder, case = pathlib.Path('begun'), conversion.case.id\n"
         "    (folder / f'{os.getpid()} {conversion.case.id}').touch()\n"
-        "    end = time.monotonic() + 10\n"
+        "    end = time.monotonic() + 60\n"
         "    while True:\n"
         "        names = [path.name.split() for path in folder.iterdir()]\n"
         "        cases, processes = len(names), len({name[0] for name in names})\n"
@@ -329,10 +329,10 @@ def slow_suites(folder: Path) -> list[str]:
         "@stage(requires={'question'}, provides={'question'})\n"
         "def slow(conversion):\n"
         "    if conversion.case.id != 'a':\n"
-        "        started = subprocess.Popen(['sleep', '30'])\n"
+        "        started = subprocess.Popen(['sleep', '120'])\n"
         "        pathlib.Path(f'started-{started.pid}').touch()\n"
         "        pathlib.Path(f'worker-{os.getpid()}').touch()\n"
-        "        time.sleep(30)\n"
+        "        time.sleep(120)\n"
         "    return conversion\n"
     )
     with_stage(folder, "slow", "abcd")
@@ -343,7 +343,7 @@ def slow_suites(folder: Path) -> list[str]:
 
 def working(folder: Path) -> list[int]:
     """Wait until both workers work; return their numbers and those of what they have started."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while len([*folder.glob("worker-*")]) < 2:
         assert time.monotonic() < end, "they do not work"
         time.sleep(0.01)
@@ -363,7 +363,7 @@ def test_a_worker_that_dies_ends_the_run_in_words(tmp_path: Path) -> None:
     process = subprocess.Popen(slow_suites(tmp_path), cwd=tmp_path, stderr=subprocess.PIPE)
     first, second, *_ = working(tmp_path)
     os.kill(first, signal.SIGKILL)
-    _, stderr = process.communicate(timeout=20)
+    _, stderr = process.communicate(timeout=60)
     assert process.returncode == 2
     assert stderr == b"Error: a worker process died; try fewer --workers\n"
     assert not is_there(second)
@@ -377,7 +377,7 @@ def test_an_interrupt_ends_the_workers_at_once(tmp_path: Path, number: int) -> N
     found = working(tmp_path)
     assert len(found) == 4
     process.send_signal(number)
-    _, stderr = process.communicate(timeout=20)
+    _, stderr = process.communicate(timeout=60)
     assert (process.returncode, stderr) == (128 + number, b"")
     assert not any(map(is_there, found))
     assert (tmp_path / "out").read_text() == "as it was"
@@ -412,7 +412,7 @@ def test_a_signal_while_workers_start_ends_the_run(tmp_path: Path, number: int) 
         "extends: spec\ninsert:\n  - {stage: 'slow:slow', after: render_question}\n"
         "  - {stage: 'signals:signals', after: render_question}\n"
     )
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=20)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=60)
     assert done.returncode == 128 + number
     assert b"Traceback" not in done.stderr
     assert b"Exception ignored" not in done.stderr
@@ -427,7 +427,7 @@ def test_the_first_case_is_written_while_workers_are_still_at_others(tmp_path: P
     assert process.stdout.readline() == "a.eval.yaml · a\n".encode()
     assert is_there(worker)
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=20) == 130
+    assert process.wait(timeout=60) == 130
     process.stdout.close()
 
 
