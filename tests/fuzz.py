@@ -24,7 +24,7 @@ with atheris.instrument_imports(include=["multiturn", "multiturn_stages", "yaml"
     from multiturn.review.report.comparison import compare
     from multiturn.review.report.html import to_html
     from multiturn.review.report.markdown import to_markdown
-    from multiturn.review.report.side import Side, collect
+    from multiturn.review.report.side import Side, items
     from multiturn.suites.patterns import guideline_matcher
 
 ROOT = Path(__file__).parent.parent
@@ -41,7 +41,7 @@ RESULT = (
 
 _folder = Path(tempfile.mkdtemp())
 _pipeline = load_pipeline()
-_MARKUP = to_html(compare(Side("spec", BytesIO()))).count(b"<")
+_MARKUP = to_html(compare(Side([], "spec", BytesIO()))).count(b"<")
 
 
 def suites(data: bytes) -> None:
@@ -119,7 +119,8 @@ def reports(data: bytes) -> None:
     for suite in (before, after):
         path.write_bytes(suite)
         found = outcomes(selection, _pipeline)
-        sides.append(collect(found, selection, _pipeline, BytesIO(), lambda _: None))
+        cases = items(found, selection, _pipeline, lambda _: None)
+        sides.append(Side(cases, "spec", BytesIO()))
     report = compare(sides[1], sides[0], "HEAD")
     if to_html(report).count(b"<") != _MARKUP:
         raise AssertionError("text became markup")

@@ -431,7 +431,10 @@ def test_one_difference_of_many_cases_is_shown_once(repository: Path) -> None:
     replace(repository, TONE, "Three.", "3")
     text = summary(repository)
     assert text.count("+  3\n") == 1
-    assert "<summary>The difference in <code>hours</code>, <code>price</code></summary>" in text
+    assert (
+        "<summary>The difference in <code>evals/shop.eval.yaml&#58; hours, price</code></summary>"
+        in text
+    )
 
 
 def test_what_surrounds_a_difference_tells_no_differences_apart(repository: Path) -> None:

@@ -1,7 +1,5 @@
 """The command that shows reviewers what the prompts are, and what has changed in them."""
 
-from typing import BinaryIO
-
 import click
 
 from multiturn.cli.options import (
@@ -71,7 +69,7 @@ def report(
     from multiturn.review.report.comparison import compare
     from multiturn.review.report.html import to_html
     from multiturn.review.report.markdown import to_markdown
-    from multiturn.review.report.side import Side, collect, collect_then, items_then
+    from multiturn.review.report.side import Side, items, items_then
     from multiturn.suites.discovery import find_suites
     from multiturn.text import number_of, visible
 
@@ -80,19 +78,17 @@ def report(
     refuse_output(output, selection)
     seen: set[str] = set()
 
-    def collected(file: BinaryIO) -> Side:
-        found = show_progress(outcomes(selection, chosen, seen), "cases")
-        return collect(found, selection, chosen, file, failures.add)
-
+    found = show_progress(outcomes(selection, chosen, seen), "cases")
+    cases = items(found, selection, chosen, failures.add)
     with TemporaryFile() as here, TemporaryFile() as there:
         if against is None:
-            compared = compare(collected(here))
+            compared = compare(Side(cases, pipeline, here))
             selection.check_ids(seen)
         else:
             commit = commit_of(against)
-            with reading_at(commit, items_then, selection, pipeline) as items:
-                now = collected(here)
-                then = collect_then(items, pipeline, there)
+            with reading_at(commit, items_then, selection, pipeline) as earlier:
+                now = Side(cases, pipeline, here)
+                then = Side(earlier, pipeline, there)
             selection.check_ids(seen.union(case_id for _, case_id in then.cases))
             if not now.cases and not then.cases:
                 list(find_suites(asked.suites))  # says what there is not
@@ -107,6 +103,6 @@ def report(
     with writing(output), open_output(output) as file:
         file.write(text)
     if output is not None:
-        cases = number_of(len(compared.comparisons), "case")
-        say_summary(visible(f"{output}: {cases}, {ceil(len(text) / 1e5) / 10} MB"), err=True)
+        number = number_of(len(compared.comparisons), "case")
+        say_summary(visible(f"{output}: {number}, {ceil(len(text) / 1e5) / 10} MB"), err=True)
     failures.finish()

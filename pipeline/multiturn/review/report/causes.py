@@ -20,7 +20,7 @@ def causes(
         old: its texts.
         pipeline: what has changed in the pipeline.
     """
-    if then.failed:
+    if then.error:
         yield f"{now.suite}: it could not be converted before"
         return
     found = list(_own_causes(now, new, old))

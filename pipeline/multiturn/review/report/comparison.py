@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from multiturn.review.privilege import privilege_changes
 from multiturn.review.renames import Key, renames
@@ -26,7 +27,6 @@ class Comparison(Struct, frozen=True):
         then: the case at the other revision; None if it was not there, or is not looked at.
         causes: what changed its texts: one, unless several things that it is made of have changed.
         dangers: what speaks with another voice now, in words, each with what tells it from others.
-        error: why it failed.
     """
 
     status: Status
@@ -34,7 +34,11 @@ class Comparison(Struct, frozen=True):
     then: Entry | None = None
     causes: tuple[str, ...] = ()
     dangers: tuple[tuple[object, str], ...] = ()
-    error: str = ""
+
+    @property
+    def error(self) -> str:
+        """Why it failed."""
+        return self.now.error if self.now else ""
 
     @property
     def case(self) -> Entry:
@@ -67,8 +71,8 @@ class Report(Struct):
     def texts(self, comparison: Comparison) -> tuple[Reviewed | None, Reviewed | None]:
         """Return a case as it was and as it is; None where there is nothing to show of it."""
         then, now = comparison.then, comparison.now
-        old = self.then.read(then) if self.then and then and not then.failed else None
-        new = self.now.read(now) if now and not now.failed else None
+        old = self.then.read(then) if self.then and then and not then.error else None
+        new = self.now.read(now) if now and not now.error else None
         return old, new
 
     def dangers(self) -> dict[str, list[Comparison]]:
@@ -97,7 +101,7 @@ def compare(now: Side, then: Side | None = None, against: str = "") -> Report:
     """
     errors, changes = list(now.errors), tuple[str, ...]()
     if then is None:
-        found = [_alone(now, case) for case in now.cases.values()]
+        found = [Comparison("failed" if c.error else "same", c) for c in now.cases.values()]
     else:
         errors += (f"at {against}: {each}" for each in then.errors if each not in errors)
         changes = tuple(pipeline_changes(then.stages, now.stages, now.pipeline))
@@ -114,12 +118,6 @@ def compare(now: Side, then: Side | None = None, against: str = "") -> Report:
     return Report(now, then, against, changes, found, errors)
 
 
-def _alone(now: Side, case: Entry) -> Comparison:
-    if case.failed:
-        return Comparison("failed", case, error=now.read(case).error)
-    return Comparison("same", case)
-
-
 def _comparisons(now: Side, then: Side, pipeline: tuple[str, ...]) -> Iterator[Comparison]:
     """Yield each case of two sides, those of now first."""
     names = _renames(now, then)
@@ -127,19 +125,19 @@ def _comparisons(now: Side, then: Side, pipeline: tuple[str, ...]) -> Iterator[C
     for key, case in now.cases.items():
         was = then.cases.get(names.get(key, key))
         if was is None and case.suite in then.broken:
-            was = Entry(*key, 0, failed=True)
+            was = Entry(*key, error=_UNKNOWN)
         new_files = case.promoted - promoted.get(case.suite, set())
         dangers: list[tuple[object, str]] = [
             (path, f"{path} is new in a system message") for path in sorted(new_files)
         ]
-        if case.failed:
-            yield Comparison("failed", case, was, error=now.read(case).error)
+        if case.error:
+            yield Comparison("failed", case, was)
         elif was is None:
             yield Comparison("added", case, dangers=tuple(dangers))
         elif case.digest == was.digest:
             yield Comparison("renamed" if key in names else "same", case, was)
         else:
-            new, old = now.read(case), Reviewed() if was.failed else then.read(was)
+            new, old = now.read(case), Reviewed() if was.error else then.read(was)
             why = tuple(causes(case, new, was, old, pipeline))
             dangers += _voices(new, old, why, pipeline, new_files)
             status: Status = "renamed" if key in names else "changed"
@@ -149,7 +147,7 @@ def _comparisons(now: Side, then: Side, pipeline: tuple[str, ...]) -> Iterator[C
         if key in now.cases or key in renamed:
             continue
         if case.suite in now.broken:
-            yield Comparison("failed", None, case, error=_UNKNOWN)
+            yield Comparison("failed", replace(case, error=_UNKNOWN), case)
         else:
             yield Comparison("removed", None, case)
 
@@ -160,9 +158,9 @@ def _renames(now: Side, then: Side) -> dict[Key, Key]:
     for side, other in ((then, now), (now, then)):
         sides.append(
             {
-                key: "\n".join(side.read(case).sections[0])
+                key: side.read(case).sections[0]
                 for key, case in side.cases.items()
-                if key not in other.cases and not case.failed and case.suite not in other.broken
+                if key not in other.cases and not case.error and case.suite not in other.broken
             }
         )
     return renames(*sides)

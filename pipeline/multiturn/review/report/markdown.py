@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from multiturn.prompts.record import utf8
+from multiturn.review.changes import in_words
 from multiturn.review.diff import unified_diff
+from multiturn.review.differences import distinct, lines_of
 from multiturn.review.report.comparison import STATUSES, Comparison, Report
 from multiturn.text import number_of, unseen
 
@@ -67,6 +69,7 @@ def _title(report: Report) -> str:
 def _blocks(report: Report) -> Iterator[str]:
     yield from (f"{_code(error)}\n" for error in report.errors)
     yield from _dangers(report)
+    differences = _differences(report)
     for (status, causes), group in groupby(report.comparisons, lambda c: (c.status, _single(c))):
         cases = list(group)
         if report.against and status == "same":
@@ -74,7 +77,8 @@ def _blocks(report: Report) -> Iterator[str]:
         if report.against or status == "failed":
             yield f"### {_heading(status, causes)}: {number_of(len(cases), 'case')}\n"
         yield _table(report, cases)
-        yield from _differences(report, [case for case in cases if case.causes])
+        for case in cases:
+            yield from differences.get(_key(case), ())
 
 
 def _single(comparison: Comparison) -> str:
@@ -123,38 +127,40 @@ def _table(report: Report, comparisons: list[Comparison]) -> str:
     return _folded(title, "\n".join(rows), is_open=len(rows) <= _OPEN_ROWS)
 
 
-def _differences(report: Report, comparisons: list[Comparison]) -> Iterator[str]:
-    """Yield each difference once, with the cases that have it."""
-    same: dict[tuple[str, ...], tuple[list[str], list[Comparison]]] = {}
-    for comparison in comparisons:
-        lines = difference(report, comparison)
-        # What surrounds a difference does not tell it from others.
-        key = tuple(line for line in lines if line[0] in "+-")
-        same.setdefault(key, (lines, []))[1].append(comparison)
-    for lines, cases in same.values():
-        ids = ", ".join(_code(comparison.case.id) for comparison in cases[:3])
-        more = f" and {len(cases) - 3} more" if len(cases) > 3 else ""
-        diff = _shown("\n".join(lines))
+def _key(comparison: Comparison) -> tuple[str, str]:
+    return comparison.case.suite, comparison.case.id
+
+
+def _differences(report: Report) -> dict[tuple[str, str], list[str]]:
+    """Return each difference once, with the cases that have it, by the first of them."""
+    changed = ((_key(c), *_changed(report, c)) for c in report.comparisons if c.causes)
+    blocks: dict[tuple[str, str], list[str]] = {}
+    for difference in distinct(changed):
+        diff = _shown("\n".join(_without_places(difference.lines)))
         if len(diff) > _LONGEST_DIFF:
             diff = f"{diff[:_LONGEST_DIFF]}\n… {len(diff) - _LONGEST_DIFF:,} characters more"
         fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", diff)), 3)
-        yield _folded(f"The difference in {ids}{more}", f"{fence}diff\n{diff}\n{fence}")
+        title = f"The difference in {_code(in_words(difference.places))}"
+        block = _folded(title, f"{fence}diff\n{diff}\n{fence}")
+        blocks.setdefault(difference.places[0], []).append(block)
+    return blocks
 
 
 def difference(report: Report, comparison: Comparison) -> list[str]:
-    """Return what is different in a case, without the places where.
+    """Return what is different in a case, without the places where."""
+    old, new = map(lines_of, _changed(report, comparison))
+    return _without_places(list(unified_diff(old, new, "", ""))[2:])
 
-    The transcript and the files repeat what the prompt has; they count where it is the same.
-    """
-    old, new = report.texts(comparison)
-    empty: tuple[list[str], ...] = ([], [], [])
-    for sections in zip(
-        old.sections if old else empty, new.sections if new else empty, strict=True
-    ):
-        lines = list(unified_diff(*sections, "", ""))[2:]
-        if lines:
-            return ["@@" if line.startswith("@@") else line for line in lines]
-    return []
+
+def _without_places(lines: list[str]) -> list[str]:
+    return ["@@" if line.startswith("@@") else line for line in lines]
+
+
+def _changed(report: Report, comparison: Comparison) -> tuple[str, str]:
+    """Return what differs: the prompt, else the transcript, else the attached files."""
+    old, new = (side.sections if side else ("", "", "") for side in report.texts(comparison))
+    pairs = zip(old, new, strict=True)
+    return next((pair for pair in pairs if pair[0] != pair[1]), ("", ""))
 
 
 def _folded(title: str, body: str, *, is_open: bool = False) -> str:

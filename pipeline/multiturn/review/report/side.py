@@ -6,6 +6,7 @@ import pickle
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from textwrap import indent
 from typing import BinaryIO
 
 from msgspec import Struct
@@ -26,10 +27,9 @@ from multiturn.suites.suite import STDIN
 
 
 class Reviewed(Struct, frozen=True, kw_only=True):
-    """A case as a report shows it.
+    """The texts of a case, as a report shows them.
 
     Attributes:
-        error: why it could not be converted; the rest is then empty.
         chat: the chat prompt; None where the pipeline gives none.
         question: the transcript.
         request: what a provider gets.
@@ -41,7 +41,6 @@ class Reviewed(Struct, frozen=True, kw_only=True):
         messages: each message as written, role and content, with its line.
     """
 
-    error: str = ""
     chat: tuple[Message, ...] | None = None
     question: Spans = ()
     request: ProviderRequest | None = None
@@ -53,8 +52,8 @@ class Reviewed(Struct, frozen=True, kw_only=True):
     messages: tuple[tuple[tuple[str, object], int], ...] = ()
 
     @property
-    def sections(self) -> tuple[list[str], ...]:
-        """The lines of the prompt, of the transcript, and of the list of attached files."""
+    def sections(self) -> tuple[str, ...]:
+        """The prompt, the transcript and the attached files as texts to compare by lines."""
         question = ("transcript", text_of(self.question))
         prompt = [(message.role, text_of(message.spans)) for message in self.chat or ()]
         files: tuple[InputFile, ...] = ()
@@ -65,7 +64,7 @@ class Reviewed(Struct, frozen=True, kw_only=True):
                 prompt = [("system prompt", system)] * bool(system)
                 prompt += [("guideline", text) for text in self.request.guidelines]
         named = [(f"{file.path} ({file.resolved_path})", file.text) for file in files]
-        return _lines(prompt), _lines([question]), _lines(named)
+        return _indented(prompt), _indented([question]), _indented(named)
 
     @property
     def texts(self) -> list[Spans]:
@@ -73,57 +72,81 @@ class Reviewed(Struct, frozen=True, kw_only=True):
         return [self.question, *(message.spans for message in self.chat or ())]
 
 
-def _lines(texts: Iterable[tuple[str, str]]) -> list[str]:
-    """Return texts as lines, indented below their names."""
-    return [
-        line
-        for name, text in texts
-        for line in (f"{name}:", *(f"  {line}" for line in text.split("\n")))
-    ]
+def _indented(texts: Iterable[tuple[str, str]]) -> str:
+    """Return texts, indented below their names."""
+    return "".join(f"{name}:\n{indent(text, '  ')}\n" for name, text in texts)
 
 
 class Entry(Struct, frozen=True):
-    """What is known of a case without reading it.
+    """What is known of a case without its texts.
 
     Attributes:
         suite: its path from the root.
-        id: of the case.
+        id: of the case; empty for an error that belongs to no case.
         line: of the case in the suite.
+        error: why it could not be converted.
         digest: of all that a prompt has; two cases with the same one are the same.
-        failed: whether it could not be converted.
         promoted: the files that reach a system message.
-        at: where the case is in the file of the side.
+        at: where its texts are in the file of the side.
     """
 
     suite: str
     id: str
-    line: int
+    line: int = 0
+    error: str = ""
     digest: bytes = b""
-    failed: bool = False
     promoted: frozenset[str] = frozenset()
     at: int = 0
 
 
-class Item(Struct, frozen=True):
-    """A case on its way to its side, which may be in another process.
+Item = Stage | tuple[Entry, bytes]
 
-    Attributes:
-        entry: of the case; its id is empty if an error belongs to no case.
-        case: the case, pickled.
-        error: why it failed.
+
+def items(
+    outcomes: Iterable[Outcome],
+    selection: Selection,
+    pipeline: Pipeline,
+    on_error: Callable[[MultiturnError], None],
+) -> Iterator[Item]:
+    """Yield the stages of a pipeline, then each case with its texts, pickled.
+
+    Args:
+        outcomes: what became of the selected cases.
+        selection: of which their suites are.
+        pipeline: which has converted them.
+        on_error: called with each error.
+
+    Raises:
+        MultiturnError: a suite is outside its root.
     """
+    yield from stages_of(pipeline)
+    for outcome in outcomes:
+        if (error := outcome.error) is not None:
+            real = os.path.realpath(outcome.suite)
+            root = selection.root or str(find_root(Path(real).parent))
+            suite = name_in_root(STDIN if outcome.suite == "-" else outcome.suite, root)
+            yield Entry(suite, error.case_id or "", error=str(error)), b""
+            on_error(error)
+        elif outcome.conversion is not None:
+            yield entry_of(outcome.conversion), pickle.dumps(review(outcome.conversion))
 
-    entry: Entry
-    case: bytes
-    error: str = ""
+
+def items_then(then: Then) -> Iterator[Item]:
+    """Yield the items of a revision, in the process that reads it; its errors are none now."""
+    yield from items(then.outcomes, then.selection, then.pipeline, lambda _: None)
+    yield from ((Entry("", "", error=note), b"") for note in then.notes)
 
 
 class Side:
     """The cases of some suites, and what is wrong beside the cases; the texts are in a file.
 
     Args:
+        items: as ``items`` gives them, maybe in another process.
         pipeline: the name of what converts them.
         file: empty; for the texts, until they are read.
+
+    Raises:
+        MultiturnError: two suites have one name.
 
     Attributes:
         stages: of the pipeline.
@@ -132,107 +155,35 @@ class Side:
         broken: the suites of which some case is not known.
     """
 
-    def __init__(self, pipeline: str, file: BinaryIO) -> None:
+    def __init__(self, items: Iterable[Item], pipeline: str, file: BinaryIO) -> None:
         self.pipeline = pipeline
-        self.stages: tuple[Stage, ...] = ()
+        self.stages: list[Stage] = []
         self.cases: dict[tuple[str, str], Entry] = {}
         self.errors: list[str] = []
         self.broken: set[str] = set()
         self._file = file
-
-    def add(self, item: Item) -> None:
-        """Add a case.
-
-        Raises:
-            MultiturnError: two suites have one name.
-        """
-        entry = item.entry
-        key = entry.suite, entry.id
-        if not entry.id:
-            self.broken.add(entry.suite)
-        if item.error and (not entry.id or key in self.cases):
-            self.errors.append(item.error)
-            return
-        if key in self.cases:
-            what = f"two suites are {entry.suite!r} in their roots"
-            raise MultiturnError(f"{what}; name a root that holds both (--root)")
-        self.cases[key] = replace(entry, at=self._file.tell())
-        self._file.write(item.case)
+        for item in items:
+            if isinstance(item, Stage):
+                self.stages.append(item)
+                continue
+            entry, texts = item
+            key = entry.suite, entry.id
+            if not entry.id:
+                self.broken.add(entry.suite)
+            if entry.error and (not entry.id or key in self.cases):
+                self.errors.append(entry.error)
+            elif key in self.cases:
+                what = f"two suites are {entry.suite!r} in their roots"
+                raise MultiturnError(f"{what}; name a root that holds both (--root)")
+            else:
+                self.cases[key] = replace(entry, at=file.tell())
+                file.write(texts)
 
     def read(self, entry: Entry) -> Reviewed:
-        """Return a case of this side."""
+        """Return the texts of a case that could be converted."""
         self._file.seek(entry.at)
         case: Reviewed = pickle.load(self._file)  # noqa: S301 - our own, in a file without a name
         return case
-
-
-def collect(
-    outcomes: Iterable[Outcome],
-    selection: Selection,
-    pipeline: Pipeline,
-    file: BinaryIO,
-    on_error: Callable[[MultiturnError], None],
-) -> Side:
-    """Return the cases of a side; those that fail are in it, too.
-
-    Args:
-        outcomes: what became of the selected cases.
-        selection: of which their suites are.
-        pipeline: which has converted them.
-        file: as for ``Side``.
-        on_error: called with each error.
-
-    Raises:
-        MultiturnError: a suite is outside its root, or two suites have one name.
-    """
-    side = Side(pipeline.name, file)
-    side.stages = stages_of(pipeline)
-    for item in _items(outcomes, selection, on_error):
-        side.add(item)
-    return side
-
-
-def collect_then(
-    items: Iterable[Item | tuple[Stage, ...] | str], pipeline: str, file: BinaryIO
-) -> Side:
-    """Return the side of a revision.
-
-    Args:
-        items: what ``items_then`` gives in the process that reads the revision.
-        pipeline: the name of what converts the cases.
-        file: as for ``Side``.
-    """
-    side = Side(pipeline, file)
-    for item in items:
-        if isinstance(item, Item):
-            side.add(item)
-        elif isinstance(item, tuple):
-            side.stages = item
-        else:
-            side.errors.append(item)
-    return side
-
-
-def items_then(then: Then) -> Iterator[Item | tuple[Stage, ...] | str]:
-    """Yield what makes the side of a revision; what was wrong then is no failure now."""
-    yield stages_of(then.pipeline)
-    yield from _items(then.outcomes, then.selection, lambda _: None)
-    yield from then.notes
-
-
-def _items(
-    outcomes: Iterable[Outcome], selection: Selection, on_error: Callable[[MultiturnError], None]
-) -> Iterator[Item]:
-    for outcome in outcomes:
-        if (error := outcome.error) is not None:
-            real = os.path.realpath(outcome.suite)
-            root = selection.root or str(find_root(Path(real).parent))
-            suite = name_in_root(STDIN if outcome.suite == "-" else outcome.suite, root)
-            case = pickle.dumps(Reviewed(error=str(error)))
-            yield Item(Entry(suite, error.case_id or "", 0, failed=True), case, str(error))
-            on_error(error)
-        elif outcome.conversion is not None:
-            yield Item(entry_of(outcome.conversion), pickle.dumps(review(outcome.conversion)))
 
 
 def entry_of(conversion: Conversion) -> Entry:
