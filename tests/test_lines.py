@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 
 from commands import run
 from multiturn.cli.schemas import SCHEMAS
-from test_report import FILES, SUITE, replace, repository, write
+from test_report import FILES, SUITE, TONE, replace, repository, write
 
 __all__ = ["repository"]
 
@@ -156,7 +156,80 @@ def test_report_of_one_side_and_of_what_is_in_no_case(repository: Path) -> None:
     assert (first["suite"], first["status"]) == (None, "failed")
 
 
-@pytest.mark.parametrize("command", ["check", "diff", "explain", "report"])
+def change(repository: Path) -> None:
+    """Record the prompts of the suite, and change them in each way."""
+    assert run("snapshot", "evals", folder=repository).returncode == 0
+    replace(repository, SHOP, "content: Bye", "content: Ciao")
+    replace(repository, SHOP, "id: hours", "id: opening")
+    replace(repository, TONE, "Two.", "2.")
+    replace(repository, "evals/list.txt", "10", "12")
+    write(repository, {"evals/new.eval.yaml": SUITE[: SUITE.index("  - id: price")]})
+    write(repository, {"evals/z.eval.yaml": "input: 3\n"})
+
+
+BYE = (
+    "@@ -5,8 +5,8 @@%0A   - role: system%0A     content: Be kind.%0A   - role: user%0A"
+    "-    content: Bye%0A+    content: Ciao%0A question: |-%0A   [System]: Be kind.%0A"
+    "-  [User]: Bye%0A+  [User]: Ciao%0A input_files: []"
+)
+NEW = "evals/new.eval.yaml"
+
+
+def test_snapshot(repository: Path) -> None:
+    change(repository)
+    found = lines(repository, "snapshot", "evals", "--check", code=1, said="z.eval.yaml:1")
+    kinds = [(line["kind"], line["file"], [case["id"] for case in line["cases"]]) for line in found]
+    assert kinds == [
+        ("privilege", TONE, ["hours", "opening", "price"]),
+        ("text", "evals/list.txt", ["price"]),
+        ("failed", "evals/z.eval.yaml", []),
+        ("changed", "snapshots/evals/shop/bye.yaml", ["bye"]),
+        ("new", "snapshots/evals/new/hours.yaml", ["hours"]),
+        ("renamed", "snapshots/evals/shop/opening.yaml", ["opening"]),
+        ("changed", "snapshots/promoted.lock", []),
+        ("changed", "snapshots/files.lock", []),
+    ]
+    new, renamed, *_ = found[4:]
+    assert renamed["was_file"] == "snapshots/evals/shop/hours.yaml"
+    assert (renamed["diff"], new["diff"]) == (None, None)
+    assert "\n-    content: Bye\n+    content: Ciao\n" in found[3]["diff"]
+
+
+def test_github_gets_each_difference_of_snapshots_once(repository: Path) -> None:
+    change(repository)
+    arguments = ("snapshot", "evals", "--check", "--format=github")
+    done = run(*arguments, folder=repository, env={"GITHUB_ACTIONS": "true"})
+    stop, start, *said = done.stdout.splitlines()
+    assert done.returncode == 1
+    assert stop.replace("stop-commands::", "") == start.removesuffix("::")
+    head = "::error title=multiturn snapshot --check,file="
+    assert [line.removeprefix(head).partition("::")[::2] for line in said] == [
+        (
+            TONE,
+            f"change of privilege: {TONE}, in a system message, has another text ({NEW}: hours;"
+            f" {SHOP}: opening, price)",
+        ),
+        ("evals/list.txt", f"evals/list.txt has another text ({SHOP}: price)"),
+        ("evals/z.eval.yaml,line=1,col=8", "case 'z': input_messages must be a list, not a number"),
+        (f"{SHOP},line=10", f"another prompt than recorded, {SHOP}: bye:%0A{BYE}"),
+        (f"{NEW},line=4", "new: snapshots/evals/new/hours.yaml"),
+        (
+            f"{SHOP},line=4",
+            "renamed: snapshots/evals/shop/hours.yaml -> snapshots/evals/shop/opening.yaml",
+        ),
+        ("snapshots/promoted.lock", "changed: snapshots/promoted.lock and 1 more"),
+    ]
+
+
+def test_formats_of_snapshot_are_for_a_check(repository: Path) -> None:
+    for arguments in ((), ("--check", "--stat"), ("--check", "--all")):
+        done = run("snapshot", "evals", "--format=json", *arguments, folder=repository)
+        assert done.returncode == 2
+        assert "--format json is for --check, without --stat and --all" in done.stderr
+    assert not (repository / "snapshots").exists()
+
+
+@pytest.mark.parametrize("command", ["check", "diff", "explain", "report", "snapshot"])
 def test_each_key_is_described(command: str) -> None:
     schema = SCHEMAS[command]()
     described = [

@@ -10,18 +10,17 @@ from multiturn.cli.drawing import as_text_diff, colored
 from multiturn.review.changes import FileChange, Finding, in_words
 from multiturn.review.diff import unified_diff
 from multiturn.review.differences import distinct, lines_of
+from multiturn.review.update import Said
 from multiturn.text import visible
 
 _NAMED = 3  # files of a folder that are named where there are many
 
 
-def as_lines(
-    found: Sequence[str | FileChange | Finding], show: Literal["once", "stat", "all"]
-) -> Iterator[str]:
+def as_lines(found: Sequence[Said], show: Literal["once", "stat", "all"]) -> Iterator[str]:
     """Yield what was found as text; what speaks with another voice than before comes first.
 
     Args:
-        found: by ``Update.run``.
+        found: by ``Update.run``; errors are left out.
         show: each difference once, a line for each file, or the differences of each file.
     """
     for each in found:
@@ -36,7 +35,7 @@ def as_lines(
             yield _line(change) + _counts(change)
         elif show == "all" and change.state in ("changed", "renamed"):
             yield from [_line(change)] if change.state == "renamed" else []
-            yield as_text_diff(*change.texts, *_headings(change)).removesuffix("\n")
+            yield diff_of(change).removesuffix("\n")
         elif change.state != "changed" or change.case is None:
             key = change.state, os.path.dirname(change.name)
             rest[key] = rest.get(key, 0) + 1
@@ -48,6 +47,11 @@ def as_lines(
                 yield visible(f"{state}: {number - _NAMED:,} more in {folder}")
         yield from _differences([change for change in changes if change.case is not None])
     yield from (visible(each) for each in found if isinstance(each, str))
+
+
+def diff_of(change: FileChange) -> str:
+    """Return the unified diff of a file; empty if one side is all there is."""
+    return as_text_diff(*change.texts, *_headings(change)) if change.old and change.new else ""
 
 
 def _line(change: FileChange) -> str:

@@ -95,7 +95,8 @@ class _Findings:
         """Print an error, or a warning."""
         from traceback import format_exception
 
-        from multiturn.cli.lines import annotation, finding
+        from multiturn.cli.annotations import annotation
+        from multiturn.cli.lines import check_line
         from multiturn.prompts.record import to_json
         from multiturn.text import indented
 
@@ -104,9 +105,11 @@ class _Findings:
             trace = "".join(format_exception(error)).rstrip() if self.debug else str(error)
             click.echo(indented(trace), err=True)
         elif self.format == "json":
-            click.echo(to_json(finding(error, severity)), nl=False)
+            click.echo(to_json(check_line(error, severity)), nl=False)
         else:
-            click.echo(annotation(finding(error, severity), "multiturn check"))
+            label = f"{error.where.label}: " if error.where.label else ""
+            title, what = "multiturn check", label + error.what
+            click.echo(annotation(error.where, what, title=title, severity=severity))
 
     def warn(self, notice: "Notice") -> None:
         """Print a warning; with --strict it is an error."""

@@ -2,7 +2,7 @@
 
 import click
 
-_KINDS = ("suite", "pipeline", "targets", "check", "diff", "explain", "report")
+_KINDS = ("suite", "pipeline", "targets", "check", "diff", "explain", "report", "snapshot")
 
 
 @click.command()

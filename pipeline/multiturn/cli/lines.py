@@ -1,20 +1,18 @@
-"""What commands print for programs: a struct for each line of JSON, and annotations of GitHub."""
+"""What commands print for programs with ``--format json``: a struct for each line."""
 
-import os
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from click import unstyle
 from msgspec import Meta, Struct
 
 from multiturn.errors import MultiturnError
-from multiturn.files import find_root
 from multiturn.model import Conversion
 from multiturn.prompts.provenance import Fate, Spans, explain
 from multiturn.prompts.record import utf8
-from multiturn.text import visible
 
 if TYPE_CHECKING:
+    from multiturn.review.changes import FileChange, Finding, Key
     from multiturn.review.report.comparison import Report
 
 Suite = Annotated[str, Meta(description="path of the suite, as it was named or found.")]
@@ -23,7 +21,7 @@ File = Annotated[str | None, Meta(description="path of the file; null if it is a
 Line = Annotated[int | None, Meta(description="line of the file, from 1; null for the whole file.")]
 
 
-class Finding(Struct, frozen=True, kw_only=True):
+class CheckLine(Struct, frozen=True, kw_only=True):
     """What `multiturn check` prints of an error or a warning."""
 
     severity: Annotated[
@@ -36,7 +34,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     message: Annotated[str, Meta(description="what is wrong, and what would be right.")]
 
 
-class Compared(Struct, frozen=True):
+class DiffLine(Struct, frozen=True):
     """What `multiturn diff` prints of a case."""
 
     suite: Suite
@@ -75,7 +73,7 @@ class ExplainedSegment(Struct, frozen=True):
     why: Annotated[str, Meta(description="the stage and the rule; empty if it is shown.")]
 
 
-class Explained(Struct, frozen=True):
+class ExplainLine(Struct, frozen=True):
     """What `multiturn explain` prints of a case."""
 
     suite: Suite
@@ -88,7 +86,7 @@ class Explained(Struct, frozen=True):
     segments: Annotated[tuple[ExplainedSegment, ...], Meta(description="in the order of the case.")]
 
 
-class Reported(Struct, frozen=True, kw_only=True):
+class ReportLine(Struct, frozen=True, kw_only=True):
     """What `multiturn report` prints of a case; without suite and id, of what is in none."""
 
     suite: Annotated[str | None, Meta(description="path of the suite, from the root.")] = None
@@ -113,10 +111,38 @@ class Reported(Struct, frozen=True, kw_only=True):
     error: Annotated[str | None, Meta(description="why it failed.")] = None
 
 
-def finding(error: MultiturnError, severity: Literal["error", "warning"]) -> Finding:
+class SnapshotCase(Struct, frozen=True):
+    """A case that a line is about."""
+
+    suite: Annotated[str, Meta(description="path of the suite, from the root.")]
+    id: CaseId
+
+
+class SnapshotLine(Struct, frozen=True, kw_only=True):
+    """What `multiturn snapshot --check` prints of what is not as the snapshots have it."""
+
+    kind: Annotated[
+        Literal["failed", "privilege", "text", "new", "changed", "renamed", "removed", "foreign"],
+        Meta(
+            description="failed: a case cannot be converted; privilege: something speaks with"
+            " another voice; text: a file has another text; else what has become of a file of the"
+            " folder, `foreign` if it is not a snapshot."
+        ),
+    ]
+    file: Annotated[
+        str | None,
+        Meta(description="path of the snapshot or the list, or of what the kind is about."),
+    ] = None
+    was_file: Annotated[str | None, Meta(description="of a renamed one: its path then.")] = None
+    cases: Annotated[tuple[SnapshotCase, ...], Meta(description="that have it.")] = ()
+    what: Annotated[str | None, Meta(description="what it is, in words.")] = None
+    diff: Annotated[str | None, Meta(description="unified diff; null for one side.")] = None
+
+
+def check_line(error: MultiturnError, severity: Literal["error", "warning"]) -> CheckLine:
     """Return the line of an error, or of a warning."""
     where = error.where
-    return Finding(
+    return CheckLine(
         severity=severity,
         file=utf8(where.file) or None,
         line=where.line or None,
@@ -126,14 +152,14 @@ def finding(error: MultiturnError, severity: Literal["error", "warning"]) -> Fin
     )
 
 
-def explained(conversion: Conversion) -> Explained:
+def explain_line(conversion: Conversion) -> ExplainLine:
     """Return the line of an explanation."""
     case, found = conversion.case, explain(conversion)
     messages = None
     if found.chat is not None:
         messages = tuple(ExplainedMessage(each.role, _spans(each.spans)) for each in found.chat)
     segments = tuple(map(_segment, found.fates))
-    return Explained(utf8(case.suite), case.id, messages, _spans(found.question), segments)
+    return ExplainLine(utf8(case.suite), case.id, messages, _spans(found.question), segments)
 
 
 def _spans(spans: Spans) -> tuple[ExplainedSpan, ...]:
@@ -148,18 +174,18 @@ def _segment(fate: Fate) -> ExplainedSegment:
     return ExplainedSegment(file, line, where.label, fate.fate, utf8(fate.why))
 
 
-def reported(report: "Report") -> Iterator[Reported]:
+def report_lines(report: "Report") -> Iterator[ReportLine]:
     """Yield the lines of a report, those that are of no case first."""
     from multiturn.review.report.markdown import difference
 
     for error in report.errors:
-        yield Reported(status="failed", error=utf8(error))
+        yield ReportLine(status="failed", error=utf8(error))
     if report.pipeline:
-        yield Reported(status="changed", causes=report.pipeline)
+        yield ReportLine(status="changed", causes=report.pipeline)
     for each in report.comparisons:
         case, was = each.case, each.then
         is_renamed = each.status == "renamed" and was is not None
-        yield Reported(
+        yield ReportLine(
             suite=utf8(case.suite),
             id=case.id,
             line=case.line or None,
@@ -173,32 +199,28 @@ def reported(report: "Report") -> Iterator[Reported]:
         )
 
 
-def annotation(found: Finding, title: str) -> str:
-    """Return the command by which GitHub shows a finding beside a line of a pull request.
+def snapshot_line(found: "FileChange | Finding | MultiturnError") -> SnapshotLine:
+    """Return the line of what a check of snapshots has found."""
+    from multiturn.cli.changes import diff_of
+    from multiturn.review.changes import Finding
 
-    The file is named from the top of its repository. Escapes are those of the toolkit:
-    https://github.com/actions/toolkit/blob/main/packages/core/src/command.ts
-    """
-    properties = {
-        "title": title,
-        "file": found.file and _from_top(found.file),
-        "line": found.line,
-        "col": found.column,
-    }
-    written = ",".join(
-        f"{name}={_escaped(visible(str(value))).replace(':', '%3A').replace(',', '%2C')}"
-        for name, value in properties.items()
-        if value is not None
+    if isinstance(found, MultiturnError):
+        return SnapshotLine(
+            kind="failed", file=utf8(found.where.file) or None, what=utf8(str(found))
+        )
+    if isinstance(found, Finding):
+        kind: Literal["privilege", "text"] = "privilege" if found.is_privilege else "text"
+        file, cases = utf8(found.path) or None, _cases(found.cases)
+        return SnapshotLine(kind=kind, file=file, cases=cases, what=utf8(found.what))
+    assert found.state != "same"  # noqa: S101 - that is no change
+    return SnapshotLine(
+        kind=found.state,
+        file=found.name,
+        was_file=found.old_name or None,
+        cases=_cases([found.case] if found.case else []),
+        diff=unstyle(diff_of(found)) or None,
     )
-    return f"::{found.severity} {written}::{_escaped(visible(found.message))}"
 
 
-def _escaped(text: str) -> str:
-    return text.replace("%", "%25").replace("\n", "%0A")  # no other line end is left
-
-
-def _from_top(path: str) -> str:
-    """Return a path from the top of its repository; as it is, if it is in none."""
-    real = os.path.realpath(path)
-    top = find_root(Path(os.path.dirname(real)))
-    return os.path.relpath(real, top) if os.path.exists(top / ".git") else path
+def _cases(keys: "Iterable[Key]") -> tuple[SnapshotCase, ...]:
+    return tuple(SnapshotCase(utf8(suite), case_id) for suite, case_id in keys)

@@ -74,7 +74,7 @@ def explain(asked: Asked, pipeline: str, format_: str) -> None:
     """
     from multiturn.cli.drawing import as_explanation
     from multiturn.cli.failures import Failures
-    from multiturn.cli.lines import explained
+    from multiturn.cli.lines import explain_line
     from multiturn.engine.outcomes import outcomes
     from multiturn.pipelines.pipeline_file import load_pipeline
     from multiturn.prompts.record import to_json
@@ -84,7 +84,7 @@ def explain(asked: Asked, pipeline: str, format_: str) -> None:
         if outcome.error is not None:
             failures.add(outcome.error)
         elif outcome.conversion is not None and format_ == "json":
-            click.echo(to_json(explained(outcome.conversion)), nl=False)
+            click.echo(to_json(explain_line(outcome.conversion)), nl=False)
         elif outcome.conversion is not None:
             text = as_explanation(outcome.conversion)
             click.echo(text if on_terminal() else click.unstyle(text))
@@ -119,7 +119,7 @@ def diff(asked: Asked, old: str, new: str, format_: str) -> None:
     """
     from multiturn.cli.drawing import as_diff
     from multiturn.cli.failures import Failures
-    from multiturn.cli.lines import Compared
+    from multiturn.cli.lines import DiffLine
     from multiturn.engine.outcomes import cases
     from multiturn.pipelines.pipeline_file import load_pipeline
     from multiturn.prompts.record import to_json, utf8
@@ -139,7 +139,7 @@ def diff(asked: Asked, old: str, new: str, format_: str) -> None:
             same += not changes
             if format_ == "json":
                 found = first.conversion.case
-                line = Compared(utf8(found.suite), found.id, click.unstyle(changes) or None)
+                line = DiffLine(utf8(found.suite), found.id, click.unstyle(changes) or None)
                 click.echo(to_json(line), nl=False)
             elif changes:
                 click.echo(changes if on_terminal() else click.unstyle(changes), nl=False)

@@ -59,7 +59,7 @@ def report(
     from tempfile import TemporaryFile
 
     from multiturn.cli.failures import Failures, writing
-    from multiturn.cli.lines import reported
+    from multiturn.cli.lines import report_lines
     from multiturn.cli.progress import show_progress
     from multiturn.engine.outcomes import outcomes
     from multiturn.engine.revision import commit_of, reading_at
@@ -99,7 +99,7 @@ def report(
         elif format_ == "markdown":
             text = to_markdown(compared)
         else:
-            text = b"".join(map(to_json, reported(compared)))
+            text = b"".join(map(to_json, report_lines(compared)))
     with writing(output), open_output(output) as file:
         file.write(text)
     if output is not None:

@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import click
 
@@ -45,6 +45,15 @@ from multiturn.cli.options import (
     help="Repeat the texts of attached files in the snapshots, which name them by their paths"
     " otherwise.",
 )
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["text", "json", "github"]),
+    default="text",
+    show_default=True,
+    help="With --check: text, a line of JSON for each thing that differs, or annotations that"
+    " GitHub shows in a pull request.",
+)
 @quiet_option
 def snapshot(
     asked: Asked,
@@ -54,6 +63,7 @@ def snapshot(
     stat: bool,
     show_all: bool,
     inline_snapshots: bool,
+    format_: str,
 ) -> None:
     """Record the prompt of each case in a file, for review.
 
@@ -62,16 +72,23 @@ def snapshot(
     message, and files.lock the digests of the texts that snapshots name. With --case, only the
     snapshots of these cases are written or compared, and no list is written.
     """
+    from multiturn.cli.annotations import snapshot_annotations
     from multiturn.cli.changes import as_lines
     from multiturn.cli.failures import Failures
+    from multiturn.cli.lines import snapshot_line
     from multiturn.cli.progress import show_progress
-    from multiturn.engine.outcomes import outcomes
-    from multiturn.errors import MultiturnError
+    from multiturn.engine.outcomes import Outcome, outcomes
+    from multiturn.errors import MultiturnError, Place
     from multiturn.pipelines.pipeline_file import load_pipeline
-    from multiturn.review.update import Update
+    from multiturn.prompts.record import to_json
+    from multiturn.review.changes import FileChange, Finding
+    from multiturn.review.update import Said, Update
 
     if ((stat or show_all) and not check) or (stat and show_all):
         raise click.UsageError("--stat and --all are for --check, one of them")
+    is_text = format_ == "text"
+    if not is_text and (not check or stat or show_all):
+        raise click.UsageError(f"--format {format_} is for --check, without --stat and --all")
     chosen, failures = load_pipeline(pipeline), Failures(debug=asked.debug)
     if "-" in asked.suites:
         raise MultiturnError("a snapshot is named after its suite's file, and - has none")
@@ -86,16 +103,32 @@ def snapshot(
         inline=inline_snapshots,
         pipeline=pipeline,
     )
-    with _no_commands():
-        found = []
-        for said in update.run(show_progress(outcomes(selection, chosen), "cases")):
+    found: list[Said] = []
+    places: dict[tuple[str, str], Place] = {}
+
+    def converted() -> Iterator[Outcome]:
+        for outcome in show_progress(outcomes(selection, chosen), "cases"):
+            if outcome.case is not None:
+                places[update.scope.names[outcome.suite], outcome.case.id] = outcome.case.where()
+            yield outcome
+
+    with nullcontext() if format_ == "json" else _no_commands():
+        for said in update.run(converted()):
             if isinstance(said, MultiturnError):
                 failures.add(said)
-            else:
-                found.append(said)
-        for text in as_lines(found, "all" if show_all else "stat" if stat else "once"):
-            click.echo(text if on_terminal() else click.unstyle(text))
-        say_summary(update.summary)
+            found.append(said)
+        if is_text:
+            for text in as_lines(found, "all" if show_all else "stat" if stat else "once"):
+                click.echo(text if on_terminal() else click.unstyle(text))
+            say_summary(update.summary)
+    found.sort(key=lambda said: (not isinstance(said, Finding), isinstance(said, FileChange)))
+    if format_ == "json":
+        for said in found:
+            if not isinstance(said, str):  # what only a run that writes says
+                click.echo(to_json(snapshot_line(said)), nl=False)
+    elif not is_text:
+        for text in snapshot_annotations(found, places):
+            click.echo(text)
     if check and update.differs:
         sys.exit(1)
     failures.finish()

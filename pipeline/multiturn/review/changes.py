@@ -48,11 +48,13 @@ class Finding(Struct, frozen=True):
         what: in words.
         cases: that have it.
         is_privilege: whether something speaks with another voice than before.
+        path: of the file that it is about, from the root; empty for none.
     """
 
     what: str
     cases: tuple[Key, ...]
     is_privilege: bool
+    path: str = ""
 
 
 def in_words(cases: Sequence[Key]) -> str:

@@ -104,15 +104,15 @@ class Lists:
             for path, what in changes_of_privilege(self._promoted, utf8(suite), known.promotions):
                 yield what, (suite, path), [(suite, i) for i in self._promoted_in(suite, path)]
 
-    def texts(self) -> Iterator[tuple[str, list[Key]]]:
-        """Yield which files have another text, with the cases where no system message has it."""
+    def texts(self) -> Iterator[tuple[str, str, list[Key]]]:
+        """Yield which files have another text, their paths, the cases not promoting them."""
         for suite, known in self._suites.items():
             recorded = self._files.get(utf8(suite), {})
             for path, sha256 in known.files.items():
                 if recorded.get(utf8(path), sha256) != sha256:
                     promoted = self._promoted_in(suite, path)
                     cases = [(suite, i) for i in known.cases[path] if i not in promoted]
-                    yield f"{path} has another text", cases
+                    yield f"{path} has another text", path, cases
 
     def _promoted_in(self, suite: str, path: str) -> dict[str, None]:
         promotions = self._suites[suite].promotions.items()

@@ -209,23 +209,23 @@ class Update:
 
     def _findings(self, lists: Lists) -> Iterator[Finding]:
         """Yield what speaks with another voice than before, and then which files have changed."""
-        privileges: dict[str, list[Key]] = {}
-        texts: dict[str, list[Key]] = {}
+        privileges: dict[tuple[str, str], list[Key]] = {}  # by what it is, and the file's path
+        texts: dict[tuple[str, str], list[Key]] = {}
         promoted: set[Key] = set()
         for what, place, cases in () if lists.is_new else lists.privileges():
             promoted.add(place)
-            privileges.setdefault(what, []).extend(cases)
+            privileges.setdefault((what, place[1]), []).extend(cases)
         for change, cases in self._privileges.items():
             # A file that becomes a guideline is named by its pattern already.
             is_file = change.role == "system" and change.stage is None
             rest = [(s, i) for s, i in cases if not is_file or (s, change.path) not in promoted]
-            privileges.setdefault(str(change), []).extend(rest)
-        for what, cases in lists.texts():
-            texts.setdefault(what, []).extend(cases)
+            privileges.setdefault((str(change), change.path), []).extend(rest)
+        for what, path, cases in lists.texts():
+            texts.setdefault((what, path), []).extend(cases)
         for found in (privileges, texts):
             yield from (
-                Finding(what, tuple(cases), found is privileges)
-                for what, cases in found.items()
+                Finding(what, tuple(cases), found is privileges, path)
+                for (what, path), cases in found.items()
                 if cases
             )
 

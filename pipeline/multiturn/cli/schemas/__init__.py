@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from multiturn.cli.lines import Compared, Explained, Finding, Reported
+from multiturn.cli.lines import CheckLine, DiffLine, ExplainLine, ReportLine, SnapshotLine
 from multiturn.cli.schemas.pipeline import pipeline_schema
 from multiturn.cli.schemas.structs import Schema, line_schema
 from multiturn.cli.schemas.suite import suite_schema
@@ -13,8 +13,9 @@ SCHEMAS: dict[str, Callable[[], Schema]] = {
     "suite": suite_schema,
     "pipeline": pipeline_schema,
     "targets": targets_schema,
-    "check": partial(line_schema, "check", Finding),
-    "diff": partial(line_schema, "diff", Compared),
-    "explain": partial(line_schema, "explain", Explained),
-    "report": partial(line_schema, "report", Reported),
+    "check": partial(line_schema, "check", CheckLine),
+    "diff": partial(line_schema, "diff", DiffLine),
+    "explain": partial(line_schema, "explain", ExplainLine),
+    "report": partial(line_schema, "report", ReportLine),
+    "snapshot": partial(line_schema, "snapshot --check", SnapshotLine),
 }

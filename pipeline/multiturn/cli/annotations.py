@@ -1,0 +1,94 @@
+"""What GitHub shows beside the lines of a pull request, with ``--format github``."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from multiturn.errors import MultiturnError, Place
+from multiturn.files import find_root
+from multiturn.review.changes import FileChange, Finding, Key, State, in_words
+from multiturn.review.differences import distinct
+from multiturn.review.update import Said
+from multiturn.text import visible
+
+_LONGEST = 2_000  # characters of a difference; the log and the report have all
+
+
+def annotation(
+    where: Place, message: str, *, title: str, severity: Literal["error", "warning"] = "error"
+) -> str:
+    """Return the command of a workflow that GitHub shows as an annotation.
+
+    The file is named from the top of its repository. Escapes are those of the toolkit:
+    https://github.com/actions/toolkit/blob/main/packages/core/src/command.ts
+    """
+    properties = {
+        "title": title,
+        "file": where.file and _from_top(where.file),
+        "line": where.line,
+        "col": where.column,
+    }
+    written = ",".join(
+        f"{name}={_escaped(visible(str(value))).replace(':', '%3A').replace(',', '%2C')}"
+        for name, value in properties.items()
+        if value
+    )
+    return f"::{severity} {written}::{_escaped(visible(message))}"
+
+
+def snapshot_annotations(found: Sequence[Said], places: Mapping[Key, Place]) -> Iterator[str]:
+    """Yield an annotation for each distinct thing that a check of snapshots has found.
+
+    Args:
+        found: by ``Update.run``; what speaks with another voice than before comes first.
+        places: of the cases.
+    """
+
+    def at(where: Place, message: str) -> str:
+        return annotation(where._replace(label=""), message, title="multiturn snapshot --check")
+
+    for each in found:
+        if isinstance(each, Finding):
+            what = "change of privilege: " * each.is_privilege + each.what
+            yield at(_place(each, places), f"{what} ({in_words(each.cases)})")
+        elif isinstance(each, MultiturnError):
+            yield at(each.where, ": ".join(filter(None, (each.where.label, each.what))))
+    changes = [each for each in found if isinstance(each, FileChange)]
+    changed = [each for each in changes if each.case and each.state in ("changed", "renamed")]
+    for difference in distinct((change.case, *change.texts) for change in changed):
+        cases = [case for case in difference.places if case]
+        lines = "\n".join(difference.lines)
+        lines = f"{lines[:_LONGEST]}…" if len(lines) > _LONGEST else lines
+        yield at(places[cases[0]], f"another prompt than recorded, {in_words(cases)}:\n{lines}")
+    others: dict[State, list[FileChange]] = {}
+    for change in changes:
+        if change.case is None or change.state != "changed":
+            others.setdefault(change.state, []).append(change)
+    for state, those in others.items():
+        first = those[0]
+        was = f"{first.old_name} -> " if first.old_name else ""
+        more = f" and {len(those) - 1:,} more" if len(those) > 1 else ""
+        where = places.get(first.case) if first.case else None
+        yield at(where or Place(first.name), f"{state}: {was}{first.name}{more}")
+
+
+def _place(found: Finding, places: Mapping[Key, Place]) -> Place:
+    """Return the place of the file that a finding is about, or else of its first case."""
+    first = found.cases[0]
+    suite = os.path.realpath(places[first].file)
+    root = suite.removesuffix(first[0])
+    if not found.path or root == suite:
+        return places[first]
+    return Place(os.path.relpath(root + found.path))
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%25").replace("\n", "%0A")  # no other line end is left
+
+
+def _from_top(path: str) -> str:
+    """Return a path from the top of its repository; as it is, if it is in none."""
+    real = os.path.realpath(path)
+    top = find_root(Path(os.path.dirname(real)))
+    return os.path.relpath(real, top) if os.path.exists(top / ".git") else path
