@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -99,7 +100,8 @@ class BatchServer(Server):
             garbled; succeeded if it is not here.
         skew: how far the server's clock is behind.
         page: the most batches in one answer to a list.
-        watch: is called with the operation and whether the server has acted, before and after.
+        watch: is called with the operation, before and after the server acts (False, True); if it
+            returns True, the connection is cut without an answer.
     """
 
     def __init__(self) -> None:
@@ -110,7 +112,7 @@ class BatchServer(Server):
         self.fates: dict[str, str] = {}
         self.skew = timedelta()
         self.page = 20
-        self.watch: Callable[[str, bool], object] = lambda operation, acted: None
+        self.watch: Callable[[str, bool], bool | None] = lambda operation, acted: None
         self.files: dict[str, bytes] = {}
         self.batches: dict[str, Batch] = {}
         self.operations: list[str] = []
@@ -125,7 +127,8 @@ class BatchServer(Server):
 
         Args:
             operation: upload, create, look, list, results, cancel or delete.
-            status: of the answer; None to cut the connection without one.
+            status: of the answer; None to cut the connection without one, 200 to cut it after
+                the first 99 bytes.
             acted: do what was asked for before.
             times: for how many requests.
         """
@@ -150,7 +153,8 @@ class BatchServer(Server):
         _, operation, _ = _route(request)
         with self.changed:
             self.operations.append(operation)
-        self.watch(operation, False)
+        if self.watch(operation, False):
+            return Step(lambda request: (0, ""), end=0)
         found = next((trouble for trouble in self._troubles if trouble[0] == operation), None)
         if found is None or step.end is not None:
             return step._replace(headers={**_upload_headers(request, self), **step.headers})
@@ -158,12 +162,13 @@ class BatchServer(Server):
         _, status, acted = found
 
         def make(request: Request) -> Answer:
-            if acted:
-                self.act(request)
+            answer = self.act(request) if acted else (0, "")
+            if status == 200:
+                return answer
             vendor, _, _ = _route(request)
             return status or 0, error_body(vendor, status or 0, f"told to ({KEY})", "an_error")
 
-        return Step(make, end=0 if status is None else None)
+        return Step(make, end={None: 0, 200: 99}.get(status))
 
     def act(self, request: Request) -> Answer:
         """Do what a request asks for, and return the vendor's answer."""
@@ -171,7 +176,7 @@ class BatchServer(Server):
         with self.changed:
             try:
                 if not vendor:
-                    raise WrongError(404, f"there is no {request.method} {request.path}")
+                    return super().act(request)
                 known = any(request.headers.get(name) == key for name, key in KEYS.items())
                 if not known and "upload_id" not in _query(request):  # an address that is secret
                     raise WrongError(401, "there is no key")
@@ -554,6 +559,22 @@ def text_for(prompt: str) -> str:
 def answer_to(vendor: str, body: Any) -> Any:
     """Return the answer to a request in a vendor's format."""
     return completion(vendor, text_for(prompt_of(body)))
+
+
+def write_targets(folder: Path, server: BatchServer, **more: Any) -> list[str]:
+    """Write a target for each vendor, under the vendor's name, and return the names."""
+    addresses = {
+        "openai": {"base_url": f"{server.url}/v1"},
+        "azure": {"endpoint": server.url},
+        "anthropic": {"base_url": server.url},
+        "gemini": {"base_url": server.url},
+    }
+    targets = [
+        {"name": name, "provider": name, "api_key": KEY, "model": f"{name}-x", **address, **more}
+        for name, address in addresses.items()
+    ]
+    (folder / "targets.yaml").write_text(json.dumps({"targets": targets}))
+    return list(addresses)
 
 
 if __name__ == "__main__":  # a process of its own: prints its address, and ends with its input
