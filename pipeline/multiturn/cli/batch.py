@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from multiturn.cli.options import PATH, say_summary, targets_option
-from multiturn.text import visible
+from multiturn.text import number_of, visible
 
 if TYPE_CHECKING:
     from multiturn.cli.failures import Failures
@@ -50,7 +50,6 @@ def preview_batch(
     """Print how many requests, parts and bytes would go where."""
     from multiturn.cli.sending import read_cases
     from multiturn.engine.batches import DryBatch
-    from multiturn.text import number_of
 
     batch = DryBatch(provider, output)
     cases = read_cases(selection, failures)
@@ -86,7 +85,6 @@ def send_batch(
     from multiturn.engine.batches import Batch
     from multiturn.errors import MultiturnError
     from multiturn.providers.base import ProviderError
-    from multiturn.text import number_of
 
     output = results.path
     tally = Tally(results.append, failures)
@@ -152,9 +150,14 @@ def status(results: str, targets_file: str | None) -> None:
     with _open(results, targets_file) as found:
         for part, look in found.look():
             count = "" if look.answered is None else f"{look.answered:,} of "
-            click.echo(f"{part.batch}: {look.state}, {count}{part.requests:,} requests")
+            requests = number_of(part.requests, "request")
+            click.echo(visible(f"{part.batch}: {look.state}, {count}{requests}"))
             if look.why:
-                click.echo(f"  {look.why}")
+                click.echo(f"  {visible(look.why)}")
+        for part in found.state.under_way:
+            if not part.batch:
+                requests = number_of(part.requests, "request")
+                click.echo(f"{requests} without a batch so far; --resume --batch goes on")
 
 
 @batch.command()

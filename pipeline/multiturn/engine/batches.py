@@ -179,7 +179,7 @@ class Batch:
     def _found(self, part: Part) -> bool:
         """Look for the batch of a part, twice if need be: a vendor may be slow to list it."""
         others = {other.batch for other in self.state.parts.values()}
-        misses = 0
+        misses, said = 0, ""
         while True:
             found = self._run(self.api.find(part, others, lambda: self.state.digests(part)))
             if found.batch:
@@ -193,7 +193,9 @@ class Batch:
                 what = "once more, before anything is sent again"
                 misses = 1
             requests = number_of(part.requests, "request")
-            self.say(f"looking for a batch of {requests} in {self.poll:g} s, {what}")
+            if what != said:
+                self.say(f"looking for a batch of {requests} in {self.poll:g} s, {what}")
+            said = what
             time.sleep(self.poll)
 
     def collect(self, results: ResultsFile, *, wait: bool) -> Iterator[Result | None]:

@@ -124,7 +124,7 @@ def _check_delay(response: Any, secrets: Iterable[str]) -> None:
             f"{error.what}; the server asks to wait {delay:.15g} s (Retry-After);"
             f" multiturn waits {_LONGEST_DELAY} s at most"
         )
-        raise ProviderError(what, kind=error.kind)
+        raise ProviderError(what, kind=error.kind, status=error.status)
 
 
 def _delay(headers: Mapping[str, str]) -> float:

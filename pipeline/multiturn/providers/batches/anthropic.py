@@ -101,16 +101,16 @@ class AnthropicBatches(Batches):
     @with_client
     async def fetch(self, client: Any, batch: str, look: Look, file: BinaryIO) -> None:
         """Write the results, from the target's address: a URL in an answer gets no key."""
-        from anthropic._decoders.jsonl import AsyncJSONLDecoder
+        import httpx2
 
         for name in look.files:
             path = f"{_PATH}/{name}/results"
-            lines = await client.get(path, cast_to=AsyncJSONLDecoder[Any], stream=True)
+            response = await client.get(path, cast_to=httpx2.Response, stream=True)
             try:
-                async for piece in lines.http_response.aiter_bytes():
+                async for piece in response.aiter_bytes():
                     file.write(piece)
             finally:
-                await lines.close()
+                await response.aclose()
 
     @with_client
     async def cancel(self, client: Any, batch: str) -> None:
