@@ -57,6 +57,15 @@ def open_rewindable(path: str, name: str) -> Iterator[BinaryIO]:
             raise MultiturnError(f"cannot read it: {error.strerror}", where=name) from None
 
 
+def read_small(path: str, name: str, what: str, most: int) -> bytes:
+    """Return what is in a file, ``what`` it may be, of at most so many bytes."""
+    with open_rewindable(path, name) as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise MultiturnError(f"{what} of over {most:,} bytes", where=name)
+    return data
+
+
 @contextmanager
 def _copied(file: BinaryIO, name: str) -> Iterator[BinaryIO]:
     """Copy what can be read only once."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from multiturn.documents.node import Node
-from multiturn.documents.source import check_path, open_rewindable
+from multiturn.documents.source import check_path, read_small
 from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import (
@@ -26,7 +26,6 @@ from multiturn.pipelines.step import Step
 
 DEFAULT_PIPELINE = "spec"
 _SHIPPED = Path(__file__).parent
-_MAX_FILE = 1_000_000
 _MAX_TRAIL = 20  # files that extend each other
 _A_SUITE = "this is a suite, and no pipeline; multiturn convert takes it"
 
@@ -47,13 +46,9 @@ def is_pipeline(path: str) -> bool:
     check_path(path)
     if not Path(path).is_file() or path.endswith(".jsonl"):
         return False
-    with open_rewindable(path, path) as file:
-        data = file.read(_MAX_FILE + 1)
-    if len(data) > _MAX_FILE:
-        return False
     try:
-        first = next(read_documents(data, path), None)
-    except MultiturnError:
+        first = next(read_documents(_read(path), path), None)
+    except MultiturnError:  # whoever reads it as a suite says so
         return False
     keys = set() if first is None or not isinstance(first.value, dict) else first.value.keys()
     return bool(keys & {"stages", "extends"}) and not keys & SUITE_KEYS
@@ -91,11 +86,12 @@ def _load(source: str | Path, trail: tuple[Path, ...]) -> Pipeline:
         near = nearest(path.name, names)
         hint = f'did you mean "{near}"?' if near else f"choose from: {', '.join(names)}, or a file"
         raise MultiturnError(f"no pipeline {str(source)!r}; {hint}")
-    with open_rewindable(str(path), str(source)) as file:
-        data = file.read(_MAX_FILE + 1)
-    if len(data) > _MAX_FILE:
-        raise MultiturnError(f"a pipeline file of over {_MAX_FILE:,} bytes", where=str(source))
+    data = _read(str(source))
     return _PipelineFile(str(source), path.resolve(), trail).read(data)
+
+
+def _read(path: str) -> bytes:
+    return read_small(path, path, "a pipeline file", 1_000_000)
 
 
 class _Entry(Step, frozen=True):

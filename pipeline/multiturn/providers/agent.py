@@ -24,6 +24,7 @@ from multiturn.providers.base import (
     hide,
     hide_within,
 )
+from multiturn.providers.command import run_command
 from multiturn.providers.rules import broken, named
 from multiturn.turns import is_blank
 
@@ -80,12 +81,19 @@ class AgentProvider(TargetProvider):
             and (name in settings.pass_env or len(value) >= _SHORTEST_KEY)
         )
 
-    def environment(self) -> dict[str, str]:
-        """Return the agent's environment variables."""
-        names = self.settings.pass_env
-        ours = os.environ.items()
+    async def run(self, *arguments: str, **streams: Any) -> None:
+        """Run the agent's command line; ``streams`` are as for ``run_command``."""
+        settings, ours = self.settings, os.environ.items()
+        names = settings.pass_env
         passed = {key: text for key, text in ours if key in names or not SECRET_NAME.search(key)}
-        return {**passed, **self.settings.env}
+        await run_command(
+            (self.executable(), *arguments),
+            cwd=settings.cwd,
+            env={**passed, **settings.env},
+            secrets=self.secrets,
+            timeout_seconds=settings.timeout_seconds,
+            **streams,
+        )
 
     def executable(self) -> str:
         """Return the command; a path is relative to the current folder, not to ``cwd``."""

@@ -11,7 +11,6 @@ from msgspec import Meta
 
 from multiturn.providers.agent import AgentProvider, AgentSettings, Executable, PassEnv
 from multiturn.providers.base import LARGEST_ANSWER, ProviderError, ProviderResponse, counts
-from multiturn.providers.command import run_command
 
 
 class CodexSettings(AgentSettings, frozen=True, kw_only=True):
@@ -34,19 +33,11 @@ class CodexProvider(AgentProvider):
         """Return the agent's last message."""
         settings = self.settings
         model = ("--model", settings.model) if settings.model else ()
-        command = (self.executable(), "exec", "--json", "--skip-git-repo-check")
+        command = ("exec", "--json", "--skip-git-repo-check", *model, *settings.args, "-")
         failed = None
         with tempfile.TemporaryFile() as output:
             try:
-                await run_command(
-                    (*command, *model, *settings.args, "-"),
-                    output=output,
-                    stdin=body,
-                    cwd=settings.cwd,
-                    env=self.environment(),
-                    secrets=self.secrets,
-                    timeout_seconds=settings.timeout_seconds,
-                )
+                await self.run(*command, output=output, stdin=body)
             except ProviderError as error:
                 failed = error
             text, failure, last = None, None, None

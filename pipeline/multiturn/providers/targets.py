@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from msgspec import structs
 
 from multiturn.documents.node import Node
-from multiturn.documents.source import check_path, open_rewindable
+from multiturn.documents.source import check_path, read_small
 from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError, Place, did_you_mean
@@ -114,10 +114,7 @@ def target_names(file: str | None = None) -> list[str]:
 def _nodes(path: Path) -> dict[str, Node]:
     """Return the targets of a file, by name."""
     where = path.as_posix()
-    with open_rewindable(str(path.absolute()), where) as opened:
-        text = opened.read(_MAX_FILE + 1)
-    if len(text) > _MAX_FILE:
-        raise MultiturnError(f"a targets file of over {_MAX_FILE:,} bytes", where=where)
+    text = read_small(str(path.absolute()), where, "a targets file", _MAX_FILE)
     nodes: dict[str, Node] = {}
     for document in _documents(text, where):
         for node in _targets(document, where):

@@ -11,7 +11,7 @@ from msgspec import Meta
 from multiturn.model import ProviderRequest
 from multiturn.providers.agent import AgentProvider, AgentSettings, Executable
 from multiturn.providers.base import ProviderResponse
-from multiturn.providers.command import end_command, read_answer, run_command
+from multiturn.providers.command import end_command, read_answer
 
 
 class VSCodeSettings(AgentSettings, frozen=True, kw_only=True):
@@ -56,20 +56,10 @@ class VSCodeProvider(AgentProvider):
         attached = [word for path in files for word in ("--add-file", str(path))]
         # The prompt is a file: an argument has a limit (F1), and may not begin with a dash.
         sentence = f"Follow the instructions in {prompt.relative_to(folder.parent)}."
-        settings = self.settings
-        command = (self.executable(), "chat", "--mode", "agent", *settings.args)
+        command = ("chat", "--mode", "agent", *self.settings.args, *attached, sentence)
         answer = folder / "response.md"
         with tempfile.TemporaryFile() as output:
-            await run_command(
-                (*command, *attached, sentence),
-                output=output,
-                cwd=settings.cwd,
-                env=self.environment(),
-                secrets=self.secrets,
-                timeout_seconds=settings.timeout_seconds,
-                answer=answer,
-                kept=self._kept,
-            )
+            await self.run(*command, output=output, answer=answer, kept=self._kept)
         text = read_answer(answer).decode("utf-8", "replace")
         return ProviderResponse(text=text, finish_reason="stop")
 
