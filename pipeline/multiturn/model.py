@@ -106,8 +106,6 @@ def written(part: Part, case: Case) -> str | None:
     A file says the same with and without the newlines at its end.
     """
     try:
-        if part.stage is not None:
-            return None
         if part.resolved_path is not None:
             text = None if case.files is None else case.files.known(part.resolved_path)
             return part.text if part.text.rstrip("\n") == text else text

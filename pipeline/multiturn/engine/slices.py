@@ -101,13 +101,15 @@ def rendered(work: Work, outcome: Outcome) -> Rendered:
             text = work.render(outcome.conversion)
     except MultiturnError as failure:
         error = failure
-    where, trace = Place() if case is None else case.where(), ""
+    place, trace = None, ""
+    if case is not None:
+        place = Place(case.file or case.suite, case.line, 1)
     if error is not None:
-        where = error.where if case is None else where
+        place = place or Place(error.where.file, error.where.line, 1)
         trace = "".join(traceback.format_exception(error)) if work.debug else ""
         # A plain error: one of a stage's own may not pickle.
         error = MultiturnError(error.what, where=error.where, case_id=error.case_id)
-    return Rendered(outcome.case_id, Place(where.file, where.line, 1), text, error, trace)
+    return Rendered(outcome.case_id, place, text, error, trace)
 
 
 @contextlib.contextmanager
