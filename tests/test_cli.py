@@ -133,6 +133,16 @@ def read_terminal(*arguments: str, folder: Path, stream: str, **options: Any) ->
     return shown.decode()
 
 
+@pytest.mark.parametrize("command", ["convert", "run"])
+def test_text_is_the_default_on_a_terminal_and_nowhere_else(folder: Path, command: str) -> None:
+    shown = read_terminal(command, "a.eval.yaml", folder=folder, stream="stdout")
+    assert re.search(r"a\.eval\.yaml · one.*\r\n.*Hello", shown, re.DOTALL)
+    assert ids(run(command, "a.eval.yaml", folder=folder).stdout) == ["one", "002"]
+    shown = read_terminal(command, "a.eval.yaml", "--output", "out", folder=folder, stream="stdout")
+    assert shown == ""
+    assert ids((folder / "out").read_text()) == ["one", "002"]
+
+
 @pytest.mark.parametrize("no_color", [False, True])
 def test_text_is_colored_on_a_terminal_unless_no_color_is_set(folder: Path, no_color: bool) -> None:
     environment = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}

@@ -8,6 +8,7 @@ import click
 from multiturn.cli.options import (
     PATH,
     Asked,
+    default_format,
     on_terminal,
     pipeline_option,
     refuse_output,
@@ -27,10 +28,9 @@ if TYPE_CHECKING:
     "--format",
     "format_",
     type=click.Choice(["json", "yaml", "text", "openai", "evals", "inspect", "promptfoo"]),
-    default="json",
-    show_default=True,
     help="JSON lines, YAML for diffs, text for reading, or JSON lines for another tool:"
-    " OpenAI's fine-tuning, its evals, inspect_ai or promptfoo.",
+    " OpenAI's fine-tuning, its evals, inspect_ai or promptfoo.  [default: text on a terminal,"
+    " else json]",
 )
 @click.option(
     "--output",
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 def convert(
     asked: Asked,
     pipeline: str,
-    format_: str,
+    format_: str | None,
     output: str | None,
     workers: int,
     scheduler: str | None,
@@ -85,6 +85,7 @@ def convert(
     from multiturn.output import open_output
     from multiturn.pipelines.pipeline_file import load_pipeline
 
+    format_ = format_ or default_format(output)
     chosen = load_pipeline(pipeline)
     failures = Failures(debug=asked.debug)
     if scheduler is not None:

@@ -17,11 +17,11 @@ _CHECKS = {
 _ADDRESS = b"git+https://git.example/multiturn@COMMIT"  # of the template, for pip
 _NEXT = """\
 Next:
-  multiturn list                   the suites and their cases
-  multiturn convert --format text  the prompts
-  multiturn run --format text      the prompts, sent to a target: echo, which repeats them
-  multiturn snapshot               records the prompts, to be committed
-  multiturn snapshot --check       shows what has changed since
+  multiturn list              the suites and their cases
+  multiturn convert           the prompts
+  multiturn run               the prompts, sent to a target: echo, which repeats them
+  multiturn snapshot          records the prompts, to be committed
+  multiturn snapshot --check  shows what has changed since
 """
 
 

@@ -211,6 +211,11 @@ def suite_options(function: Command) -> Command:
     return decorated
 
 
+def default_format(output: str | None) -> str:
+    """Return the format where none is named: text for a person, else JSON lines."""
+    return "text" if output is None and sys.stdout is not None and sys.stdout.isatty() else "json"
+
+
 def on_terminal() -> bool:
     """Whether standard output is a terminal that wants color."""
     return sys.stdout is not None and sys.stdout.isatty() and "NO_COLOR" not in os.environ

@@ -9,6 +9,7 @@ from multiturn.cli.options import (
     PATH,
     Asked,
     check_strictly,
+    default_format,
     on_terminal,
     pipeline_option,
     quiet_option,
@@ -85,9 +86,8 @@ from multiturn.cli.options import (
     "--format",
     "format_",
     type=click.Choice(["json", "text"]),
-    default="json",
-    show_default=True,
-    help="Format of results on standard output: JSON lines, or text for reading.",
+    help="Format of results on standard output: JSON lines, or text for reading."
+    "  [default: text on a terminal, else json]",
 )
 @quiet_option
 def run(
@@ -104,7 +104,7 @@ def run(
     batch: bool,
     no_wait: bool,
     poll: float,
-    format_: str,
+    format_: str | None,
 ) -> None:
     """Convert eval suites, and send them to a provider.
 
@@ -140,7 +140,8 @@ def run(
                 preview(selection, chosen, provider, plan, failures)
         else:
             with open_results(output, resume) as results:
-                write = results.append if results else printer(format_, color=on_terminal())
+                shown = format_ or default_format(output)
+                write = results.append if results else printer(shown, color=on_terminal())
                 plan = Plan(results.stored if results else {}, earlier)
                 if batch and results is not None:
                     send_batch(
