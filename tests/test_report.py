@@ -21,7 +21,7 @@ from markdown_it import MarkdownIt
 import commands
 from multiturn import Case, Conversion, TestMessage, load_pipeline
 from multiturn.review.report import markdown
-from multiturn.review.report.payloads import Payload, Payloads, Pieces
+from multiturn.review.report.payloads import Payloads
 from multiturn.review.report.side import review
 
 ROOT = Path(__file__).parent.parent
@@ -589,10 +589,12 @@ def test_a_case_that_fails_is_in_the_report_and_in_the_exit_code(repository: Pat
 # Payloads
 
 
-def payloads(*messages: TestMessage) -> dict[str, Payload]:
+def payloads(*messages: TestMessage) -> dict[str, Any]:
+    """Return what each provider gets, with the pieces in place of each text."""
     case = Case(id="x", input_messages=messages, suite="a.yaml")
-    found = Payloads().of(review(load_pipeline("spec")(Conversion(case))))
-    return {payload.provider: payload for payload in found}
+    samples = Payloads(lambda pieces: pieces)
+    found = samples.of(review(load_pipeline("spec")(Conversion(case))))
+    return {name: payload.body for name, payload in zip(samples.providers, found, strict=True)}
 
 
 def test_a_payload_says_which_message_each_text_is_from() -> None:
@@ -602,18 +604,18 @@ def test_a_payload_says_which_message_each_text_is_from() -> None:
         TestMessage("user", "Hi"),
         TestMessage("tool", "Hi"),
     )
-    assert said["Anthropic"].body["messages"] == [
-        {"role": "user", "content": Pieces((1,))},
-        {"role": "assistant", "content": Pieces((2,))},
-        {"role": "user", "content": Pieces((3, "\n\n[Tool]: ", 4))},
+    assert said["Anthropic"]["messages"] == [
+        {"role": "user", "content": (1,)},
+        {"role": "assistant", "content": (2,)},
+        {"role": "user", "content": (3, "\n\n[Tool]: ", 4)},
     ]
-    assert said["Anthropic"].body["model"] == Pieces(("MODEL",))
-    assert said["Codex"].body == Pieces((0,))
+    assert said["Anthropic"]["model"] == ("MODEL",)
+    assert said["Codex"] == (0,)
 
 
 def test_a_text_that_a_provider_edited_is_shown_as_it_goes_out() -> None:
     said = payloads(TestMessage("user", "Hi\n@all of you"))
-    assert said["Codex"].body == Pieces(("Hi\n @all of you",))
+    assert said["Codex"] == ("Hi\n @all of you",)
 
 
 # Markdown

@@ -571,6 +571,23 @@ def test_the_panel_follows_the_search(browser: Browser, plain: Path) -> None:
         expect(heading).to_have_text("greeting")
 
 
+def test_a_removed_case_that_failed_says_why(browser: Browser, tmp_path: Path) -> None:
+    broken = "  - {id: x, input_messages: [{role: user, content: [{type: file, value: x}]}]}\n"
+    commit(tmp_path, FILES | {"evals/review.eval.yaml": SUITE + broken})
+    write(tmp_path, FILES)
+    with open_page(browser, report(tmp_path, "--against", "HEAD")) as page:
+        expect(page.locator("#case h2")).to_have_text("x")
+        assert "no file 'x'" in texts(page, ".error")[0]
+
+
+def test_a_browser_that_is_too_old_says_so(browser: Browser, plain: Path) -> None:
+    page = browser.new_page()
+    page.add_init_script("delete window.DecompressionStream")
+    page.goto(plain.as_uri())
+    expect(page.locator("#case h2")).to_have_text("This browser is too old")
+    page.close()
+
+
 def test_a_browser_of_two_years_ago_is_enough(browser: Browser, compared: Path) -> None:
     older = """
         Object.defineProperty(CSS, "highlights", { value: undefined });

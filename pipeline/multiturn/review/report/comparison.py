@@ -37,8 +37,8 @@ class Comparison(Struct, frozen=True):
 
     @property
     def error(self) -> str:
-        """Why it failed."""
-        return self.now.error if self.now else ""
+        """Why it failed, or had failed before it was removed."""
+        return self.case.error
 
     @property
     def case(self) -> Entry:

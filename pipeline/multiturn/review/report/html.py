@@ -52,7 +52,7 @@ class _Data:
     def __init__(self, report: Report, *, all_texts: bool) -> None:
         self.report = report
         self.all_texts = all_texts
-        self.payloads = Payloads()
+        self.payloads = Payloads(self.text)
         self.numbers: dict[str, int] = {}
         self.compressor = zlib.compressobj()
         self.chunks: list[bytes] = []
@@ -132,18 +132,9 @@ class _Data:
                 [self.number(text) for s in spans for text in (s.text, s.origin, s.path)]
                 for spans in case.texts
             ],
-            "payloads": [
-                [payload.notes, self.body(payload.body)] for payload in self.payloads.of(case)
-            ],
+            "payloads": [[payload.notes, payload.body] for payload in self.payloads.of(case)],
         }
 
-    def body(self, value: Any) -> Any:
-        """Return a payload's body; a number below zero in a text is that of a string."""
-        if isinstance(value, Pieces):
-            pieces = value.pieces
-            return {"$": [p if isinstance(p, int) else -1 - self.number(p) for p in pieces]}
-        if isinstance(value, list):
-            return list(map(self.body, value))
-        if isinstance(value, dict):
-            return {key: self.body(item) for key, item in value.items()}
-        return value
+    def text(self, pieces: Pieces) -> dict[str, list[int]]:
+        """Return a text of a payload; a number below zero is that of a string."""
+        return {"$": [p if isinstance(p, int) else -1 - self.number(p) for p in pieces]}

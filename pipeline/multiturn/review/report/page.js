@@ -226,6 +226,10 @@ function summary(counts) {
 }
 
 async function start() {
+  if (!window.DecompressionStream) {
+    showMessage("This browser is too old", "The report needs one of 2023 or later.");
+    return;
+  }
   await load();
   VIEWS.push(...data.providers);
   const counts = Object.fromEntries(STATUSES.map((status) => [status, 0]));

@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from msgspec import Struct
@@ -26,26 +26,19 @@ _TOKEN = os.urandom(8).hex()
 _MARK = re.compile(rf"{_TOKEN}-(\d+)-")
 
 
+Pieces = tuple[int | str, ...]
+
+
 class Payload(Struct, frozen=True):
     """What a provider would send.
 
     Attributes:
-        provider: its name for people.
-        body: decoded JSON, or a text; None if the provider refuses the case. Each text in it is a
-            list of pieces: the number of a message of the chat prompt, from 1, or 0 for the
-            question, or a text that comes from neither.
+        body: decoded JSON, or a text; None if the provider refuses the case.
         notes: the repairs, or why it is refused.
     """
 
-    provider: str
     body: Any
     notes: tuple[str, ...] = ()
-
-
-class Pieces(Struct, frozen=True):
-    """A text of a payload, as ``Payload`` says."""
-
-    pieces: tuple[int | str, ...]
 
 
 def sample_providers() -> dict[str, TargetProvider]:
@@ -70,10 +63,15 @@ class Payloads:
 
     Attributes:
         providers: by their names for people.
+
+    Args:
+        text: makes each text of a payload from its pieces: the number of a message of the chat
+            prompt, from 1, or 0 for the question, or a text that is of neither.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, text: Callable[[Pieces], Any]) -> None:
         self.providers = sample_providers()
+        self.text = text
         self._marked: ProviderRequest | None = None
         self._patterns: dict[str, Any] = {}
 
@@ -92,10 +90,26 @@ class Payloads:
                 if name not in self._patterns:
                     self._patterns[name] = decoded(provider.wire(marked).body)
             except ProviderError as error:
-                yield Payload(name, None, (f"refused: {error.what}",))
+                yield Payload(None, (f"refused: {error.what}",))
                 continue
-            body = _in_pieces(decoded(wire.body), self._patterns[name], texts)
-            yield Payload(name, body, wire.repairs)
+            body = self._in_pieces(decoded(wire.body), self._patterns[name], texts)
+            yield Payload(body, wire.repairs)
+
+    def _in_pieces(self, body: Any, marked: Any, texts: list[str]) -> Any:
+        """Return a payload's body with its texts made from pieces."""
+        if isinstance(body, str):
+            split = _MARK.split(marked)
+            pieces = tuple(int(p) if at % 2 else p for at, p in enumerate(split) if at % 2 or p)
+            shown = "".join(texts[piece] if isinstance(piece, int) else piece for piece in pieces)
+            return self.text(pieces if shown == body else (body,))  # the provider edited it
+        if isinstance(body, list):
+            return [self._in_pieces(*pair, texts) for pair in zip(body, marked, strict=True)]
+        if isinstance(body, dict):
+            return {
+                key: value if key == "role" else self._in_pieces(value, marked[key], texts)
+                for key, value in body.items()
+            }
+        return body
 
 
 def _marked(request: ProviderRequest) -> ProviderRequest:
@@ -111,20 +125,3 @@ def _marked(request: ProviderRequest) -> ProviderRequest:
 
 def _marked_text(number: int, text: str) -> str:
     return text if is_blank(text) else f"{_TOKEN}-{number}-"
-
-
-def _in_pieces(body: Any, marked: Any, texts: list[str]) -> Any:
-    """Return a payload's body with each text in pieces; what the provider edited is one piece."""
-    if isinstance(body, str):
-        split = _MARK.split(marked)
-        pieces = tuple(int(p) if at % 2 else p for at, p in enumerate(split) if at % 2 or p)
-        shown = "".join(texts[piece] if isinstance(piece, int) else piece for piece in pieces)
-        return Pieces(pieces if shown == body else (body,))
-    if isinstance(body, list):
-        return [_in_pieces(*pair, texts) for pair in zip(body, marked, strict=True)]
-    if isinstance(body, dict):
-        return {
-            key: value if key == "role" else _in_pieces(value, marked[key], texts)
-            for key, value in body.items()
-        }
-    return body
