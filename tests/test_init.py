@@ -18,9 +18,7 @@ def test_an_empty_folder_becomes_a_project(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[:5] == [f"wrote {path}" for path in FILES]
     assert all((tmp_path / path).is_file() for path in FILES)
-    assert (
-        "Fill in where multiturn is installed from, in .github/workflows/prompts.yml" in done.stdout
-    )
+    assert "Fill in MULTITURN in .github/workflows/prompts.yml: " in done.stdout
     commands = [
         line.split("  ")[1].split()[1:] for line in done.stdout.split("Next:\n")[1].splitlines()
     ]

@@ -49,7 +49,7 @@ def init() -> None:
         except FileExistsError:
             click.echo(f"kept  {path}")
     if to_fill_in:
-        click.echo(f"\nFill in where multiturn is installed from, in {to_fill_in}: MULTITURN")
+        click.echo(f"\nFill in MULTITURN in {to_fill_in}: where multiturn is installed from")
     click.echo(f"\n{_NEXT}", nl=False)
 
 

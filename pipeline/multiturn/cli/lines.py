@@ -131,7 +131,9 @@ class SnapshotLine(Struct, frozen=True, kw_only=True):
     ]
     file: Annotated[
         str | None,
-        Meta(description="path of the snapshot or the list, or of what the kind is about."),
+        Meta(
+            description="path of the snapshot or list; of a file with another text, from the root."
+        ),
     ] = None
     was_file: Annotated[str | None, Meta(description="of a renamed one: its path then.")] = None
     cases: Annotated[tuple[SnapshotCase, ...], Meta(description="that have it.")] = ()
