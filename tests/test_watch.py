@@ -128,10 +128,11 @@ def test_an_error_is_said_and_the_next_change_is_compared_with_what_was_before(
     }
 
 
-def test_ctrl_c_ends_it_quietly(watching: Watching) -> None:
-    os.killpg(watching.process.pid, signal.SIGINT)
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -15)])
+def test_a_signal_ends_it_quietly(watching: Watching, number: int, code: int) -> None:
+    os.killpg(watching.process.pid, number)
     assert watching.process.communicate()[0] == ""
-    assert watching.process.returncode == 130
+    assert watching.process.returncode == code
 
 
 def test_without_its_package_it_says_what_to_install(

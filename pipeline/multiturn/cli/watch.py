@@ -1,6 +1,7 @@
 """The command that converts again whenever a file changes."""
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,6 +54,7 @@ def _changes(folders: set[Path]) -> Iterator[set[str]]:
         what = "watch needs the package watchfiles; pip install 'multiturn[watch]'"
         raise MultiturnError(what) from None
     is_first = True
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # watchfiles would take it for Ctrl-C
     try:
         for changes in watchfiles.watch(
             *folders, yield_on_timeout=True, rust_timeout=_WAIT, ignore_permission_denied=True
