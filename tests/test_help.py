@@ -59,7 +59,7 @@ def test_quiet_leaves_out_the_summary(
 
 
 @pytest.mark.parametrize(
-    "command", ["list", "check", "convert", "run", "snapshot", "report", "explain"]
+    "command", ["list", "check", "convert", "run", "snapshot", "report", "explain", "show"]
 )
 def test_each_command_says_where_defaults_come_from(folder: Path, command: str) -> None:
     for options, is_said in ([], False), (["-v"], True):

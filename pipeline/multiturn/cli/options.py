@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 from click.core import ParameterSource
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from multiturn.output import Settings
     from multiturn.pipelines.pipeline import Pipeline
 
+Renderer = Literal["console", "json"]
 Command = Callable[..., None]
 PATH = click.Path()  # shells complete it
 _QUIET = "multiturn.quiet"
@@ -114,10 +115,23 @@ def check_strictly(asked: Asked, selection: "Selection", pipeline: "Pipeline") -
     failures.finish()
 
 
-def _say_defaults() -> None:
-    """Log which options have their values from the project's defaults, if -v asks for it."""
-    from multiturn.output import debug
+def verbose_option(function: Command) -> Command:
+    """Add ``--verbose``, for ``start_log``."""
+    return click.option(
+        "-v",
+        "--verbose",
+        is_flag=True,
+        help="Log each stage with its case and time, and which options have their values from"
+        " the project's defaults; convert logs text that poses as a marker, too.",
+    )(function)
 
+
+def start_log(verbose: bool, renderer: Renderer = "console") -> "Settings":
+    """Set how a command logs, and with -v log which values are the project's defaults."""
+    from multiturn.output import Settings, configure, debug
+
+    settings = Settings("debug" if verbose else "warning", renderer)
+    configure(settings)
     context = click.get_current_context()
     values = {
         name: value
@@ -126,6 +140,7 @@ def _say_defaults() -> None:
     }
     if values:
         debug("defaults.used", file=context.obj, **values)
+    return settings
 
 
 def refuse_output(output: str | None, selection: "Selection") -> None:
@@ -157,12 +172,9 @@ def suite_options(function: Command) -> Command:
     ) -> None:
         if not suites:
             raise click.UsageError("name a SUITE, or set suites in multiturn.toml")
-        from multiturn.output import Settings, configure, fail, warnings_to
+        from multiturn.output import fail, warnings_to
 
-        log_format = options.pop("log_format", "console")
-        log = Settings("debug" if verbose else "warning", log_format)
-        configure(log)
-        _say_defaults()
+        log = start_log(verbose, options.pop("log_format", "console"))
         with warnings_to(fail if strict else None):
             function(Asked(suites, root, guidelines, case_ids, strict, debug, log), **options)
 
@@ -197,13 +209,7 @@ def suite_options(function: Command) -> Command:
             " convert, run and snapshot then write and send nothing.",
         ),
         click.option("--debug", is_flag=True, help="Show tracebacks."),
-        click.option(
-            "-v",
-            "--verbose",
-            is_flag=True,
-            help="Log each stage with its case and time, and which options have their values from"
-            " the project's defaults; convert logs text that poses as a marker, too.",
-        ),
+        verbose_option,
     ]
     decorated: Command = command
     for decorate in reversed(decorators):

@@ -11,7 +11,9 @@ from multiturn.cli.options import (
     pipeline_option,
     quiet_option,
     say_summary,
+    start_log,
     suite_options,
+    verbose_option,
 )
 
 _format_option = click.option(
@@ -51,7 +53,8 @@ def stages(pipeline: str | None) -> None:
 
 @click.command()
 @click.argument("pipeline", metavar="PIPELINE", shell_complete=complete_pipeline)
-def show(pipeline: str) -> None:
+@verbose_option
+def show(pipeline: str, verbose: bool) -> None:
     """Show the stages of a pipeline.
 
     In their order, with what each requires, provides and consumes, and its options.
@@ -59,6 +62,7 @@ def show(pipeline: str) -> None:
     from multiturn.cli.drawing import as_table
     from multiturn.pipelines.pipeline_file import load_pipeline
 
+    start_log(verbose)
     click.echo(as_table(load_pipeline(pipeline)), nl=False)
 
 
