@@ -235,3 +235,16 @@ def test_processes_write_the_same(tmp_path: Path) -> None:
     one = commands.run(*command, folder=tmp_path)
     two = commands.run(*command, "--workers", "2", folder=tmp_path)
     assert one.stdout == two.stdout != ""
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_with_strict_a_repair_is_an_error_of_its_case_alone(tmp_path: Path, workers: str) -> None:
+    asks = "input_messages: [{role: user, content: Hi}, {role: tool, content: done}]"
+    cases = "".join(f"\n  - {{id: {name}, {asks}}}" for name in ("a", "b"))
+    (tmp_path / "shop.eval.yaml").write_text(f"evalcases:{cases}")
+    command = ("convert", "shop.eval.yaml", "--format", "openai", "--strict", "--workers", workers)
+    done = commands.run(*command, folder=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"shop.eval.yaml:2: case 'a': {REPAIR}\nshop.eval.yaml:3: case 'b': {REPAIR}\n"
+    )
