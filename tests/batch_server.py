@@ -288,6 +288,8 @@ class BatchServer(Server):
         return self._openai_state(batch)
 
     def _openai_finish(self, batch: Batch) -> None:
+        if batch.end == "failed":
+            batch.problem = batch.problem or f"it failed ({KEY})"
         if batch.end in ("failed", "expired without files"):
             return
         lines: tuple[list[Any], list[Any]] = ([], [])
@@ -509,7 +511,11 @@ class BatchServer(Server):
         output = {"responsesFile": batch.files[0]} if batch.files[0] else {}
         ended = {"metadata": {**metadata, "output": output}, "done": True}
         if batch.end == "failed":
-            return {"name": batch.id, **ended, "error": {"code": 3, "message": "it failed"}}
+            return {
+                "name": batch.id,
+                **ended,
+                "error": {"code": 3, "message": f"it failed ({KEY})"},
+            }
         return {"name": batch.id, **ended, "response": output}
 
 

@@ -49,7 +49,7 @@ def preview_batch(
 ) -> None:
     """Print how many requests, parts and bytes would go where."""
     from multiturn.cli.sending import read_cases
-    from multiturn.engine.batches import DryBatch
+    from multiturn.engine.dry_batch import DryBatch
 
     batch = DryBatch(provider, output)
     cases = read_cases(selection, failures)

@@ -22,7 +22,7 @@ from multiturn.errors import MultiturnError
 from multiturn.model import Case
 from multiturn.providers.base import ProviderError
 from multiturn.providers.batches import batches_of
-from multiturn.providers.batches.base import Look, Part, digests, may_pass
+from multiturn.providers.batches.base import Look, Part, may_pass, places
 from multiturn.providers.results import Result, ResultsFile, is_stored, key_of
 from multiturn.text import number_of
 
@@ -206,10 +206,13 @@ class Batch:
             wait: until all have ended.
 
         Raises:
-            ProviderError: a batch cannot be asked for.
+            ProviderError: a batch cannot be asked for; all others are done.
         """
+        refused: dict[str, ProviderError] = {}
         while True:
             for part in self.state.under_way:
+                if part.token in refused:
+                    continue
                 try:
                     look = self._look(part)
                     if look.ended:
@@ -218,9 +221,12 @@ class Batch:
                         self.state.keep(replace(part, ended=True))
                 except ProviderError as error:
                     if not may_pass(error):
-                        raise
+                        refused[part.token] = error
+                        continue
                     self.say(f"{part.batch}: {error.what}; asking again in {self.poll:g} s")
             yield None
+            if refused and (not wait or len(refused) == len(self.state.under_way)):
+                raise next(iter(refused.values()))
             if not self.state.under_way:
                 self.state.forget()
                 return
@@ -239,16 +245,14 @@ class Batch:
     def _results(self, part: Part, look: Look, results: ResultsFile) -> Iterator[Result]:
         with TemporaryFile(dir=self._folder) as file:
             self._run(self.api.fetch(part.batch, look, file))
-            places: dict[str, int] = {}
-            for digest, place in digests(file):
-                places.setdefault(digest, place)
+            found = places(file)
             for where, result in self.state.asked(part):
                 if is_stored(result, results.stored):
                     continue  # stored before the process was killed
                 try:
-                    if result.digest not in places:
-                        raise _missing(part, look)
-                    file.seek(places[result.digest])
+                    if result.digest not in found:
+                        raise look.unanswered(part.batch)
+                    file.seek(found[result.digest])
                     yield answered(result, self.api.read(file.readline()))
                 except ProviderError as error:
                     yield failed(result, where, error)
@@ -283,30 +287,6 @@ class Batch:
         return self._runner.run(coroutine)
 
 
-class DryBatch(Batch):
-    """What ``submit`` would send: a batch that stays here.
-
-    Attributes:
-        parts: that would be sent.
-    """
-
-    def __init__(self, provider: Any, output: str) -> None:
-        super().__init__(provider, output, poll=0, say=lambda _: None)
-        self.parts: list[Part] = []
-
-    def _ask(self, part: str, where: str, result: Result) -> None:
-        """Write nothing down."""
-
-    def _send(self, filling: Filling) -> None:
-        self.parts.append(filling.finish())
-        filling.begin()
-
-
 def _body(prepared: Prepared) -> bytes:
     assert prepared.wire is not None  # noqa: S101 - every provider with batches tells it
     return prepared.wire.body
-
-
-def _missing(part: Part, look: Look) -> ProviderError:
-    why = look.why or f"{part.batch} ended without an answer to this request"
-    return ProviderError(f"batch_{look.state}: {why}", kind="batch")

@@ -13,7 +13,7 @@ from multiturn.providers.batches.base import (
     Look,
     Part,
     VendorError,
-    digests,
+    places,
     with_client,
 )
 
@@ -91,7 +91,7 @@ class AnthropicBatches(Batches):
     async def _answered(self, batch: str, look: Look) -> set[str]:
         with TemporaryFile() as file:
             await self.fetch(batch, look, file)
-            return {digest for digest, _ in digests(file)}
+            return set(places(file))
 
     @with_client
     async def look(self, client: Any, batch: str) -> Look:

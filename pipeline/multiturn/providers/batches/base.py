@@ -4,7 +4,8 @@ Each calls the vendor's SDK. Creating a batch is never retried by the SDK: it ma
 although no answer came. Whoever calls looks first whether the batch is there.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Collection, Coroutine
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Concatenate, ParamSpec, TypeVar
 
 import msgspec
@@ -62,6 +63,11 @@ class Look(Struct, frozen=True, kw_only=True):
     files: tuple[str, ...] = ()
     why: str = ""
 
+    def unanswered(self, batch: str) -> ProviderError:
+        """Return the error of a request to which a batch has no answer."""
+        why = self.why or f"{batch} ended without an answer to this request"
+        return ProviderError(f"batch_{self.state}: {why}", kind="batch")
+
 
 class Found(Struct, frozen=True):
     """What was found of a batch whose id was lost.
@@ -113,20 +119,20 @@ class _Named(Struct):
     key: str = ""
 
 
-def digests(file: BinaryIO) -> Iterator[tuple[str, int]]:
-    r"""Yield the digest that each line of results answers, and where the line begins.
+def places(file: BinaryIO) -> dict[str, int]:
+    r"""Return where the first line of results for each digest begins.
 
     Lines end at ``\n`` only; what cannot be read answers nothing.
     """
+    found: dict[str, int] = {}
     decode = msgspec.json.Decoder(_Named).decode
     start = file.seek(0)
     while line := file.readline(LARGEST_ANSWER):
-        try:
+        with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             named = decode(line)
-            yield named.custom_id or named.key, start
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            pass
-        start = file.seek(start + len(line))  # whoever got the line may have read elsewhere
+            found.setdefault(named.custom_id or named.key, start)
+        start += len(line)
+    return found
 
 
 class Batches:

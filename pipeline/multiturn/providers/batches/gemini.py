@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 
 from msgspec import Raw, Struct
 
-from multiturn.providers.base import ProviderResponse
+from multiturn.providers.base import ProviderResponse, hide
 from multiturn.providers.batches.base import Batches, Found, Look, Part, VendorError, with_client
 
 _ENDED = ("succeeded", "partially_succeeded", "failed", "cancelled", "expired")
@@ -80,7 +80,7 @@ class GeminiBatches(Batches):
             state=state,
             ended=state in _ENDED,
             files=(file,) if file else (),
-            why=(found.error and found.error.message) or "",
+            why=hide((found.error and found.error.message) or "", self.provider.secrets),
         )
 
     @with_client

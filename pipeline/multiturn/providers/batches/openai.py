@@ -6,7 +6,7 @@ from typing import Any, BinaryIO
 
 from msgspec import Raw, Struct
 
-from multiturn.providers.base import ProviderResponse
+from multiturn.providers.base import ProviderResponse, hide
 from multiturn.providers.batches.base import Batches, Found, Look, Part, VendorError, with_client
 from multiturn.providers.http_client import status_error
 
@@ -78,15 +78,14 @@ class OpenAIBatches(Batches):
     async def look(self, client: Any, batch: str) -> Look:
         """Return the status, the counts and the two files of results."""
         found = await client.batches.retrieve(batch)
-        counts, errors = found.request_counts, found.errors
+        counts, errors = found.request_counts, (found.errors and found.errors.data) or ()
+        whys = (f"{error.code}: {error.message}" for error in errors)
         return Look(
             state=found.status,
             ended=found.status in ("completed", "failed", "expired", "cancelled"),
             answered=counts and counts.completed + counts.failed,
             files=tuple(filter(None, (found.output_file_id, found.error_file_id))),
-            why="; ".join(
-                f"{error.code}: {error.message}" for error in (errors and errors.data) or ()
-            ),
+            why=hide("; ".join(whys), self.provider.secrets),
         )
 
     @with_client
