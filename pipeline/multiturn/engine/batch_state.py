@@ -13,7 +13,9 @@ from multiturn.errors import MultiturnError, Place
 from multiturn.providers.batches.base import Part
 from multiturn.providers.results import Result, Stored, key_of
 
+_BEGINNING = b'{"is":"target"'
 _ASKED = b'{"is":"asked","part":"'
+_NO_STATE = "this is not the state of a batch; move it away"
 _AT_ONCE = 2**16  # bytes that are written together
 
 
@@ -55,6 +57,30 @@ def state_path(output: str) -> str:
     return f"{output}.batch"
 
 
+class Waiting:
+    """The requests under way, and the cases that wait for an answer.
+
+    Attributes:
+        tokens: of the part with each digest.
+        latest: the digest that each case has asked for last, by its key.
+        outdated: key and digest, joined, of cases that want the answer to another request by now:
+            theirs must not come in last.
+    """
+
+    def __init__(self) -> None:
+        self.tokens: dict[bytes, str] = {}
+        self.latest: dict[bytes, bytes] = {}
+        self.outdated: set[bytes] = set()
+
+    def has(self, key: bytes, digest: bytes) -> bool:
+        """Return whether a case waits for the answer that it wants now, and note if it does not."""
+        before = self.latest.get(key, digest)
+        if before != digest:
+            self.outdated.add(key + before)
+            self.outdated.discard(key + digest)
+        return self.latest.get(key) == digest
+
+
 class BatchState:
     """The state of a batch: lines of JSON, of which the last about a part holds.
 
@@ -93,8 +119,14 @@ class BatchState:
                 else:
                     self.canceled = True
             if self.target is None or self.target.version != 1:
-                what = "this is not the state of a batch; move it away"
-                raise MultiturnError(what, where=Place(self.path, number))
+                raise MultiturnError(_NO_STATE, where=Place(self.path, number))
+        if self.target is None and not _BEGINNING.startswith(self._beginning()):
+            raise MultiturnError(_NO_STATE, where=self.path)
+
+    def _beginning(self) -> bytes:
+        with suppress(FileNotFoundError), open(self.path, "rb") as file:
+            return file.read(len(_BEGINNING) + 1).lstrip(b"\n")[: len(_BEGINNING)]
+        return b""
 
     def _lines(self) -> Iterator[bytes]:
         with suppress(FileNotFoundError), open(self.path, "rb") as file:
@@ -146,6 +178,8 @@ class BatchState:
         self.add(_Asked(part, where, Raw(msgspec.json.encode(result))))
 
     def _write(self) -> None:
+        if not self._waiting:
+            return
         if self._file is None:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
             self._file = os.open(self.path, flags, 0o666)
@@ -168,20 +202,20 @@ class BatchState:
         """Return the digests of a part's requests."""
         return {result.digest for _, result in self.asked(part)}
 
-    def remembered(self) -> tuple[dict[bytes, str], set[bytes]]:
-        """Return the token of each digest that is under way, and the cases that wait for one."""
+    def waiting(self) -> "Waiting":
+        """Return what waits for an answer under way."""
+        waiting = Waiting()
         tokens = {part.token: part.token for part in self.under_way}
-        digests, cases = {}, set()
         decode = msgspec.json.Decoder(Stored).decode
         for line in self._lines() if tokens else ():
             if line.startswith(_ASKED):
                 record = _decode(line)
                 if isinstance(record, _Asked) and record.part in tokens:
                     stored = decode(record.result)
-                    digest = bytes.fromhex(stored.digest)
-                    digests[digest] = tokens[record.part]
-                    cases.add(key_of(stored) + digest)
-        return digests, cases
+                    waiting.tokens[bytes.fromhex(stored.digest)] = tokens[record.part]
+                    waiting.has(key_of(stored), bytes.fromhex(stored.digest))
+                    waiting.latest[key_of(stored)] = bytes.fromhex(stored.digest)
+        return waiting
 
     def forget(self) -> None:
         """Remove the file if nothing is under way any more; only the run that writes it does."""

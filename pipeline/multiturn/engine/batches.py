@@ -10,12 +10,13 @@ import os
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import closing
+from functools import cached_property
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO, Self, TypeVar
 
 from msgspec.structs import replace
 
-from multiturn.engine.batch_state import BatchState, Target
+from multiturn.engine.batch_state import BatchState, Target, Waiting
 from multiturn.engine.filling import Filling
 from multiturn.engine.runner import Convert, Prepared, answered, failed, prepare
 from multiturn.errors import MultiturnError
@@ -80,6 +81,10 @@ class Batch:
         """Number of requests under way."""
         return sum(part.requests for part in self.state.under_way)
 
+    @cached_property
+    def _waiting(self) -> Waiting:
+        return self.state.waiting()
+
     def settle(self) -> None:
         """Find out whether the parts whose sending was cut short were sent, and send uploaded ones.
 
@@ -117,7 +122,7 @@ class Batch:
         Raises:
             ProviderError: the vendor refuses a part, or cannot be asked.
         """
-        tokens, waiting = self.state.remembered()
+        waiting = self._waiting
         with closing(Filling(self.api, self._folder)) as filling:
             for case in cases:
                 prepared = prepare(case, convert, self.provider)
@@ -126,17 +131,17 @@ class Batch:
                     yield result
                     continue
                 digest = bytes.fromhex(result.digest)
-                if skip(result) or key_of(result) + digest in waiting:
+                if waiting.has(key_of(result), digest) or skip(result):
                     continue
-                if digest not in tokens:
+                if digest not in waiting.tokens:
                     line = self.api.line(result.digest, _body(prepared))
                     if filling.is_full(line):
                         self._send(filling)
                     filling.add(line)
-                    tokens[digest] = filling.part.token
+                    waiting.tokens[digest] = filling.part.token
                 if record_wire:
                     result = replace(result, wire=_body(prepared).decode())
-                self._ask(tokens[digest], str(case.where()), result)
+                self._ask(waiting.tokens[digest], str(case.where()), result)
             if filling.part.requests:
                 self._send(filling)
         self.state.keep()
@@ -163,6 +168,8 @@ class Batch:
                 self._created(part, self._run(self.api.create(part, file)))
             except ProviderError as error:
                 if not may_pass(error):
+                    if file is not None:  # this process knows that nothing was created
+                        self.state.keep(replace(part, ended=True))
                     raise
                 self.say(f"no batch was created, or nobody said so: {error.what}")
                 if self._found(part):
@@ -247,8 +254,9 @@ class Batch:
             self._run(self.api.fetch(part.batch, look, file))
             found = places(file)
             for where, result in self.state.asked(part):
-                if is_stored(result, results.stored):
-                    continue  # stored before the process was killed
+                identity = key_of(result) + bytes.fromhex(result.digest)
+                if is_stored(result, results.stored) or identity in self._waiting.outdated:
+                    continue
                 try:
                     if result.digest not in found:
                         raise look.unanswered(part.batch)
