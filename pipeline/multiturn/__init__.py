@@ -42,36 +42,25 @@ if TYPE_CHECKING:
     from multiturn.turns import Part as Part
     from multiturn.turns import Turn as Turn
 
-_HOMES = {
-    "AxProvider": "providers.ax",
-    "Case": "model",
-    "ChatMessage": "model",
-    "Conversion": "model",
-    "ErrorDetail": "errors",
-    "Explanation": "prompts.provenance",
-    "Files": "files",
-    "InputFile": "model",
-    "MultiturnError": "errors",
-    "Notice": "output",
-    "Part": "turns",
-    "Pipeline": "pipelines.pipeline",
-    "PipelineError": "errors",
-    "Place": "errors",
-    "Provider": "providers.base",
-    "ProviderError": "providers.base",
-    "ProviderRequest": "model",
-    "ProviderResponse": "providers.base",
-    "Result": "providers.results",
-    "Step": "pipelines.step",
-    "TestMessage": "model",
-    "Turn": "turns",
-    "explain": "prompts.provenance",
-    "load_pipeline": "pipelines.pipeline_file",
-    "load_suite": "engine.loading",
-    "load_target": "providers.targets",
-    "run": "engine.runner",
-    "stage": "pipelines.contract",
+_NAMES = {  # by the module that they are in
+    "engine.loading": ("load_suite",),
+    "engine.runner": ("run",),
+    "errors": ("ErrorDetail", "MultiturnError", "PipelineError", "Place"),
+    "files": ("Files",),
+    "model": ("Case", "ChatMessage", "Conversion", "InputFile", "ProviderRequest", "TestMessage"),
+    "output": ("Notice",),
+    "pipelines.contract": ("stage",),
+    "pipelines.pipeline": ("Pipeline",),
+    "pipelines.pipeline_file": ("load_pipeline",),
+    "pipelines.step": ("Step",),
+    "prompts.provenance": ("Explanation", "explain"),
+    "providers.ax": ("AxProvider",),
+    "providers.base": ("Provider", "ProviderError", "ProviderResponse"),
+    "providers.results": ("Result",),
+    "providers.targets": ("load_target",),
+    "turns": ("Part", "Turn"),
 }
+_HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
 if not TYPE_CHECKING:  # for a type checker, only the names above are there
     __all__ = [*_HOMES]
