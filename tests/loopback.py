@@ -110,14 +110,16 @@ class Server(ThreadingHTTPServer):
 
         Args:
             text: what the model says.
-            body: bytes and text go as they are, anything else as JSON.
+            body: bytes and text go as they are, anything else as JSON; a function makes it of the
+                request.
             status: of HTTP.
             headers: beside those of every answer.
             times: for how many requests; None for all that follow.
         """
 
         def make(request: Request) -> Answer:
-            return status, completion(request.vendor, text) if body is None else body
+            made = body(request) if callable(body) else body
+            return status, completion(request.vendor, text) if made is None else made
 
         self._then(Step(make, headers or {}), times)
 

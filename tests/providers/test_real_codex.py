@@ -4,10 +4,7 @@ import json
 import os
 import shutil
 import subprocess
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +12,12 @@ import pytest
 
 import npm
 import standins
+from loopback import KEY, Request, Server
 from multiturn.model import InputFile, ProviderRequest
 from multiturn.providers.base import ProviderError
 from multiturn.providers.codex import CodexProvider, CodexSettings
 
 PACKAGE = "@openai/codex@0.169.0"
-KEY = "sk-7f3a9c01d4b84e2f"
 CREATED = {"type": "response.created", "response": {"id": "r"}}
 USAGE = {
     "input_tokens": 11,
@@ -49,63 +46,23 @@ def runs(command: str) -> list[dict[str, Any]]:
 
 
 Events = list[dict[str, Any]]
-# Events, or what makes them of the prompt, or the message of a refusal.
-Answer = Events | Callable[[str], Events] | str
 
 
-class Model:
-    """A model over HTTP: notes what it is asked, and gives one answer after the other."""
+def answer(server: Server, *answers: Events | Callable[[str], Events]) -> None:
+    """Answer one request after the other with events, or with what makes them of the prompt."""
+    for events in answers:
 
-    def __init__(self, *answers: Answer) -> None:
-        self.answers = list(answers)
-        self.headers: list[Any] = []
-        self.bodies: list[Any] = []
-        self.url = ""
+        def body(request: Request, events: Any = events) -> str:
+            made = events(given(request, "user")[-1]) if callable(events) else events
+            return "".join(f"event: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in made)
 
-    def answer(self, headers: Any, body: bytes) -> tuple[int, str, str]:
-        self.headers.append(headers)
-        self.bodies.append(json.loads(body))
-        events = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        if callable(events):
-            events = events(self.given("user")[-1])
-        if isinstance(events, str):
-            error = {"message": events, "type": "invalid_request_error", "code": "invalid_api_key"}
-            return 401, "application/json", json.dumps({"error": error})
-        text = "".join(f"event: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in events)
-        return 200, "text/event-stream", text
-
-    def given(self, role: str) -> list[str]:
-        """Return the texts of a role in the last request."""
-        messages = [one for one in self.bodies[-1]["input"] if one.get("role") == role]
-        return [piece["text"] for message in messages for piece in message["content"]]
+        server.answer(body=body, headers={"content-type": "text/event-stream"})
 
 
-@contextmanager
-def serving(*answers: Answer) -> Iterator[Model]:
-    model = Model(*answers)
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"]))
-            status, kind, text = model.answer(self.headers, body)
-            self.send_response(status)
-            self.send_header("content-type", kind)
-            self.send_header("content-length", str(len(text.encode())))
-            self.end_headers()
-            self.wfile.write(text.encode())
-
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        model.url = f"http://127.0.0.1:{server.server_port}/v1"
-        try:
-            yield model
-        finally:
-            server.shutdown()
-            thread.join()
+def given(request: Request, role: str) -> list[str]:
+    """Return the texts of a role in a request."""
+    messages = [one for one in request.json["input"] if one.get("role") == role]
+    return [piece["text"] for message in messages for piece in message["content"]]
 
 
 @pytest.fixture(scope="session")
@@ -133,7 +90,7 @@ def target(codex: str, folder: Path, url: str, *more: str) -> CodexProvider:
         path.mkdir(exist_ok=True)
     options = {
         "name": '"loop"',
-        "base_url": f'"{url}"',
+        "base_url": f'"{url}/v1"',
         "wire_api": '"responses"',
         "env_key": '"LOOP_KEY"',
         "request_max_retries": 0,
@@ -155,46 +112,49 @@ def target(codex: str, folder: Path, url: str, *more: str) -> CodexProvider:
     )
 
 
-def test_codex_sends_the_transcript_and_its_answer_comes_back(codex: str, tmp_path: Path) -> None:
-    with serving(says("Forty-two.\nReally.")) as model:
-        provider = target(codex, tmp_path, model.url)
-        question = "@[User]:\nWhat is six times nine?\n\n@[Assistant]:\nGrüße 👍"
-        answer = standins.ask(provider, question)
-    assert answer.text == "Forty-two.\nReally."
-    assert answer.usage == {"input_tokens": 11, "output_tokens": 7}
-    assert len(model.bodies) == 1
-    assert model.given("user")[-1] == question.replace("@[", " @[")
-    assert model.bodies[0]["model"] == "gpt-test"
-    assert model.headers[0]["Authorization"] == f"Bearer {KEY}"
+def test_codex_sends_the_transcript_and_its_answer_comes_back(
+    codex: str, tmp_path: Path, server: Server
+) -> None:
+    answer(server, says("Forty-two.\nReally."))
+    question = "@[User]:\nWhat is six times nine?\n\n@[Assistant]:\nGrüße 👍"
+    answered = standins.ask(target(codex, tmp_path, server.url), question)
+    assert answered.text == "Forty-two.\nReally."
+    assert answered.usage == {"input_tokens": 11, "output_tokens": 7}
+    (request,) = server.requests
+    assert given(request, "user")[-1] == question.replace("@[", " @[")
+    assert request.json["model"] == "gpt-test"
+    assert request.headers["authorization"] == f"Bearer {KEY}"
 
 
-def test_codex_sends_a_long_transcript_whole(codex: str, tmp_path: Path) -> None:
+def test_codex_sends_a_long_transcript_whole(codex: str, tmp_path: Path, server: Server) -> None:
     question = "".join(f"{number:06}\n" for number in range(300 * 1024 // 7))
-    with serving(says("Long.")) as model:
-        answer = standins.ask(target(codex, tmp_path, model.url), question)
-    assert answer.text == "Long."
-    assert model.given("user")[-1].strip() == question.strip()
+    answer(server, says("Long."))
+    assert standins.ask(target(codex, tmp_path, server.url), question).text == "Long."
+    assert given(server.requests[0], "user")[-1].strip() == question.strip()
 
 
-def test_codex_opens_an_attached_file_where_the_prompt_says(codex: str, tmp_path: Path) -> None:
+def test_codex_opens_an_attached_file_where_the_prompt_says(
+    codex: str, tmp_path: Path, server: Server
+) -> None:
     def open_listed(prompt: str) -> Events:
         return runs(f"cat {prompt.rpartition('- ')[2].strip()}")
 
-    with serving(open_listed, says("Done.")) as model:
-        provider = target(codex, tmp_path, model.url, 'sandbox_mode="danger-full-access"')
-        file = InputFile("../rules.md", "../rules.md", True, "Be brief, 4711.")
-        answer = standins.ask(provider, "See <Attached: rules.md>", input_files=(file,))
-    assert answer.text == "Done."
-    (output,) = (one for one in model.bodies[-1]["input"] if one["type"].endswith("call_output"))
+    answer(server, open_listed, says("Done."))
+    provider = target(codex, tmp_path, server.url, 'sandbox_mode="danger-full-access"')
+    file = InputFile("../rules.md", "../rules.md", True, "Be brief, 4711.")
+    answered = standins.ask(provider, "See <Attached: rules.md>", input_files=(file,))
+    assert answered.text == "Done."
+    items = server.requests[-1].json["input"]
+    (output,) = (one for one in items if one["type"].endswith("call_output"))
     assert "Be brief, 4711." in json.dumps(output["output"])
 
 
-def test_a_refused_key_is_an_error_that_does_not_show_it(codex: str, tmp_path: Path) -> None:
-    with (
-        serving(f"Incorrect API key provided: {KEY}") as model,
-        pytest.raises(ProviderError) as caught,
-    ):
-        standins.ask(target(codex, tmp_path, model.url))
+def test_a_refused_key_is_an_error_that_does_not_show_it(
+    codex: str, tmp_path: Path, server: Server
+) -> None:
+    server.fail(401, f"Incorrect API key provided: {KEY}", code="invalid_api_key", times=None)
+    with pytest.raises(ProviderError) as caught:
+        standins.ask(target(codex, tmp_path, server.url))
     assert caught.value.kind == "process"
     assert "401" in caught.value.what
     assert "Incorrect API key provided: ***" in caught.value.what
@@ -204,7 +164,7 @@ def test_a_refused_key_is_an_error_that_does_not_show_it(codex: str, tmp_path: P
 def test_an_option_that_codex_does_not_know_is_an_error_in_its_words(
     codex: str, tmp_path: Path
 ) -> None:
-    provider = target(codex, tmp_path, "http://127.0.0.1:9/v1")
+    provider = target(codex, tmp_path, "http://127.0.0.1:9")
     settings = CodexSettings(
         name="real", provider="codex", executable=codex, args=("--no-such-option",),
         cwd=provider.settings.cwd, env=provider.settings.env,
@@ -214,14 +174,16 @@ def test_an_option_that_codex_does_not_know_is_an_error_in_its_words(
     assert caught.value.kind == "process"
 
 
-def test_a_command_that_codex_runs_does_not_outlive_a_time_out(codex: str, tmp_path: Path) -> None:
+def test_a_command_that_codex_runs_does_not_outlive_a_time_out(
+    codex: str, tmp_path: Path, server: Server
+) -> None:
     with standins.witness(tmp_path) as witness:
         command = f"sh -c 'exec 9> {witness.path}; echo $$ >&9; exec sleep 600'; echo done"
-        with serving(runs(command)) as model:
-            provider = target(codex, tmp_path, model.url, 'sandbox_mode="danger-full-access"')
-            work = provider.invoke(ProviderRequest(question="Hi"))
-            with pytest.raises(ProviderError) as caught:
-                standins.until(witness.heard, work)
+        answer(server, runs(command))
+        provider = target(codex, tmp_path, server.url, 'sandbox_mode="danger-full-access"')
+        work = provider.invoke(ProviderRequest(question="Hi"))
+        with pytest.raises(ProviderError) as caught:
+            standins.until(witness.heard, work)
     assert caught.value.kind == "timeout"
     files = [path for path in (tmp_path / "work").rglob("*") if path.is_file()]
     assert [path for path in files if path.name != ".gitignore"] == []
