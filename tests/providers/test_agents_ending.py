@@ -146,9 +146,7 @@ def test_many_at_once_get_their_own_answers(kind: str, tmp_path: Path) -> None:
             )
             for number in range(8)
         ]
-        return await asyncio.gather(
-            *(provider.invoke(one) for provider, one in zip(providers, requests, strict=True))
-        )
+        return await asyncio.gather(*map(standins.invoked, providers, requests))
 
     path = standins.executable(tmp_path, standins.KINDS[kind].program)
     answers = [json.loads(answer.text) for answer in asyncio.run(ask_all())]
