@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
+from multiturn.cli.lines import message_of
 from multiturn.errors import MultiturnError, Place
 from multiturn.files import find_root
 from multiturn.review.changes import FileChange, Finding, Key, State, in_words
@@ -12,7 +13,7 @@ from multiturn.review.differences import distinct
 from multiturn.review.update import Said
 from multiturn.text import visible
 
-_LONGEST = 2_000  # characters of a difference; the log and the report have all
+_LONGEST = 2_000  # characters of a difference; the report has all
 
 
 def annotation(
@@ -46,14 +47,14 @@ def snapshot_annotations(found: Sequence[Said], places: Mapping[Key, Place]) -> 
     """
 
     def at(where: Place, message: str) -> str:
-        return annotation(where._replace(label=""), message, title="multiturn snapshot --check")
+        return annotation(where, message, title="multiturn snapshot --check")
 
     for each in found:
         if isinstance(each, Finding):
             what = "change of privilege: " * each.is_privilege + each.what
             yield at(_place(each, places), f"{what} ({in_words(each.cases)})")
         elif isinstance(each, MultiturnError):
-            yield at(each.where, ": ".join(filter(None, (each.where.label, each.what))))
+            yield at(each.where, message_of(each))
     changes = [each for each in found if isinstance(each, FileChange)]
     changed = [each for each in changes if each.case and each.state in ("changed", "renamed")]
     for difference in distinct((change.case, *change.texts) for change in changed):

@@ -96,7 +96,7 @@ class _Findings:
         from traceback import format_exception
 
         from multiturn.cli.annotations import annotation
-        from multiturn.cli.lines import check_line
+        from multiturn.cli.lines import check_line, message_of
         from multiturn.prompts.record import to_json
         from multiturn.text import indented
 
@@ -107,9 +107,9 @@ class _Findings:
         elif self.format == "json":
             click.echo(to_json(check_line(error, severity)), nl=False)
         else:
-            label = f"{error.where.label}: " if error.where.label else ""
-            title, what = "multiturn check", label + error.what
-            click.echo(annotation(error.where, what, title=title, severity=severity))
+            title = "multiturn check"
+            text = annotation(error.where, message_of(error), title=title, severity=severity)
+            click.echo(text)
 
     def warn(self, notice: "Notice") -> None:
         """Print a warning; with --strict it is an error."""

@@ -150,8 +150,13 @@ def check_line(error: MultiturnError, severity: Literal["error", "warning"]) -> 
         line=where.line or None,
         column=where.column or None,
         id=error.case_id,
-        message=utf8(": ".join(filter(None, (where.label, error.what)))),
+        message=utf8(message_of(error)),
     )
+
+
+def message_of(error: MultiturnError) -> str:
+    """Return what is wrong, without file and line."""
+    return ": ".join(filter(None, (error.where.label, error.what)))
 
 
 def explain_line(conversion: Conversion) -> ExplainLine:
