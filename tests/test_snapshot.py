@@ -16,15 +16,33 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from commands import run, start
-from multiturn import Case, Conversion, MultiturnError, TestMessage, load_pipeline
+from multiturn import (
+    Case,
+    Conversion,
+    MultiturnError,
+    Part,
+    TestMessage,
+    load_pipeline,
+    load_suite,
+    stage,
+)
+from multiturn.documents.dump import dump
 from multiturn.documents.yaml_events import read_documents
 from multiturn.engine.outcomes import outcomes
 from multiturn.engine.selection import select
 from multiturn.review.folder import SnapshotFolder
-from multiturn.review.snapshots import folder_of, location_of, snapshot_of
+from multiturn.review.snapshots import (
+    _content,
+    folder_of,
+    location_of,
+    snapshot_of,
+    texts_of_files,
+)
 from multiturn.review.update import Update
+from multiturn.turns import joined
 
 SUITE = """\
 guideline_patterns: ["**/*.rules.md"]
@@ -258,6 +276,153 @@ def test_a_change_is_shown_as_a_unified_diff(folder: Path) -> None:
         " input_files: []\n"
         f"2 snapshots: 1 changed, 1 same; {SAME}\n"
     )
+
+
+MANY = "evalcases:\n" + "".join(
+    f"  - id: {case_id}\n    input_messages:\n      - {{role: system, content: Be nice.}}\n"
+    f"      - {{role: user, content: ['Where is {case_id}?', {{type: file, value: {file}}}]}}\n"
+    for case_id, file in zip("abcd", ("order.txt", "tone.rules.md") * 2, strict=True)
+)
+
+
+def test_each_difference_is_shown_once_with_the_cases_that_have_it(folder: Path) -> None:
+    """Only the first has it in full; what stands around it does not matter."""
+    suite = folder / "evals/shop.eval.yaml"
+    suite.write_text(MANY)
+    write(folder)
+    suite.write_text(MANY.replace("Be nice", "Be kind").replace("is c?", "is C?"))
+    options = ((), ("--stat",), ("--all",))
+    shown, stat, whole = (check(folder, "evals", *option, code=1) for option in options)
+    assert shown.count("-    content: Be nice.\n") == 1
+    assert shown.startswith(
+        "4 cases, such as evals/shop.eval.yaml: a, b, c:\n"
+        "--- snapshots/evals/shop/a.yaml · recorded\n"
+    )
+    assert "\nevals/shop.eval.yaml: a, b, d:\n" in shown  # beside it, c has another one
+    assert shown.count("--- snapshots/") == 3
+    assert shown.count("-      Where is c?\n") == 1
+    assert [line for line in stat.splitlines() if line.startswith("changed: ")] == [
+        *(f"changed: snapshots/evals/shop/{name}.yaml +2 -2" for name in "ab"),
+        "changed: snapshots/evals/shop/c.yaml +4 -4",
+        "changed: snapshots/evals/shop/d.yaml +2 -2",
+    ]
+    assert whole.count("-    content: Be nice.\n") == 4
+    assert {text.splitlines()[-1] for text in (shown, stat, whole)} == {
+        f"4 snapshots: 4 changed, 0 same; the pipeline is spec; {SAME}"
+    }
+
+
+@pytest.mark.parametrize("options", [("--stat",), ("--check", "--stat", "--all")])
+def test_options_of_the_check_need_it_and_exclude_each_other(
+    folder: Path, options: tuple[str, ...]
+) -> None:
+    done = run("snapshot", "evals", *options, folder=folder)
+    assert (done.returncode, "--stat and --all are for --check" in done.stderr) == (2, True)
+
+
+def test_a_file_with_another_text_is_one_line(folder: Path) -> None:
+    write(folder)
+    (folder / "evals/order.txt").write_text("No. 8\n")
+    assert check(folder, code=1) == (
+        "evals/order.txt has another text (evals/shop.eval.yaml: refund)\n"
+        f"changed: snapshots/files.lock\n2 snapshots: 2 same; {SAME}\n"
+    )
+    before = files(folder / "snapshots")
+    write(folder)
+    after = files(folder / "snapshots")
+    assert [name for name in after if after[name] != before[name]] == ["files.lock"]
+
+
+def test_a_renamed_case_is_shown_as_renamed_with_its_difference(folder: Path) -> None:
+    write(folder)
+    suite = SUITE.replace("id: refund", "id: return").replace("Where is it?", "Where was it?")
+    (folder / "evals/shop.eval.yaml").write_text(suite)
+    out = check(folder, code=1)
+    assert out.startswith(
+        "renamed: snapshots/evals/shop/refund.yaml -> snapshots/evals/shop/return.yaml\n"
+        "--- snapshots/evals/shop/refund.yaml · recorded\n"
+        "+++ snapshots/evals/shop/return.yaml · now\n"
+    )
+    assert "refund\n" not in out
+    assert '-    - "Where is it?"\n+    - "Where was it?"\n' in out
+    assert out.endswith(f"\n2 snapshots: 1 renamed, 1 same; {SAME}\n")
+
+
+def test_a_suite_with_another_name_is_no_change_of_privilege(folder: Path) -> None:
+    write(folder)
+    (folder / "evals/shop.eval.yaml").rename(folder / "evals/store.eval.yaml")
+    assert check(folder, code=1) == (
+        "renamed: snapshots/evals/shop/refund.yaml -> snapshots/evals/store/refund.yaml\n"
+        "renamed: snapshots/evals/shop/hours.yaml -> snapshots/evals/store/hours.yaml\n"
+        "changed: snapshots/promoted.lock\nchanged: snapshots/files.lock\n"
+        f"2 snapshots: 2 renamed, 0 same; {SAME}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        pytest.param(
+            "role: user, content: Hello",
+            "role: system, content: Hello}\n      - {role: user, content: Hi",
+            "user text becomes system text: 'Hello' (evals/shop.eval.yaml: hours)",
+            id="a user text",
+        ),
+        pytest.param(
+            '["**/*.rules.md"]',
+            '["**/*.rules.md", "**/*.txt"]',
+            "evals/order.txt is new in a system message, by the pattern '**/*.txt'"
+            " (evals/shop.eval.yaml: refund)",
+            id="a file",
+        ),
+    ],
+)
+def test_what_speaks_with_another_voice_comes_first(
+    folder: Path, old: str, new: str, said: str
+) -> None:
+    write(folder)
+    (folder / "evals/shop.eval.yaml").write_text(SUITE.replace(old, new))
+    first, second, *_ = check(folder, code=1).splitlines()
+    assert first == f"change of privilege: {said}"
+    assert not second.startswith("change of privilege")
+
+
+def test_text_that_a_stage_adds_to_system_messages_comes_first(folder: Path) -> None:
+    write(folder)
+    (folder / "house.yaml").write_text(
+        "extends: spec\nconfigure:\n  consolidate_system: {guidelines_heading: Obey}\n"
+    )
+    out = check(folder, "evals", "--pipeline", "house.yaml", code=1)
+    assert out.startswith(
+        "change of privilege: consolidate_system adds to a system message: 'Obey'"
+        " (evals/shop.eval.yaml: refund)\n"
+    )
+
+
+def test_a_new_suite_that_shares_a_guideline_promotes_nothing_new(folder: Path) -> None:
+    write(folder)
+    (folder / "evals/b.eval.yaml").write_text(SUITE)
+    out = check(folder, code=1)
+    assert "privilege" not in out
+    assert "changed: snapshots/promoted.lock\n" in out
+
+
+@pytest.mark.parametrize("name", ["promoted.lock", "evals/shop/notes.yaml"])
+def test_advice_does_not_lead_in_a_circle(folder: Path, name: str) -> None:
+    """Neither a broken case nor a file that is not a snapshot goes away by writing."""
+    write(folder)
+    suite = folder / "evals/shop.eval.yaml"
+    if name == "promoted.lock":
+        suite.write_text(SUITE.replace('["**', '["**/*.txt", "**').replace("Hello", "5"))
+        expected = "; if that is meant, mend what has failed, run it without --check, and commit\n"
+    else:
+        copy = (folder / "snapshots/evals/shop/hours.yaml").read_text()
+        (folder / "snapshots" / name).write_text(copy)
+        expected = "\n2 snapshots: 2 same\n"
+    for _ in range(2):
+        done = run("snapshot", "evals", "--check", folder=folder)
+        assert (done.returncode, done.stdout.endswith(expected)) == (1, True)
+        run("snapshot", "evals", folder=folder)
 
 
 def test_a_newline_that_is_missing_at_the_end_is_a_change(folder: Path) -> None:
@@ -935,6 +1100,61 @@ def test_the_hook_is_the_command_that_checks_all_suites(folder: Path) -> None:
 
 
 # In Python
+
+
+PIECES = st.text("ab \n-:", max_size=5)
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), PIECES, st.sampled_from(["\n", "\n\n", "", "x", " \n"]))),
+    st.sampled_from([("a.md", "- file: a.md"), ("a.md", " x\n\ny"), ("a.md", "a")]),
+    st.sampled_from(["", "\n", "\n\n"]),
+)
+def test_a_snapshot_in_pieces_is_the_exact_prompt(
+    given_parts: list[tuple[bool, str, str]], file: tuple[str, str], newlines: str
+) -> None:
+    """Written as YAML and read again, joined by line breaks: each text is where it was."""
+    path, text = file
+    parts = tuple(
+        Part("text", text + newlines, separator, path=path, resolved_path=path)
+        if is_file
+        else Part("text", words, separator)
+        for is_file, words, separator in given_parts
+    )
+    content = _content(parts, {path: text})
+    ((node,),) = (list(read_documents(dump({"a": {"content": content}}), "")),)
+    read = node.value["a"]["content"]
+    pieces = [read] if isinstance(read, str) else read
+    shown = (p if isinstance(p, str) else p.get("after", "") + text for p in pieces)
+    assert "\n".join(shown) == joined(parts)
+    if isinstance(read, str):
+        assert read == joined(parts)
+
+
+def test_only_the_whole_unchanged_text_of_a_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("Be brief.\n")
+    (tmp_path / "b.md").write_text("Secret 7\n")
+    suite = tmp_path / "x.eval.yaml"
+    suite.write_text(
+        "guideline_patterns: [a.md]\nevalcases:\n  - id: one\n    input_messages:\n"
+        "      - {role: user, content: ['Be brief.', '- file: a.md', {type: file, value: a.md},"
+        " {type: file, value: b.md}]}\n"
+    )
+    (case,) = load_suite(suite, root=tmp_path)
+    pipeline = load_pipeline("spec").insert(hide_digits, before="embed_files")
+    conversion = pipeline(Conversion(case))
+    recorded = snapshot_of(conversion, texts_of_files(conversion))
+    system, user = recorded["chat_prompt"]
+    assert system["content"] == ["[[ ## Guidelines ## ]]\n", {"file": "a.md"}]
+    assert user["content"] == ("Be brief.\n- file: a.md\n<Attached: a.md>\n=== b.md ===\nSecret #")
+    digest = hashlib.sha256(b"Secret #").hexdigest()
+    assert [file.get("sha256") for file in recorded["input_files"]] == [None, digest]
+
+
+@stage(requires={"turns"})
+def hide_digits(conversion: Conversion) -> Conversion:
+    """Replace each digit."""
+    return conversion.map_parts(lambda part: replace(part, text=re.sub(r"\d", "#", part.text)))
 
 
 def test_a_snapshot_is_plain_values_in_their_order() -> None:

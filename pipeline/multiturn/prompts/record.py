@@ -70,6 +70,8 @@ def _or_unset(value: Any) -> Any:
 
 def utf8(text: str) -> str:
     """Return a text that can be written, whatever bytes a file system or a model had for it."""
+    if text.isascii():
+        return text
     return _LONE_SURROGATE.sub("\ufffd", text)
 
 

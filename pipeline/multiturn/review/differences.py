@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from itertools import groupby
 from typing import Generic, TypeVar
 
 from msgspec import Struct
@@ -10,6 +9,7 @@ from msgspec import Struct
 from multiturn.review.diff import unified_diff
 
 _T = TypeVar("_T", bound=Hashable)
+_CONTEXT = 3  # lines after a change that belong to it
 _DIGEST = re.compile(r'.*\b[0-9a-f]{64}"?')
 
 
@@ -39,43 +39,44 @@ def distinct(changed: Iterable[tuple[_T, str, str]]) -> Iterator[Difference[_T]]
     ...     print(found.places, found.lines)
     ('x', 'y') ['@@ -1,2 +1,2 @@', ' a', '-Be brief.', '+Be quick.']
     """
-    hunks: dict[Hashable, tuple[list[str], dict[_T, None]]] = {}
+    found: dict[Hashable, tuple[tuple[_T, str], list[str], dict[_T, None]]] = {}
     for place, old, new in changed:
-        for lines in _hunks(old, new):
-            hunks.setdefault(_key(lines), (lines, {}))[1][place] = None
+        for heading, lines in _stretches(old, new):
+            found.setdefault(_key(lines), ((place, heading), lines, {}))[2][place] = None
     together: dict[tuple[_T, ...], list[str]] = {}
-    for lines, places in hunks.values():
-        together.setdefault(tuple(places), []).extend(lines)
-    for found, lines in together.items():
-        yield Difference(lines, found)
+    headings: dict[tuple[_T, ...], tuple[_T, str]] = {}
+    for heading_of, lines, places in found.values():
+        group = tuple(places)
+        if headings.get(group) != heading_of:  # not in the hunk of the stretch before
+            together.setdefault(group, []).append(heading_of[1])
+        headings[group] = heading_of
+        together[group] += lines
+    for group, lines in together.items():
+        yield Difference(lines, group)
 
 
-def _hunks(old: str, new: str) -> Iterator[list[str]]:
-    """Yield the hunks of a unified diff."""
-    hunk: list[str] = []
-    for number, line in enumerate(unified_diff(lines_of(old), lines_of(new), "", "")):
-        if line.startswith("@@") and hunk:
-            yield hunk
-            hunk = []
-        if number > 1:
-            hunk.append(line)
-    if hunk:
-        yield hunk
+def _stretches(old: str, new: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield each stretch of changed lines with what surrounds it, and the heading of its hunk."""
+    heading, stretch = "", list[str]()
+    after = 0  # lines of context behind the changed ones, in this stretch
+    for line in list(unified_diff(lines_of(old), lines_of(new), "", ""))[2:]:
+        is_changed, is_heading = line[0] in "+-", line.startswith("@@")
+        if after > 0 and (is_changed or is_heading or after == _CONTEXT):
+            yield heading, stretch
+            stretch, after = [], 0
+        if is_heading:
+            heading = line
+            continue
+        after += not is_changed and any(each[0] in "+-" for each in stretch)
+        stretch.append(line)
+    if stretch:
+        yield heading, stretch
 
 
-def _key(hunk: list[str]) -> Hashable:
-    """Return what tells a hunk from others: its changed lines, each stretch of them once."""
-    stretches = (list(lines) for is_same, lines in groupby(hunk[1:], _is_same) if not is_same)
-    return tuple(
-        dict.fromkeys(
-            tuple((line[0], line[1:].strip()) for line in lines if not _DIGEST.fullmatch(line))
-            for lines in stretches
-        )
-    )
-
-
-def _is_same(line: str) -> bool:
-    return line.startswith(" ")
+def _key(stretch: list[str]) -> Hashable:
+    """Return what tells a stretch from others: its changed lines, but for digests."""
+    changed = (line for line in stretch if line[0] in "+-" and not _DIGEST.fullmatch(line))
+    return tuple((line[0], line[1:].strip()) for line in changed)
 
 
 def lines_of(text: str) -> list[str]:

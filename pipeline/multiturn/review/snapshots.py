@@ -4,6 +4,7 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from multiturn.documents.dump import Pieces, dump
@@ -148,9 +149,11 @@ def messages_in(text: str) -> tuple[Message, ...]:
 
     A file that it names is a span without a text.
     """
+    head, _, _ = text.partition("\nquestion:")
+    is_chat = "\nchat_prompt: null\n" not in head
     try:
-        (recorded,) = (node.value for node in read_documents(text, ""))
-        if recorded["chat_prompt"] is not None:
+        (recorded,) = (node.value for node in read_documents(f"{head}\n" if is_chat else text, ""))
+        if is_chat:
             return tuple(
                 Message(message["role"], _spans(message["content"]))
                 for message in recorded["chat_prompt"]
@@ -206,12 +209,18 @@ def name_in_root(path: str, root: str) -> str:
     Raises:
         MultiturnError: it is outside the root.
     """
-    real = os.path.realpath(path)
-    top = os.path.realpath(root).rstrip(os.sep) + os.sep
+    folder = os.getcwd()
+    real = _real_path(os.path.join(folder, path))
+    top = _real_path(os.path.join(folder, root)).rstrip(os.sep) + os.sep
     if not real.startswith(top):
         what = "a snapshot needs a suite inside its root; name a root that holds it (--root)"
         raise MultiturnError(what, where=path)
     return real[len(top) :].replace(os.sep, "/")
+
+
+@lru_cache
+def _real_path(path: str) -> str:
+    return os.path.realpath(path)  # a suite's is asked for with each of its cases
 
 
 def location_of(suite: str, case_id: str) -> str:
@@ -250,6 +259,7 @@ def kept_location(suite: str, error: MultiturnError) -> str | None:
     return location_of(suite, error.case_id) if error.case_id else None
 
 
+@lru_cache
 def folder_of(suite: str) -> str:
     """Return the path of the folder of a suite's snapshots in the folder of all, with ``/``.
 

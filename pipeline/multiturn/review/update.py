@@ -25,7 +25,6 @@ from multiturn.review.snapshots import (
     location_of,
     messages_in,
     snapshot_text,
-    suite_of,
     texts_of_files,
 )
 from multiturn.suites.discovery import find_suites
@@ -105,13 +104,13 @@ class Update:
         """
         lists = Lists(self.folder, self._suites)
         for outcome in outcomes:
+            name = self.scope.names[outcome.suite]
             if outcome.error is not None:
-                name = self.scope.names[outcome.suite]
                 self._suites[name].is_broken = True
                 self._suites[name].wanted.add(kept_location(name, outcome.error))
                 yield self._failed(outcome.error)
             elif outcome.conversion is not None:
-                yield from self._compare(outcome.conversion, lists)
+                yield from self._compare(name, outcome.conversion, lists)
         foreign, stale = ([], {}) if self.is_partial else self._stale()
         changes = [*foreign, *self._settle(stale)]
         whole = [name for name, suite in self._suites.items() if not suite.is_broken]
@@ -136,9 +135,9 @@ class Update:
         self.failures += 1
         return error
 
-    def _compare(self, conversion: Conversion, lists: Lists) -> Iterator[Said]:
-        case, suite = conversion.case, suite_of(conversion.case)
-        name, known = location_of(suite, case.id), self._suites[suite]
+    def _compare(self, suite: str, conversion: Conversion, lists: Lists) -> Iterator[Said]:
+        case, known = conversion.case, self._suites[suite]
+        name = location_of(suite, case.id)
         named = {} if self.inline else texts_of_files(conversion)
         lists.add(suite, conversion, named)
         if name in known.wanted:
