@@ -509,9 +509,10 @@ def test_a_renamed_case_is_shown_with_its_difference(repository: Path) -> None:
 
 def test_a_suite_that_is_renamed_or_removed(repository: Path) -> None:
     (repository / SHOP).rename(repository / "evals/store.eval.yaml")
+    replace(repository, "evals/store.eval.yaml", BYE, BYE + NEW)
     text = summary(repository)
     assert text.startswith("## 0 cases changed\n")
-    assert ": 3 renamed.\n" in text
+    assert ": 3 renamed, 1 added.\n" in text
     assert "<code>was hours of evals/shop.eval.yaml</code>" in text
     assert "[!WARNING]" not in text
     (repository / "evals/store.eval.yaml").unlink()

@@ -6,8 +6,7 @@ const LINE = /[^\n]*\n|[^\n]+/g;
 const SIGN = "[\\u0e00-\\u0e7f\\u3040-\\u30ff\\u3400-\\u4dbf\\u4e00-\\u9fff]";
 const WORD = new RegExp(`${SIGN}|(?:(?!${SIGN})[\\p{L}\\p{N}\\p{M}_])+|\\n|[^\\S\\n]+|\\S`, "gu");
 const ALIKE = 0.3;  // less in common, and a rewritten paragraph is read as a whole
-const MOST_EDITS = 2000;
-const MOST_STEPS = 2e7;  // of all comparisons of a case; afterwards, what is left differs as a whole
+const MOST_STEPS = 5e6;  // of all comparisons of a case; afterwards, what is left differs as a whole
 let steps = 0;
 
 /** Return where two lists differ, as [from, to] in the old one and [from, to] in the new one. */
@@ -30,10 +29,10 @@ function differing(old, now) {
 
 /** Return the pairs of places at which two lists have the same item: Myers' greedy algorithm. */
 function shared(a, b) {
-  const most = Math.min(a.length + b.length, MOST_EDITS);
+  const most = a.length + b.length;
   const reached = new Int32Array(2 * most + 2);  // how far in a, by diagonal
   const trace = [];
-  for (let edits = 0; edits <= most; edits++) {
+  for (let edits = 0; steps < MOST_STEPS; edits++) {
     trace.push(reached.slice(most - edits, most + edits + 2));
     for (let k = -edits; k <= edits; k += 2) {
       const down = k === -edits || (k !== edits && reached[most + k - 1] < reached[most + k + 1]);
@@ -43,7 +42,6 @@ function shared(a, b) {
       if (x >= a.length && x - k >= b.length) return backtracked(trace, a.length, b.length);
     }
     steps += edits;
-    if (steps > MOST_STEPS) break;
   }
   return [];
 }
