@@ -20,7 +20,6 @@ class Span(Struct, frozen=True, gc=False):
     text: str  # as the model sees it
     origin: str  # where it comes from, in words
     path: str = ""  # the file that it belongs to, if it is a file's text or the header above it
-    changed: bool = False  # whether the text that this one is compared with lacks it
     # the stage that added it, empty if that is not known; None for text of a suite or a file
     stage: str | None = None
 

@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -36,11 +38,8 @@ def stages_of(pipeline: Pipeline) -> tuple[Stage, ...]:
     for step in pipeline.steps:
         path, code = step.stage.__code__.co_filename, ""
         if os.path.dirname(os.path.realpath(path)) != _SHIPPED:
-            try:
-                with open(path, encoding="utf-8", errors="replace") as file:
-                    code = file.read()
-            except OSError:  # of a module that was never a file
-                path = step.stage.__module__
+            with suppress(OSError):  # of a module that was never a file
+                code = Path(path).read_text(encoding="utf-8", errors="replace")
         places = {
             option: str(pipeline.places.get((step.name, option), ""))
             for option in ("", *step.options)
