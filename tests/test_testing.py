@@ -7,13 +7,17 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from syrupy.data import Snapshot, SnapshotCollection
 
 from commands import run
 from multiturn import MultiturnError
-from multiturn.testing import cases, suites
+from multiturn.review.folder import SnapshotFolder
+from multiturn.review.lockfile import FILES, lock_text, read_files
+from multiturn.testing import PromptSnapshot, cases, suites
 
 TEST = """\
 import pytest
@@ -152,6 +156,25 @@ def test_a_file_with_another_text_fails_and_changes_the_list_alone(
     run("snapshot", "evals", folder=project)
     assert recorded(project) == before
     assert call_pytest()[0] == 0
+
+
+def test_several_processes_lose_no_digest_of_each_other(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = SnapshotFolder(str(project / "snapshots"))
+
+    def write(number: int) -> None:
+        location = f"{number}.yaml"
+        monkeypatch.setitem(suites._places, location, (folder, location))
+        collection = SnapshotCollection(location)
+        data = f"---\n{lock_text(FILES, {'a.eval.yaml': {f'{number:02}.md': '0' * 64}})}"
+        collection.add(Snapshot(location, data))
+        PromptSnapshot.write_snapshot_collection(snapshot_collection=collection)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(20)))
+    recorded = read_files(folder.read(FILES), FILES)["a.eval.yaml"]
+    assert list(recorded) == [f"{number:02}.md" for number in range(20)]
 
 
 def test_inline_snapshots_are_the_same_as_those_of_the_command(

@@ -97,6 +97,21 @@ class SnapshotFolder:
                     os.unlink(partial, dir_fd=folder)
                 raise
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other processes that ask for it out of the folder, where the system can."""
+        try:
+            import fcntl
+        except ImportError:  # Windows
+            yield
+            return
+        opened = os.open(self._real, _FOLDER)
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(opened)
+
     def remove(self, name: str) -> None:
         """Remove a file, and the folders that are empty then.
 

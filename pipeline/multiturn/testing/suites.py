@@ -178,8 +178,9 @@ class PromptSnapshot(SingleFileSnapshotExtension):
         text, begins, files = str(snapshot.data).partition(_LIST)
         folder.write(name, text + begins[:1])
         for suite, digests in read_files(begins + files, name).items() if files else ():
-            recorded = folder.read(FILES)
-            folder.write(FILES, with_digests(recorded, folder.shown(FILES), suite, digests))
+            with folder.alone():  # pytest-xdist has several processes
+                recorded = folder.read(FILES)
+                folder.write(FILES, with_digests(recorded, folder.shown(FILES), suite, digests))
 
     def read_snapshot_data_from_location(self, *, snapshot_location: str, **_: Any) -> str | None:
         """Return what is recorded, as ``serialize`` does; None if nothing is."""
