@@ -320,6 +320,18 @@ def test_options_of_the_check_need_it_and_exclude_each_other(
     assert (done.returncode, "--stat and --all are for --check" in done.stderr) == (2, True)
 
 
+def test_a_file_with_another_text_is_one_difference_inline(folder: Path) -> None:
+    """Whatever else the cases attach, and without the digests that follow from the texts."""
+    suite, file = folder / "evals/shop.eval.yaml", folder / "evals/order.txt"
+    suite.write_text(MANY)
+    write(folder, "evals", "--inline")
+    file.write_text("No. 7\nearly\n")
+    out = check(folder, "evals", "--inline", code=1)
+    assert out.count("-      late\n") == 1
+    assert out.startswith("evals/shop.eval.yaml: a, c:\n--- snapshots/evals/shop/a.yaml")
+    assert "sha256" not in "".join(line for line in out.splitlines() if line[0] in "+-")
+
+
 def test_a_file_with_another_text_is_one_line(folder: Path) -> None:
     write(folder)
     (folder / "evals/order.txt").write_text("No. 8\n")

@@ -41,8 +41,10 @@ def distinct(changed: Iterable[tuple[_T, str, str]]) -> Iterator[Difference[_T]]
     """
     found: dict[Hashable, tuple[tuple[_T, str], list[str], dict[_T, None]]] = {}
     for place, old, new in changed:
-        for heading, lines in _stretches(old, new):
-            found.setdefault(_key(lines), ((place, heading), lines, {}))[2][place] = None
+        keyed = [(_key(lines), heading, lines) for heading, lines in _stretches(old, new)]
+        for key, heading, lines in keyed:
+            if key or not any(key for key, *_ in keyed):  # a digest follows from its text
+                found.setdefault(key, ((place, heading), lines, {}))[2][place] = None
     together: dict[tuple[_T, ...], list[str]] = {}
     headings: dict[tuple[_T, ...], tuple[_T, str]] = {}
     for heading_of, lines, places in found.values():
