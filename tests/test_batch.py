@@ -179,6 +179,28 @@ def test_azure_gets_the_time_that_it_takes_to_process_a_file(tmp_path: Path) -> 
         assert run(*BATCH, "--no-wait", folder=tmp_path).returncode == 0
 
 
+class Late(BatchServer):
+    """Lists a batch that it has just created only when asked again."""
+
+    misses = 0
+
+    def _listed(self, vendor: str, after: str | None, limit: int) -> tuple[list[Batch], bool]:
+        if self.batches and not self.misses:
+            self.misses = 1
+            return [], False
+        return super()._listed(vendor, after, limit)
+
+
+@each_vendor
+def test_a_lost_batch_that_is_listed_late_is_found(tmp_path: Path, vendor: str) -> None:
+    with Late() as server:
+        write_target(tmp_path, server, vendor)
+        write_suite(tmp_path, ["Hello"])
+        server.trouble("create", acted=True)
+        done = run(*BATCH, folder=tmp_path)
+        assert (done.returncode, server.misses, server.sent()) == (0, 1, {"Hello": 1})
+
+
 @each_vendor
 def test_a_vendor_that_is_out_of_order_is_asked_again(
     tmp_path: Path, server: BatchServer, vendor: str
