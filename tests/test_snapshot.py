@@ -360,6 +360,21 @@ def test_a_renamed_case_is_shown_as_renamed_with_its_difference(folder: Path) ->
     assert out.endswith(f"\n2 snapshots: 1 renamed, 1 same; {SAME}\n")
 
 
+def test_a_new_name_hides_no_change_of_privilege(folder: Path) -> None:
+    write(folder)
+    question = '"Where is it?"}'
+    suite = SUITE.replace("id: refund", "id: return").replace("role: user\n", "role: system\n")
+    suite = suite.replace(question, question + "\n      - {role: user, content: Please}")
+    (folder / "evals/shop.eval.yaml").write_text(suite)
+    first, second, third, *_ = check(folder, code=1).splitlines()
+    assert first == (
+        "change of privilege: evals/order.txt is new in a system message, as its attachment"
+        " (evals/shop.eval.yaml: return)"
+    )
+    assert second.startswith("change of privilege: user text becomes system text: 'Where is it?'")
+    assert third == "renamed: snapshots/evals/shop/refund.yaml -> snapshots/evals/shop/return.yaml"
+
+
 def test_a_suite_with_another_name_is_no_change_of_privilege(folder: Path) -> None:
     write(folder)
     (folder / "evals/shop.eval.yaml").rename(folder / "evals/store.eval.yaml")

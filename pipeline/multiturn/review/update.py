@@ -10,7 +10,7 @@ from multiturn.engine.outcomes import Outcome
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
 from multiturn.model import Conversion
-from multiturn.prompts.provenance import messages_of
+from multiturn.prompts.provenance import Message, messages_of
 from multiturn.review.changes import FileChange, Finding, Key, State
 from multiturn.review.folder import SnapshotFolder
 from multiturn.review.lists import Lists
@@ -89,6 +89,7 @@ class Update:
         self.summary = ""
         self._suites = {name: _Suite() for name in self.scope.names.values()}
         self._new: dict[Key, str] = {}  # the snapshots of cases that have none
+        self._messages: dict[Key, tuple[Message, ...]] = {}  # of these cases
         self._privileges: dict[PrivilegeChange, list[Key]] = {}
         if not selection.suites and not any(map(self.folder.case_of, self._candidates())):
             list(find_suites(arguments))  # raises the error that says what is missing
@@ -157,6 +158,7 @@ class Update:
             self.folder.write(name, new)
         if old is None:
             self._new[suite, case.id] = new
+            self._messages[suite, case.id] = messages_of(conversion) if self.check else ()
             return
         self.counts["changed"] += 1
         if self.check:
@@ -196,7 +198,7 @@ class Update:
             self.counts["renamed"] += 1
             old, old_name = stale[was], self.folder.shown(location_of(*was))
             yield FileChange("renamed", name, key, old, new, old_name)
-            for change in privilege_changes(messages_in(old), messages_in(new)):
+            for change in privilege_changes(messages_in(old), self._messages[key]):
                 self._privileges.setdefault(change, []).append(key)
         gone = set(renamed.values())
         for key, old in stale.items():
