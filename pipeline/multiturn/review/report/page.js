@@ -165,7 +165,7 @@ function filterCases() {
   const hits = new Set();
   if (query && !searched.texts.length) {
     searched.strings = strings.map((_, number) => string(number).toLowerCase());
-    searched.texts = texts.map((line) => Object.values(JSON.parse(line)).flatMap((side) => side.texts));
+    searched.texts = texts.map((line) => Object.values(parse(line)).flatMap((side) => side.texts));
   }
   searched.strings.forEach((text, at) => text.includes(query) && hits.add(at));
   const left = [];

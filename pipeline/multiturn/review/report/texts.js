@@ -2,29 +2,34 @@
 // Texts of suites become text nodes, and nothing else: no markup is ever made of them.
 
 const byId = (id) => document.getElementById(id);
-const strings = [];  // as JSON, until they are read
-const texts = [];  // of cases, as JSON
+const strings = [];  // as lines of JSON, until they are read
+const texts = [];  // of cases, likewise
 let data;
 let unseen;
 
 /** Read the lines of the page: its data, then strings, and the texts of cases. */
 async function load() {
   const packed = atob(byId("data").textContent);
-  const bytes = new Uint8Array(packed.length);
-  for (let at = 0; at < packed.length; at++) bytes[at] = packed.charCodeAt(at);
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  const [first, ...lines] = (await new Response(stream).text()).trimEnd().split("\n");
-  data = JSON.parse(first);
+  const deflated = new Uint8Array(packed.length);
+  for (let at = 0; at < packed.length; at++) deflated[at] = packed.charCodeAt(at);
+  const stream = new Blob([deflated]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
+  const quote = '"'.charCodeAt(0);
+  for (let at = 0, end; (end = bytes.indexOf(10, at)) >= 0; at = end + 1) {
+    (bytes[at] === quote ? strings : texts).push(bytes.subarray(at, end));
+  }
+  data = parse(texts.shift());
   unseen = new RegExp(`(${data.unseen})`, "u");
-  for (const line of lines) (line[0] === '"' ? strings : texts).push(line);
   let shown = 0;
   data.cases.forEach((entry) => { if (entry.shown) entry.texts = shown++; });
 }
 
+const decoder = new TextDecoder();
+const parse = (line) => JSON.parse(decoder.decode(line));
 const read = [];
 
 function string(number) {
-  read[number] ??= JSON.parse(strings[number]);
+  read[number] ??= parse(strings[number]);
   return read[number];
 }
 
@@ -55,7 +60,7 @@ const SIDES = ["then", "now"];
 
 /** Return the sides of a case that there are; what has changed between two is marked. */
 function sidesOf(entry) {
-  const raw = JSON.parse(texts[entry.texts]);
+  const raw = parse(texts[entry.texts]);
   const sides = {};
   for (const side of SIDES.filter((name) => raw[name])) {
     const { roles, texts: numbers, payloads } = raw[side];
