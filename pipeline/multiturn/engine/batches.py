@@ -92,12 +92,11 @@ class Batch:
             ProviderError: the vendor refuses, or cannot be asked.
         """
         for part in self.state.under_way:
-            if part.batch:
+            if part.batch or self._found(part):
                 continue
-            was_sent = (part.file or not self.api.uploads) and self._found(part)
-            if not was_sent and part.file and not self.state.canceled:
+            if part.file and not self.state.canceled:
                 self._create(part, None)
-            elif not was_sent:
+            else:
                 self.state.keep(replace(part, ended=True))
 
     def submit(
@@ -155,10 +154,9 @@ class Batch:
         """Upload a part, create its batch, and begin a new part."""
         part = filling.finish()
         part.after = self._run(self.api.newest())
-        self.state.keep(part)
-        if self.api.uploads:
+        if self.api.uploads:  # no batch exists without its file
             part = replace(part, file=self._run(self.api.upload(part, filling.file)))
-            self.state.keep(part)
+        self.state.keep(part)
         self._create(part, filling.file)
         filling.begin()
 
