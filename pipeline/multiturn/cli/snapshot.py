@@ -72,15 +72,11 @@ def snapshot(
     message, and files.lock the digests of the texts that snapshots name. With --case, only the
     snapshots of these cases are written or compared, and no list is written.
     """
-    from multiturn.cli.annotations import snapshot_annotations
-    from multiturn.cli.changes import as_lines
     from multiturn.cli.failures import Failures
-    from multiturn.cli.lines import snapshot_line
     from multiturn.cli.progress import show_progress
     from multiturn.engine.outcomes import Outcome, outcomes
     from multiturn.errors import MultiturnError, Place
     from multiturn.pipelines.pipeline_file import load_pipeline
-    from multiturn.prompts.record import to_json
     from multiturn.review.changes import FileChange, Finding
     from multiturn.review.update import Said, Update
 
@@ -108,7 +104,7 @@ def snapshot(
 
     def converted() -> Iterator[Outcome]:
         for outcome in show_progress(outcomes(selection, chosen), "cases"):
-            if outcome.case is not None:
+            if format_ == "github" and outcome.case is not None:
                 places[update.scope.names[outcome.suite], outcome.case.id] = outcome.case.where()
             yield outcome
 
@@ -117,16 +113,24 @@ def snapshot(
             if isinstance(said, MultiturnError):
                 failures.add(said)
             found.append(said)
-        if is_text:
+        if is_text and found:
+            from multiturn.cli.changes import as_lines
+
             for text in as_lines(found, "all" if show_all else "stat" if stat else "once"):
                 click.echo(text if on_terminal() else click.unstyle(text))
+        if is_text:
             say_summary(update.summary)
     found.sort(key=lambda said: (not isinstance(said, Finding), isinstance(said, FileChange)))
     if format_ == "json":
+        from multiturn.cli.lines import snapshot_line
+        from multiturn.prompts.record import to_json
+
         for said in found:
             if not isinstance(said, str):  # what only a run that writes says
                 click.echo(to_json(snapshot_line(said)), nl=False)
     elif not is_text:
+        from multiturn.cli.annotations import snapshot_annotations
+
         for text in snapshot_annotations(found, places):
             click.echo(text)
     if check and update.differs:
