@@ -31,7 +31,7 @@ class Part(Struct, tag_field="is", tag="part"):
         after: the vendor's id of the newest batch then, where nothing else tells them apart.
         requests: how many there are in it.
         size: of the requests, in bytes.
-        file: the vendor's id of the uploaded file; empty before it is there.
+        file: the vendor's id of the uploaded file; empty where none is uploaded.
         batch: the vendor's id of the batch; empty before it is known.
         ended: its results are stored, or it was never created.
     """
