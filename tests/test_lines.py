@@ -168,7 +168,7 @@ def change(repository: Path) -> None:
 
 
 BYE = (
-    "@@ -5,8 +5,8 @@%0A   - role: system%0A     content: Be kind.%0A   - role: user%0A"
+    "@@%0A   - role: system%0A     content: Be kind.%0A   - role: user%0A"
     "-    content: Bye%0A+    content: Ciao%0A question: |-%0A   [System]: Be kind.%0A"
     "-  [User]: Bye%0A+  [User]: Ciao%0A input_files: []"
 )

@@ -263,9 +263,10 @@ def test_a_change_is_shown_as_a_unified_diff(folder: Path) -> None:
     write(folder)
     (folder / "evals/shop.eval.yaml").write_text(SUITE.replace("Hello", "Good day"))
     assert check(folder, code=1) == (
+        "evals/shop.eval.yaml: hours:\n"
         "--- snapshots/evals/shop/hours.yaml · recorded\n"
         "+++ snapshots/evals/shop/hours.yaml · now\n"
-        "@@ -3,6 +3,6 @@\n"
+        "@@\n"
         " id: hours\n"
         " chat_prompt:\n"
         "   - role: user\n"
@@ -337,7 +338,8 @@ def test_a_file_with_another_text_is_one_line(folder: Path) -> None:
     (folder / "evals/order.txt").write_text("No. 8\n")
     assert check(folder, code=1) == (
         "evals/order.txt has another text (evals/shop.eval.yaml: refund)\n"
-        f"changed: snapshots/files.lock\n2 snapshots: 2 same; {SAME}\n"
+        "changed: snapshots/files.lock\n2 snapshots: 2 same; a file has another text in 1 prompt: see"
+        f" multiturn report --against HEAD; {SAME}\n"
     )
     before = files(folder / "snapshots")
     write(folder)
@@ -352,6 +354,7 @@ def test_a_renamed_case_is_shown_as_renamed_with_its_difference(folder: Path) ->
     out = check(folder, code=1)
     assert out.startswith(
         "renamed: snapshots/evals/shop/refund.yaml -> snapshots/evals/shop/return.yaml\n"
+        "evals/shop.eval.yaml: return:\n"
         "--- snapshots/evals/shop/refund.yaml · recorded\n"
         "+++ snapshots/evals/shop/return.yaml · now\n"
     )
@@ -654,10 +657,17 @@ def test_a_broken_case_is_counted_and_its_suite_keeps_its_promotions(folder: Pat
     done = run("snapshot", "evals", folder=folder)
     assert done.returncode == 1
     assert done.stdout == (
-        "evals/shop.eval.yaml keeps its place in the lists until all its cases can be converted\n"
+        "promoted.lock and files.lock keep what they have of evals/shop.eval.yaml until all its"
+        " cases can be converted\n"
         "2 snapshots: 2 same; 1 failed\n"
     )
     assert (folder / "snapshots/promoted.lock").read_text() == lock
+
+
+def test_the_lists_keep_nothing_of_a_broken_suite_that_is_new(folder: Path) -> None:
+    (folder / "evals/shop.eval.yaml").write_text("evalcases: [{id: bad, input_messages: 3}]\n")
+    done = run("snapshot", "evals", folder=folder)
+    assert done.stdout == "0 snapshots: 0 same; 1 failed; promoted.lock changed\n"
 
 
 def test_two_suites_whose_names_are_written_the_same_are_refused(folder: Path) -> None:

@@ -76,8 +76,7 @@ def _differences(changes: Sequence[FileChange]) -> Iterator[str]:
     )
     for difference in distinct(changed):
         places = [changes[number] for number in difference.places]
-        if len(places) > 1:
-            yield visible(in_words([place.case for place in places if place.case])) + ":"
+        yield visible(in_words([place.case for place in places if place.case])) + ":"
         headings = (
             f"{sign * 3} {name}" for sign, name in zip("-+", _headings(places[0]), strict=True)
         )

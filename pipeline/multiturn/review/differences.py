@@ -37,7 +37,7 @@ def distinct(changed: Iterable[tuple[_T, str, str]]) -> Iterator[Difference[_T]]
     >>> old, new = "a\nBe brief.\n", "a\nBe quick.\n"
     >>> for found in distinct([("x", old, new), ("y", old + "b\n", new + "b\n")]):
     ...     print(found.places, found.lines)
-    ('x', 'y') ['@@ -1,2 +1,2 @@', ' a', '-Be brief.', '+Be quick.']
+    ('x', 'y') ['@@', ' a', '-Be brief.', '+Be quick.']
     """
     found: dict[Hashable, tuple[tuple[_T, str], list[str], dict[_T, None]]] = {}
     for place, old, new in changed:
@@ -50,7 +50,7 @@ def distinct(changed: Iterable[tuple[_T, str, str]]) -> Iterator[Difference[_T]]
     for heading_of, lines, places in found.values():
         group = tuple(places)
         if headings.get(group) != heading_of:  # not in the hunk of the stretch before
-            together.setdefault(group, []).append(heading_of[1])
+            together.setdefault(group, []).append("@@")
         headings[group] = heading_of
         together[group] += lines
     for group, lines in together.items():

@@ -106,13 +106,26 @@ class Lists:
 
     def texts(self) -> Iterator[tuple[str, str, list[Key]]]:
         """Yield which files have another text, their paths, the cases not promoting them."""
+        for suite, path in self._changed_files():
+            promoted = self._promoted_in(suite, path)
+            cases = [(suite, i) for i in self._suites[suite].cases[path] if i not in promoted]
+            yield f"{path} has another text", path, cases
+
+    def with_changed_files(self) -> set[Key]:
+        """Return the cases whose snapshots name a file that has another text."""
+        changed = self._changed_files()
+        return {(suite, i) for suite, path in changed for i in self._suites[suite].cases[path]}
+
+    def has(self, suite: str) -> bool:
+        """Return whether a suite is on one of the recorded lists."""
+        return utf8(suite) in self._promoted or utf8(suite) in self._files
+
+    def _changed_files(self) -> Iterator[tuple[str, str]]:
         for suite, known in self._suites.items():
             recorded = self._files.get(utf8(suite), {})
             for path, sha256 in known.files.items():
                 if recorded.get(utf8(path), sha256) != sha256:
-                    promoted = self._promoted_in(suite, path)
-                    cases = [(suite, i) for i in known.cases[path] if i not in promoted]
-                    yield f"{path} has another text", path, cases
+                    yield suite, path
 
     def _promoted_in(self, suite: str, path: str) -> dict[str, None]:
         promotions = self._suites[suite].promotions.items()

@@ -128,9 +128,10 @@ class Update:
                 self.folder.write(os.path.basename(change.name), change.new)
         yield from findings
         for name, suite in self._suites.items():
-            if suite.is_broken and not self.check:
-                yield f"{name} keeps its place in the lists until all its cases can be converted"
-        self.summary = self._summary(changes, written, findings)
+            if suite.is_broken and not self.check and lists.has(name):
+                files = "promoted.lock and files.lock keep"
+                yield f"{files} what they have of {name} until all its cases can be converted"
+        self.summary = self._summary(changes, written, findings, len(lists.with_changed_files()))
 
     def _failed(self, error: MultiturnError) -> MultiturnError:
         self.failures += 1
@@ -240,7 +241,11 @@ class Update:
         return self.scope.is_removed(suite, self.folder.beside)
 
     def _summary(
-        self, changes: list[FileChange], lists: list[FileChange], findings: list[Finding]
+        self,
+        changes: list[FileChange],
+        lists: list[FileChange],
+        findings: list[Finding],
+        with_changed_files: int,
     ) -> str:
         number = self.counts.total()
         counts = (f"{self.counts[s]} {s}" for s in _COUNTED if self.counts[s] or s == "same")
@@ -256,6 +261,11 @@ class Update:
             return summary + f"; for {PROMOTED}, run it without --case" * bool(findings)
         if self.counts["changed"] == number > 0 and not self.is_partial:
             summary += f"; the pipeline is {self.pipeline}"
+        if with_changed_files:
+            prompts = number_of(with_changed_files, "prompt")
+            summary += (
+                f"; a file has another text in {prompts}: see multiturn report --against HEAD"
+            )
         if (
             self.counts["changed"]
             or lists

@@ -136,7 +136,7 @@ def _differences(report: Report) -> dict[tuple[str, str], list[str]]:
     changed = ((_key(c), *_changed(report, c)) for c in report.comparisons if c.causes)
     blocks: dict[tuple[str, str], list[str]] = {}
     for difference in distinct(changed):
-        diff = _shown("\n".join(_without_places(difference.lines)))
+        diff = _shown("\n".join(difference.lines))
         if len(diff) > _LONGEST_DIFF:
             diff = f"{diff[:_LONGEST_DIFF]}\n… {len(diff) - _LONGEST_DIFF:,} characters more"
         fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", diff)), 3)
@@ -149,10 +149,7 @@ def _differences(report: Report) -> dict[tuple[str, str], list[str]]:
 def difference(report: Report, comparison: Comparison) -> list[str]:
     """Return what is different in a case, without the places where."""
     old, new = map(lines_of, _changed(report, comparison))
-    return _without_places(list(unified_diff(old, new, "", ""))[2:])
-
-
-def _without_places(lines: list[str]) -> list[str]:
+    lines = list(unified_diff(old, new, "", ""))[2:]
     return ["@@" if line.startswith("@@") else line for line in lines]
 
 
