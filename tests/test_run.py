@@ -231,6 +231,32 @@ def test_a_failing_case_never_stops_the_others(folder: Path, server: Server) -> 
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_run_ends_once_access_is_denied(folder: Path, server: Server, status: int) -> None:
+    server.fail(status, "no such key", times=None)
+    write_suite(folder, ["Hello"] * 40)
+    arguments = ("a.eval.yaml", "--target", "az", "--output", "out.jsonl")
+    done = run(*arguments, "--concurrency", "1", folder=folder)
+    assert (done.returncode, len(server.requests), list(by_id(folder / "out.jsonl"))) == (
+        *(1, 1, ["c0"]),
+    )
+    assert done.stderr == (
+        f"a.eval.yaml:1: case 'c0': HTTP {status}: no such key; check the api_key of the target"
+        " 'az'; no more cases are sent\n0 answered, 0 reused, 1 failed, 0 retried: out.jsonl\n"
+    )
+    done = run(*arguments, "--resume", folder=folder)
+    assert done.stderr.count("HTTP") == 1
+    assert 1 < len(server.requests) <= 9
+
+
+def test_an_error_is_said_once_beside_answers_as_text(folder: Path) -> None:
+    suite(folder, ONLY_SYSTEM, FINE)
+    done = run("a.eval.yaml", "--format", "text", folder=folder)
+    assert (done.returncode, done.stdout.partition("\n")[0]) == (1, "a.eval.yaml · fine · echo")
+    assert "bare" not in done.stdout
+    assert done.stderr.startswith("a.eval.yaml:2: case 'bare': there is nothing to answer")
+
+
 def test_what_cannot_be_converted_is_a_result_with_an_error(folder: Path) -> None:
     suite(folder, NO_FILE, "  - {id: broken, input_messages: 3}\n", ONLY_SYSTEM, FINE)
     done = run("a.eval.yaml", folder=folder)

@@ -163,11 +163,16 @@ def test_json_in_another_format_is_malformed(connect: Connect, server: Server, b
 
 
 @each_vendor
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
-def test_the_vendors_message_is_in_the_error(connect: Connect, server: Server, status: int) -> None:
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(400, "http"), (401, "access_denied"), (403, "access_denied"), (404, "http"), (422, "http")],
+)
+def test_the_vendors_message_is_in_the_error(
+    connect: Connect, server: Server, status: int, kind: str
+) -> None:
     server.fail(status, "The model \u00abx\u00bb does not exist.", times=None)
     error = failure(connect(server.url))
-    assert (error.kind, error.retries, len(server.requests)) == ("http", 0, 1)
+    assert (error.kind, error.retries, len(server.requests)) == (kind, 0, 1)
     assert str(status) in str(error)
     assert "The model \u00abx\u00bb does not exist." in str(error)
     assert "{" not in str(error)

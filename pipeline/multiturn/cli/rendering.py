@@ -8,7 +8,7 @@ from msgspec import Struct
 from multiturn.model import ChatMessage, Conversion
 from multiturn.pipelines.pipeline import request_of
 from multiturn.prompts.record import Record, record_of, to_json, to_yaml
-from multiturn.text import indented, visible
+from multiturn.text import visible
 
 if TYPE_CHECKING:
     from multiturn.providers.results import Result
@@ -71,14 +71,11 @@ def to_colored_text(record: Record) -> bytes:
 
 
 def to_result_text(result: "Result", *, color: bool) -> bytes:
-    """Render a result for reading: where it is from, and the answer or the error below."""
+    """Render an answer for reading, below where it is from."""
     title = f"{result.suite} · {result.id} · {result.target}".replace("\n", "\\n")
     lines = [click.style(visible(title), bold=True)]
     lines += [click.style(f"  repaired {repair}", dim=True) for repair in result.repairs]
-    if result.error is not None:
-        lines.append(click.style(f"  {indented(result.error.message)}", fg="red"))
-    else:
-        lines += [f"  {line}".rstrip() for line in visible(result.response or "").split("\n")]
+    lines += [f"  {line}".rstrip() for line in visible(result.response or "").split("\n")]
     text = "\n".join(lines) + "\n\n"
     return (text if color else click.unstyle(text)).encode()
 

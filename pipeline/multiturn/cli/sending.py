@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
 from typing import Any
 
 import click
@@ -95,9 +95,9 @@ def printer(format_: str, *, color: bool) -> Write:
     """Return a function that writes a result to standard output."""
 
     def write(result: Result) -> None:
-        text = to_json(result)
-        if format_ == "text":
-            text = to_result_text(result, color=color)
+        if format_ == "text" and result.error is not None:
+            return  # standard error has it
+        text = to_result_text(result, color=color) if format_ == "text" else to_json(result)
         sys.stdout.buffer.write(text)
         sys.stdout.buffer.flush()
 
@@ -167,12 +167,14 @@ class Tally:
         done: of those with a result in this run.
         failed: of those with an error.
         retried: of those whose request was repeated.
+        denied: whether the provider has denied access, as it would for every case.
     """
 
     def __init__(self, write: Write, failures: Failures) -> None:
         self.write = write
         self.failures = failures
         self.seen = self.done = self.failed = self.retried = 0
+        self.denied = False
 
     def read(self, selection: Selection, provider: Any) -> Iterator[Case]:
         """Yield each selected case; write a result for each that cannot be read."""
@@ -192,9 +194,16 @@ class Tally:
         self.write(result)
         self.done += 1
         self.retried += result.retries > 0
-        if result.error is not None:
-            self.failed += 1
+        if result.error is None:
+            return
+        self.failed += 1
+        if result.error.type != "access_denied":
             self.failures.say(result.error.message)
+        elif not self.denied:
+            self.denied = True
+            self.failures.say(f"{result.error.message}; no more cases are sent")
+        else:
+            self.failures.count += 1
 
 
 def send(
@@ -229,7 +238,7 @@ def send(
                 asyncio.get_running_loop().add_signal_handler(number, end, number, this)
         async with provider:
             async for result in run(
-                chain(first, source),
+                takewhile(lambda _: not tally.denied, chain(first, source)),
                 pipeline,
                 provider,
                 concurrency=concurrency,

@@ -180,6 +180,7 @@ async def run(
                     await asyncio.sleep(0)  # let other tasks run
                 else:
                     await done.put(await _send(prepared, provider, record_wire))
+                    await asyncio.sleep(0)  # who gets this result may end the cases
         except Exception as error:  # reading cases failed: requests under way still finish
             await done.put(error)
         await done.put(None)

@@ -96,9 +96,10 @@ class ProviderError(MultiturnError):
     """A provider gave no answer.
 
     Attributes:
-        kind: ``refused`` (before sending), ``content_filter``, ``http``, ``rate_limit``,
-            ``timeout``, ``connection``, ``malformed``, ``process``, ``batch`` (it ended without
-            this answer) or ``provider``.
+        kind: ``refused`` (before sending), ``content_filter``, ``http``,
+            ``access_denied`` (HTTP 401 or 403: the run ends), ``rate_limit``, ``timeout``,
+            ``connection``, ``malformed``, ``process``, ``batch`` (it ended without this answer)
+            or ``provider``.
         status: of HTTP; 0 if there is none.
         retries: number of retries.
         wire: the exact body, if it was sent.

@@ -147,6 +147,8 @@ class HttpProvider(ChatProvider):
         finally:
             current.reset(token)
         what = hide(failure.what, self.secrets)
+        if failure.kind == "access_denied":
+            what += f"; check the api_key of the target {self.name!r}"
         raise ProviderError(
             what,
             kind=failure.kind,

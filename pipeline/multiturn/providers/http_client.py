@@ -17,6 +17,7 @@ from multiturn.providers.rules import named
 _LONGEST_DELAY = 60  # seconds
 _LONGEST_MESSAGE = 500
 _PACKED = ("gzip", "deflate")
+_KINDS = {401: "access_denied", 403: "access_denied", 429: "rate_limit"}
 
 
 class Exchange:
@@ -155,5 +156,5 @@ def status_error(status: int, text: str, secrets: Iterable[str]) -> ProviderErro
     message = hide(str(message), secrets)[:_LONGEST_MESSAGE] or "without a reason"
     if code == "content_filter":
         return ProviderError(named("O3", message), kind="content_filter")
-    kind = "rate_limit" if status == 429 else "http"
+    kind = _KINDS.get(status, "http")
     return ProviderError(f"HTTP {status}: {message}", kind=kind, status=status)
