@@ -41,7 +41,7 @@ RESULT = (
 
 _folder = Path(tempfile.mkdtemp())
 _pipeline = load_pipeline()
-_MARKUP = to_html(compare(Side([], "spec", BytesIO()))).count(b"<")
+_MARKUP = to_html(compare(Side([], BytesIO()))).count(b"<")
 
 
 def suites(data: bytes) -> None:
@@ -120,7 +120,7 @@ def reports(data: bytes) -> None:
         path.write_bytes(suite)
         found = outcomes(selection, _pipeline)
         cases = items(found, selection, _pipeline, lambda _: None)
-        sides.append(Side(cases, "spec", BytesIO()))
+        sides.append(Side(cases, BytesIO()))
     report = compare(sides[1], sides[0], "HEAD")
     if to_html(report).count(b"<") != _MARKUP:
         raise AssertionError("text became markup")

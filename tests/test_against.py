@@ -57,7 +57,9 @@ def test_the_pipeline_is_that_of_each_side_and_the_target_is_todays(repository: 
     replace(repository, "house/pipeline.yaml", "extends: spec", "extends: design")
     assert sent(repository, "evals", *HOUSE)[0] == {"bye"}
     write(repository, {"new.yaml": "extends: spec\nconfigure: {embed_files: {header: '{path}'}}\n"})
-    assert sent(repository, "evals", "--pipeline=new.yaml")[0] == set()
+    assert sent(repository, "evals", "--pipeline=new.yaml")[0] == {"price"}
+    write(repository, {"multiturn.toml": 'pipeline = "new.yaml"'})
+    assert sent(repository)[0] == {"price"}
 
 
 def test_what_could_not_be_read_then_is_sent(repository: Path) -> None:

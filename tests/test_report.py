@@ -239,9 +239,38 @@ def test_each_side_has_its_own_pipeline_and_stages(repository: Path) -> None:
     assert title(repository, pipeline) == (
         "## 3 cases changed, 1 cause: <code>house/house.py line 5</code>"
     )
-    git(repository, "checkout", "-q", ".")
-    write(repository, {"new.yaml": "extends: design"})
-    assert title(repository, "--pipeline=new.yaml") == "## 0 cases changed"
+
+
+HEADER = "extends: spec\nconfigure: {embed_files: {header: '{path}'}}\n"
+HOUSE = 'pipeline = "house/pipeline.yaml"\n'
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "options", "change"),
+    [
+        pytest.param("", 'pipeline = "new.yaml"', (), "new.yaml in place of spec", id="switched"),
+        pytest.param(HOUSE, "", (), "spec in place of house/pipeline.yaml", id="no defaults now"),
+        pytest.param(HOUSE, HOUSE, (), "", id="the same"),
+        pytest.param(HOUSE, "", ("--pipeline=./house/pipeline.yaml",), "", id="named"),
+        pytest.param("", "", ("--pipeline=new.yaml",), "new.yaml in place of spec", id="new"),
+        pytest.param("", "", ("--pipeline=../new.yaml",), "", id="outside the repository"),
+        pytest.param(
+            *(HOUSE, HOUSE, ("--pipeline=new.yaml",), "new.yaml in place of house/pipeline.yaml"),
+            id="new in place of the default",
+        ),
+    ],
+)
+def test_the_pipeline_then_is_what_the_defaults_of_then_say(
+    repository: Path, then: str, now: str, options: tuple[str, ...], change: str
+) -> None:
+    write(repository, {"multiturn.toml": then})
+    commit(repository)
+    new = {"multiturn.toml": now, "new.yaml": HEADER, "../new.yaml": HEADER}
+    write(repository, new | {"spec/file": "a folder named as a pipeline"})
+    text = summary(repository, *options)
+    assert ("The pipeline has changed" in text) is bool(change)
+    assert f"The pipeline has changed: <code>{change}</code>\n" in text or not change
+    assert text.startswith("## 0 cases changed\n") is (change == "")
 
 
 def test_stages_on_the_path_are_those_of_the_revision(repository: Path, monkeypatch: Any) -> None:

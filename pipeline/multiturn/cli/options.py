@@ -34,6 +34,12 @@ def pipeline_option(function: Command) -> Command:
     )(function)
 
 
+def is_default(option: str) -> bool:
+    """Return whether the command line does not say the value of an option."""
+    source = click.get_current_context().get_parameter_source(option)
+    return source is not ParameterSource.COMMANDLINE
+
+
 def targets_option(function: Command) -> Command:
     """Add ``--targets``; the command gets it as ``targets_file``."""
     return click.option(

@@ -4,6 +4,7 @@ import click
 
 from multiturn.cli.options import (
     Asked,
+    is_default,
     pipeline_option,
     quiet_option,
     refuse_output,
@@ -61,8 +62,9 @@ def report(
     from multiturn.cli.failures import Failures, writing
     from multiturn.cli.lines import report_lines
     from multiturn.cli.progress import show_progress
+    from multiturn.engine.git import commit_of
     from multiturn.engine.outcomes import outcomes
-    from multiturn.engine.revision import commit_of, reading_at
+    from multiturn.engine.revision import reading_at
     from multiturn.output import open_output
     from multiturn.pipelines.pipeline_file import load_pipeline
     from multiturn.prompts.record import to_json
@@ -82,13 +84,15 @@ def report(
     cases = items(found, selection, chosen, failures.add)
     with TemporaryFile() as here, TemporaryFile() as there:
         if against is None:
-            compared = compare(Side(cases, pipeline, here))
+            compared = compare(Side(cases, here))
             selection.check_ids(seen)
         else:
             commit = commit_of(against)
-            with reading_at(commit, items_then, selection, pipeline) as earlier:
-                now = Side(cases, pipeline, here)
-                then = Side(earlier, pipeline, there)
+            with reading_at(
+                *(commit, items_then, selection, pipeline), is_default=is_default("pipeline")
+            ) as earlier:
+                now = Side(cases, here)
+                then = Side(earlier, there)
             selection.check_ids(seen.union(case_id for _, case_id in then.cases))
             if not now.cases and not then.cases:
                 list(find_suites(asked.suites))  # says what there is not

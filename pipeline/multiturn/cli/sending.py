@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from multiturn.cli.failures import Failures
-from multiturn.cli.options import say_summary
+from multiturn.cli.options import is_default, say_summary
 from multiturn.cli.progress import Progress, estimate
 from multiturn.cli.rendering import to_result_text
 from multiturn.engine.outcomes import cases
@@ -64,10 +64,13 @@ def digests_at(
     Raises:
         MultiturnError: there is no such revision, or the suites or the pipeline were unreadable.
     """
-    from multiturn.engine.revision import commit_of, reading_at, requests
+    from multiturn.engine.git import commit_of
+    from multiturn.engine.revision import reading_at, requests
 
     digests = {}
-    with reading_at(commit_of(revision), requests, selection, pipeline) as then:
+    with reading_at(
+        *(commit_of(revision), requests, selection, pipeline), is_default=is_default("pipeline")
+    ) as then:
         for request in then:
             case = Case(id=request.eval_id, input_messages=(), suite=request.suite)
             result = prepare(case, _returning(request), provider).result

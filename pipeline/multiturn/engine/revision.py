@@ -14,19 +14,18 @@ from msgspec import Struct
 
 import multiturn
 import multiturn_stages
+from multiturn.engine.defaults import find_defaults
+from multiturn.engine.git import git
 from multiturn.engine.outcomes import Outcome, outcomes
 from multiturn.engine.selection import Selection, select
 from multiturn.errors import MultiturnError
 from multiturn.model import ProviderRequest
 from multiturn.output import Settings, configure
 from multiturn.pipelines.pipeline import Pipeline, request_of
-from multiturn.pipelines.pipeline_file import load_pipeline
+from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE, load_pipeline, pipeline_names
 
 T = TypeVar("T")
 _CHILD = "import sys; from multiturn.engine.revision import convert; convert(sys.argv[1])"
-_NO_HOOKS = ("-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false")
-# A partial clone would fetch what it lacks, by a program that its configuration names.
-_NO_FETCH = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": ""}
 _OURS = [str(Path(package.__path__[0]).parent) for package in (multiturn, multiturn_stages)]
 
 
@@ -63,7 +62,7 @@ class Then(Struct, frozen=True):
     Attributes:
         outcomes: what became of each; errors name files as they are named now.
         selection: of which their suites are.
-        pipeline: which converts them.
+        pipeline: which converts them; its name is that of today unless it was another one.
         notes: which suites could not be looked at, in words.
     """
 
@@ -89,6 +88,7 @@ class _Work(Struct, frozen=True):
     now: str  # the current folder
     path: list[str]  # where Python finds modules now
     pipeline: str
+    is_default: bool
     suites: list[str]
     root: str | None
     guideline_patterns: tuple[str, ...] | None
@@ -105,42 +105,28 @@ def _is_below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder + os.sep)
 
 
-def commit_of(revision: str) -> str:
-    """Return the commit that a revision names.
-
-    Args:
-        revision: whatever ``git rev-parse`` takes for a commit.
-
-    Raises:
-        MultiturnError: there is no git, no repository or no such revision.
-    """
-    is_shallow = _git("rev-parse", "--is-shallow-repository") == "true"
-    why = "; a shallow clone has the latest ones only" * is_shallow
-    return _git(
-        *("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"),
-        otherwise=f"there is no commit {revision!r} here{why}",
-    ).lstrip("^")
-
-
 @contextmanager
 def reading_at(
     commit: str,
     read: Callable[[Then], Iterable[T]],
     selection: Selection,
     pipeline: str,
+    *,
+    is_default: bool,
 ) -> Iterator[Iterator[T]]:
     """Yield what is read of the cases as they were at a commit, which are converted meanwhile.
 
     Suites, attached files, the pipeline's file and the stages beside it are those of the commit.
     It is written into a temporary folder, without submodules, and converted by a process of its
     own, which imports the stages that it finds there. A suite that was not there then has no
-    cases, and a pipeline's file that was not is taken as it is now.
+    cases; in place of a pipeline's file that was not, the defaults of the commit decide.
 
     Args:
         commit: as ``commit_of`` returned it.
         read: a function of a module, called in the other process; what it yields is pickled.
         selection: whose suites are in the repository that the current folder is in.
         pipeline: a name, or a file.
+        is_default: whether no option names it, so that the defaults of the commit decide.
 
     Raises:
         MultiturnError: a suite is no file, or it or the root is outside the repository. What is
@@ -148,7 +134,7 @@ def reading_at(
     """
     if "-" in selection.named:
         raise MultiturnError("--against compares files, and - is not a file")
-    top = os.path.realpath(_git("rev-parse", "--show-toplevel"))
+    top = os.path.realpath(git("rev-parse", "--show-toplevel"))
     with tempfile.TemporaryDirectory(prefix="multiturn-") as folder:
         checkout = _Checkout(top, os.path.join(os.path.realpath(folder), "tree"))
         here = _inside(checkout, ".")
@@ -164,7 +150,7 @@ def reading_at(
         except (FileExistsError, NotADirectoryError):
             raise MultiturnError(f"--against: {os.getcwd()} was no folder then") from None
         work = _Work(
-            *(read, checkout, here, os.getcwd(), sys.path, pipeline),
+            *(read, checkout, here, os.getcwd(), sys.path, pipeline, is_default),
             *(names, root, selection.guideline_patterns, selection.case_ids),
         )
         output = os.path.join(folder, "read")
@@ -186,10 +172,10 @@ def reading_at(
 def _write_tree(commit: str, checkout: _Checkout, index: str) -> None:
     """Write a repository's files as they were; links to them lead to these."""
     top, tree = checkout.top, checkout.tree
-    git_dir = _git("rev-parse", "--absolute-git-dir")
+    git_dir = git("rev-parse", "--absolute-git-dir")
     environment = {"GIT_DIR": git_dir, "GIT_WORK_TREE": top, "GIT_INDEX_FILE": index}
-    _git("-C", top, "read-tree", commit, **environment)
-    _git("-C", top, "checkout-index", "--all", f"--prefix={tree}/", **environment)
+    git("-C", top, "read-tree", commit, **environment)
+    git("-C", top, "checkout-index", "--all", f"--prefix={tree}/", **environment)
     os.makedirs(os.path.join(tree, ".git"), exist_ok=True)  # the root ends here, as it does there
     for folder, folders, names in os.walk(tree):
         for link in (os.path.join(folder, name) for name in (*folders, *names)):
@@ -230,14 +216,10 @@ def convert(output: str) -> None:
         work: _Work = pickle.load(sys.stdin.buffer)  # noqa: S301 - of the process that started this one
     except (EOFError, pickle.UnpicklingError):  # which was interrupted
         return
-    checkout, pipeline = work.checkout, work.pipeline
+    checkout = work.checkout
     configure(Settings("error"))  # what is worth a warning now is said of the other side
     sys.path[:] = [_then(checkout, entry) for entry in work.path]
     os.chdir(work.here)
-    now = os.path.join(work.now, pipeline)
-    if os.path.exists(now):
-        then = checkout.then(now)
-        pipeline = os.path.relpath(then) if then and checkout.has(then) else now
     outside = [name for name in work.suites if os.path.exists(name) and not checkout.has(name)]
     with open(output, "wb") as file:
         try:
@@ -248,7 +230,9 @@ def convert(output: str) -> None:
                 case_ids=work.case_ids,
                 may_be_gone=True,
             )
-            chosen = load_pipeline(pipeline)
+            path, name = _pipeline_then(work)
+            chosen = load_pipeline(path)
+            chosen.name = name
             # What was wrong then is no failure now, and what was not there may be now.
             found = _named_as_now(checkout, outcomes(selection, chosen, seen=set()))
             notes = tuple(f"{name}: it led out of the repository" for name in outside)
@@ -256,6 +240,27 @@ def convert(output: str) -> None:
                 pickle.dump(item, file)
         except MultiturnError as error:
             pickle.dump(_Failure(str(error)), file)
+
+
+def _pipeline_then(work: _Work) -> tuple[str, str]:
+    """Return the path or name of the pipeline as it was, and what it is called."""
+    checkout = work.checkout
+
+    def place(name: str) -> str:
+        if name in pipeline_names():
+            return name
+        now = os.path.join(work.now, name)
+        then = checkout.then(now)
+        if then is None or (os.path.lexists(then) and not checkout.has(then)):
+            return now  # outside the repository
+        return os.path.relpath(then)
+
+    named = place(work.pipeline)
+    if not work.is_default and (named in pipeline_names() or os.path.exists(named)):
+        return named, work.pipeline
+    default = find_defaults()[0].pipeline or DEFAULT_PIPELINE
+    was = place(default)
+    return was, work.pipeline if was == named else default
 
 
 def _named_as_now(checkout: _Checkout, found: Iterable[Outcome]) -> Iterator[Outcome]:
@@ -273,25 +278,3 @@ def _then(checkout: _Checkout, entry: str) -> str:
     moved = checkout.then(entry) if entry else None
     is_there = moved and os.path.isdir(moved) and checkout.has(moved)
     return moved if moved and is_there and entry not in _OURS else entry
-
-
-def _git(*arguments: str, otherwise: str = "", **environment: str) -> str:
-    try:
-        done = subprocess.run(  # noqa: S603 - a list of arguments, and no shell
-            ("git", *_NO_HOOKS, *arguments),  # noqa: S607 - the git that the user runs, too
-            env={**os.environ, **_NO_FETCH, **environment},
-            capture_output=True,
-            text=True,
-            errors="surrogateescape",
-            check=True,
-        )
-    except FileNotFoundError:
-        raise MultiturnError("--against needs git, and there is none") from None
-    except subprocess.CalledProcessError as error:
-        why = error.stderr.strip().removeprefix("fatal: ").partition("\n")[0]
-        if "promisor" in error.stderr or "transport" in error.stderr:
-            why = "this partial clone lacks files of that commit; git archive REV fetches them"
-        elif why.startswith("not a git repository"):
-            why += "; run it inside the repository"
-        raise MultiturnError(f"--against: {otherwise or why}") from None
-    return done.stdout.rstrip("\n")

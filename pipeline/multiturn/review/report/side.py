@@ -99,7 +99,7 @@ class Entry(Struct, frozen=True):
     at: int = 0
 
 
-Item = Stage | tuple[Entry, bytes]
+Item = str | Stage | tuple[Entry, bytes]
 
 
 def items(
@@ -108,7 +108,7 @@ def items(
     pipeline: Pipeline,
     on_error: Callable[[MultiturnError], None],
 ) -> Iterator[Item]:
-    """Yield the stages of a pipeline, then each case with its texts, pickled.
+    """Yield the name of a pipeline, its stages, then each case with its texts, pickled.
 
     Args:
         outcomes: what became of the selected cases.
@@ -119,6 +119,7 @@ def items(
     Raises:
         MultiturnError: a suite is outside its root.
     """
+    yield pipeline.name
     yield from stages_of(pipeline)
     for outcome in outcomes:
         if (error := outcome.error) is not None:
@@ -142,27 +143,30 @@ class Side:
 
     Args:
         items: as ``items`` gives them, maybe in another process.
-        pipeline: the name of what converts them.
         file: empty; for the texts, until they are read.
 
     Raises:
         MultiturnError: two suites have one name.
 
     Attributes:
+        pipeline: the name of what converts them.
         stages: of the pipeline.
         cases: by suite and id, in the order of the suites.
         errors: that belong to no case.
         broken: the suites of which some case is not known.
     """
 
-    def __init__(self, items: Iterable[Item], pipeline: str, file: BinaryIO) -> None:
-        self.pipeline = pipeline
+    def __init__(self, items: Iterable[Item], file: BinaryIO) -> None:
+        self.pipeline = ""
         self.stages: list[Stage] = []
         self.cases: dict[tuple[str, str], Entry] = {}
         self.errors: list[str] = []
         self.broken: set[str] = set()
         self._file = file
         for item in items:
+            if isinstance(item, str):
+                self.pipeline = item
+                continue
             if isinstance(item, Stage):
                 self.stages.append(item)
                 continue

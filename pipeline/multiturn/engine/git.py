@@ -1,0 +1,59 @@
+"""What is asked of Git."""
+
+import os
+import subprocess
+
+from multiturn.errors import MultiturnError
+
+_NO_HOOKS = ("-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false")
+# A partial clone would fetch what it lacks, by a program that its configuration names.
+_NO_FETCH = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": ""}
+
+
+def commit_of(revision: str) -> str:
+    """Return the commit that a revision names.
+
+    Args:
+        revision: whatever ``git rev-parse`` takes for a commit.
+
+    Raises:
+        MultiturnError: there is no git, no repository or no such revision.
+    """
+    is_shallow = git("rev-parse", "--is-shallow-repository") == "true"
+    why = "; a shallow clone has the latest ones only" * is_shallow
+    return git(
+        *("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"),
+        otherwise=f"there is no commit {revision!r} here{why}",
+    ).lstrip("^")
+
+
+def git(*arguments: str, otherwise: str = "", **environment: str) -> str:
+    """Return what Git prints; it runs no hook, and fetches nothing.
+
+    Args:
+        arguments: of the command.
+        otherwise: what is wrong if it fails; by default, what it says itself.
+        environment: more variables.
+
+    Raises:
+        MultiturnError: it fails, or there is no Git.
+    """
+    try:
+        done = subprocess.run(  # noqa: S603 - a list of arguments, and no shell
+            ("git", *_NO_HOOKS, *arguments),  # noqa: S607 - the git that the user runs, too
+            env={**os.environ, **_NO_FETCH, **environment},
+            capture_output=True,
+            text=True,
+            errors="surrogateescape",
+            check=True,
+        )
+    except FileNotFoundError:
+        raise MultiturnError("--against needs git, and there is none") from None
+    except subprocess.CalledProcessError as error:
+        why = error.stderr.strip().removeprefix("fatal: ").partition("\n")[0]
+        if "promisor" in error.stderr or "transport" in error.stderr:
+            why = "this partial clone lacks files of that commit; git archive REV fetches them"
+        elif why.startswith("not a git repository"):
+            why += "; run it inside the repository"
+        raise MultiturnError(f"--against: {otherwise or why}") from None
+    return done.stdout.rstrip("\n")
