@@ -338,8 +338,8 @@ def test_a_file_with_another_text_is_one_line(folder: Path) -> None:
     (folder / "evals/order.txt").write_text("No. 8\n")
     assert check(folder, code=1) == (
         "evals/order.txt has another text (evals/shop.eval.yaml: refund)\n"
-        "changed: snapshots/files.lock\n2 snapshots: 2 same; a file has another text in 1 prompt: see"
-        f" multiturn report --against HEAD; {SAME}\n"
+        "changed: snapshots/files.lock\n2 snapshots: 2 same; a file has another text in 1 prompt:"
+        f" see multiturn report --against HEAD; {SAME}\n"
     )
     before = files(folder / "snapshots")
     write(folder)
