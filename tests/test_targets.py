@@ -216,13 +216,20 @@ def test_no_other_target_may_be_called_echo(folder: Path) -> None:
     assert load_target().wire(ProviderRequest(question="Hello")).provider == "echo"
 
 
+def test_a_key_that_is_nearly_one_of_the_settings_is_an_error(folder: Path) -> None:
+    (folder / "targets.yaml").write_text("[{name: t, provider: codex, modle: m}]")
+    with pytest.raises(MultiturnError) as caught:
+        load_target("t")
+    assert str(caught.value) == 'targets.yaml:1:29: unknown key "modle"; did you mean "model"?'
+
+
 def test_an_unknown_key_is_a_warning_and_no_error(folder: Path) -> None:
     (folder / "targets.yaml").write_text(
-        "- name: t\n  provider: echo\n  temprature: 0.5\n- {name: u, provider: echo, x: 1}\n"
+        "- name: t\n  provider: echo\n  temper: 0.5\n- {name: u, provider: echo, x: 1}\n"
     )
     with capture_logs() as logs:
         assert load_target("t").name == "t"
     (log,) = logs
     assert (log["event"], log["log_level"]) == ("target.unknown_key", "warning")
     assert log["where"] == "targets.yaml:3:3"
-    assert log["why"] == 'unknown key "temprature"; did you mean "temperature"?'
+    assert log["why"] == 'unknown key "temper"; did you mean "temperature"?'

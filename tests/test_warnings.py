@@ -130,10 +130,10 @@ def test_what_can_be_read_only_once_is_refused_where_strict_reads_twice(folder: 
 
 
 def test_a_strict_run_takes_no_target_with_an_unknown_key(folder: Path) -> None:
-    (folder / "targets.yaml").write_text("[{name: t, provider: codex, modle: m}]")
+    (folder / "targets.yaml").write_text("[{name: t, provider: codex, mood: m}]")
     done = run("run", "a.eval.yaml", "--target", "t", "--strict", folder=folder)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == ('Error: targets.yaml:1:29: unknown key "modle"; did you mean "model"?\n')
+    assert done.stderr == ('Error: targets.yaml:1:29: unknown key "mood"; did you mean "model"?\n')
 
 
 # --- as a library

@@ -2,7 +2,9 @@
 
 import difflib
 import os
+import re
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -160,6 +162,35 @@ def add_or_mend(missing: str, unknown: Iterable[str]) -> str:
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """Return the known word that is nearest to another, if one is near."""
     return next(iter(difflib.get_close_matches(word, list(known), n=1)), None)
+
+
+def nearly(key: str, names: Iterable[str], there: Iterable[str] = ()) -> str | None:
+    """Return the name that a key is meant to be, misspelled or in another case; None if none is.
+
+    A key that is only similar to a name that is there, too, may be somebody's own.
+
+    >>> nearly("note", ["role"]), nearly("guidelines_dir", ["guidelines"])
+    (None, None)
+    >>> nearly("apiKey", ["api_key"]), nearly("tpye", ["type"]), nearly("tpye", ["type"], ["type"])
+    ('api_key', 'type', None)
+    """
+    plain, taken = _plain(key), {_plain(name) for name in there}
+    for name in names:
+        other = _plain(name)
+        if plain == other or (other not in taken and _is_similar(plain, other)):
+            return name
+    return None
+
+
+@lru_cache(1000)  # each case of a suite may have the same keys
+def _is_similar(key: str, name: str) -> bool:
+    is_as_long = abs(len(key) - len(name)) <= 2
+    return is_as_long and bool(difflib.get_close_matches(key, [name], cutoff=0.75))
+
+
+def _plain(key: str) -> str:
+    """Return a key without case and separators."""
+    return re.sub("[-_ ]", "", key).casefold()
 
 
 def from_here(path: str) -> str:

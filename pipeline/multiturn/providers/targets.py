@@ -12,7 +12,7 @@ from multiturn.documents.node import Node
 from multiturn.documents.source import check_path, read_small
 from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_events import read_documents
-from multiturn.errors import MultiturnError, Place, did_you_mean
+from multiturn.errors import MultiturnError, Place, did_you_mean, nearly
 from multiturn.files import is_foreign
 from multiturn.output import Notice, warn
 from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings
@@ -254,6 +254,8 @@ def _provider(
     for key in settings.keys() - set(known):
         place = node.children[key].key_place(where)
         why = f'unknown key "{key}"; {did_you_mean(key, known)}'
+        if nearly(key, known, settings.keys() & set(known)):
+            raise MultiturnError(why, where=place)
         warn(Notice("target.unknown_key", place, why))
     filled = structs.replace(node, value={**KINDS[kind].defaults, **settings})
     label = f"target {name!r}"

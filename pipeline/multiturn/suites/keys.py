@@ -1,14 +1,12 @@
 """Unknown keys: one that is nearly a key of the prompt is an error, any other one a warning."""
 
-import re
 from collections.abc import Iterable
-from difflib import get_close_matches
-from functools import cache, lru_cache
+from functools import cache
 
 from msgspec import Struct
 
 from multiturn.documents.node import Node
-from multiturn.errors import MultiturnError, cut, did_you_mean, nearest
+from multiturn.errors import MultiturnError, cut, did_you_mean, nearest, nearly
 from multiturn.output import Notice
 from multiturn.suites.dialects import OTHER_KEYS
 from multiturn.suites.schema import ExecutionKeys, MetadataKeys
@@ -57,15 +55,11 @@ class KeyCheck:
         self, node: Node, key: str, meant: Iterable[str], known: frozenset[str], label: str
     ) -> None:
         """Raise an error if an unknown key of a mapping is nearly one of those that are meant."""
-        there = {_plain(name) for name in node.value.keys() & known}
-        for name in sorted(meant):
-            # A key that is only similar to one that is there may be somebody's own.
-            if _plain(key) == _plain(name) or (
-                _plain(name) not in there and is_nearly(_plain(key), _plain(name))
-            ):
-                advice = did_you_mean(key, [name]) if name in known else _ELSEWHERE[name]
-                what = f'unknown key "{cut(key)}"; {advice}'
-                raise MultiturnError(what, where=node.children[key].key_place(self.name, label))
+        name = nearly(key, sorted(meant), node.value.keys() & known)
+        if name is not None:
+            advice = did_you_mean(key, [name]) if name in known else _ELSEWHERE[name]
+            what = f'unknown key "{cut(key)}"; {advice}'
+            raise MultiturnError(what, where=node.children[key].key_place(self.name, label))
 
     def check_metadata(self, metadata: Node, label: str) -> None:
         """Check metadata, whose other keys are free, for other spellings of ``systemPrompt``."""
@@ -77,7 +71,7 @@ class KeyCheck:
     def check_structured(self, content: Node, label: str) -> None:
         """Check structured content, whose keys are free, for a segment with a misspelled type."""
         for key, value in content.value.items():
-            if value in ("text", "file") and is_nearly(_plain(key), "type"):
+            if value in ("text", "file") and nearly(key, ["type"]):
                 what = f'unknown key "{cut(key)}"; {did_you_mean(key, ["type"])}'
                 raise MultiturnError(what, where=content.children[key].key_place(self.name, label))
 
@@ -96,21 +90,3 @@ class KeyCheck:
 def names_of(structs: tuple[type[Struct], ...]) -> frozenset[str]:
     """Return the keys that structs have."""
     return frozenset(name for struct in structs for name in struct.__struct_encode_fields__)
-
-
-@lru_cache(1000)  # each case of a suite may have the same keys
-def is_nearly(key: str, name: str) -> bool:
-    """Return whether a key looks like the name, misspelled.
-
-    >>> is_nearly("note", "role"), is_nearly("guidelines_dir", "guidelines")
-    (False, False)
-    >>> is_nearly("guideline_pattern", "guideline_patterns"), is_nearly("tpye", "type")
-    (True, True)
-    """
-    is_as_long = abs(len(key) - len(name)) <= 2
-    return is_as_long and bool(get_close_matches(key, [name], cutoff=0.75))
-
-
-def _plain(key: str) -> str:
-    """Return a key without case and separators."""
-    return re.sub("[-_ ]", "", key).casefold()
