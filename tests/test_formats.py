@@ -156,9 +156,20 @@ def test_the_target_is_what_is_expected(tmp_path: Path, expected: Any, target: A
     assert record["target"] == target
 
 
-def test_without_an_outcome_the_target_is_empty(tmp_path: Path) -> None:
-    record, _ = converted(tmp_path, "evals", MESSAGES)
-    assert record["ideal"] == ""
+@pytest.mark.parametrize(("format_", "key"), [("evals", "ideal"), ("inspect", "target")])
+@pytest.mark.parametrize(
+    ("said", "target"),
+    [("", ""), ("outcome: ' ',", " "), ("expected_messages: ['', Hi],", ["", "Hi"])],
+)
+def test_an_expected_answer_that_every_answer_contains_is_a_warning(
+    tmp_path: Path, format_: str, key: str, said: str, target: Any
+) -> None:
+    record, log = converted(tmp_path, format_, said + MESSAGES)
+    assert record[key] == target
+    assert log == (
+        "shop.eval.yaml:2: warning: case 'greet': the expected answer is empty, and every answer"
+        " contains it; add expected_messages or outcome\n"
+    )
 
 
 TOOL = """input_messages:
@@ -178,7 +189,8 @@ REPAIR = "O1: sent a tool message as a user message that begins with [Tool]:"
 def test_a_tool_message_goes_out_as_the_users_and_the_log_says_so(
     tmp_path: Path, format_: str, messages: Any
 ) -> None:
-    record, log = converted(tmp_path, format_, TOOL, "--log-format", "json")
+    case = f"outcome: Warm, {TOOL}"
+    record, log = converted(tmp_path, format_, case, "--log-format", "json")
     assert messages(record) == [
         {"role": "user", "content": "Hi"},
         {"role": "user", "content": "[Tool]: 18"},

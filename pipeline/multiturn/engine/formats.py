@@ -10,6 +10,7 @@ from multiturn.pipelines.pipeline import request_of
 from multiturn.prompts.record import to_json, utf8
 from multiturn.providers.echo import EchoProvider, EchoSettings
 from multiturn.providers.rules import Layout
+from multiturn.turns import is_blank
 
 _PROVIDER = EchoProvider(EchoSettings(name="echo", provider="echo"))
 
@@ -32,13 +33,13 @@ def to_openai(conversion: Conversion) -> dict[str, Any]:
 
 def to_evals(conversion: Conversion) -> dict[str, Any]:
     """Return ``input`` and ``ideal``, as OpenAI's evals have them."""
-    sample = sample_of(conversion)
+    sample = _graded(conversion)
     return {"input": sample.input, "ideal": sample.target}
 
 
 def to_inspect(conversion: Conversion) -> dict[str, Any]:
     """Return a sample of inspect_ai."""
-    return sample_of(conversion)._asdict()
+    return _graded(conversion)._asdict()
 
 
 def to_promptfoo(conversion: Conversion) -> dict[str, Any]:
@@ -62,6 +63,17 @@ FORMATS = {
 def to_line(format_: str, conversion: Conversion) -> bytes:
     """Return a conversion as a line of JSON in a format of ``FORMATS``."""
     return to_json(FORMATS[format_](conversion))
+
+
+def _graded(conversion: Conversion) -> Sample:
+    """Return a case for graders that compare; warn if there is nothing to compare with."""
+    sample, case = sample_of(conversion), conversion.case
+    texts = [sample.target] if isinstance(sample.target, str) else sample.target
+    if any(map(is_blank, texts)):
+        what = "the expected answer is empty, and every answer contains it"
+        why = f"{what}; add expected_messages or outcome"
+        warn(Notice("answer.empty", case.where(), why, case_id=case.id))
+    return sample
 
 
 def sample_of(conversion: Conversion, *, as_sent: bool = False) -> Sample:
