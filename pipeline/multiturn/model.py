@@ -10,16 +10,7 @@ from multiturn.errors import Place, quoted
 from multiturn.files import Files
 from multiturn.output import Notice
 from multiturn.text import brief, tuple_of_texts
-from multiturn.turns import (
-    Part,
-    Parts,
-    Role,
-    Turns,
-    as_json,
-    check_parts,
-    edited,
-    joined,
-)
+from multiturn.turns import Part, Parts, Role, Turns, as_json, edited, joined, mapped
 
 PROMPT_KEY = "metadata.systemPrompt"
 
@@ -226,25 +217,12 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         Raises:
             TypeError: the function returned something else than a part.
         """
-
-        def changed(part: Part) -> Part:
-            if part.stage is not None:
-                return part
-            new = function(part)
-            try:
-                check_parts((new,))
-            except ValueError as error:
-                raise TypeError(f"the function given to map_parts returned {error}") from None
-            return new
-
-        prompt = self.system_prompt
+        turns, prompt = self.turns, self.system_prompt
         return structs.replace(
             self,
-            turns=tuple(
-                structs.replace(turn, parts=tuple(map(changed, turn.parts))) for turn in self.turns
-            ),
-            guidelines=tuple(map(changed, self.guidelines)),
-            system_prompt=None if prompt is None else changed(prompt),
+            turns=tuple(structs.replace(t, parts=mapped(t.parts, function)) for t in turns),
+            guidelines=mapped(self.guidelines, function),
+            system_prompt=None if prompt is None else mapped((prompt,), function)[0],
         )
 
     def edit_chat(self, function: Callable[..., Turns], **options: Any) -> "Conversion":

@@ -217,6 +217,20 @@ def check_parts(parts: Any) -> None:
             raise ValueError(f"a Part whose text is {kind_of(part.text)}")
 
 
+def mapped(parts: Parts, function: Callable[[Part], Part]) -> Parts:
+    """Return parts as a function changes them; what stages have added stays as it is.
+
+    Raises:
+        TypeError: the function returned something else than a part.
+    """
+    changed = tuple(part if part.stage is not None else function(part) for part in parts)
+    try:
+        check_parts(changed)
+    except ValueError as error:
+        raise TypeError(f"the function given to map_parts returned {error}") from None
+    return changed
+
+
 def _items(value: Any, what: str) -> Iterable[Any]:
     if not isinstance(value, tuple | list):
         raise ValueError(f"{kind_of(value)} in place of a tuple of {what}")
