@@ -30,7 +30,7 @@ LATE = ("system", "Late.")
 VENDOR_OF = {
     **dict.fromkeys((*(f"A{number}" for number in range(1, 11)),), "Anthropic"),
     **dict.fromkeys((*(f"G{number}" for number in range(1, 8)),), "Gemini"),
-    **dict.fromkeys(("O1", "O2", "O3", "O7"), "OpenAI"),
+    **dict.fromkeys(("O1", "O2", "O3", "O7", "O8"), "OpenAI"),
     **dict.fromkeys(("O4", "O5"), "OpenAI-compatible"),
     **dict.fromkeys(("F1", "F2"), "command lines"),
     **dict.fromkeys(("F3", "F4", "F5"), "agents"),
@@ -380,6 +380,25 @@ def test_a7_newer_models_take_no_temperature(model: str) -> None:
 def test_a7_other_models_take_a_temperature(model: str) -> None:
     body = anthropic(model=model).wire(chat(HELLO, temperature=0.5)).body
     assert decoded(body)["temperature"] == 0.5
+
+
+@pytest.mark.parametrize("model", ["gpt-5", "gpt-5-mini", "gpt-5-mini-2025-08-07", "o1", "o4-mini"])
+def test_o8_models_that_reason_take_no_temperature_but_1(model: str) -> None:
+    error = refusal(azure(model=model), chat(HELLO, temperature=0))
+    assert str(error) == (
+        "O8: o1, o3, o4 and gpt-5 take no temperature but 1 (OpenAI);"
+        " set temperature: omit in the target"
+    )
+    own = openai(base_url="https://api.openai.com/v1", model=model)
+    assert "O8" in str(refusal(own, chat(HELLO, temperature=0)))
+    azure(model=model).wire(chat(HELLO, temperature=1))
+    azure(model=model).wire(chat(HELLO))
+    openai(model=model).wire(chat(HELLO, temperature=0))  # another server
+
+
+@pytest.mark.parametrize("model", ["gpt-5-chat-latest", "gpt-5.1", "gpt-4o", "my-o1"])
+def test_o8_other_models_take_a_temperature(model: str) -> None:
+    assert decoded(azure(model=model).wire(chat(HELLO, temperature=0)).body)["temperature"] == 0
 
 
 @each_vendor

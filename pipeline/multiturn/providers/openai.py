@@ -1,5 +1,6 @@
 """OpenAI and servers with its API, through the openai SDK: messages are sent almost unchanged."""
 
+import re
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
@@ -12,6 +13,8 @@ from multiturn.providers.http import API_KEY, HttpProvider, HttpSettings
 from multiturn.providers.http_client import http_client
 from multiturn.providers.rules import Layout
 
+# gpt-5.1 and later take one, as long as nothing asks them to reason.
+_REASONS = re.compile(r"o\d|gpt-5(?![.\d]|-chat)")
 _OPENAI = "https://api.openai.com/v1"
 
 
@@ -51,6 +54,8 @@ class CompletionsProvider(HttpProvider):
         layout.want_turns("C1")
         roles = {"system": self.settings.system_role}
         temperature, limit = self.sampling(layout, request, self.highest)
+        if self.highest and temperature not in (None, 1) and _REASONS.match(self.settings.model):
+            layout.refuse("O8", "set temperature: omit in the target")
         return {
             "messages": [
                 {"role": roles.get(message.role, message.role), "content": message.content}

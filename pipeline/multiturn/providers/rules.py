@@ -64,6 +64,10 @@ RULES = {
         Rule("O4", "OpenAI-compatible", "some take max_tokens only", "llama.cpp #13700"),
         Rule("O5", "OpenAI-compatible", "some take a system message only first", "vllm #41114"),
         Rule("O7", "OpenAI", "a temperature must not exceed 2", "API reference"),
+        Rule(
+            *("O8", "OpenAI", "o1, o3, o4 and gpt-5 take no temperature but 1"),
+            "langchaingo #1355, litellm #13781",
+        ),
         Rule("F1", "command lines", "an argument must not exceed 128 KiB", "Codex"),
         Rule("F2", "command lines", "a line that starts with @ mentions a file", "AgentV"),
         Rule("F3", "agents", "a file needs a path, and what to do with it", "AgentV #422, #1072"),
