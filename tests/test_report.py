@@ -435,6 +435,34 @@ evalcases:
     ]
 
 
+OPTIONS = """\
+extends: spec
+configure:
+  embed_files:
+    header: "File {path}"
+  consolidate_system:
+    guidelines_heading: "Obey:"
+    guideline_header: "Rules {path}"
+"""
+
+
+def test_an_option_of_a_stage_that_added_no_text_is_no_cause(repository: Path) -> None:
+    listed = "[{role: user, content: [{type: file, value: list.txt}]}]"
+    suite = f"{SUITE}  - {{id: list, input_messages: {listed}}}\n"
+    write(repository, {"p.yaml": "extends: spec\n", SHOP: suite})
+    commit(repository)
+    write(repository, {"p.yaml": OPTIONS})
+    text = unescape(summary(repository, "--pipeline=p.yaml"))
+    layout = "consolidate_system.guideline_header in p.yaml:7"
+    layout += ", consolidate_system.guidelines_heading in p.yaml:6"
+    header = "embed_files.header in p.yaml:4"
+    assert re.findall("^### (.*)", text, re.MULTILINE) == [
+        f"<code>one or several of {layout}</code>: 1 case",
+        f"<code>one or several of {layout}, {header}</code>: 1 case",
+        f"<code>{header}</code>: 1 case",
+    ]
+
+
 def test_what_is_not_in_a_prompt_is_no_cause(repository: Path) -> None:
     replace(repository, "evals/shop.eval.yaml", "sell", "lend")
     replace(repository, "evals/shop.eval.yaml", "Be kind.", "Be quick.")

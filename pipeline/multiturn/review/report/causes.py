@@ -1,10 +1,12 @@
 """Why a prompt has changed: what is different in the things that it is made of."""
 
+import re
 from collections.abc import Iterator
 
 from multiturn.review.diff import changed_lines
 from multiturn.review.report.side import Entry, Reviewed
 
+SEVERAL = "one or several of "
 UNKNOWN_CODE = "the code of a stage"  # of a module that a stage imports
 
 
@@ -25,11 +27,25 @@ def causes(
         return
     found = list(_own_causes(now, new, old))
     yield from found
-    if pipeline:
-        more = f" and {len(pipeline) - 3} more" if len(pipeline) > 3 else ""
-        yield ", ".join(pipeline[:3]) + more
+    if touching := _touching(pipeline, new, old):
+        more = f" and {len(touching) - 3} more" if len(touching) > 3 else ""
+        yield SEVERAL * (len(touching) > 1) + ", ".join(touching[:3]) + more
     elif not found:
         yield UNKNOWN_CODE
+
+
+def _touching(pipeline: tuple[str, ...], new: Reviewed, old: Reviewed) -> list[str]:
+    """Return the changes of a pipeline that could be the cause.
+
+    Where it is known which stages added each text that differs, the options of others are not.
+    """
+    sides = ({(s.stage, s.text) for t in side.texts for s in t} for side in (new, old))
+    stages = {stage for stage, _ in set.symmetric_difference(*sides)}
+    options = [re.match(r"(\w+)\.\w+ in ", change) for change in pipeline]
+    if not stages or not stages <= {match[1] for match in options if match}:
+        return list(pipeline)
+    found = zip(pipeline, options, strict=True)
+    return [change for change, match in found if match is None or match[1] in stages]
 
 
 def _own_causes(now: Entry, new: Reviewed, old: Reviewed) -> Iterator[str]:

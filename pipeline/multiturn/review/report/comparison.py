@@ -105,9 +105,9 @@ def compare(now: Side, then: Side | None = None, against: str = "") -> Report:
     else:
         errors += (f"at {against}: {each}" for each in then.errors if each not in errors)
         changes = tuple(pipeline_changes(then.stages, now.stages, now.pipeline))
+        found = list(_comparisons(now, then, changes))
         if now.pipeline != then.pipeline:
             changes = f"{now.pipeline} in place of {then.pipeline}", *changes
-        found = list(_comparisons(now, then, changes))
     sizes = Counter(comparison.causes for comparison in found)
     first = {causes: at for at, causes in enumerate(sizes)}
 
