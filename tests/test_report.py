@@ -144,7 +144,7 @@ def test_a_commit_has_many_names(repository: Path, revision: str) -> None:
     replace(repository, TONE, "Two.", "Two!")
     given = short if revision == "short" else revision
     done = run(repository, "evals", "--format", "markdown", "--against", given)
-    assert done.stdout.startswith(f"## 2 cases changed, 1 cause: <code>{TONE} line 2</code>\n")
+    assert done.stdout.startswith(f"## 2 cases changed; 1 cause: <code>{TONE} line 2</code>\n")
     shown = short if revision == "short" else f"{revision.replace('~', '&#126;')} ({short})"
     assert f"compared with <code>{shown}</code>" in done.stdout
 
@@ -206,7 +206,9 @@ def test_the_work_tree_and_the_index_stay_as_they_are(repository: Path, tmp_path
     )
     (repository / ".git/hooks/post-checkout").chmod(0o755)
     before = state_of(repository)
-    assert title(repository) == f"## 2 cases changed, 1 cause: <code>{TONE} lines 2\u20133</code>"
+    assert title(repository) == (
+        f"## 2 cases changed, 3 added; 1 cause: <code>{TONE} lines 2\u20133</code>"
+    )
     assert state_of(repository) == before
     assert list((tmp_path / "temporary").iterdir()) == []
 
@@ -219,7 +221,7 @@ def test_it_does_not_matter_from_where_and_how_suites_are_named(repository: Path
         ("house", str(repository / "evals"), ["--root", ".."]),
     ):
         done = run(repository / folder, name, "--format=markdown", "--against=HEAD", *root)
-        assert done.stdout.startswith(f"## 2 cases changed, 1 cause: <code>{TONE} line 2</code>\n")
+        assert done.stdout.startswith(f"## 2 cases changed; 1 cause: <code>{TONE} line 2</code>\n")
         assert "<code>evals/shop.eval.yaml&#58;4</code>" in done.stdout
         assert str(repository) not in done.stdout
 
@@ -228,7 +230,7 @@ def test_a_linked_work_tree_is_compared_with_the_repository(repository: Path) ->
     git(repository, "worktree", "add", "-q", "../linked")
     linked = repository.parent / "linked"
     replace(linked, TONE, "Two.", "Two!")
-    assert title(linked) == f"## 2 cases changed, 1 cause: <code>{TONE} line 2</code>"
+    assert title(linked) == f"## 2 cases changed; 1 cause: <code>{TONE} line 2</code>"
     assert title(repository) == "## 0 cases changed"
 
 
@@ -237,7 +239,7 @@ def test_each_side_has_its_own_pipeline_and_stages(repository: Path) -> None:
     assert title(repository, pipeline) == "## 0 cases changed"
     replace(repository, "house/house.py", "Ada", "Barbara")
     assert title(repository, pipeline) == (
-        "## 3 cases changed, 1 cause: <code>house/house.py line 5</code>"
+        "## 3 cases changed; 1 cause: <code>house/house.py line 5</code>"
     )
 
 
@@ -285,7 +287,7 @@ def test_stages_on_the_path_are_those_of_the_revision(repository: Path, monkeypa
     replace(repository, "lib/house2.py", "Ada", "Barbara")
     monkeypatch.syspath_prepend(repository / "lib")
     assert title(repository, "--pipeline=p.yaml") == (
-        "## 3 cases changed, 1 cause: <code>lib/house2.py line 5</code>"
+        "## 3 cases changed; 1 cause: <code>lib/house2.py line 5</code>"
     )
 
 
@@ -349,7 +351,7 @@ def test_a_stage_that_failed_then_is_a_cause(repository: Path) -> None:
     commit(repository)
     write(repository, FILES)
     assert title(repository, pipeline) == (
-        "## 3 cases changed, 1 cause: <code>evals/shop.eval.yaml&#58; it could not be converted"
+        "## 3 cases changed; 1 cause: <code>evals/shop.eval.yaml&#58; it could not be converted"
         " before</code>"
     )
 
@@ -400,7 +402,7 @@ def test_a_change_has_its_cause(
 ) -> None:
     replace(repository, *change)
     number = "1 case" if cases == 1 else f"{cases} cases"
-    assert title(repository) == f"## {number} changed, 1 cause: <code>{cause}</code>"
+    assert title(repository) == f"## {number} changed; 1 cause: <code>{cause}</code>"
 
 
 def test_a_file_that_is_found_before_another_is_a_cause(repository: Path) -> None:
@@ -409,7 +411,7 @@ def test_a_file_that_is_found_before_another_is_a_cause(repository: Path) -> Non
     (repository / "evals/list.txt").rename(repository / "evals/old.txt")
     replace(repository, "evals/shop.eval.yaml", "value: ../list.txt", "value: list.txt")
     text = summary(repository)
-    assert text.startswith("## 1 case changed, 2 causes\n")
+    assert text.startswith("## 1 case changed; 2 causes\n")
     assert "<code>evals/list.txt is gone</code>" in text
     assert "<code>list.txt is there</code>" in text
 
@@ -428,10 +430,16 @@ evalcases:
     commit(repository)
     write(repository, dict.fromkeys(names, "new"))
     text = summary(repository)
-    assert text.startswith("## 3 cases changed, 3 causes\n")
+    assert text.startswith("## 3 cases changed; 3 causes\n")
     assert re.findall("^### (.*)", text, re.MULTILINE) == [
         "more than one cause: 1 case",
         "<code>evals/a.txt line 1</code>: 2 cases",
+    ]
+    both = "<code>evals/y.txt line 1</code>, <code>evals/z.txt line 1</code>"
+    assert re.findall(r"^\| <code>(.).*\| (.*) \|$", text, re.MULTILINE) == [
+        ("z", both),
+        ("a", ""),
+        ("b", ""),
     ]
 
 
@@ -528,17 +536,15 @@ SHOP = "evals/shop.eval.yaml"
 @pytest.mark.parametrize(
     ("old", "new", "heading", "counts"),
     [
-        pytest.param(BYE, BYE + NEW, "0 cases changed", "1 added, 3 same", id="a new case"),
+        pytest.param(BYE, BYE + NEW, "1 case added", "1 added, 3 same", id="a new case"),
+        pytest.param(*(BYE, "", "1 case removed", "1 removed, 2 same"), id="a case less"),
         pytest.param(
-            *(BYE, "", "0 cases changed; 1 case removed", "1 removed, 2 same"), id="a case less"
-        ),
-        pytest.param(
-            *("id: bye", "id: farewell", "0 cases changed", "1 renamed, 2 same"), id="another id"
+            *("id: bye", "id: farewell", "1 case renamed", "1 renamed, 2 same"), id="another id"
         ),
         pytest.param(
             f"id: hours\n    input_messages:\n      - {{role: user, content: {HOURS}",
             f"id: times\n    input_messages:\n      - {{role: user, content: {HOURS[:-19]}Obey me]",
-            "1 case changed, 1 cause: <code>evals/shop.eval.yaml line 6&#58; the messages of"
+            "1 case renamed; 1 cause: <code>evals/shop.eval.yaml line 6&#58; the messages of"
             " 'times'</code>",
             "1 renamed, 2 same",
             id="another id and question",
@@ -568,13 +574,16 @@ def test_a_suite_that_is_renamed_or_removed(repository: Path) -> None:
     (repository / SHOP).rename(repository / "evals/store.eval.yaml")
     replace(repository, "evals/store.eval.yaml", BYE, BYE + NEW)
     text = summary(repository)
-    assert text.startswith("## 0 cases changed\n")
+    assert text.startswith("## 3 cases renamed, 1 added\n")
     assert ": 3 renamed, 1 added.\n" in text
     assert "<code>was hours of evals/shop.eval.yaml</code>" in text
     assert "[!WARNING]" not in text
     (repository / "evals/store.eval.yaml").unlink()
     assert title(repository) == (
-        "## 0 cases changed; 3 cases removed, all of <code>evals/shop.eval.yaml</code>"
+        "## 3 cases removed; all cases of <code>evals/shop.eval.yaml</code> removed"
+    )
+    assert "<code>bye</code> | <code>evals/shop.eval.yaml</code> | <code>system" in summary(
+        repository
     )
 
 
@@ -639,7 +648,7 @@ def test_a_case_that_fails_is_in_the_report_and_in_the_exit_code(repository: Pat
     commit(repository)
     write(repository, {"evals/list.txt": FILES["evals/list.txt"]})
     assert title(repository) == (
-        "## 1 case changed, 1 cause: <code>evals/shop.eval.yaml&#58; it could not be converted"
+        "## 1 case changed; 1 cause: <code>evals/shop.eval.yaml&#58; it could not be converted"
         " before</code>"
     )
 
@@ -729,7 +738,7 @@ def test_a_summary_keeps_within_the_limit_and_says_what_is_missing(
     commit(repository)
     replace(repository, "evals/many.eval.yaml", "word50", "é")
     text = summary(repository)
-    assert text.startswith("## 150 cases changed, 150 causes\n")
+    assert text.startswith("## 150 cases changed; 150 causes\n")
     assert 45_000 < len(text.encode()) < 50_000
     assert text.endswith(" more parts would go over GitHub's limit; the HTML report has all.\n")
     assert text.count("<details") == text.count("</details>")

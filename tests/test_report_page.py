@@ -470,7 +470,7 @@ def test_a_renamed_case_is_shown_with_its_difference(browser: Browser, tmp_path:
     suite = suite[: suite.index("  - id: monologue")].replace("id: greeting", "id: hello")
     write(tmp_path, {"evals/review.eval.yaml": suite})
     with open_page(browser, report(tmp_path, "--against", "HEAD")) as page:
-        expect(page.locator("#summary")).to_contain_text("1 case changed, 1 case removed")
+        expect(page.locator("#summary")).to_contain_text("2 cases renamed, 1 removed")
         assert texts(page, "#cases h2") == [
             "renamed: evals/review.eval.yaml line 6: the messages of 'safety'",
             "renamed",

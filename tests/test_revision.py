@@ -76,7 +76,7 @@ def test_a_suite_that_could_not_be_read_then_is_not_added(repository: Path) -> N
     replace(repository, "evals/shop.eval.yaml", "a: [}\n", "")
     text = summary(repository)
     assert text.startswith(
-        "## 3 cases changed, 1 cause: <code>evals/shop.eval.yaml&#58; it could not be converted"
+        "## 3 cases changed; 1 cause: <code>evals/shop.eval.yaml&#58; it could not be converted"
         " before</code>\n"
     )
     assert "<code>at HEAD (" in text
@@ -109,7 +109,7 @@ def test_an_absolute_link_inside_the_repository_stays_inside(repository: Path) -
     commit(repository)
     assert title(repository) == "## 0 cases changed"
     write(repository, {"evals/real.txt": "A book: 12"})
-    assert title(repository) == "## 1 case changed, 1 cause: <code>evals/real.txt line 1</code>"
+    assert title(repository) == "## 1 case changed; 1 cause: <code>evals/real.txt line 1</code>"
 
 
 @pytest.mark.parametrize("named", ["evals", "evals/shop.eval.yaml"])
@@ -195,7 +195,7 @@ def test_the_environment_of_a_hook_does_not_matter(repository: Path, folder: str
     arguments = (f"{top}/evals", "--format=markdown", "--against=HEAD")
     done = run(repository / folder, *arguments, env=environment)
     assert done.stderr == ""
-    assert done.stdout.startswith(f"## 2 cases changed, 1 cause: <code>{TONE} line 2</code>\n")
+    assert done.stdout.startswith(f"## 2 cases changed; 1 cause: <code>{TONE} line 2</code>\n")
 
 
 def test_a_relative_path_of_python_finds_this_multiturn(repository: Path) -> None:
@@ -285,12 +285,12 @@ input_messages: [{role: user, content: Hi}]
     commit(repository)
     replace(repository, "evals/shop.eval.yaml", "books", "tea")
     assert title(repository, "--pipeline=shipped") == (
-        "## 1 case changed, 1 cause: <code>metadata.systemPrompt of evals/shop.eval.yaml</code>"
+        "## 1 case changed; 1 cause: <code>metadata.systemPrompt of evals/shop.eval.yaml</code>"
     )
     git(repository, "checkout", "-q", ".")
     replace(repository, "evals/shop.eval.yaml", "kind", "quick")
     assert title(repository, "--pipeline=shipped") == (
-        "## 1 case changed, 1 cause: <code>guidelines&#91;0&#93; of evals/shop.eval.yaml</code>"
+        "## 1 case changed; 1 cause: <code>guidelines&#91;0&#93; of evals/shop.eval.yaml</code>"
     )
 
 

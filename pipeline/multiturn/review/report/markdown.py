@@ -1,6 +1,7 @@
 """The report as Markdown, for the summary of a step on GitHub: what changed, and why."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
 
@@ -8,7 +9,8 @@ from multiturn.prompts.record import utf8
 from multiturn.review.changes import in_words
 from multiturn.review.diff import unified_diff
 from multiturn.review.differences import distinct, lines_of
-from multiturn.review.report.comparison import STATUSES, Comparison, Report
+from multiturn.review.report.causes import SEVERAL
+from multiturn.review.report.comparison import STATUSES, Comparison, Report, Status
 from multiturn.text import number_of, unseen
 
 MAX_SIZE = 1_000_000  # bytes; R1: GitHub takes 1,024 KiB a step
@@ -25,9 +27,8 @@ def to_markdown(report: Report) -> bytes:
     compared = f", compared with {_code(report.against)}" if report.against else ""
     counts = ", ".join(
         f"{number} {status}"
-        for status in STATUSES
-        if (number := sum(c.status == status for c in report.comparisons))
-        and (report.against or status == "failed")
+        for status, number in _counts(report).items()
+        if report.against or status == "failed"
     )
     text = f"## {_title(report)}\n\nPipeline {_code(report.now.pipeline)}{compared}"
     text += f": {counts}.\n" if counts else ".\n"
@@ -45,24 +46,31 @@ def to_markdown(report: Report) -> bytes:
     return text.encode()
 
 
+def _counts(report: Report) -> dict[Status, int]:
+    """Return how many cases there are of each status that any has."""
+    counts = Counter(comparison.status for comparison in report.comparisons)
+    return {status: counts[status] for status in STATUSES if counts[status]}
+
+
 def _title(report: Report) -> str:
     found = report.comparisons
     if not report.against:
         return number_of(len(found), "case")
-    causes = {comparison.causes: None for comparison in found if comparison.causes}
-    title = f"{number_of(sum(bool(c.causes) for c in found), 'case')} changed"
-    single = {cause: None for each in causes for cause in each}
-    if len(single) == 1:
-        title += f", 1 cause: {_code(next(iter(single)))}"
-    elif single:
-        title += f", {len(single)} causes"
-    removed = sum(c.status == "removed" for c in found)
-    if removed:
-        title += f"; {number_of(removed, 'case')} removed"
+    counts = _counts(report)
+    counts.pop("same", None)
+    (status, number), *others = counts.items() or [("changed", 0)]
+    title = f"{number_of(number, 'case')} {status}"
+    title += "".join(f", {number} {status}" for status, number in others)
     suites = report.removed_suites()
     if suites:
         more = f" and {len(suites) - 3} more" if len(suites) > 3 else ""
-        title += f", all of {', '.join(map(_code, suites[:3]))}{more}"
+        title += f"; all cases of {', '.join(map(_code, suites[:3]))}{more} removed"
+    causes = dict.fromkeys(cause for comparison in found for cause in comparison.causes)
+    if len(causes) == 1:
+        title += f"; 1 cause: {_code(next(iter(causes)))}"
+    elif causes:
+        or_more = " or more" * any(cause.startswith(SEVERAL) for cause in causes)
+        title += f"; {len(causes)} causes{or_more}"
     return title
 
 
@@ -109,19 +117,20 @@ def _table(report: Report, comparisons: list[Comparison]) -> str:
     rows = ["| case | suite | what |", "| --- | --- | --- |"]
     for comparison in comparisons:
         case, was = comparison.case, comparison.then
-        what = list(comparison.causes)
+        causes = comparison.causes
+        what = list(causes) if len(causes) > 1 else []  # one is in the heading
         if comparison.status == "renamed" and was is not None:
             what.insert(
                 0, f"was {was.id} of {was.suite}" if was.suite != case.suite else f"was {was.id}"
             )
         elif comparison.error:
             what = [comparison.error]
-        elif not what:
+        elif not causes:
             old, new = report.texts(comparison)
             shown = new or old
             what = [message.role for message in (shown.chat if shown else None) or ()]
         whats = ", ".join(map(_code, what))
-        place = f"{case.suite}:{case.line}" if case.line else case.suite
+        place = f"{case.suite}:{case.line}" if case.line and comparison.now else case.suite
         rows.append(f"| {_code(case.id)} | {_code(place)} | {whats} |")
     title = number_of(len(comparisons), "case")
     return _folded(title, "\n".join(rows), is_open=len(rows) <= _OPEN_ROWS)

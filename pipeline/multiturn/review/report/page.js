@@ -219,10 +219,10 @@ function showOrigin(event) {
 /** Say what has changed in one sentence; what was removed cannot be seen otherwise. */
 function summary(counts) {
   if (!data.against) return `pipeline ${data.pipeline}`;
-  const changed = data.cases.filter((entry) => entry.causes).length;
-  const removed = counts.removed ? [`${numbered(counts.removed)} removed`] : [];
-  const suites = data.removed.length ? [`all of ${data.removed.join(", ")}`] : [];
-  return [`pipeline ${data.pipeline} · compared with ${data.against} · ${numbered(changed)} changed`, ...removed, ...suites].join(", ");
+  const present = STATUSES.filter((status) => counts[status] && status !== "same");
+  const found = present.map((status, at) => `${at ? counts[status] : numbered(counts[status])} ${status}`).join(", ");
+  const suites = data.removed.length ? `; all cases of ${data.removed.join(", ")} removed` : "";
+  return `pipeline ${data.pipeline} · compared with ${data.against} · ${found || "0 cases changed"}${suites}`;
 }
 
 async function start() {
