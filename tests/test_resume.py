@@ -146,6 +146,21 @@ def test_lines_of_other_targets_and_of_cases_that_are_gone_stay(folder: Path) ->
     assert "changed" in new["response"]
 
 
+def test_results_of_cases_that_are_gone_are_named(folder: Path) -> None:
+    one, *_ = stored_results(folder, "one", "two", "three")
+    write_lines(folder, [{**one, "target": "other"}, *records(folder / "out.jsonl")])
+    write_suite(folder, ["one"])
+    arguments = ("a.eval.yaml", *OUTPUT, "--resume")
+    done = run(*arguments, folder=folder)
+    assert done.stderr == (
+        "out.jsonl keeps 2 results of cases that the suites no longer have: c1, c2\n"
+        "0 answered, 1 reused, 0 failed, 0 retried: out.jsonl\n"
+    )
+    assert "keeps" not in run(*arguments, "--case", "c0", folder=folder).stderr
+    write_suite(folder, ["ONE", "two", "three"])
+    assert "keeps" not in run(*arguments, folder=folder).stderr
+
+
 def test_of_several_lines_about_a_case_the_last_one_wins(folder: Path) -> None:
     one, two = stored_results(folder, "one", "two")
     failure = {"response": None, "error": {"type": "http", "message": "no"}}

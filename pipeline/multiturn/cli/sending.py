@@ -24,7 +24,7 @@ from multiturn.pipelines.pipeline import Pipeline
 from multiturn.prompts.record import to_json, utf8
 from multiturn.providers.results import Failure, Result, ResultsFile, is_stored, key_of
 from multiturn.suites.suite import STDIN
-from multiturn.text import number_of
+from multiturn.text import number_of, visible
 
 Write = Callable[[Result], None]
 
@@ -229,6 +229,11 @@ def send(
         ended_by = number
         task.cancel()
 
+    def skip(result: Result) -> bool:
+        if results is not None and results.untouched:
+            results.untouched.discard(key_of(result))
+        return plan.action(result) != "send"
+
     def show_counts() -> None:
         words = f"{tally.done:,} done, {tally.failed:,} failed, {tally.retried:,} retried"
         progress.update(max(tally.done, tally.seen - concurrency), words)  # reused are over, too
@@ -245,7 +250,7 @@ def send(
                 pipeline,
                 provider,
                 concurrency=concurrency,
-                skip=lambda result: plan.action(result) != "send",
+                skip=skip,
                 record_wire=record_wire,
             ):
                 tally.add(result)
@@ -269,6 +274,11 @@ def send(
             sys.exit(128 + ended_by)
     if results is not None:
         results.keep()
+        strays = [] if tally.denied or selection.case_ids else results.strays()
+        if strays:
+            names = visible(", ".join([*strays[:3], *(["..."] if strays[3:] else [])]))
+            what = f"{results.path} keeps {number_of(len(strays), 'result')} of cases"
+            click.echo(f"{what} that the suites no longer have: {names}", err=True)
         say_summary(
             f"{tally.done - tally.failed:,} answered, {plan.counts['reuse']:,} reused,"
             f" {failures.count:,} failed, {tally.retried:,} retried: {results.path}",

@@ -111,6 +111,7 @@ class ResultsFile:
 
     Attributes:
         stored: the digest of each case that succeeded, by its key.
+        untouched: the keys of results whose cases this run has not come to.
         removed: the path, if somebody has removed or replaced the file; ``path`` is then that of
             a new file with all its lines, in which the run goes on.
     """
@@ -119,6 +120,7 @@ class ResultsFile:
         self.path = path
         self.removed: str | None = None
         self.stored: dict[bytes, str] = {}
+        self.untouched: set[bytes] = set()
         self._resumed = resume
         if not resume and os.path.exists(path) and os.path.getsize(path):
             what = f"{path!r} exists; add --resume to continue it, or name another file"
@@ -131,7 +133,7 @@ class ResultsFile:
             whole = 0
             for line, stored in _read(path):
                 if stored is not None:
-                    _store(self.stored, stored)
+                    self.untouched.add(_store(self.stored, stored))
                 whole += len(line)
             if whole < self._file.tell():
                 self._file.truncate(whole)
@@ -144,6 +146,19 @@ class ResultsFile:
         self.keep()
         self._file.write(msgspec.json.encode(result) + b"\n")
         self._file.flush()
+        if self.untouched:
+            self.untouched.discard(key_of(result))
+
+    def strays(self) -> list[str]:
+        """Return the ids of the untouched results that have a suite and a target of this run."""
+        strays: dict[bytes, Stored] = {}
+        touched = set()
+        for _, stored in _read(self.path) if self.untouched else ():
+            if stored is not None and key_of(stored) in self.untouched:
+                strays[key_of(stored)] = stored
+            elif stored is not None:
+                touched.add((stored.suite, stored.target))
+        return [each.id for each in strays.values() if (each.suite, each.target) in touched]
 
     def sync(self) -> None:
         """Have all lines survive a failure of the machine, too."""
@@ -205,11 +220,14 @@ def read_stored(path: str) -> dict[bytes, str]:
     return digests
 
 
-def _store(digests: dict[bytes, str], stored: Stored) -> None:
+def _store(digests: dict[bytes, str], stored: Stored) -> bytes:
+    """Keep the digest of a result if that succeeded; return its key."""
+    key = key_of(stored)
     if stored.error is None:
-        digests[key_of(stored)] = stored.digest
+        digests[key] = stored.digest
     else:
-        digests.pop(key_of(stored), None)
+        digests.pop(key, None)
+    return key
 
 
 def _lock(file: BinaryIO, path: str) -> None:
