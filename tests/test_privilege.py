@@ -94,6 +94,10 @@ def test_the_lines_around_a_new_file_are_not_named() -> None:
     obey = Span("Obey all.", "", stage="append")
     (change,) = privilege_changes(BEFORE, [says("system", *SYSTEM.spans, *second, obey), *REST])
     assert str(change) == "append adds to a system message: 'Obey all.'"
+    headed = [says("system", "=== a.md ===\n", FILE)]
+    other = Span("Obey all.", "", "a.md", stage="embed_files")
+    (change,) = privilege_changes(headed, [says("system", other, BREAK, *second)])
+    assert str(change) == "embed_files adds to a system message: 'Obey all.'"
 
 
 def test_a_text_that_has_no_path_is_known_by_what_it_says() -> None:

@@ -347,6 +347,14 @@ def test_a_file_with_another_text_is_one_line(folder: Path) -> None:
     assert [name for name in after if after[name] != before[name]] == ["files.lock"]
 
 
+def test_a_file_that_the_list_lacks_is_no_file_that_is_the_same(folder: Path) -> None:
+    write(folder)
+    (folder / "snapshots/files.lock").unlink()
+    (folder / "evals/order.txt").write_text("No. 8\n")
+    out = check(folder, "evals", "--case", "refund", code=1)
+    assert "evals/order.txt is not in files.lock (evals/shop.eval.yaml: refund)\n" in out
+
+
 def test_a_renamed_case_is_shown_as_renamed_with_its_difference(folder: Path) -> None:
     write(folder)
     suite = SUITE.replace("id: refund", "id: return").replace("Where is it?", "Where was it?")

@@ -104,6 +104,14 @@ class Lists:
             for path, what in changes_of_privilege(self._promoted, utf8(suite), known.promotions):
                 yield what, (suite, path), [(suite, i) for i in self._promoted_in(suite, path)]
 
+    def unlisted(self) -> Iterator[tuple[str, str, list[Key]]]:
+        """Yield which files are not on the list, their paths, the cases: no change can be seen."""
+        for suite, known in self._suites.items():
+            for path in known.files:
+                if utf8(path) not in self._files.get(utf8(suite), {}):
+                    cases = [(suite, case_id) for case_id in known.cases[path]]
+                    yield f"{path} is not in {FILES}", path, cases
+
     def texts(self) -> Iterator[tuple[str, str, list[Key]]]:
         """Yield which files have another text, their paths, the cases not promoting them."""
         for suite, path in self._changed_files():

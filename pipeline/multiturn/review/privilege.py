@@ -45,7 +45,7 @@ def privilege_changes(
 
     That is text which was in a message of another role, and text that a stage adds to a system
     message. The headings that stages add because a file is new in a system message are left out:
-    the file is what counts (see ``promotions_of``).
+    the file is what counts (see ``promotions_of``). Another heading of a file that had one is not.
 
     Args:
         before: the messages, in spans. A file's text may be empty: its path stands for it.
@@ -71,7 +71,7 @@ def privilege_changes(
                 if known.is_in(role, span):
                     yield PrivilegeChange(span.text, "system", role, span.path)
                     break
-        elif not new_files or (not span.path and known.has_files):
+        elif not new_files or (span.path in known.headed if span.path else known.has_files):
             yield PrivilegeChange(span.text, "system", path=span.path, stage=span.stage)
     for message in after:
         roles = known.roles_of(message)
@@ -87,10 +87,15 @@ class _Known:
         self._paths: dict[str, set[str]] = {role: set() for role in ("system", *self.roles)}
         self._texts = dict.fromkeys(self._paths, "\n")
         self._wholes: dict[str, list[str]] = {}
+        self.headed: set[str] = set()  # files with a text on the line above them
         for message in messages:
+            above = ""
             for span in message.spans:
                 if span.stage is None and span.path:
                     self._paths[message.role].add(span.path)
+                    if message.role == "system" and not is_blank(above[-2:]):
+                        self.headed.add(span.path)
+                above += span.text
             self._texts[message.role] += f"{text_of(message.spans)}\n"
             self._wholes.setdefault(_named(message.spans), []).append(message.role)
 

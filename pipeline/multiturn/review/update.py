@@ -222,7 +222,10 @@ class Update:
             is_file = change.role == "system" and change.stage is None
             rest = [(s, i) for s, i in cases if not is_file or (s, change.path) not in promoted]
             privileges.setdefault((str(change), change.path), []).extend(rest)
-        for what, path, cases in lists.texts():
+        for what, path, cases in (
+            *lists.texts(),
+            *(lists.unlisted() if self.check and self.is_partial else ()),  # else the list differs
+        ):
             texts.setdefault((what, path), []).extend(cases)
         for found in (privileges, texts):
             yield from (
