@@ -281,6 +281,11 @@ def test_a_server_that_is_not_there_is_called_that(folder: Path, server: Server)
         done = run("a.eval.yaml", "--target", "az", folder=folder)
     assert done.returncode == 1
     assert records(done.stdout)[0]["error"]["type"] == "connection"
+    assert done.stderr.startswith(
+        "a.eval.yaml:1: case 'c0': the connection of the target 'az' failed: "
+    )
+    assert str(port) in done.stderr
+    assert done.stderr.endswith("; check the target's address and the network\n")
 
 
 def test_execution_settings_reach_the_request(folder: Path, server: Server) -> None:

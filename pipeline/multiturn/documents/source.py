@@ -230,6 +230,10 @@ def yaml_errors_placed(source: Source) -> Iterator[None]:
             what += r"; \uD800 to \uDFFF are halves of a character: write both halves"
         if "mapping values are not allowed" in what or "unexpected ':'" in what:
             what += '; quote a text that contains ": " or ends with ":"'
+        if "expected ',' or" in what:
+            what += '; close the bracket, or quote a text that contains ": ", a bracket or a quote'
+        if "cannot start any token" in what:
+            what += "; indent with spaces, not tabs, and quote a text that begins with @, % or `"
         if "tab character where an indentation" in what:
             # YAML 1.2 allows it where text begins with a tab; libyaml wants to be told.
             what += '; if the text begins with a tab, write how far it is indented: "|2"'

@@ -186,7 +186,10 @@ class HttpProvider(ChatProvider):
             what = f"no answer within {self.settings.timeout_seconds:g} s (timeout_seconds)"
             return ProviderError(what, kind="timeout")
         why = next((str(cause) for cause in reversed(causes) if str(cause)), type(error).__name__)
-        return ProviderError(f"the connection failed: {why}", kind="connection")
+        what = f"the connection of the target {self.name!r} failed: {why}"
+        return ProviderError(
+            f"{what}; check the target's address and the network", kind="connection"
+        )
 
     async def aclose(self) -> None:
         """Close the connections."""
