@@ -19,7 +19,7 @@ class UnusedPatterns:
 
     def __init__(self, patterns: Node | None, name: str) -> None:
         self._name = name
-        self._seen: set[str] = set()
+        self._seen: dict[str, list[str]] = {}  # the paths of a file, by how the suite writes it
         self._left: dict[str, Node] = {}
         for node in patterns.children if patterns is not None and patterns.children else ():
             if not node.value.startswith("!"):
@@ -42,8 +42,7 @@ class UnusedPatterns:
     def _see_file(self, written: str, files: Files) -> None:
         if written in self._seen:
             return
-        self._seen.add(written)
-        paths = [written]
+        paths = self._seen[written] = [written]
         with suppress(MultiturnError):  # the error comes when the case is converted
             paths.append(files.find(written))
         for pattern in list(self._left):
@@ -54,4 +53,7 @@ class UnusedPatterns:
         """Yield a warning for each pattern that is left."""
         for pattern, node in self._left.items():
             what = f"the guideline pattern {quoted(pattern)} matches no file of the suite"
-            yield Notice(EVENT, node.place(self._name), f"{what}; correct or remove it")
+            advice, deeper = "correct or remove it", f"**/{pattern}"
+            if any(guideline_matcher((deeper,))(*paths) for paths in self._seen.values()):
+                advice = f"did you mean {quoted(deeper)}?"
+            yield Notice(EVENT, node.place(self._name), f"{what}; {advice}")
