@@ -139,14 +139,14 @@ def _say(text: str) -> None:
 
 @click.group()
 def batch() -> None:
-    """Look at what run --batch has under way, or cancel it."""
+    """Show or cancel the batches of run --batch."""
 
 
 @batch.command()
 @click.argument("results", type=PATH)
 @targets_option
 def status(results: str, targets_file: str | None) -> None:
-    """Print the state of each batch for the file RESULTS."""
+    """Print the state of each batch of the results file RESULTS."""
     with _open(results, targets_file) as found:
         for part, look in found.look():
             count = "" if look.answered is None else f"{look.answered:,} of "
@@ -164,7 +164,7 @@ def status(results: str, targets_file: str | None) -> None:
 @click.argument("results", type=PATH)
 @targets_option
 def cancel(results: str, targets_file: str | None) -> None:
-    """Cancel the batches for the file RESULTS; what is answered is kept."""
+    """Cancel the batches of the results file RESULTS; answers so far are kept."""
     with _open(results, targets_file) as found:
         found.cancel()
     click.echo("canceled; the command of the run with --resume --batch gets what was answered")

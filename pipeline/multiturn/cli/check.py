@@ -42,8 +42,7 @@ if TYPE_CHECKING:
     type=click.Choice(["text", "json", "github"]),
     default="text",
     show_default=True,
-    help="Errors as text on standard error, errors and warnings as JSON lines, or annotations that"
-    " GitHub shows in a pull request.",
+    help="Text on standard error, JSON lines, or annotations that GitHub shows in a pull request.",
 )
 @quiet_option
 def check(
@@ -54,8 +53,8 @@ def check(
     SUITE is a suite or a folder of suites, or a pipeline: its name, or a file with stages or
     extends. Suites are read and converted; with --target each prompt is also checked against the
     rules of the target's API. All errors are listed, and the exit code is then 1. A pipeline
-    without a chat prompt or without a question is legal, and what follows is said; without both
-    it is not.
+    without a chat prompt, or without a question, is legal, and what that means is said; one
+    without both is an error.
     """
     from multiturn.errors import MultiturnError
     from multiturn.output import warnings_to

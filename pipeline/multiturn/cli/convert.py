@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     "--output",
     metavar="FILE",
     type=PATH,
-    help="Write here, whole or not at all.  [default: standard output]",
+    help="Write to this file, whole or not at all.  [default: standard output]",
 )
 @click.option(
     "--workers",
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     type=click.IntRange(1, 256),
     default=1,
     show_default=True,
-    help="How many processes convert; suites, and parts of JSON Lines suites, go to each.",
+    help="Number of processes that convert suites, and parts of JSON Lines suites.",
 )
 @click.option(
     "--scheduler",
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     type=click.Choice(["console", "json"]),
     default="console",
     show_default=True,
-    help="How the log on standard error looks.",
+    help="Format of the log on standard error.",
 )
 def convert(
     asked: Asked,

@@ -27,10 +27,10 @@ Next:
 
 @click.command()
 def init() -> None:
-    """Begin a project: first files.
+    """Write the first files of a project.
 
     They are a suite, defaults, a workflow and a pre-commit hook.
-    Nothing that is there is replaced: each file is either new or left as it is.
+    No existing file is changed.
     """
     from importlib.resources import files  # a fifth of the start-up
 

@@ -127,8 +127,8 @@ def verbose_option(function: Command) -> Command:
         "-v",
         "--verbose",
         is_flag=True,
-        help="Log each stage with its case and time, and which options have their values from"
-        " the project's defaults; convert logs text that poses as a marker, too.",
+        help="Log each stage with its case and time, and the options that the project's defaults"
+        " set; convert also logs text that poses as a marker.",
     )(function)
 
 
@@ -192,7 +192,7 @@ def suite_options(function: Command) -> Command:
             metavar="ID",
             multiple=True,
             shell_complete=complete_case,
-            help="Only this case; an ID may have wildcards, as in 'refund-*'. Repeatable.",
+            help="Only this case; ID may be a glob, as in 'refund-*'. Repeatable.",
         ),
         click.option(
             "--root",
@@ -205,16 +205,16 @@ def suite_options(function: Command) -> Command:
             "--guidelines",
             metavar="GLOB",
             multiple=True,
-            help="Attached files that match are guidelines; replaces the suites' own patterns."
+            help="Treat attached files that match as guidelines, in place of the suites' own patterns."
             " Repeatable.",
         ),
         click.option(
             "--strict",
             is_flag=True,
-            help="Warnings are errors, and so is text that is lost without a rule that explains it."
-            " convert, run and snapshot then write and send nothing.",
+            help="Treat warnings as errors, and text that is lost without a rule that explains it. After"
+            " an error, convert, run and snapshot write and send nothing.",
         ),
-        click.option("--debug", is_flag=True, help="Show tracebacks."),
+        click.option("--debug", is_flag=True, help="Show tracebacks of errors."),
         verbose_option,
     ]
     decorated: Command = command

@@ -31,7 +31,7 @@ _format_option = click.option(
 def stages(pipeline: str | None) -> None:
     """List every stage with its options and its contract.
 
-    Those of a PIPELINE that are its own come first, then what ships and what packages offer.
+    The stages that only PIPELINE has come first, then those that ship and those of packages.
     """
     from multiturn.pipelines.contract import contract_of, options_of, summary_of
     from multiturn.pipelines.pipeline_file import load_pipeline
@@ -57,7 +57,7 @@ def stages(pipeline: str | None) -> None:
 def show(pipeline: str, verbose: bool) -> None:
     """Show the stages of a pipeline.
 
-    In their order, with what each requires, provides and consumes, and its options.
+    They are in order, each with what it requires, provides and consumes, and its options.
     """
     from multiturn.cli.drawing import as_table
     from multiturn.pipelines.pipeline_file import load_pipeline
@@ -119,7 +119,7 @@ def explain(asked: Asked, pipeline: str, format_: str) -> None:
 def diff(asked: Asked, old: str, new: str, format_: str) -> None:
     """Show what another pipeline would change.
 
-    Case by case, as a unified diff; the exit code is 1 if any case differs.
+    Each case that differs is shown as a unified diff; the exit code is then 1.
     """
     from multiturn.cli.drawing import as_diff
     from multiturn.cli.failures import Failures

@@ -39,7 +39,7 @@ from multiturn.cli.options import (
 @click.option(
     "--output",
     metavar="FILE",
-    help="Write here, whole or not at all.  [default: standard output]",
+    help="Write to this file, whole or not at all.  [default: standard output]",
 )
 def report(
     asked: Asked,
@@ -49,12 +49,12 @@ def report(
     format_: str,
     output: str | None,
 ) -> None:
-    """Show what the prompts are, and what has changed in them.
+    """Show the prompts, and what has changed in them.
 
-    The page is one HTML file that needs no network: each case's chat prompt, transcript and the
-    payload of each provider, and where each text comes from. With --against, changed cases come
-    first, side by side. A case that cannot be converted is in the report, too; the exit code is
-    then 1.
+    The page is one HTML file that needs no network: the chat prompt and the transcript of each
+    case, the payload for each provider, and where each text comes from. With --against, changed
+    cases come first, side by side. A case that cannot be converted is in the report, too; the
+    exit code is then 1.
     """
     from math import ceil
     from tempfile import TemporaryFile

@@ -47,7 +47,7 @@ from multiturn.cli.options import (
 @click.option(
     "--against",
     metavar="REV",
-    help="Leave out the cases whose request was the same at this Git revision; new ones are sent.",
+    help="Send only new cases, and those whose request has changed since this Git revision.",
 )
 @click.option(
     "--concurrency",
@@ -60,7 +60,7 @@ from multiturn.cli.options import (
 @click.option(
     "--record-wire",
     is_flag=True,
-    help="Add the exact body to each result, as 'wire'.",
+    help="Add the exact request body to each result, as 'wire'.",
 )
 @click.option(
     "--dry-run",
@@ -73,14 +73,14 @@ from multiturn.cli.options import (
     help="Send through the provider's Batch API, at half the price and within a day, and wait for"
     " the results; needs --output.",
 )
-@click.option("--no-wait", is_flag=True, help="With --batch: end once all is submitted.")
+@click.option("--no-wait", is_flag=True, help="With --batch: exit once everything is submitted.")
 @click.option(
     "--poll",
     metavar="SECONDS",
     type=click.FloatRange(0, min_open=True),
     default=60,
     show_default=True,
-    help="With --batch: time between looks at what is under way.",
+    help="With --batch: time between checks whether the batches have ended.",
 )
 @click.option(
     "--format",
@@ -106,7 +106,7 @@ def run(
     poll: float,
     format_: str | None,
 ) -> None:
-    """Convert eval suites, and send them to a provider.
+    """Convert eval suites, and send the prompts to a target.
 
     SUITE is what convert takes. A case that fails is reported and does not stop the others; the
     exit code is then 1.

@@ -42,8 +42,7 @@ from multiturn.cli.options import (
     "--inline",
     "inline_snapshots",
     is_flag=True,
-    help="Repeat the texts of attached files in the snapshots, which name them by their paths"
-    " otherwise.",
+    help="Repeat the texts of attached files in the snapshots, in place of their paths.",
 )
 @click.option(
     "--format",
@@ -68,9 +67,9 @@ def snapshot(
     """Record the prompt of each case in a file, for review.
 
     A SUITE that is a folder stands for all suites below it, also for those that are gone: their
-    snapshots are removed. In the same folder, promoted.lock lists each file that reaches a system
-    message, and files.lock the digests of the texts that snapshots name. With --case, only the
-    snapshots of these cases are written or compared, and no list is written.
+    snapshots are removed. Beside the snapshots, promoted.lock lists each file that reaches a
+    system message, and files.lock the digest of each file that snapshots name. With --case, only
+    the snapshots of these cases are written or compared, and no list is written.
     """
     from multiturn.cli.failures import Failures
     from multiturn.cli.progress import show_progress

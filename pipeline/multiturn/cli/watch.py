@@ -22,9 +22,9 @@ Prompts = dict[tuple[str, str], bytes]  # the JSON line of each case, by suite a
 def watch(asked: Asked, pipeline: str) -> None:
     """Convert whenever a file changes; show what differs.
 
-    SUITE is what convert takes. Watched are the roots of the suites, and the folders of the
-    pipeline and of this command; a change of a suite, an attached file, a stage or the pipeline
-    shows the prompts that it changes. Errors are shown, and watching goes on until Ctrl-C.
+    SUITE is what convert takes. The roots of the suites, the folder of the pipeline and the
+    current folder are watched; a change of a suite, an attached file, a stage or the pipeline
+    shows the prompts that it changes. Errors are shown, and watching continues until Ctrl-C.
     """
     from multiturn.errors import MultiturnError
     from multiturn.text import number_of
