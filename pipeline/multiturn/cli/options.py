@@ -205,14 +205,14 @@ def suite_options(function: Command) -> Command:
             "--guidelines",
             metavar="GLOB",
             multiple=True,
-            help="Treat attached files that match as guidelines, in place of the suites' own patterns."
-            " Repeatable.",
+            help="Treat attached files that match as guidelines, in place of the suites' own"
+            " patterns. Repeatable.",
         ),
         click.option(
             "--strict",
             is_flag=True,
-            help="Treat warnings as errors, and text that is lost without a rule that explains it. After"
-            " an error, convert, run and snapshot write and send nothing.",
+            help="Treat warnings as errors, and text that is lost without a rule that explains it."
+            " After an error, convert, run and snapshot write and send nothing.",
         ),
         click.option("--debug", is_flag=True, help="Show tracebacks of errors."),
         verbose_option,

@@ -71,10 +71,10 @@ def show(pipeline: str, verbose: bool) -> None:
 @pipeline_option
 @_format_option
 def explain(asked: Asked, pipeline: str, format_: str) -> None:
-    """Say where each text of a prompt comes from.
+    """Show where each text of a prompt comes from.
 
-    Also what became of the segments that are not where they were written: moved, merged,
-    referenced or dropped, by which stage and rule.
+    Segments that are not where they were written are listed, too: moved, merged, referenced or
+    dropped, by which stage and rule.
     """
     from multiturn.cli.drawing import as_explanation
     from multiturn.cli.failures import Failures
