@@ -31,7 +31,7 @@ targets:
 """
 PREFILL = "case 'two': A4: from 4.6 on, the last message must not be assistant (Anthropic); "
 NO_ANSWER = (
-    "case 'two': there is nothing to answer: no message but system messages has content. Add a"
+    "case 'two': there is nothing to answer: only system messages have content, if any has; add a"
     " user message"
 )
 

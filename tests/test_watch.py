@@ -58,9 +58,9 @@ class Watching:
 
     def write(self, name: str, text: str) -> None:
         """Save a file whole, as editors do, and each time in the same second."""
-        (self.folder / ".new~").write_text(text)
-        os.utime(self.folder / ".new~", (1, 1))
-        os.replace(self.folder / ".new~", self.folder / name)
+        (self.folder / "sed5RzSlt").write_text(text)
+        os.utime(self.folder / "sed5RzSlt", (1, 1))
+        os.replace(self.folder / "sed5RzSlt", self.folder / name)
 
 
 @pytest.fixture

@@ -60,7 +60,10 @@ def _changes(folders: set[Path]) -> Iterator[set[str]]:
             *folders, yield_on_timeout=True, rust_timeout=_WAIT, ignore_permission_denied=True
         ):
             if changes or is_first:
-                yield {path for _, path in changes}
+                paths = {path for _, path in changes}
+                # A file that came and is gone, such as an editor's, says nothing beside others.
+                came = {path for kind, path in changes if kind is watchfiles.Change.added}
+                yield {path for path in paths if path not in came or os.path.exists(path)} or paths
             is_first = False
     except OSError as error:  # as where the system lets nobody watch so many folders
         raise MultiturnError(f"cannot watch: {error}; name a smaller --root") from None

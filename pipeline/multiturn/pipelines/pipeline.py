@@ -100,8 +100,8 @@ provides it later; move it after resolve_segments
             raise failed(step, error, conversion.case) from error
         if not _asks(result):
             case = result.case
-            what = "there is nothing to answer: no message but system messages has content. Add a"
-            raise MultiturnError(f"{what} user message", where=case.where(), case_id=case.id)
+            what = "there is nothing to answer: only system messages have content, if any has;"
+            raise MultiturnError(f"{what} add a user message", where=case.where(), case_id=case.id)
         for notice in result.notices:
             warn(structs.replace(notice, case_id=conversion.case.id))
         return result
