@@ -1,4 +1,4 @@
-"""The vendors' batch APIs: a part of a run goes out as one file, and is answered within a day."""
+"""The vendors' Batch APIs: a part of a run is sent as one batch, and answered within a day."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ APIS: dict[str, type[Batches]] = {
 
 
 def batches_of(provider: Any) -> Batches:
-    """Return the batch API of a target.
+    """Return the Batch API of a target's provider.
 
     Raises:
         MultiturnError: its provider has none, or the SDK is not installed.

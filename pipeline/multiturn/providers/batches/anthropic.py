@@ -1,4 +1,4 @@
-"""The Message Batches API of Anthropic: a part is one request, and nothing in it names it."""
+"""The Message Batches API of Anthropic: a batch is created by one request, and has no name."""
 
 from collections.abc import AsyncIterator, Callable, Collection
 from tempfile import TemporaryFile
@@ -35,10 +35,10 @@ class _Line(Struct):
 
 
 class AnthropicBatches(Batches):
-    """Batches without a file."""
+    """Batches whose requests are not uploaded as a file first."""
 
     most_requests = 100_000
-    most_bytes = 8_000_000  # of 256 MB: a part is one request, which is lost as a whole
+    most_bytes = 8_000_000  # 256 MB are allowed, but a request that fails is sent again as a whole
     frame = (b'{"requests":[', b",", b"]}")
     uploads = False
 
@@ -67,7 +67,7 @@ class AnthropicBatches(Batches):
     async def find(
         self, part: Part, others: Collection[str], asked: Callable[[], set[str]]
     ) -> Found:
-        """Return the batch that was created since then and has answered the same digests."""
+        """Return the batch created since ``part.after`` whose results have the part's digests."""
         candidates = await self._candidates(part, others)
         for batch, look in candidates:
             if look.ended and await self._answered(batch, look) == asked():
@@ -95,12 +95,12 @@ class AnthropicBatches(Batches):
 
     @with_client
     async def look(self, client: Any, batch: str) -> Look:
-        """Return the status and the counts, which stay 0 until the end."""
+        """Return the status and the counts, which are 0 until the batch has ended."""
         return _look(await client.messages.batches.retrieve(batch))
 
     @with_client
     async def fetch(self, client: Any, batch: str, look: Look, file: BinaryIO) -> None:
-        """Write the results, from the target's address: a URL in an answer gets no key."""
+        """Write the results, fetched from the target's address: a URL in an answer gets no key."""
         import httpx2
 
         for name in look.files:

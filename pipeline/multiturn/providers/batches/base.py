@@ -1,7 +1,7 @@
-"""What the adapters of the vendors' batch APIs share.
+"""What the adapters of the vendors' Batch APIs share.
 
-Each calls the vendor's SDK. Creating a batch is never retried by the SDK: it may have been done
-although no answer came. Whoever calls looks first whether the batch is there.
+Each calls the vendor's SDK. The SDK never retries to create a batch: it may have been created
+although the answer was lost. The caller first looks for it, with ``Batches.find``.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Coroutine
@@ -27,13 +27,13 @@ class Part(Struct, tag_field="is", tag="part"):
 
     Attributes:
         token: a random name, by which the batch is found if its id is lost.
-        time: when it was about to be sent, in seconds since 1970.
-        after: the vendor's id of the newest batch then, where nothing else tells them apart.
-        requests: how many there are in it.
+        time: just before it was sent, in seconds since 1970.
+        after: the vendor's id of the newest batch at that time, where batches have no name.
+        requests: number of requests.
         size: of the requests, in bytes.
         file: the vendor's id of the uploaded file; empty where none is uploaded.
         batch: the vendor's id of the batch; empty before it is known.
-        ended: its results are stored, or it was never created.
+        ended: whether its results are stored, or it was never created.
     """
 
     token: str
@@ -47,14 +47,14 @@ class Part(Struct, tag_field="is", tag="part"):
 
 
 class Look(Struct, frozen=True, kw_only=True):
-    """What a vendor says of a batch.
+    """The status of a batch at the vendor.
 
     Attributes:
-        state: the vendor's word.
-        ended: no more answers will come.
-        answered: number of requests that are over; None if the vendor does not say.
-        files: where the results are; empty if there are none.
-        why: what went wrong with the whole batch.
+        state: the vendor's word for it.
+        ended: whether no more answers will come.
+        answered: number of finished requests; None if the vendor does not count them.
+        files: ids of the results; empty if there are none.
+        why: what went wrong with the whole batch; empty for nothing.
     """
 
     state: str
@@ -64,17 +64,17 @@ class Look(Struct, frozen=True, kw_only=True):
     why: str = ""
 
     def unanswered(self, batch: str) -> ProviderError:
-        """Return the error of a request to which a batch has no answer."""
+        """Return the error of a request that the batch has not answered."""
         why = self.why or f"{batch} ended without an answer to this request"
         return ProviderError(f"batch_{self.state}: {why}", kind="batch")
 
 
 class Found(Struct, frozen=True):
-    """What was found of a batch whose id was lost.
+    """The result of the search for a batch whose id was lost.
 
     Attributes:
-        batch: its id; empty if there is none.
-        undecided: ids of batches that may be it, which shows once they have ended.
+        batch: its id; empty if it was not found.
+        undecided: ids of batches that may be it; their results will decide.
     """
 
     batch: str = ""
@@ -91,14 +91,14 @@ class VendorError(Struct):
 
 
 def may_pass(error: ProviderError) -> bool:
-    """Return whether the same request may succeed later, or has succeeded without an answer."""
+    """Return whether a retry may succeed, or the request may have succeeded without an answer."""
     return error.kind in _MAY_PASS or error.status >= 500 or error.status == 408
 
 
 def with_client(
     function: Callable[Concatenate[_A, Any, _P], Awaitable[_T]],
 ) -> Callable[Concatenate[_A, _P], Coroutine[Any, Any, _T]]:
-    """Give a method the SDK's client; whatever goes wrong becomes a ProviderError."""
+    """Pass the SDK's client to a method, and turn its errors into a ProviderError."""
 
     async def method(self: _A, /, *args: _P.args, **options: _P.kwargs) -> _T:
         async def checked(client: Any) -> _T:
@@ -120,9 +120,9 @@ class _Named(Struct):
 
 
 def places(file: BinaryIO) -> dict[str, int]:
-    r"""Return where the first line of results for each digest begins.
+    r"""Return the byte offset of the first line of results for each digest.
 
-    Lines end at ``\n`` only; what cannot be read answers nothing.
+    Only ``\n`` ends a line. Lines that cannot be read are skipped.
     """
     found: dict[str, int] = {}
     decode = msgspec.json.Decoder(_Named).decode
@@ -136,15 +136,15 @@ def places(file: BinaryIO) -> dict[str, int]:
 
 
 class Batches:
-    """The batch API of a target; subclasses define what differs.
+    """The Batch API of a target; subclasses define what differs.
 
     Args:
         provider: of the target.
 
     Attributes:
-        most_requests: how many a part may have.
-        most_bytes: how large a part may be, unless it is a single request.
-        frame: what stands before, between and after the requests of a part.
+        most_requests: maximum number of requests in a part.
+        most_bytes: maximum size of a part, unless it has a single request.
+        frame: the bytes before, between and after the requests of a part.
         uploads: whether a part is uploaded before its batch is created.
     """
 
@@ -157,14 +157,14 @@ class Batches:
         self.provider: HttpProvider = provider
 
     def line(self, digest: str, body: bytes) -> bytes:
-        """Return a request as it stands in a part, with its exact body."""
+        """Return the line of a request in a part, with its exact body."""
         raise NotImplementedError
 
     async def upload(self, part: Part, file: BinaryIO) -> str:
         """Upload the requests of a part, and return the file's id.
 
         Raises:
-            ProviderError: there is no answer; so may every method below.
+            ProviderError: the request failed; every method below may raise it.
         """
         raise NotImplementedError
 
@@ -172,33 +172,33 @@ class Batches:
         """Create the batch of a part, and return its id.
 
         Args:
-            part: was uploaded.
-            file: its requests; None if there is only the uploaded file.
+            part: already uploaded, if ``uploads``.
+            file: its requests; None if only the vendor has them.
         """
         raise NotImplementedError
 
     async def newest(self) -> str:
-        """Return the id of the newest batch of anybody; empty where a batch has a name."""
+        """Return the id of the account's newest batch; empty where batches have names."""
         return ""
 
     async def find(
         self, part: Part, others: Collection[str], asked: Callable[[], set[str]]
     ) -> Found:
-        """Return the batch that was created for a part.
+        """Look for the batch that was created for a part.
 
         Args:
-            part: has no batch yet.
+            part: whose batch id is not known.
             others: ids of the batches of other parts.
-            asked: returns the digests of the part.
+            asked: returns the digests of the part's requests.
         """
         raise NotImplementedError
 
     async def look(self, batch: str) -> Look:
-        """Return what the vendor says of a batch."""
+        """Return the status of a batch."""
         raise NotImplementedError
 
     async def fetch(self, batch: str, look: Look, file: BinaryIO) -> None:
-        """Write the results of a batch into a file; those with an answer come first."""
+        """Write the results of a batch into a file; answers come before errors."""
         raise NotImplementedError
 
     async def cancel(self, batch: str) -> None:
@@ -209,7 +209,7 @@ class Batches:
         """Return the answer in a line of results.
 
         Raises:
-            ProviderError: it has none.
+            ProviderError: it is an error.
         """
         raise NotImplementedError
 
@@ -226,7 +226,7 @@ class Batches:
             raise ProviderError(what, kind="malformed") from None
 
     def error(self, error: VendorError | None, kind: str) -> ProviderError:
-        """Return our error for one in a line of results, without secrets."""
+        """Return a ProviderError for an error in a line of results, without secrets."""
         error = error or VendorError()
         name = error.type or error.status or error.code
         what = ": ".join(str(text) for text in (name, error.message) if text)

@@ -21,7 +21,7 @@ class _Line(Struct):
 
 @contextmanager
 def _unknown_states() -> Iterator[None]:
-    """Let the SDK read a state that it does not know without a warning."""
+    """Silence the SDK's warning about a state that it does not know."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -39,7 +39,7 @@ class GeminiBatches(Batches):
 
     @with_client
     async def upload(self, client: Any, part: Part, file: BinaryIO) -> str:
-        """Upload a file; where the target names a gateway, through that."""
+        """Upload a file, through the target's ``base_url`` if it has one."""
         address = self.provider.settings.base_url
         config = {"display_name": _name(part), "mime_type": "application/jsonl"}
         options = {"http_options": {"base_url": address}} if address else {}

@@ -11,7 +11,7 @@ from multiturn.providers.batches.base import Batches, Found, Look, Part, VendorE
 from multiturn.providers.http_client import status_error
 
 _DAY = 86_400
-_UNPROCESSED = ("notRunning", "pending", "running")  # Azure refuses a batch until later
+_UNPROCESSED = ("notRunning", "pending", "running")  # Azure refuses a batch of such a file
 
 
 class _Response(Struct):
@@ -115,7 +115,7 @@ class OpenAIBatches(Batches):
 
 
 class AzureBatches(OpenAIBatches):
-    """The same, with another path in each line; a target is one deployment, as a file must be."""
+    """The same with another path in each line. A file is for one deployment, as a target is."""
 
     most_requests = 100_000
     endpoint = "/chat/completions"
