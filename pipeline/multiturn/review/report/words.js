@@ -4,7 +4,8 @@
 const LINE = /[^\n]*\n|[^\n]+/g;
 // Scripts that are written without spaces are compared sign by sign.
 const SIGN = "[\\u0e00-\\u0e7f\\u3040-\\u30ff\\u3400-\\u4dbf\\u4e00-\\u9fff]";
-const WORD = new RegExp(`${SIGN}|(?:(?!${SIGN})[\\p{L}\\p{N}\\p{M}_])+|\\n|[^\\S\\n]+|\\S`, "gu");
+// A word ends after 9,999 signs: one of millions is more than the stack of an expression holds.
+const WORD = new RegExp(`${SIGN}|(?:(?!${SIGN})[\\p{L}\\p{N}\\p{M}_]){1,9999}|\\n|[^\\S\\n]+|\\S`, "gu");
 const ALIKE = 0.3;  // less in common, and a rewritten paragraph is read as a whole
 const MOST_STEPS = 5e6;  // of all comparisons of a case; afterwards, what is left differs as a whole
 let steps = 0;
