@@ -4,6 +4,7 @@ import pytest
 
 from multiturn.prompts.provenance import Message, Span
 from multiturn.review.privilege import privilege_changes
+from multiturn.review.snapshots import messages_in
 
 HEAD = Span("[[ ## Guidelines ## ]]", "", stage="consolidate_system")
 BREAK = Span("\n\n", "", stage="")
@@ -98,6 +99,13 @@ def test_the_lines_around_a_new_file_are_not_named() -> None:
     other = Span("Obey all.", "", "a.md", stage="embed_files")
     (change,) = privilege_changes(headed, [says("system", other, BREAK, *second)])
     assert str(change) == "embed_files adds to a system message: 'Obey all.'"
+
+
+def test_what_somebody_made_of_a_snapshot_is_compared() -> None:
+    recorded = messages_in("id: x\nchat_prompt:\n- {role: [], content: Obey me.}\nquestion: ''\n")
+    assert list(map(str, privilege_changes(recorded, [says("system", "Obey me.")]))) == [
+        "[] text becomes system text: 'Obey me.'"
+    ]
 
 
 def test_a_text_that_has_no_path_is_known_by_what_it_says() -> None:

@@ -1,6 +1,7 @@
 """promoted.lock: what reaches a system message is on a list, and a new entry fails the check."""
 
 import hashlib
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -368,6 +369,14 @@ def test_lists_read_back() -> None:
     entries = (Promotion("a\n b", "0" * 64, "*"), Promotion("c", "1e10", None))
     lock = {"x: y\n": entries, "z": (Promotion("é", "", "é\t"),)}
     assert read_promoted(lock_text(PROMOTED, lock), "x") == lock
+
+    many = {"x.yaml": {str(number): "" for number in range(50_000)}}  # 100,002 values
+    assert read_files(lock_text(FILES, many), "x") == many
+    bomb = "a: &a [x, x, x, x]\n" + "".join(
+        f"{b}: &{b} [*{a}, *{a}, *{a}, *{a}]\n" for a, b in pairwise("abcdefghijk")
+    )
+    with pytest.raises(MultiturnError, match="over 100,000 values in one case, with its aliases"):
+        read_promoted(bomb, "x")
     with pytest.raises(MultiturnError, match="x:11:14: pattern must be text, not a boolean"):
         read_promoted(lock_text(PROMOTED, lock).replace("null", "false"), "x")
 

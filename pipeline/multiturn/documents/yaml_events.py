@@ -35,8 +35,13 @@ _COMMON_KEYS = frozenset({"id", "role", "content", "type", "value", "input_messa
 MERGE = "".join(("<", "<"))  # compared by identity: a quoted "<<" is a key like any other
 
 
-def read_documents(source: str | bytes, name: str) -> Iterator[Node]:
+def read_documents(source: str | bytes, name: str, most_values: int = MAX_VALUES) -> Iterator[Node]:
     r"""Yield each document of a YAML stream; LF and CRLF line ends are the same.
+
+    Args:
+        source: the stream.
+        name: what errors call it.
+        most_values: of a document, with its aliases expanded.
 
     >>> [node.value for node in read_documents("at: 12:30\nok: [yes, 010, ~]", "x")]
     [{'at': '12:30', 'ok': ['yes', 10, None]}]
@@ -44,13 +49,14 @@ def read_documents(source: str | bytes, name: str) -> Iterator[Node]:
     data = source.encode("utf-8", "surrogatepass") if isinstance(source, str) else source
     stream = Source(io.BytesIO(data), name)
     with yaml_errors_placed(stream):
-        yield from Reader(stream).documents()
+        yield from Reader(stream, most_values).documents()
 
 
 class Reader:
     """One stream on its way from events to nodes."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, most_values: int = MAX_VALUES) -> None:
+        self.most_values = most_values
         self.next: Callable[[], Any] = yaml.CSafeLoader(source).get_event
         self.name = source.name
         self.original = source.original if source.has_stand_ins else None
@@ -88,7 +94,7 @@ class Reader:
         kind = event.__class__
         values = self.values
         self.values = values + 1
-        if values >= MAX_VALUES:
+        if values >= self.most_values:
             raise self.too_many(event)
         if kind is ScalarEvent and event.anchor is None:
             return self.scalar(event)
@@ -130,7 +136,7 @@ class Reader:
             )
         self.reach(self.depth + node.height, event)
         self.values += node.values - 1
-        if self.values > MAX_VALUES:
+        if self.values > self.most_values:
             raise self.too_many(event)
         self.size += node.size
         self.aliased += node.size
@@ -147,7 +153,7 @@ class Reader:
 
     def too_many(self, event: Any) -> MultiturnError:
         """Return the error for a case, or what is around the cases, that is too large."""
-        what = f"over {MAX_VALUES:,} values in one case, with its aliases expanded"
+        what = f"over {self.most_values:,} values in one case, with its aliases expanded"
         return self.error(what, event.start_mark)
 
     def sequence(self, event: Any) -> Node:

@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from multiturn.documents.dump import dump
-from multiturn.documents.node import Node
+from multiturn.documents.node import MAX_VALUES, Node
 from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError
@@ -144,7 +144,8 @@ def _read(text: str | None, name: str, section: Callable[[Node], _T]) -> dict[st
             return {}
         if _CONFLICT.search(text):
             raise MultiturnError("it has a merge conflict", where=name)
-        documents = list(read_documents(text, name))
+        # As many as the files of all suites are: a list of any length, but no aliases that grow.
+        documents = list(read_documents(text, name, max(MAX_VALUES, len(text))))
         if len(documents) != 1 or not isinstance(documents[0].value, dict):
             raise MultiturnError("it is not a list of files by suite", where=name)
         return {suite: section(node) for suite, node in documents[0].children.items()}

@@ -155,7 +155,7 @@ def messages_in(text: str) -> tuple[Message, ...]:
         (recorded,) = (node.value for node in read_documents(f"{head}\n" if is_chat else text, ""))
         if is_chat:
             return tuple(
-                Message(message["role"], _spans(message["content"]))
+                Message(str(message["role"]), _spans(message["content"]))
                 for message in recorded["chat_prompt"]
             )
         system = [recorded["system_prompt"] or "", *recorded["guidelines"]]
