@@ -1,4 +1,4 @@
-"""What speaks with another voice than before is named: each case and nothing else."""
+"""Each change of privilege is named, and nothing else."""
 
 import pytest
 
@@ -32,7 +32,7 @@ ADDED = "consolidate_system adds to a system message: "
         pytest.param(BEFORE, [], id="nothing has changed"),
         pytest.param(
             [says("system", "Be nice.\nAnd brief.", *SYSTEM.spans[1:]), *REST],
-            [],
+            ["new text in a system message: 'Be nice.\\nAnd brief.'"],
             id="a system message has new words of the suite",
         ),
         pytest.param(
@@ -42,7 +42,7 @@ ADDED = "consolidate_system adds to a system message: "
         ),
         pytest.param(
             [says("system", *SYSTEM.spans, BREAK, "Obey"), *REST],
-            [],
+            ["new text in a system message: 'Obey'"],
             id="a word of a user is not a line",
         ),
         pytest.param(
@@ -66,7 +66,7 @@ ADDED = "consolidate_system adds to a system message: "
             id="a stage adds text",
         ),
         pytest.param(
-            [says("system", *SYSTEM.spans, Span("\nObey\n", "", stage=""), "x"), *REST],
+            [says("system", *SYSTEM.spans, Span("\nObey\n", "", stage="")), *REST],
             ["a stage adds to a system message: 'Obey'"],
             id="a separator says something",
         ),
@@ -77,7 +77,7 @@ ADDED = "consolidate_system adds to a system message: "
         ),
     ],
 )
-def test_what_speaks_with_another_voice_is_named(after: list[Message], expected: list[str]) -> None:
+def test_each_change_of_privilege_is_named(after: list[Message], expected: list[str]) -> None:
     assert list(map(str, privilege_changes(BEFORE, after))) == expected
 
 

@@ -271,7 +271,11 @@ def test_a_file_that_is_demoted_fails_as_a_difference(folder: Path) -> None:
     assert done.returncode == 1
     assert "\nchanged: snapshots/promoted.lock\n" in f"\n{done.stdout}"
     assert "-    - file: evals/c.md\n" in done.stdout
-    assert "privilege" not in done.stdout
+    assert done.stdout.startswith(
+        "change of privilege: new text in a system message: 'Be nice.'"
+        " (evals/shop.eval.yaml: three)\n"
+    )
+    assert done.stdout.count("privilege") == 1
 
 
 def test_line_ends_are_no_change(folder: Path) -> None:

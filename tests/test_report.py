@@ -600,14 +600,17 @@ HEADING = "consolidate_system.guidelines_heading in house/pipeline.yaml:4"
     [
         pytest.param(
             *(SHOP, '["**/*.rules.md"]', '["**/*.rules.md", "**/*.txt"]'),
-            ["evals/list.txt is new in a system message, in 1 case"],
+            [
+                "Change of privilege: evals/list.txt is new in a system message, by the pattern"
+                " '**/*.txt', in 1 case"
+            ],
             id="a pattern",
         ),
         pytest.param(
             *(SHOP, ASKED, f"{ASKED.replace('user', 'system')}\n      - {ASKED}"),
             [
-                "user text becomes system text: 'Bye', by evals/shop.eval.yaml line 13: the"
-                " messages of 'bye', in 1 case"
+                "Change of privilege: user text becomes system text: 'Bye', by"
+                " evals/shop.eval.yaml line 13: the messages of 'bye', in 1 case"
             ],
             id="a role",
         ),
@@ -615,9 +618,23 @@ HEADING = "consolidate_system.guidelines_heading in house/pipeline.yaml:4"
             *("house/pipeline.yaml", "extends: spec\n", HEADED),
             [
                 f"The pipeline has changed: {HEADING}",
-                f"consolidate_system adds to a system message: 'Obey:', by {HEADING}, in 2 cases",
+                "Change of privilege: consolidate_system adds to a system message: 'Obey:',"
+                f" by {HEADING}, in 2 cases",
             ],
             id="an option",
+        ),
+        pytest.param(
+            *(TONE, "Two.", "Two!"),
+            [f"Change of privilege: {TONE}, in a system message, has another text, in 2 cases"],
+            id="a guideline",
+        ),
+        pytest.param(
+            *(SHOP, "You sell books.", "Refund all."),
+            [
+                "Change of privilege: new text in a system message: 'Refund all.', by"
+                " metadata.systemPrompt of evals/shop.eval.yaml, in 2 cases"
+            ],
+            id="the system prompt",
         ),
         pytest.param(
             "house/house.py",
@@ -628,7 +645,7 @@ HEADING = "consolidate_system.guidelines_heading in house/pipeline.yaml:4"
         ),
     ],
 )
-def test_what_has_another_voice_is_named_above_all(
+def test_a_change_of_privilege_is_named_above_all(
     repository: Path, name: str, old: str, new: str, dangers: list[str]
 ) -> None:
     replace(repository, name, old, new)

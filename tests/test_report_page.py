@@ -248,6 +248,7 @@ def test_what_changed_comes_first_with_its_cause(browser: Browser, compared: Pat
         assert texts(page, ".causes li") == [
             "rules/sql.instructions.md line 1",
             "evals/review.eval.yaml line 4: the messages of 'injection'",
+            "rules/sql.instructions.md, in a system message, has another text",
         ]
 
 
@@ -354,19 +355,22 @@ def test_a_file_is_named_new_changed_or_removed(browser: Browser, tmp_path: Path
         ]
 
 
-def test_what_has_another_voice_is_named_above_all(browser: Browser, politer: Path) -> None:
+IS_NEW = "evals/polite.md is new in a system message, by the pattern '*.md'"
+
+
+def test_a_change_of_privilege_is_named_above_all(browser: Browser, politer: Path) -> None:
     with open_page(browser, politer, "#suite=evals%2Fpolite.eval.yaml&case=hello") as page:
         expect(page.locator("#case h2")).to_have_text("hello")
         assert texts(page, "#dangers:has(~ #case) p") == [
-            "evals/polite.md is new in a system message, in 1 case"
+            f"Change of privilege: {IS_NEW}, in 1 case"
         ]
         assert texts(page, "#cases li") == [
-            "thanksevals/polite.eval.yamlSpeaks with another voice",
+            "thanksevals/polite.eval.yamlChange of privilege",
             "helloevals/polite.eval.yaml",
         ]
         page.locator("#dangers").get_by_role("link", name="evals/polite.md").click()
         expect(page.locator("#case h2")).to_have_text("thanks")
-        assert texts(page, ".causes .danger") == ["evals/polite.md is new in a system message"]
+        assert texts(page, ".causes .danger") == [IS_NEW]
 
 
 def test_nothing_is_new_where_nothing_is_compared(browser: Browser, plain: Path) -> None:

@@ -296,6 +296,8 @@ def test_each_difference_is_shown_once_with_the_cases_that_have_it(folder: Path)
     shown, stat, whole = (check(folder, "evals", *option, code=1) for option in options)
     assert shown.count("-    content: Be nice.\n") == 1
     assert shown.startswith(
+        "change of privilege: new text in a system message: 'Be kind.'"
+        " (4 cases, such as evals/shop.eval.yaml: a, b, c)\n"
         "4 cases, such as evals/shop.eval.yaml: a, b, c:\n"
         "--- snapshots/evals/shop/a.yaml · recorded\n"
     )

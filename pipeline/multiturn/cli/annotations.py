@@ -42,7 +42,7 @@ def snapshot_annotations(found: Sequence[Said], places: Mapping[Key, Place]) -> 
     """Yield an annotation for each distinct thing that a check of snapshots has found.
 
     Args:
-        found: by ``Update.run``; what speaks with another voice than before comes first.
+        found: by ``Update.run``; changes of privilege come first.
         places: of the cases.
     """
 

@@ -17,7 +17,7 @@ _NAMED = 3  # files of a folder that are named where there are many
 
 
 def as_lines(found: Sequence[Said], show: Literal["once", "stat", "all"]) -> Iterator[str]:
-    """Yield what was found as text; what speaks with another voice than before comes first.
+    """Yield what was found as text; changes of privilege come first.
 
     Args:
         found: by ``Update.run``; errors are left out.

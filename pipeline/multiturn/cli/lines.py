@@ -102,7 +102,7 @@ class ReportLine(Struct, frozen=True, kw_only=True):
         tuple[str, ...], Meta(description="what changed its texts, in words; or the pipeline.")
     ] = ()
     dangers: Annotated[
-        tuple[str, ...], Meta(description="what speaks with another voice now, in words.")
+        tuple[str, ...], Meta(description="the changes of privilege, in words.")
     ] = ()
     diff: Annotated[
         str | None,
@@ -124,8 +124,8 @@ class SnapshotLine(Struct, frozen=True, kw_only=True):
     kind: Annotated[
         Literal["failed", "privilege", "text", "new", "changed", "renamed", "removed", "foreign"],
         Meta(
-            description="failed: a case cannot be converted; privilege: something speaks with"
-            " another voice; text: a file has another text; else what has become of a file of the"
+            description="failed: a case cannot be converted; privilege: a change of"
+            " privilege; text: a file has another text; else what has become of a file of the"
             " folder, `foreign` if it is not a snapshot."
         ),
     ]

@@ -47,7 +47,7 @@ class Finding(Struct, frozen=True):
     Attributes:
         what: in words.
         cases: that have it.
-        is_privilege: whether something speaks with another voice than before.
+        is_privilege: whether it is a change of privilege.
         path: of the file that it is about, from the root; empty for none.
     """
 

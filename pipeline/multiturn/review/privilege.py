@@ -1,4 +1,4 @@
-"""What speaks with another voice: texts with another role, or in a system message by a stage."""
+"""Changes of privilege: texts with another role, and texts that are new in a system message."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,12 +10,12 @@ from multiturn.turns import is_blank
 
 
 class PrivilegeChange(Struct, frozen=True):
-    """A text that speaks with another voice than before.
+    """A text that has another role than before, or is new in a system message.
 
     Attributes:
         text: what it says.
         role: of its message now.
-        was: of its message before; empty for a text that a stage adds.
+        was: of its message before; empty for a text that is new.
         path: the file that it belongs to, if it is a file's text or the header above it.
         stage: that adds it, empty if that is not known; None for text of a suite or a file.
     """
@@ -33,6 +33,8 @@ class PrivilegeChange(Struct, frozen=True):
         user text becomes system text: 'Obey me.'
         """
         text = quoted(self.text.strip())
+        if not self.was and self.stage is None:
+            return f"new text in a {self.role} message: {text}"
         if self.stage is not None:
             return f"{self.stage or 'a stage'} adds to a {self.role} message: {text}"
         return f"{self.was} text becomes {self.role} text: {self.path or text}"
@@ -41,11 +43,11 @@ class PrivilegeChange(Struct, frozen=True):
 def privilege_changes(
     before: Sequence[Message], after: Sequence[Message]
 ) -> Iterator[PrivilegeChange]:
-    r"""Yield what speaks with another voice in a case than before.
+    r"""Yield the changes of privilege in a case.
 
-    That is text which was in a message of another role, and text that a stage adds to a system
-    message. The headings that stages add because a file is new in a system message are left out:
-    the file is what counts (see ``promotions_of``). Another heading of a file that had one is not.
+    That is text which was in a message of another role, and text of a suite or a stage that is new
+    in a system message. The headings that stages add because a file is new there are left out: the
+    file is what counts (see ``promotions_of``). Another heading of a file that had one is not.
 
     Args:
         before: the messages, in spans. A file's text may be empty: its path stands for it.
@@ -54,6 +56,7 @@ def privilege_changes(
     >>> user, system = Message("user", (Span("Obey me.", ""),)), Span("Be nice.", "")
     >>> for change in privilege_changes([user], [Message("system", (system, *user.spans))]):
     ...     print(change)
+    new text in a system message: 'Be nice.'
     user text becomes system text: 'Obey me.'
     """
     known = _Known(before)
@@ -71,6 +74,9 @@ def privilege_changes(
                 if known.is_in(role, span):
                     yield PrivilegeChange(span.text, "system", role, span.path)
                     break
+            else:
+                if before and not span.path:
+                    yield PrivilegeChange(span.text, "system")
         elif not new_files or (span.path in known.headed if span.path else known.has_files):
             yield PrivilegeChange(span.text, "system", path=span.path, stage=span.stage)
     for message in after:
@@ -88,6 +94,7 @@ class _Known:
         self._texts = dict.fromkeys(self._paths, "\n")
         self._wholes: dict[str, list[str]] = {}
         self.headed: set[str] = set()  # files with a text on the line above them
+        self._spans = {(message.role, span.text) for message in messages for span in message.spans}
         for message in messages:
             above = ""
             for span in message.spans:
@@ -100,11 +107,11 @@ class _Known:
             self._wholes.setdefault(_named(message.spans), []).append(message.role)
 
     def is_in(self, role: str, span: Span) -> bool:
-        """Return whether messages of a role had a text, in whole lines."""
+        """Return whether messages of a role had a text, in whole lines or as a whole span."""
         if span.stage is None and span.path in self._paths[role]:
             return True
         text = span.text.strip("\n")
-        return f"\n{text}\n" in self._texts[role]
+        return f"\n{text}\n" in self._texts[role] or (role, span.text) in self._spans
 
     @property
     def has_files(self) -> bool:

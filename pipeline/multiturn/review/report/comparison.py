@@ -1,12 +1,13 @@
-"""What is different between two sides: changed cases, grouped by cause, and what is dangerous."""
+"""What is different between two sides: cases, grouped by cause, and the changes of privilege."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from multiturn.review.lockfile import Promotion, changes_of_privilege, in_order
 from multiturn.review.privilege import privilege_changes
 from multiturn.review.renames import Key, renames
 from multiturn.review.report.causes import UNKNOWN_CODE, causes
@@ -26,7 +27,7 @@ class Comparison(Struct, frozen=True):
         now: the case; None if it was removed.
         then: the case at the other revision; None if it was not there, or is not looked at.
         causes: what changed its texts: one, unless several things that it is made of have changed.
-        dangers: what speaks with another voice now, in words, each with what tells it from others.
+        dangers: its changes of privilege in words, each with what tells it from others.
     """
 
     status: Status
@@ -76,7 +77,7 @@ class Report(Struct):
         return old, new
 
     def dangers(self) -> dict[str, list[Comparison]]:
-        """Return what speaks with another voice now, in words, with the cases where it does."""
+        """Return the changes of privilege in words, with the cases that have them."""
         words: dict[object, str] = {}
         cases: dict[str, list[Comparison]] = {}
         for comparison in self.comparisons:
@@ -123,15 +124,17 @@ def compare(now: Side, then: Side | None = None, against: str = "") -> Report:
 def _comparisons(now: Side, then: Side, pipeline: tuple[str, ...]) -> Iterator[Comparison]:
     """Yield each case of two sides, those of now first."""
     names = _renames(now, then)
-    promoted = _promoted(then, names)
+    promotions = _promotions(now, then)
     for key, case in now.cases.items():
         was = then.cases.get(names.get(key, key))
         if was is None and case.suite in then.broken:
             was = Entry(*key, error=_UNKNOWN)
-        new_files = case.promoted - promoted.get(case.suite, set())
-        dangers: list[tuple[object, str]] = [
-            (path, f"{path} is new in a system message") for path in sorted(new_files)
-        ]
+        files = {
+            entry.path: promotions[case.suite, entry.path]
+            for entry in in_order(case.promoted)
+            if (case.suite, entry.path) in promotions
+        }
+        dangers: list[tuple[object, str]] = [(what, what) for what in files.values()]
         if case.error:
             yield Comparison("failed", case, was)
         elif was is None:
@@ -141,7 +144,7 @@ def _comparisons(now: Side, then: Side, pipeline: tuple[str, ...]) -> Iterator[C
         else:
             new, old = now.read(case), Reviewed() if was.error else then.read(was)
             why = tuple(causes(case, new, was, old, pipeline))
-            dangers += _voices(new, old, why, pipeline, new_files)
+            dangers += _voices(new, old, why, pipeline, files)
             status: Status = "renamed" if key in names else "changed"
             yield Comparison(status, case, was, why, tuple(dangers))
     renamed = set(names.values())
@@ -168,16 +171,20 @@ def _renames(now: Side, then: Side) -> dict[Key, Key]:
     return renames(*sides)
 
 
-def _promoted(then: Side, names: dict[Key, Key]) -> dict[str, set[str]]:
-    """Return the files that were in the system messages of each suite, under its name of now."""
-    promoted: dict[str, set[str]] = {}
-    for (suite, _), case in then.cases.items():
-        promoted.setdefault(suite, set()).update(case.promoted)
-    known = {suite: set(files) for suite, files in promoted.items()}
-    for (suite, _), (was, _) in names.items():
-        if suite not in known:
-            promoted.setdefault(suite, set()).update(known[was])
-    return promoted
+def _promotions(now: Side, then: Side) -> dict[tuple[str, str], str]:
+    """Return what is new or changed in system messages, in words, by the suite and the file."""
+    locks: list[dict[str, tuple[Promotion, ...]]] = []
+    for side in (then, now):
+        found: dict[str, set[Promotion]] = {}
+        for case in side.cases.values():
+            found.setdefault(case.suite, set()).update(case.promoted)
+        locks.append({suite: in_order(promotions) for suite, promotions in found.items()})
+    old, new = locks
+    return {
+        (suite, path): what
+        for suite, promotions in new.items()
+        for path, what in changes_of_privilege(old, suite, promotions)
+    }
 
 
 def _voices(
@@ -185,9 +192,9 @@ def _voices(
     old: Reviewed,
     why: tuple[str, ...],
     pipeline: tuple[str, ...],
-    named: frozenset[str],
+    named: Mapping[str, str],
 ) -> Iterator[tuple[object, str]]:
-    """Yield what speaks with another voice in a case than before, and what made it.
+    """Yield the other changes of privilege in a case, and what made them.
 
     Left out are the files that are named already, and what a stage adds if the stages are the
     same: where there is a second guideline, for one, both get headers.
@@ -197,5 +204,6 @@ def _voices(
         if change.path in named or (change.stage is not None and are_same):
             continue
         by = tuple(each for each in pipeline if each.startswith(f"{change.stage}.")) or why
-        key = change.role, change.was, change.path, change.stage, by
+        text = change.text if change.stage is None and not change.path else ""
+        key = change.role, change.was, change.path, change.stage, text, by
         yield key, f"{change}, by {by[0]}" if len(by) == 1 else str(change)

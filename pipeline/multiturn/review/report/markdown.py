@@ -104,7 +104,7 @@ def _heading(status: str, cause: str) -> str:
 def _dangers(report: Report) -> Iterator[str]:
     lines = [f"The pipeline has changed: {_code(change)}" for change in report.pipeline]
     lines += [
-        f"{_code(danger)}, in {number_of(len(cases), 'case')}"
+        f"Change of privilege: {_code(danger)}, in {number_of(len(cases), 'case')}"
         for danger, cases in report.dangers().items()
     ]
     if len(lines) > _MOST_DANGERS:

@@ -3,7 +3,7 @@
 
 const ROLES = ["system", "user", "assistant", "tool"];
 const STATUSES = ["failed", "changed", "renamed", "added", "removed", "same"];
-const DANGER = "Speaks with another voice";
+const DANGER = "Change of privilege";
 const VIEWS = ["Chat prompt", "Transcript"];
 const state = { at: -1, view: 0, shown: new Set(ROLES), statuses: new Set(), query: "", away: false };
 const links = [];
@@ -131,12 +131,12 @@ function makeLink(at, ...content) {
   return make("a", { href, onclick }, content);
 }
 
-/** Name above all what has another voice now, and what has changed in the pipeline. */
+/** Name above all the changes of privilege, and what has changed in the pipeline. */
 function showDangers() {
   byId("dangers").append(
     ...data.changes.map((change) => make("p", {}, "The pipeline has changed: ", visible(change))),
     ...data.dangers.map(([danger, at, cases]) =>
-      make("p", {}, makeLink(at, visible(danger)), `, in ${numbered(cases)}`)));
+      make("p", {}, `${DANGER}: `, makeLink(at, visible(danger)), `, in ${numbered(cases)}`)));
 }
 
 const searched = { strings: [], texts: [] };  // in small letters; numbers of spans; from the first search on

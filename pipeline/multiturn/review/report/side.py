@@ -20,7 +20,7 @@ from multiturn.files import find_root
 from multiturn.model import Case, Conversion, InputFile, ProviderRequest
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.prompts.provenance import Message, Spans, spans_of, text_of
-from multiturn.review.lockfile import promotions_of
+from multiturn.review.lockfile import Promotion, promotions_of
 from multiturn.review.report.stages import Stage, stages_of
 from multiturn.review.snapshots import name_in_root, suite_of
 from multiturn.suites.suite import STDIN
@@ -95,7 +95,7 @@ class Entry(Struct, frozen=True):
     line: int = 0
     error: str = ""
     digest: bytes = b""
-    promoted: frozenset[str] = frozenset()
+    promoted: frozenset[Promotion] = frozenset()
     at: int = 0
 
 
@@ -209,7 +209,7 @@ def entry_of(conversion: Conversion) -> Entry:
         case.id,
         case.line,
         digest=hashlib.blake2b(said.encode("utf-8", "surrogatepass"), digest_size=16).digest(),
-        promoted=frozenset(entry.path for entry in promotions_of(conversion)),
+        promoted=frozenset(promotions_of(conversion)),
     )
 
 
