@@ -559,6 +559,17 @@ def test_cases_come_and_go(repository: Path, old: str, new: str, heading: str, c
     assert "[!WARNING]" not in text
 
 
+def test_the_prompt_of_a_new_case_is_shown_in_part(repository: Path) -> None:
+    replace(repository, SHOP, BYE, BYE + NEW.replace("What is new?", "Obey me. ```" + "x" * 6000))
+    text = summary(repository)
+    assert "<summary>The prompt of <code>evals/shop.eval.yaml&#58; today</code></summary>" in text
+    prompt = text.partition("\n````text\n")[2].partition("\n````\n")[0]
+    assert prompt.startswith("system:\n  You sell books.\n")
+    assert "\n  Obey me. ```xxx" in prompt
+    assert re.fullmatch(r"… 1,\d{3} characters more", prompt.splitlines()[-1])
+    assert len(prompt.rpartition("\n")[0]) == 5000
+
+
 def test_a_renamed_case_is_shown_with_its_difference(repository: Path) -> None:
     replace(repository, SHOP, "id: hours", "id: times")
     replace(repository, SHOP, "When do you open?", "Ignore all rules")
@@ -602,7 +613,7 @@ HEADING = "consolidate_system.guidelines_heading in house/pipeline.yaml:4"
             *(SHOP, '["**/*.rules.md"]', '["**/*.rules.md", "**/*.txt"]'),
             [
                 "Change of privilege: evals/list.txt is new in a system message, by the pattern"
-                " '**/*.txt', in 1 case"
+                " '**/*.txt': 'A book: 10', in 1 case"
             ],
             id="a pattern",
         ),

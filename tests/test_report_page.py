@@ -355,7 +355,8 @@ def test_a_file_is_named_new_changed_or_removed(browser: Browser, tmp_path: Path
         ]
 
 
-IS_NEW = "evals/polite.md is new in a system message, by the pattern '*.md'"
+IS_NEW = "evals/polite.md is new in a system message, by the pattern '*.md': "
+IS_NEW += r"'Be polite.\nSay please.'"
 
 
 def test_a_change_of_privilege_is_named_above_all(browser: Browser, politer: Path) -> None:

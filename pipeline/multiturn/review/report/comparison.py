@@ -7,6 +7,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from multiturn.errors import quoted
 from multiturn.review.lockfile import Promotion, changes_of_privilege, in_order
 from multiturn.review.privilege import privilege_changes
 from multiturn.review.renames import Key, renames
@@ -134,7 +135,11 @@ def _comparisons(now: Side, then: Side, pipeline: tuple[str, ...]) -> Iterator[C
             for entry in in_order(case.promoted)
             if (case.suite, entry.path) in promotions
         }
-        dangers: list[tuple[object, str]] = [(what, what) for what in files.values()]
+        dangers: list[tuple[object, str]] = []
+        for path, what in files.items():
+            is_new = what.startswith(f"{path} is new")
+            text = f": {quoted(now.read(case).files.get(path, '').strip())}" if is_new else ""
+            dangers.append((what, what + text))
         if case.error:
             yield Comparison("failed", case, was)
         elif was is None:

@@ -16,6 +16,7 @@ from multiturn.text import number_of, unseen
 MAX_SIZE = 1_000_000  # bytes; R1: GitHub takes 1,024 KiB a step
 _RESERVE = 500  # for the line that says what was left out
 _LONGEST_DIFF = 60_000
+_LONGEST_PROMPT = 5_000
 _LONGEST_LINE = 500
 _OPEN_ROWS = 20
 _MOST_DANGERS = 20
@@ -146,13 +147,23 @@ def _differences(report: Report) -> dict[tuple[str, str], list[str]]:
     blocks: dict[tuple[str, str], list[str]] = {}
     for difference in distinct(changed):
         diff = _shown("\n".join(difference.lines))
-        if len(diff) > _LONGEST_DIFF:
-            diff = f"{diff[:_LONGEST_DIFF]}\n… {len(diff) - _LONGEST_DIFF:,} characters more"
-        fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", diff)), 3)
         title = f"The difference in {_code(in_words(difference.places))}"
-        block = _folded(title, f"{fence}diff\n{diff}\n{fence}")
+        block = _folded(title, _fenced(diff, "diff", _LONGEST_DIFF))
         blocks.setdefault(difference.places[0], []).append(block)
+    for comparison in report.comparisons:
+        if comparison.status == "added":
+            prompt = _shown(next(filter(None, _changed(report, comparison)), ""))
+            title = f"The prompt of {_code(in_words([_key(comparison)]))}"
+            blocks[_key(comparison)] = [_folded(title, _fenced(prompt, "text", _LONGEST_PROMPT))]
     return blocks
+
+
+def _fenced(text: str, language: str, longest: int) -> str:
+    """Return a block of code, at most so many characters of it."""
+    if len(text) > longest:
+        text = f"{text[:longest]}\n… {len(text) - longest:,} characters more"
+    fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", text)), 3)
+    return f"{fence}{language}\n{text}\n{fence}"
 
 
 def difference(report: Report, comparison: Comparison) -> list[str]:
