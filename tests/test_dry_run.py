@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from loopback import Server
+from multiturn.providers.azure import AzureProvider
 from running import by_id, records, run, write_suite, write_target
 
 KEEP = """\
@@ -64,6 +65,23 @@ def test_a_missing_key_or_server_is_no_hindrance_to_looking(folder: Path) -> Non
         "role": "user",
         "content": "Hello",
     }
+
+
+@pytest.mark.parametrize("more", [(), ("--batch",)])
+def test_looking_needs_no_sdk_and_without_it_no_output_is_begun(
+    folder: Path, more: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(AzureProvider, "sdk", "no_such_sdk")
+    write_suite(folder, ["Hello"])
+    arguments = ("a.eval.yaml", "--target", "az", "--output", "m.jsonl", *more)
+    looked = run(*arguments, "--dry-run", folder=folder)
+    assert (looked.returncode, "nothing was sent" in looked.stderr) == (0, True)
+    done = run(*arguments, folder=folder)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "Error: the target 'az' needs the package no_such_sdk; pip install 'multiturn[azure]'\n"
+    )
+    assert not [*folder.glob("m.jsonl*")]
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,8 @@ def run(
         provider = load_target(target, file=targets_file)
         if output is not None:
             check_batch(provider, output, batch=batch, resume=resume)
+        if not dry_run:
+            provider.check()  # before an output is opened
         check_strictly(asked, selection, chosen)
         earlier = {} if against is None else digests_at(against, selection, pipeline, provider)
         if dry_run:

@@ -66,6 +66,7 @@ class Batch:
             raise MultiturnError(what, where=self.state.path)
 
     def __enter__(self) -> Self:
+        self.provider.check()
         self._runner = asyncio.Runner()
         return self
 

@@ -20,11 +20,10 @@ def batches_of(provider: Any) -> Batches:
     """Return the Batch API of a target's provider.
 
     Raises:
-        MultiturnError: its provider has none, or the SDK is not installed.
+        MultiturnError: its provider has none.
     """
     api = APIS.get(getattr(provider, "kind", ""))
     if api is None:
         what = f"the target {provider.name!r} has no batches; leave out --batch, or name a target"
         raise MultiturnError(f"{what} of one of these providers: {', '.join(APIS)}")
-    provider.check()
     return api(provider)
