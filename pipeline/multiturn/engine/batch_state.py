@@ -1,4 +1,4 @@
-"""What is known of a batch under way: a file beside the results, which survives the process."""
+"""The state of the batches under way: a file beside the results, which survives the process."""
 
 import os
 from collections.abc import Iterator
@@ -16,18 +16,18 @@ from multiturn.providers.results import Result, Stored, key_of
 _BEGINNING = b'{"is":"target"'
 _ASKED = b'{"is":"asked","part":"'
 _NO_STATE = "this is not the state of a batch; move it away"
-_AT_ONCE = 2**16  # bytes that are written together
+_BUFFER_SIZE = 2**16  # bytes
 
 
 class Target(Struct, frozen=True, tag_field="is", tag="target"):
-    """Whom a batch asks; never has a key.
+    """The target of the batches, without its key.
 
     Attributes:
         name: of the target.
         provider: its kind.
         model: of the requests.
         address: of the vendor.
-        version: of the file's format.
+        version: of the state file's format.
     """
 
     name: str
@@ -42,7 +42,7 @@ class _Canceled(Struct, frozen=True, tag_field="is", tag="canceled"):
 
 
 class _Asked(Struct, frozen=True, tag_field="is", tag="asked"):
-    """A case that waits for the answer to its digest; twins have the same part."""
+    """A case that waits for an answer; cases with the same request have the same part."""
 
     part: str
     where: str
@@ -53,7 +53,7 @@ _decode = msgspec.json.Decoder(Target | Part | _Canceled | _Asked).decode
 
 
 def state_path(output: str) -> str:
-    """Return the path of the state of a results file."""
+    """Return the path of the state file of a results file."""
     return f"{output}.batch"
 
 
@@ -61,10 +61,10 @@ class Waiting:
     """The requests under way, and the cases that wait for an answer.
 
     Attributes:
-        tokens: of the part with each digest.
-        latest: the digest that each case has asked for last, by its key.
-        outdated: key and digest, joined, of cases that want the answer to another request by now:
-            theirs must not come in last.
+        tokens: of the part that has each request, by the request's digest.
+        latest: the digest of the last request of each case, by the case's key.
+        outdated: key and digest, joined, of cases whose request has changed since: this answer must
+            not replace the one to the new request.
     """
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class Waiting:
         self.outdated: set[bytes] = set()
 
     def has(self, key: bytes, digest: bytes) -> bool:
-        """Return whether a case waits for the answer that it wants now, and note if it does not."""
+        """Return whether a case waits for this request; mark an older one of it as outdated."""
         before = self.latest.get(key, digest)
         if before != digest:
             self.outdated.add(key + before)
@@ -82,22 +82,22 @@ class Waiting:
 
 
 class BatchState:
-    """The state of a batch: lines of JSON, of which the last about a part holds.
+    """The state file of a run in batches: lines of JSON, of which the last one about a part counts.
 
-    A line that was cut short counts for nothing: what it says was not relied on yet.
+    A line that was cut short is ignored: nothing has relied on it yet.
 
     Args:
         output: path of the results file.
 
     Raises:
-        MultiturnError: the file is not a state.
+        MultiturnError: the file is not a state file.
         OSError: it cannot be read.
 
     Attributes:
         path: of the file.
-        target: whom it asks; None if there is no such file yet.
+        target: of the batches; None if there is no such file yet.
         parts: by their tokens.
-        canceled: no more parts may be sent.
+        canceled: whether no more parts may be sent.
     """
 
     def __init__(self, output: str) -> None:
@@ -138,13 +138,13 @@ class BatchState:
         return [part for part in self.parts.values() if not part.ended]
 
     def add(self, record: Any) -> None:
-        """Write a record; it is safe once ``keep`` has been called."""
+        """Buffer a record; ``keep`` makes it durable."""
         self._waiting += msgspec.json.encode(record) + b"\n"
-        if len(self._waiting) >= _AT_ONCE:
+        if len(self._waiting) >= _BUFFER_SIZE:
             self._write()
 
     def keep(self, *records: Any) -> None:
-        """Write records, and have them survive whatever happens next.
+        """Write records and all buffered ones to the disk.
 
         Raises:
             OSError: they cannot be written.
@@ -158,22 +158,22 @@ class BatchState:
             os.fsync(self._file)
 
     def start(self, target: Target) -> None:
-        """Say whom the batch asks."""
+        """Record the target."""
         self.target = target
         self.keep(target)
 
     def cancel(self) -> None:
-        """Send no more parts."""
+        """Record that no more parts may be sent."""
         self.canceled = True
         self.keep(_Canceled())
 
     def ask(self, part: str, where: str, result: Result) -> None:
-        """Say which case waits for an answer.
+        """Record a case that waits for an answer.
 
         Args:
             part: token of the part with the case's request.
             where: the place of the case, for errors.
-            result: what is known of its result.
+            result: its result, without the answer.
         """
         self.add(_Asked(part, where, Raw(msgspec.json.encode(result))))
 
@@ -203,7 +203,7 @@ class BatchState:
         return {result.digest for _, result in self.asked(part)}
 
     def waiting(self) -> "Waiting":
-        """Return what waits for an answer under way."""
+        """Return the requests under way, and the cases that wait for them."""
         waiting = Waiting()
         tokens = {part.token: part.token for part in self.under_way}
         decode = msgspec.json.Decoder(Stored).decode
@@ -218,7 +218,7 @@ class BatchState:
         return waiting
 
     def forget(self) -> None:
-        """Remove the file if nothing is under way any more; only the run that writes it does."""
+        """Remove the file if nothing is under way; only the run that writes it may call this."""
         if not self.under_way:
             self.close()
             Path(self.path).unlink(missing_ok=True)

@@ -1,8 +1,8 @@
 """From cases to results through a vendor's batches, so that a killed process loses nothing.
 
-Each step is written down before the next one begins: the cases of a part and that it is about to be
-sent, the file's id, the batch's id, and that its results are stored. What may have been done
-although nobody wrote it down is looked for first.
+Each step is recorded before the next one begins: the cases of a part, the id of its file, the id of
+its batch, and that its results are stored. A batch that may have been created without a record is
+looked for first.
 """
 
 import asyncio
@@ -28,23 +28,23 @@ from multiturn.providers.results import Result, ResultsFile, is_stored, key_of
 from multiturn.text import number_of
 
 _T = TypeVar("_T")
-_CREATIONS = 3  # how often a batch is created that nobody finds
+_CREATIONS = 3  # attempts to create a batch that is not found afterwards
 
 
 class Batch:
-    """The batches of a run, and what is left to do with them; a context manager.
+    """The batches of a run; a context manager.
 
     Args:
         provider: of the target.
         output: path of the results file.
-        poll: seconds between looks.
-        say: gets what happens, as a sentence.
+        poll: seconds between two checks of the status.
+        say: called with messages for the user.
 
     Raises:
         MultiturnError: the provider has no batches, or another target's are under way.
 
     Attributes:
-        looks: what the vendor said last of each part under way, by token.
+        looks: the last known status of each part under way, by token.
     """
 
     def __init__(
@@ -87,10 +87,10 @@ class Batch:
         return self.state.waiting()
 
     def settle(self) -> None:
-        """Find out whether the parts whose sending was cut short were sent, and send uploaded ones.
+        """Find the batches of parts that were being sent; create those of uploaded parts.
 
         Raises:
-            ProviderError: the vendor refuses, or cannot be asked.
+            ProviderError: the vendor refuses, or cannot be reached.
         """
         for part in self.state.under_way:
             if part.batch or self._found(part):
@@ -108,7 +108,7 @@ class Batch:
         *,
         record_wire: bool = False,
     ) -> Iterator[Result]:
-        """Send the cases in parts; each request once, whichever cases ask the same.
+        """Send the requests of cases in parts; cases with the same request share one.
 
         Args:
             cases: the cases.
@@ -117,10 +117,10 @@ class Batch:
             record_wire: as for ``run``.
 
         Yields:
-            The result of each case with an error.
+            The result of each case that fails before it is sent.
 
         Raises:
-            ProviderError: the vendor refuses a part, or cannot be asked.
+            ProviderError: the vendor refuses a part, or cannot be reached.
         """
         waiting = self._waiting
         with closing(Filling(self.api, self._folder)) as filling:
@@ -167,7 +167,7 @@ class Batch:
                 self._created(part, self._run(self.api.create(part, file)))
             except ProviderError as error:
                 if not may_pass(error):
-                    if file is not None:  # this process knows that nothing was created
+                    if file is not None:  # only this process has tried, and nothing was created
                         self.state.keep(replace(part, ended=True))
                     raise
                 self.say(f"no batch was created, or nobody said so: {error.what}")
@@ -183,7 +183,7 @@ class Batch:
         self.say(f"{batch}: {number_of(part.requests, 'request')}, {part.size:,} bytes")
 
     def _found(self, part: Part) -> bool:
-        """Look for the batch of a part, twice if need be: a vendor may be slow to list it."""
+        """Look for the batch of a part; twice, because a vendor may be slow to list it."""
         others = {other.batch for other in self.state.parts.values()}
         misses, said = 0, ""
         while True:
@@ -208,11 +208,11 @@ class Batch:
         """Yield the result of each case of the batches that have ended, and None after each look.
 
         Args:
-            results: where whoever gets a result writes it, before the next one is asked for.
-            wait: until all have ended.
+            results: the caller writes each result into it before it asks for the next one.
+            wait: whether to wait until all batches have ended.
 
         Raises:
-            ProviderError: a batch cannot be asked for; all others are done.
+            ProviderError: the vendor refuses to give a batch; all others are done.
         """
         refused: dict[str, ProviderError] = {}
         while True:
@@ -281,7 +281,7 @@ class Batch:
                 self._run(self.api.cancel(part.batch))
 
     def look(self) -> Iterator[tuple[Part, Look]]:
-        """Yield each part under way with what the vendor says of it.
+        """Yield each part under way with the status of its batch.
 
         Raises:
             ProviderError: a batch cannot be asked for.
@@ -295,5 +295,5 @@ class Batch:
 
 
 def _body(prepared: Prepared) -> bytes:
-    assert prepared.wire is not None  # noqa: S101 - every provider with batches tells it
+    assert prepared.wire is not None  # noqa: S101 - every provider with batches has a wire format
     return prepared.wire.body

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 class DryBatch(Batch):
-    """What ``submit`` would send: a batch that stays here.
+    """A batch whose parts are counted, not sent.
 
     Attributes:
-        parts: that would be sent.
+        parts: the parts that would be sent.
     """
 
     def __init__(self, provider: Any, output: str) -> None:
@@ -22,7 +22,7 @@ class DryBatch(Batch):
         self.parts: list[Part] = []
 
     def _ask(self, part: str, where: str, result: Result) -> None:
-        """Write nothing down."""
+        """Record nothing."""
 
     def _send(self, filling: Filling) -> None:
         self.parts.append(filling.finish())

@@ -12,11 +12,12 @@ class Filling:
     """The part that is being filled, in a file that disappears with the process.
 
     Args:
-        api: says how large a part may be.
-        folder: of the file.
+        api: has the limits of a part.
+        folder: for the file.
 
     Attributes:
-        part: what is in the file.
+        part: the part so far.
+        file: its requests.
     """
 
     def __init__(self, api: Batches, folder: str) -> None:

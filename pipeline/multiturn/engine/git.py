@@ -1,4 +1,4 @@
-"""What is asked of Git."""
+"""Git commands that run no hook and fetch nothing."""
 
 import os
 import subprocess
@@ -32,8 +32,8 @@ def git(*arguments: str, otherwise: str = "", **environment: str) -> str:
 
     Args:
         arguments: of the command.
-        otherwise: what is wrong if it fails; by default, what it says itself.
-        environment: more variables.
+        otherwise: the error message if it fails; by default, Git's own.
+        environment: additional variables.
 
     Raises:
         MultiturnError: it fails, or there is no Git.

@@ -30,18 +30,18 @@ _OURS = [str(Path(package.__path__[0]).parent) for package in (multiturn, multit
 
 
 class _Checkout(Struct, frozen=True):
-    """A revision, written beside the repository.
+    """The files of a revision, checked out into a temporary folder.
 
     Attributes:
-        top: the repository's folder.
-        tree: the folder that holds the same files as they were.
+        top: the folder of the repository.
+        tree: the folder with its files as they were.
     """
 
     top: str
     tree: str
 
     def then(self, path: str) -> str | None:
-        """Return where a path of the repository is in the tree; None if it is of no repository.
+        """Return the path in the tree for one in the repository; None for one outside it.
 
         Links are followed as they were then, and only to files of the tree.
         """
@@ -61,9 +61,9 @@ class Then(Struct, frozen=True):
 
     Attributes:
         outcomes: what became of each; errors name files as they are named now.
-        selection: of which their suites are.
-        pipeline: which converts them; its name is that of today unless it was another one.
-        notes: which suites could not be looked at, in words.
+        selection: of the cases.
+        pipeline: which converts them; it has today's name unless it was another one.
+        notes: messages about suites that cannot be read.
     """
 
     outcomes: Iterable[Outcome]
@@ -80,13 +80,13 @@ def requests(then: Then) -> Iterator[ProviderRequest]:
 
 
 class _Work(Struct, frozen=True):
-    """What the process that converts a revision is told: the options, and where it starts."""
+    """The input of the process that converts a revision."""
 
     read: Callable[[Then], Iterable[Any]]
     checkout: _Checkout
     here: str  # the current folder in the tree
     now: str  # the current folder
-    path: list[str]  # where Python finds modules now
+    path: list[str]  # sys.path
     pipeline: str
     is_default: bool
     suites: list[str]
@@ -122,15 +122,17 @@ def reading_at(
     cases; in place of a pipeline's file that was not, the defaults of the commit decide.
 
     Args:
-        commit: as ``commit_of`` returned it.
-        read: a function of a module, called in the other process; what it yields is pickled.
+        commit: from ``commit_of``.
+        read: a function at the top level of a module, called in the other process; what it yields
+            is pickled.
         selection: whose suites are in the repository that the current folder is in.
         pipeline: a name, or a file.
-        is_default: whether no option names it, so that the defaults of the commit decide.
+        is_default: whether the command line does not name it, so that the defaults of the commit
+            decide.
 
     Raises:
-        MultiturnError: a suite is no file, or it or the root is outside the repository. What is
-            yielded raises it if the pipeline could not be loaded as it was.
+        MultiturnError: a suite is not a file, or it or the root is outside the repository. The
+            iterator raises it if the pipeline could not be loaded as it was.
     """
     if "-" in selection.named:
         raise MultiturnError("--against compares files, and - is not a file")
@@ -157,8 +159,8 @@ def reading_at(
         with subprocess.Popen(  # noqa: S603 - this very Python
             (sys.executable, "-P", "-c", _CHILD, output),
             stdin=subprocess.PIPE,
-            stdout=2,  # what a stage prints is no part of the output
-            start_new_session=True,  # Ctrl-C is for us, and we end it
+            stdout=2,  # what a stage prints is not part of the output
+            start_new_session=True,  # Ctrl-C reaches only this process, which kills it
         ) as process:
             try:
                 assert process.stdin is not None  # noqa: S101 - it is a pipe
@@ -170,13 +172,13 @@ def reading_at(
 
 
 def _write_tree(commit: str, checkout: _Checkout, index: str) -> None:
-    """Write a repository's files as they were; links to them lead to these."""
+    """Check out the files of a commit; absolute links into the repository lead into the tree."""
     top, tree = checkout.top, checkout.tree
     git_dir = git("rev-parse", "--absolute-git-dir")
     environment = {"GIT_DIR": git_dir, "GIT_WORK_TREE": top, "GIT_INDEX_FILE": index}
     git("-C", top, "read-tree", commit, **environment)
     git("-C", top, "checkout-index", "--all", f"--prefix={tree}/", **environment)
-    os.makedirs(os.path.join(tree, ".git"), exist_ok=True)  # the root ends here, as it does there
+    os.makedirs(os.path.join(tree, ".git"), exist_ok=True)  # marks the root, as in the repository
     for folder, folders, names in os.walk(tree):
         for link in (os.path.join(folder, name) for name in (*folders, *names)):
             if os.path.islink(link) and _is_below(target := os.readlink(link), top):
@@ -207,17 +209,19 @@ def _inside(checkout: _Checkout, path: str) -> str:
 
 
 def convert(output: str) -> None:
-    """Convert the suites of a checkout, and write what is read of them, or what is wrong.
+    """Convert the suites of a checkout, and write the pickled items of ``read``, or the error.
+
+    Runs in a process of its own, which gets its ``_Work`` through standard input.
 
     Args:
-        output: the file to write. The rest comes through standard input.
+        output: path of the file to write.
     """
     try:
-        work: _Work = pickle.load(sys.stdin.buffer)  # noqa: S301 - of the process that started this one
-    except (EOFError, pickle.UnpicklingError):  # which was interrupted
+        work: _Work = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the parent process
+    except (EOFError, pickle.UnpicklingError):  # the parent was interrupted
         return
     checkout = work.checkout
-    configure(Settings("error"))  # what is worth a warning now is said of the other side
+    configure(Settings("error"))  # warnings are those of the current files
     sys.path[:] = [_then(checkout, entry) for entry in work.path]
     os.chdir(work.here)
     outside = [name for name in work.suites if os.path.exists(name) and not checkout.has(name)]
@@ -233,7 +237,7 @@ def convert(output: str) -> None:
             path, name = _pipeline_then(work)
             chosen = load_pipeline(path)
             chosen.name = name
-            # What was wrong then is no failure now, and what was not there may be now.
+            # seen: a selected id may be missing here, and be among the current cases.
             found = _named_as_now(checkout, outcomes(selection, chosen, seen=set()))
             notes = tuple(f"{name}: it led out of the repository" for name in outside)
             for item in work.read(Then(found, selection, chosen, notes)):
@@ -243,7 +247,7 @@ def convert(output: str) -> None:
 
 
 def _pipeline_then(work: _Work) -> tuple[str, str]:
-    """Return the path or name of the pipeline as it was, and what it is called."""
+    """Return the path or name of the pipeline as it was, and its name for messages."""
     checkout = work.checkout
 
     def place(name: str) -> str:
@@ -264,7 +268,7 @@ def _pipeline_then(work: _Work) -> tuple[str, str]:
 
 
 def _named_as_now(checkout: _Checkout, found: Iterable[Outcome]) -> Iterator[Outcome]:
-    """Yield outcomes whose errors name no folder that will be gone."""
+    """Yield outcomes whose errors name files of the repository, not of the temporary folder."""
     for outcome in found:
         if (error := outcome.error) is not None:
             error.what = error.what.replace(checkout.tree, checkout.top)
@@ -274,7 +278,7 @@ def _named_as_now(checkout: _Checkout, found: Iterable[Outcome]) -> Iterator[Out
 
 
 def _then(checkout: _Checkout, entry: str) -> str:
-    """Return the folder of a checkout in the place of one of the repository, but not of ours."""
+    """Return the tree's folder for an entry of sys.path, unless it is multiturn's own."""
     moved = checkout.then(entry) if entry else None
     is_there = moved and os.path.isdir(moved) and checkout.has(moved)
     return moved if moved and is_there and entry not in _OURS else entry
