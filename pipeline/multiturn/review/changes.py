@@ -1,4 +1,4 @@
-"""What a run of ``multiturn snapshot`` finds, as values: for the terminal, and for programs."""
+"""The differences that ``multiturn snapshot`` finds, to be printed in any format."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -13,15 +13,15 @@ _NAMED = 3  # cases that are named where there are many
 
 
 class FileChange(Struct, frozen=True):
-    """A file of the folder that is not as the suites have it.
+    """A file of the folder of snapshots that differs from what the suites give.
 
     Attributes:
-        state: what has become of it, or of its case; ``foreign`` if it is not a snapshot.
-        name: as messages call it.
+        state: of the file, or of its case; ``foreign`` if the file is not a snapshot.
+        name: its path, for messages.
         case: whose snapshot it is; None for a list of files.
         old: its text; empty if there is none.
-        new: the text that it should have.
-        old_name: of a snapshot whose case was renamed.
+        new: the text that it should have; empty if it should not be there.
+        old_name: the earlier path, if its case was renamed.
     """
 
     state: State

@@ -1,21 +1,21 @@
-"""What is different between two texts, by lines, in bounded time."""
+"""Line-by-line differences between two texts, in bounded time."""
 
 import difflib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-_MOST = 10_000_000  # pairs of lines to look at; beyond, all of them are different
+_MOST = 10_000_000  # pairs of lines to compare; beyond, all lines count as different
 
 
 class _Matcher(difflib.SequenceMatcher[str]):
-    """Compares two sequences of lines; the time that it takes is bounded."""
+    """Compares two sequences of lines in bounded time."""
 
     def __init__(self, old: Sequence[str], new: Sequence[str]) -> None:
         self.a, self.b = old, new
         self.opcodes: Any = None  # difflib keeps its result here
 
     def get_matching_blocks(self) -> list[difflib.Match]:
-        """Return what both have in common: the ends, and what difflib finds between them."""
+        """Return the common blocks: the shared ends, and those that difflib finds between them."""
         old, new = self.a, self.b
         head, tail = shared_ends(old, new)
         middle = old[head : len(old) - tail], new[head : len(new) - tail]
@@ -51,7 +51,7 @@ def unified_diff(old: list[str], new: list[str], old_name: str, new_name: str) -
 
 
 def _range(start: int, stop: int) -> str:
-    """Return lines as a heading counts them: from 1, or from the line before if there are none."""
+    """Return a range of lines as a hunk heading writes it; an empty one has the line before."""
     number = stop - start
     return f"{start + 1}" if number == 1 else f"{start + (number > 0)},{number}"
 
@@ -72,7 +72,7 @@ def _shared(old: Sequence[str], new: Sequence[str]) -> int:
 
 
 def changed_lines(old: str, new: str) -> str:
-    """Say which lines of a text have changed, in one range; a deletion is where it was."""
+    """Return which lines of the new text have changed, as one range, in words."""
     before, after = old.split("\n"), new.split("\n")
     head, tail = shared_ends(before, after)
     first, last = head + 1, max(len(after) - tail, head + 1)

@@ -1,4 +1,4 @@
-"""Each difference once, with those that have it."""
+"""Differences that several texts share, each shown once."""
 
 import re
 from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -9,16 +9,16 @@ from msgspec import Struct
 from multiturn.review.diff import unified_diff
 
 _T = TypeVar("_T", bound=Hashable)
-_CONTEXT = 3  # lines after a change that belong to it
+_CONTEXT = 3  # lines of context after a change
 _DIGEST = re.compile(r'.*\b[0-9a-f]{64}"?')
 
 
 class Difference(Struct, Generic[_T], frozen=True):
-    """What is different in the same way in several places.
+    """A difference that several places share.
 
     Attributes:
-        lines: of a unified diff, as the first place has it; without the headings of the file.
-        places: that have it.
+        lines: of the unified diff of the first place, without file headings.
+        places: that have this difference.
     """
 
     lines: list[str]
@@ -26,13 +26,13 @@ class Difference(Struct, Generic[_T], frozen=True):
 
 
 def distinct(changed: Iterable[tuple[_T, str, str]]) -> Iterator[Difference[_T]]:
-    r"""Yield each difference once; those that the same places have are one.
+    r"""Yield each difference once; differences that the same places have are joined.
 
-    What surrounds a difference, and digests, do not tell differences apart. A text that the chat
-    and the question both have is shown once.
+    Differences are equal if their changed lines are, whatever the context, the indentation and the
+    digests. So a text that is in both the chat and the question is shown once.
 
     Args:
-        changed: places, with the old and the new text of each.
+        changed: each place, with its old and its new text.
 
     >>> old, new = "a\nBe brief.\n", "a\nBe quick.\n"
     >>> for found in distinct([("x", old, new), ("y", old + "b\n", new + "b\n")]):
@@ -58,9 +58,9 @@ def distinct(changed: Iterable[tuple[_T, str, str]]) -> Iterator[Difference[_T]]
 
 
 def _stretches(old: str, new: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield each stretch of changed lines with what surrounds it, and the heading of its hunk."""
+    """Yield each stretch of changed lines, with its context, and the heading of its hunk."""
     heading, stretch = "", list[str]()
-    after = 0  # lines of context behind the changed ones, in this stretch
+    after = 0  # lines of context so far after the changed ones of this stretch
     for line in list(unified_diff(lines_of(old), lines_of(new), "", ""))[2:]:
         is_changed, is_heading = line[0] in "+-", line.startswith("@@")
         if after > 0 and (is_changed or is_heading or after == _CONTEXT):
@@ -76,7 +76,7 @@ def _stretches(old: str, new: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _key(stretch: list[str]) -> Hashable:
-    """Return what tells a stretch from others: its changed lines, but for digests."""
+    """Return the changed lines of a stretch without digests: its identity."""
     changed = (line for line in stretch if line[0] in "+-" and not _DIGEST.fullmatch(line))
     return tuple((line[0], line[1:].strip()) for line in changed)
 

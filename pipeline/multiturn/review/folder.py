@@ -1,4 +1,4 @@
-"""The folder that holds snapshots: what is read, written and removed in it, and what is not."""
+"""Safe reading, writing and removing in the folder of snapshots."""
 
 import errno
 import os
@@ -27,8 +27,8 @@ _Place = tuple[str, int | None]  # a file's name, and the open folder that it is
 class SnapshotFolder:
     """The folder that holds the snapshots of any number of suites.
 
-    Files are named by their path in it, with ``/``. No link is followed, also if it takes the
-    place of a folder meanwhile: it could lead a write, or what a diff shows, out of the folder.
+    Files are named by their path in it, with ``/``. No symbolic link is followed, even if it
+    replaces a folder meanwhile: it could lead a write, or what a diff shows, out of the folder.
 
     Args:
         path: of the folder; need not be there.
@@ -47,7 +47,7 @@ class SnapshotFolder:
             raise MultiturnError(f"{what} (--dir)", where=self._shown)
 
     def shown(self, name: str) -> str:
-        """Return what messages call a file."""
+        """Return the path of a file for messages."""
         return f"{self._shown}/{name}"
 
     def path_of(self, name: str) -> str:
@@ -61,7 +61,7 @@ class SnapshotFolder:
         return os.path.join(self._real, *name.split("/"))
 
     def read(self, name: str) -> str | None:
-        """Return the text of a file, with LF line ends as git may not leave them; None if none.
+        """Return the text of a file, with LF line ends whatever git made of them; None if none.
 
         Raises:
             MultiturnError: it cannot be read, or is not a regular file.
@@ -99,7 +99,7 @@ class SnapshotFolder:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep other processes that ask for it out of the folder, where the system can."""
+        """Lock the folder against other processes that call this; does nothing on Windows."""
         try:
             import fcntl
         except ImportError:  # Windows
@@ -113,7 +113,7 @@ class SnapshotFolder:
             os.close(opened)
 
     def remove(self, name: str) -> None:
-        """Remove a file, and the folders that are empty then.
+        """Remove a file, and the folders that it leaves empty.
 
         Raises:
             MultiturnError: it cannot be removed.
@@ -159,7 +159,7 @@ class SnapshotFolder:
             os.close(opened)
 
     def _stat(self, name: str, place: _Place) -> os.stat_result | None:
-        """Return what is at a place; None if nothing is.
+        """Return the stat result of a place; None if nothing is there.
 
         Raises:
             MultiturnError: it is a link, or not a regular file.
@@ -195,7 +195,7 @@ class SnapshotFolder:
                     yield path[len(self._real) + 1 :].replace(os.sep, "/")
 
     def is_foreign(self, name: str) -> bool:
-        """Return whether a file is somebody's own: not a snapshot, nor what git left of one.
+        """Return whether a file is neither a snapshot nor one with a merge conflict.
 
         Raises:
             MultiturnError: it cannot be read.
@@ -217,7 +217,7 @@ class SnapshotFolder:
 
     @contextmanager
     def _refusing(self, name: str, done: str) -> Iterator[None]:
-        """Say of which file an error of the system is."""
+        """Turn an OSError into a MultiturnError that names the file."""
         try:
             yield
         except OSError as error:
@@ -230,7 +230,7 @@ class SnapshotFolder:
 
 
 def _head(text: str) -> tuple[str, str] | None:
-    """Return the suite and the id that a snapshot begins with; None if it is none."""
+    """Return the suite and the id at the start of a snapshot; None if it is not one."""
     head, found, _ = _CONFLICT.sub("", text).partition("\nchat_prompt:")
     try:
         documents = [node.value for node in read_documents(f"{head}\n", "")] if found else []

@@ -1,4 +1,4 @@
-"""The two lists beside the snapshots, as they are recorded and as a run has them."""
+"""The two lists beside the snapshots: as recorded, and as this run finds them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -24,7 +24,7 @@ from multiturn.review.snapshots import digest
 
 
 class _Suite(Struct):
-    """What a suite has on the lists.
+    """The entries of a suite.
 
     Attributes:
         promotions: its promoted files, each with the ids of the cases.
@@ -42,13 +42,13 @@ class Lists:
 
     Args:
         folder: of the snapshots.
-        suites: of which the lists are compared and written.
+        suites: whose entries are compared and written.
 
     Raises:
         MultiturnError: one of them cannot be read.
 
     Attributes:
-        is_new: whether no list of promoted files is recorded.
+        is_new: whether there is no recorded ``promoted.lock``.
     """
 
     def __init__(self, folder: SnapshotFolder, suites: Iterable[str]) -> None:
@@ -81,8 +81,8 @@ class Lists:
         """Yield the lists that have changed.
 
         Args:
-            whole: the suites of which all cases are known; others keep what is recorded.
-            is_removed: whether a suite is gone, and its section with it.
+            whole: suites whose cases could all be converted; others keep their recorded entries.
+            is_removed: returns whether a suite is gone; its entries are removed.
         """
         suites = {suite: self._suites[suite] for suite in whole}
         new: dict[str, tuple[Mapping[str, Any], dict[str, Any]]] = {
@@ -99,7 +99,7 @@ class Lists:
                 yield FileChange(state, self._folder.shown(name), None, old or "", text or "")
 
     def privileges(self) -> Iterator[tuple[str, Key, list[Key]]]:
-        """Yield what is new or changed in system messages; its suite and path; its cases."""
+        """Yield each new or changed file in system messages: in words, suite and path, cases."""
         for suite, known in self._suites.items():
             for path, what in changes_of_privilege(self._promoted, utf8(suite), known.promotions):
                 yield what, (suite, path), [(suite, i) for i in self._promoted_in(suite, path)]
@@ -113,7 +113,7 @@ class Lists:
                     yield f"{path} is not in {FILES}", path, cases
 
     def texts(self) -> Iterator[tuple[str, str, list[Key]]]:
-        """Yield which files have another text, their paths, the cases not promoting them."""
+        """Yield each changed file: in words, its path, the cases where it is not promoted."""
         for suite, path in self._changed_files():
             promoted = self._promoted_in(suite, path)
             cases = [(suite, i) for i in self._suites[suite].cases[path] if i not in promoted]

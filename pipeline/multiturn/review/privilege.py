@@ -86,7 +86,7 @@ def privilege_changes(
 
 
 class _Known:
-    """What was said before, by role."""
+    """The earlier texts, by role."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
         self.roles = dict.fromkeys(message.role for message in messages)
@@ -119,13 +119,13 @@ class _Known:
         return bool(self._paths["system"])
 
     def roles_of(self, message: Message) -> list[str]:
-        """Return the roles of the messages that said the same."""
+        """Return the roles of earlier messages with the same text."""
         spans = message.spans
         return self._wholes.get(_named(spans)) or self._wholes.get(text_of(spans), [])
 
 
 def _named(spans: Spans) -> str:
-    """Return a text with the paths of files in the place of their texts."""
+    """Return a text in which paths replace the texts of files."""
     return "".join(
         f"\0{span.path}\0" if span.path and span.stage is None else span.text for span in spans
     )

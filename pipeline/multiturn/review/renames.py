@@ -1,4 +1,4 @@
-"""Cases that have another id, or are in another suite, and still say much the same."""
+"""Renamed cases: those with another id, or in another suite, and a similar text."""
 
 import re
 import sys
@@ -9,8 +9,8 @@ _K = TypeVar("_K")
 Key = tuple[str, str]  # suite and id
 _Group = Callable[[Key, str], object]
 
-_ALIKE = 0.5  # of the words; git asks for half of the lines
-_MOST = 20  # candidates that a text is compared with
+_ALIKE = 0.5  # share of common words; git requires half of the lines
+_MOST = 20  # candidates per text
 _PROMPT = "\nchat_prompt:"  # suite and id are above it in a snapshot
 _WORD = re.compile(r"\w+")
 # These words are in every snapshot, whatever the case says.
@@ -47,7 +47,7 @@ def renames(removed: Mapping[Key, str], added: Mapping[Key, str]) -> dict[Key, K
     found: dict[Key, Key] = {}
 
     def groups(group: _Group) -> Iterable[tuple[list[Key], list[Key]]]:
-        """Return the cases left over, old and new ones, that a function puts together."""
+        """Return the unmatched cases, old and new ones, in groups."""
         taken, sides = set(found.values()), dict[object, tuple[list[Key], list[Key]]]()
         for was, text in before.items():
             if was not in taken:
@@ -82,7 +82,7 @@ def _said(side: Mapping[Key, str]) -> dict[Key, str]:
 
 
 def _words(texts: Iterable[str]) -> frozenset[str]:
-    """Return the words of some texts; equal ones are held once in memory."""
+    """Return the words of some texts, interned to save memory."""
     words = (map(sys.intern, _WORD.findall(text)) for text in texts)
     return frozenset().union(*words) - _FORM
 
@@ -116,7 +116,7 @@ def _similar(old: Mapping[_K, frozenset[str]], new: Mapping[_K, frozenset[str]])
     for at, (key, items) in enumerate(new.items()):
         candidates: dict[_K, None] = {}
         for item in sorted(items & ranks.keys(), key=ranks.__getitem__):
-            those = holders[item]  # in the same order as the new ones: begin where this one is
+            those = holders[item]  # in the order of the suites: those nearest to this case
             start = max(0, min(at - _MOST // 2, len(those) - _MOST))
             candidates.update(dict.fromkeys(those[start : start + _MOST]))
             if len(candidates) >= _MOST:

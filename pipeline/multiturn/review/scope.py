@@ -1,4 +1,4 @@
-"""What a run of ``multiturn snapshot`` speaks for: its suites, and the folders they are below."""
+"""The suites that a run of ``multiturn snapshot`` covers, and the folders that contain them."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Snapshots of suites: what is recorded of a case, and what the file is called that holds it."""
+"""Snapshots: the content of a case's snapshot, and the name of its file."""
 
 import hashlib
 import os
@@ -26,14 +26,14 @@ _SUITE_EXTENSION = re.compile(r"\.(eval\.yaml|eval\.yml|eval\.jsonl|yaml|yml|jso
 
 
 def snapshot_of(conversion: Conversion, named: Mapping[str, str] = _NONE) -> dict[str, Any]:
-    """Return what a snapshot records of a case, in the order in which it is written.
+    """Return the content of a case's snapshot, in the order in which it is written.
 
-    It names no absolute path and no time: the same case gives the same snapshot in any checkout.
+    It has no absolute path and no time: the same case gives the same snapshot in any checkout.
 
     Args:
         conversion: finished, by any pipeline.
-        named: ``texts_of_files``, so that a file stands by its path where its text is in a prompt
-            as it is on disk; nothing to have all texts inline.
+        named: from ``texts_of_files``; a text that is one of these is replaced by its path. Empty
+            to have all texts inline.
 
     Raises:
         MultiturnError: the suite is outside its root.
@@ -73,10 +73,10 @@ def texts_of_files(conversion: Conversion) -> dict[str, str]:
 
 
 def _content(parts: Sequence[Part], named: Mapping[str, str]) -> str | list[Any]:
-    r"""Return the text of some parts; in pieces, if there are files in it.
+    r"""Return the text of some parts, or a list of pieces if it has named files.
 
-    Pieces are joined by line breaks. One is a text, or ``{"file": path}``, with ``after`` if
-    something stands before the file's text on its first line.
+    Pieces are joined by line breaks. A piece is a text, or ``{"file": path}``, with ``after`` for
+    text before the file's text on its first line.
 
     Args:
         parts: of a message, or of the question.
@@ -89,7 +89,7 @@ def _content(parts: Sequence[Part], named: Mapping[str, str]) -> str | list[Any]
     """
     if not named:
         return joined(parts)
-    pieces: list[Any] = [""]  # a text, and then a file and a text by turns
+    pieces: list[Any] = [""]  # alternately a text, and a file with the newlines after it
     for number, part in enumerate(parts):
         text = pieces[-1] + (part.separator if number else "")
         known = named.get(part.resolved_path or "") if part.stage is None else None
@@ -114,7 +114,7 @@ def _content(parts: Sequence[Part], named: Mapping[str, str]) -> str | list[Any]
 
 
 def _newlines_after(known: str, text: str) -> str | None:
-    """Return the newlines that follow a file's text; None if the text is another one."""
+    """Return the newlines after a file's known text; None if the text is another one."""
     rest = text.removeprefix(known)
     return rest if len(rest) + len(known) == len(text) and not rest.strip("\n") else None
 
@@ -161,7 +161,7 @@ def messages_in(text: str) -> tuple[Message, ...]:
         system = [recorded["system_prompt"] or "", *recorded["guidelines"]]
         spans = tuple(span for content in system for span in (*_spans(content), _LINE_BREAK))
         return Message("system", spans), Message("user", _spans(recorded["question"]))
-    except (MultiturnError, ValueError, LookupError, TypeError):  # whatever somebody made of it
+    except (MultiturnError, ValueError, LookupError, TypeError):  # an edited file
         return ()
 
 
@@ -175,7 +175,7 @@ def named_files_in(text: str) -> list[str]:
 
 
 def _spans(content: str | list[Any]) -> Spans:
-    """Return what ``_content`` gave in spans."""
+    """Return the spans of what ``_content`` has returned."""
     pieces: list[Any] = [content] if isinstance(content, str) else content
     spans: list[Span] = []
     for piece in pieces:
@@ -220,7 +220,7 @@ def name_in_root(path: str, root: str) -> str:
 
 @lru_cache
 def _real_path(path: str) -> str:
-    return os.path.realpath(path)  # a suite's is asked for with each of its cases
+    return os.path.realpath(path)  # cached: called once for each case of a suite
 
 
 def location_of(suite: str, case_id: str) -> str:

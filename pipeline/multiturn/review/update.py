@@ -1,4 +1,4 @@
-"""Bring a folder of snapshots up to date with the suites, or say where it is not."""
+"""Update a folder of snapshots, or report where it differs from the suites."""
 
 import os
 from collections import Counter
@@ -38,7 +38,7 @@ class _Suite(Struct):
     """What is known of a selected suite.
 
     Attributes:
-        wanted: the snapshots of its cases; None among them for a case whose id is not known.
+        wanted: the snapshots of its cases; contains None if the id of a case is unknown.
         is_broken: whether one of its cases could not be converted.
     """
 
@@ -53,8 +53,8 @@ class Update:
         selection: which cases; not of standard input.
         arguments: the files and folders that were named.
         folder: of the snapshots; None for ``snapshots`` in the repository of the suites, or here.
-        check: nothing is written.
-        inline: snapshots repeat the texts of files.
+        check: whether to write nothing.
+        inline: whether snapshots repeat the texts of files.
         pipeline: the name of the pipeline.
 
     Raises:
@@ -62,10 +62,10 @@ class Update:
             of several repositories.
 
     Attributes:
-        counts: of snapshots, by what has become of them.
-        failures: how many cases or suites have failed.
-        differs: whether anything is not as it should be, where nothing is written.
-        summary: what to say at the end.
+        counts: number of snapshots by state.
+        failures: number of cases or suites that have failed.
+        differs: whether any file of the folder differs from what the suites give.
+        summary: one line for the end of the run.
     """
 
     def __init__(
@@ -95,10 +95,10 @@ class Update:
             list(find_suites(arguments))  # raises the error that says what is missing
 
     def run(self, outcomes: Iterable[Outcome]) -> Iterator[Said]:
-        """Compare and write; yield what there is to say, and what has failed.
+        """Compare and write; yield differences, errors and remarks.
 
         Args:
-            outcomes: what became of the selected cases.
+            outcomes: of the selected cases.
 
         Raises:
             MultiturnError: a file of the folder cannot be read or written.
@@ -210,7 +210,7 @@ class Update:
                 yield FileChange("removed", self.folder.shown(location_of(*key)), key, old)
 
     def _findings(self, lists: Lists) -> Iterator[Finding]:
-        """Yield what speaks with another voice than before, and then which files have changed."""
+        """Yield changes of privilege, and then changed files."""
         privileges: dict[tuple[str, str], list[Key]] = {}  # by what it is, and the file's path
         texts: dict[tuple[str, str], list[Key]] = {}
         promoted: set[Key] = set()
