@@ -144,8 +144,8 @@ def test_strict_fails_on_a_loss_that_no_rule_explains(folder: Path) -> None:
     done = run("convert", ".", "--pipeline", "lossy.yaml", "--strict", folder=folder)
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
-        "a.eval.yaml:7: case 'two': input_messages[0].content: lost: no rule explains it; a stage"
-        " took it away",
+        "a.eval.yaml:7: case 'two': input_messages[0].content: lost: no rule explains it; the stage"
+        " forget took it away",
     ]
     assert run("convert", ".", "--strict", folder=folder).returncode == 0
 
@@ -169,7 +169,8 @@ def test_strict_fails_where_no_stage_gives_anything(folder: Path) -> None:
     why = "lost: the pipeline gives neither a chat prompt nor a question"
     assert done.stderr.splitlines() == [
         f"a.eval.yaml:4: case 'one': input_messages[0].content: {why}",
-        f"a.eval.yaml:7: case 'two': input_messages[0].content: {why}",
+        f"a.eval.yaml:7: case 'two': input_messages[0].content: {why}; 1 more: see multiturn"
+        " explain",
     ]
 
 

@@ -230,7 +230,7 @@ def results(
         at = 0
         for stage in order:
             if (at, stage) not in after:
-                conversion = replace(steps[stage](met[at]), stage="")
+                conversion = replace(steps[stage](met[at]), stage="", dropped=())
                 if conversion not in met:
                     met.append(conversion)
                 after[at, stage] = met.index(conversion)
@@ -355,7 +355,7 @@ def changed(before: Conversion, after: Conversion) -> set[str]:
     return {
         field
         for field in Conversion.__struct_fields__
-        if field != "stage" and getattr(before, field) != getattr(after, field)
+        if field not in ("stage", "dropped") and getattr(before, field) != getattr(after, field)
     }
 
 

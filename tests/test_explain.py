@@ -158,7 +158,8 @@ def forget_the_first(conversion: Conversion) -> Conversion:
 def test_what_a_stage_takes_away_without_a_rule_is_lost() -> None:
     pipeline = load_pipeline("spec").insert(forget_the_first, after="resolve_segments")
     fates = fates_of(pipeline, ("user", "gone"), ("user", "here"))
-    assert [fate for fate, _ in fates] == ["lost", "shown"]
+    why = "no rule explains it; the stage forget_the_first took it away"
+    assert fates == [("lost", why), ("shown", "")]
 
 
 def changed(name: str, change: Callable[[Part], Part]) -> Stage:
@@ -280,11 +281,12 @@ def test_a_text_that_is_cut_and_no_stage_says_so_is_lost() -> None:
         ("lost", "the prompt has another text, and no stage says that it changed it"),
         ("shown", ""),
     ]
-    case = Case(id="x", input_messages=(TestMessage("user", "Hello", line=3),), suite="s.yaml")
+    messages = [TestMessage("user", "Hello", line=line) for line in (3, 4, 5)]
+    case = Case(id="x", input_messages=tuple(messages), suite="s.yaml")
     error = Outcome("s.yaml", case).converted(pipeline, strict=True).error
     assert str(error) == (
         "s.yaml:3: case 'x': input_messages[0].content: lost: the prompt has another text, and no"
-        " stage says that it changed it"
+        " stage says that it changed it; 2 more: see multiturn explain"
     )
 
 

@@ -151,6 +151,7 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         chat_view: how the turns make the chat; None until a stage chooses it.
         question_view: how the turns make the question; None until a stage chooses it.
         stage: the stage that a pipeline is running, by which changes of text are signed.
+        dropped: the index in ``input_messages`` of each turn that is gone, and by which stage.
     """
 
     case: Case
@@ -161,6 +162,7 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
     chat_view: ChatView | None = None
     question_view: QuestionView | None = None
     stage: str = ""
+    dropped: tuple[tuple[int | None, str], ...] = ()
 
     __repr__ = brief
 

@@ -40,9 +40,11 @@ class Outcome(Struct, frozen=True):
             return self
         try:
             conversion = pipeline(Conversion(self.case))
-            for fate in explain(conversion).fates if strict else ():
-                if fate.fate == "lost":
-                    raise MultiturnError(f"lost: {fate.why}", where=fate.where)
+            fates = explain(conversion).fates if strict else ()
+            lost = [fate for fate in fates if fate.fate == "lost"]
+            if lost:
+                more = f"; {len(lost) - 1} more: see multiturn explain" if lost[1:] else ""
+                raise MultiturnError(f"lost: {lost[0].why}{more}", where=lost[0].where)
         except MultiturnError as error:
             return structs.replace(self, error=error)
         return structs.replace(self, conversion=conversion)

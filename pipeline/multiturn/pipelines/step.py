@@ -46,10 +46,15 @@ class Step(Struct, frozen=True):
         except (Exception, SystemExit) as error:  # nor may a stage end the run of the others
             raise failed(self, error, case) from error
         try:
-            return _checked(conversion, result, self.name)
+            result = _checked(conversion, result, self.name)
         except ValueError as error:
             what = f"the stage {self.name} returned {error}"
             raise MultiturnError(what, where=case.where(), case_id=case.id) from None
+        if len(result.turns) < len(conversion.turns):
+            kept = {turn.message for turn in result.turns}
+            gone = (turn.message for turn in conversion.turns if turn.message not in kept)
+            result = replace(result, dropped=(*result.dropped, *((at, self.name) for at in gone)))
+        return result
 
 
 def _checked(before: Conversion, after: Any, stage: str) -> Conversion:

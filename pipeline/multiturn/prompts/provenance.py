@@ -238,7 +238,9 @@ def _fate(conversion: Conversion, where: Place, segment: tuple[int, int], conten
             return Fate(where, "dropped", "blank text is no content (rule 2)")
     if chat is None and not conversion.question:
         return Fate(where, "lost", "the pipeline gives neither a chat prompt nor a question")
-    return Fate(where, "lost", "no rule explains it; a stage took it away")
+    stage = dict(conversion.dropped).get(segment[0])
+    who = "a stage" if stage is None else f"the stage {stage}"
+    return Fate(where, "lost", f"no rule explains it; {who} took it away")
 
 
 def _is_of(part: Part, segment: tuple[int, int], path: str | None) -> bool:
