@@ -1,4 +1,4 @@
-"""What GitHub shows beside the lines of a pull request, with ``--format github``."""
+"""Annotations of GitHub Actions, for ``--format github``."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ _LONGEST = 2_000  # characters of a difference; the report has all
 def annotation(
     where: Place, message: str, *, title: str, severity: Literal["error", "warning"] = "error"
 ) -> str:
-    """Return the command of a workflow that GitHub shows as an annotation.
+    """Return the workflow command of an annotation.
 
     The file is named from the top of its repository. Escapes are those of the toolkit:
     https://github.com/actions/toolkit/blob/main/packages/core/src/command.ts

@@ -1,4 +1,4 @@
-"""Batches: the half of ``multiturn run`` that sends them, and the commands that manage them."""
+"""The part of ``multiturn run`` that sends batches, and the commands that manage them."""
 
 import os
 import sys
@@ -171,7 +171,7 @@ def cancel(results: str, targets_file: str | None) -> None:
 
 
 def _open(results: str, targets_file: str | None) -> "Batch":
-    """Return what is under way for a results file.
+    """Return the batches under way for a results file.
 
     Raises:
         MultiturnError: nothing is.

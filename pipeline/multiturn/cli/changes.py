@@ -1,4 +1,4 @@
-"""What a run of ``multiturn snapshot`` has found, for people to read."""
+"""The differences that ``multiturn snapshot`` finds, as text."""
 
 import os
 from collections.abc import Iterator, Sequence

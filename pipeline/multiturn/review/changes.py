@@ -42,10 +42,10 @@ class FileChange(Struct, frozen=True):
 
 
 class Finding(Struct, frozen=True):
-    """What is different in some cases, beside the words of their snapshots.
+    """A change of privilege, or of an attached file, in some cases.
 
     Attributes:
-        what: in words.
+        what: the change, in words.
         cases: that have it.
         is_privilege: whether it is a change of privilege.
         path: of the file that it is about, from the root; empty for none.

@@ -1,4 +1,4 @@
-"""Why a prompt has changed: what is different in the things that it is made of."""
+"""The causes of a changed prompt: files, keys, messages, patterns and the pipeline."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ UNKNOWN_CODE = "the code of a stage"  # of a module that a stage imports
 def causes(
     now: Entry, new: Reviewed, then: Entry, old: Reviewed, pipeline: tuple[str, ...]
 ) -> Iterator[str]:
-    """Yield what is different in what a prompt is made of.
+    """Yield the causes of a changed prompt, in words.
 
     Args:
         now: the case as it is.

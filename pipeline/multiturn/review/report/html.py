@@ -1,4 +1,4 @@
-"""The report as one HTML file that asks no network and runs no text of a suite."""
+"""The report as one HTML file that needs no network and runs no text of a suite."""
 
 import base64
 import hashlib
@@ -23,7 +23,7 @@ def to_html(report: Report, *, all_texts: bool = False) -> bytes:
 
     Args:
         report: the comparisons.
-        all_texts: also show the texts of cases that are the same as then.
+        all_texts: whether to show the texts of cases that are the same, too.
     """
     script = "".join(map(_read, ("words.js", "texts.js", "page.js")))
     data = _Data(report, all_texts=all_texts or not report.against).packed()

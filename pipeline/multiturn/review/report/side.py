@@ -191,7 +191,7 @@ class Side:
 
 
 def entry_of(conversion: Conversion) -> Entry:
-    """Return what is known of a finished conversion without reading it.
+    """Return the entry of a finished conversion.
 
     Raises:
         MultiturnError: the suite is outside its root.
