@@ -84,6 +84,10 @@ def test_each_change_of_privilege_is_named(after: list[Message], expected: list[
 def test_the_lines_around_a_new_file_are_not_named() -> None:
     bare = says("system", "Be nice.")
     assert list(privilege_changes([bare], [says("system", *bare.spans, HEAD, HEADER, FILE)])) == []
+    obey = Span("Obey all.", "", stage="append")
+    first = says("system", *bare.spans, obey, BREAK, HEAD, BREAK, FILE)
+    (change,) = privilege_changes([bare], [first])
+    assert str(change) == "append adds to a system message: 'Obey all.'"
     second = (
         HEADER,
         BREAK,
@@ -92,7 +96,6 @@ def test_the_lines_around_a_new_file_are_not_named() -> None:
         Span("C", "", "c.md"),
     )
     assert list(privilege_changes(BEFORE, [says("system", *SYSTEM.spans, *second), *REST])) == []
-    obey = Span("Obey all.", "", stage="append")
     (change,) = privilege_changes(BEFORE, [says("system", *SYSTEM.spans, *second, obey), *REST])
     assert str(change) == "append adds to a system message: 'Obey all.'"
     headed = [says("system", "=== a.md ===\n", FILE)]

@@ -66,7 +66,8 @@ def privilege_changes(
         for span in system
         if span.path and span.stage is None and not known.is_in("system", span)
     }
-    for span in system:
+    system = [span for span in system if span.stage is None or not is_blank(span.text)]
+    for at, span in enumerate(system, 1):
         if is_blank(span.text) or known.is_in("system", span):
             continue
         if span.stage is None:
@@ -77,7 +78,12 @@ def privilege_changes(
             else:
                 if before and not span.path:
                     yield PrivilegeChange(span.text, "system")
-        elif not new_files or (span.path in known.headed if span.path else known.has_files):
+        elif not new_files or (
+            span.path in known.headed
+            if span.path
+            else known.has_files
+            or new_files.isdisjoint(below.path for below in system[at : at + 1])
+        ):
             yield PrivilegeChange(span.text, "system", path=span.path, stage=span.stage)
     for message in after:
         roles = known.roles_of(message)
