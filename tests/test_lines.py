@@ -109,7 +109,7 @@ def test_report(repository: Path) -> None:
         "was_suite": None,
         "was_id": None,
         "causes": [],
-        "dangers": [],
+        "privilege_changes": [],
         "diff": None,
     }
     assert failed.pop("error").startswith(f"{SHOP}:10: case 'bye': there is nothing to answer")

@@ -607,7 +607,7 @@ HEADING = "consolidate_system.guidelines_heading in house/pipeline.yaml:4"
 
 
 @pytest.mark.parametrize(
-    ("name", "old", "new", "dangers"),
+    ("name", "old", "new", "privileges"),
     [
         pytest.param(
             *(SHOP, '["**/*.rules.md"]', '["**/*.rules.md", "**/*.txt"]'),
@@ -657,13 +657,13 @@ HEADING = "consolidate_system.guidelines_heading in house/pipeline.yaml:4"
     ],
 )
 def test_a_change_of_privilege_is_named_above_all(
-    repository: Path, name: str, old: str, new: str, dangers: list[str]
+    repository: Path, name: str, old: str, new: str, privileges: list[str]
 ) -> None:
     replace(repository, name, old, new)
     text = summary(repository, "--pipeline=house/pipeline.yaml")
     warning = unescape(text.partition("> [!WARNING]\n")[2].partition("\n\n")[0])
     lines = warning.replace("<code>", "").replace("</code>", "").splitlines()
-    assert lines == [f"> - {danger}" for danger in dangers]
+    assert lines == [f"> - {privilege}" for privilege in privileges]
     assert text.index("[!WARNING]") < text.index("###")
 
 

@@ -362,23 +362,23 @@ IS_NEW += r"'Be polite.\nSay please.'"
 def test_a_change_of_privilege_is_named_above_all(browser: Browser, politer: Path) -> None:
     with open_page(browser, politer, "#suite=evals%2Fpolite.eval.yaml&case=hello") as page:
         expect(page.locator("#case h2")).to_have_text("hello")
-        assert texts(page, "#dangers:has(~ #case) p") == [
+        assert texts(page, "#privileges:has(~ #case) p") == [
             f"Change of privilege: {IS_NEW}, in 1 case"
         ]
         assert texts(page, "#cases li") == [
             "thanksevals/polite.eval.yamlChange of privilege",
             "helloevals/polite.eval.yaml",
         ]
-        page.locator("#dangers").get_by_role("link", name="evals/polite.md").click()
+        page.locator("#privileges").get_by_role("link", name="evals/polite.md").click()
         expect(page.locator("#case h2")).to_have_text("thanks")
-        assert texts(page, ".causes .danger") == [IS_NEW]
+        assert texts(page, ".causes .privilege") == [IS_NEW]
 
 
 def test_nothing_is_new_where_nothing_is_compared(browser: Browser, plain: Path) -> None:
     with open_page(browser, plain) as page:
         expect(page.locator("#case h2")).to_have_text("injection")
         expect(page.get_by_text("new in a system message")).to_have_count(0)
-        expect(page.locator("#dangers")).to_be_hidden()
+        expect(page.locator("#privileges")).to_be_hidden()
 
 
 @pytest.mark.parametrize(

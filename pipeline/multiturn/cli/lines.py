@@ -101,7 +101,7 @@ class ReportLine(Struct, frozen=True, kw_only=True):
     causes: Annotated[
         tuple[str, ...], Meta(description="what changed its texts, in words; or the pipeline.")
     ] = ()
-    dangers: Annotated[
+    privilege_changes: Annotated[
         tuple[str, ...], Meta(description="the changes of privilege, in words.")
     ] = ()
     diff: Annotated[
@@ -200,7 +200,7 @@ def report_lines(report: "Report") -> Iterator[ReportLine]:
             was_suite=utf8(was.suite) if was and is_renamed else None,
             was_id=was.id if was and is_renamed else None,
             causes=tuple(map(utf8, each.causes)),
-            dangers=tuple(utf8(text) for _, text in each.dangers),
+            privilege_changes=tuple(utf8(text) for _, text in each.privileges),
             diff="\n".join(difference(report, each)) or None if each.causes else None,
             error=utf8(each.error) or None,
         )

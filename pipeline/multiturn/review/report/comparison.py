@@ -28,14 +28,14 @@ class Comparison(Struct, frozen=True):
         now: the case; None if it was removed.
         then: the case at the other revision; None if it was not there, or is not looked at.
         causes: what changed its texts: one, unless several things that it is made of have changed.
-        dangers: its changes of privilege in words, each with what tells it from others.
+        privileges: its changes of privilege in words, each with what tells it from others.
     """
 
     status: Status
     now: Entry | None
     then: Entry | None = None
     causes: tuple[str, ...] = ()
-    dangers: tuple[tuple[object, str], ...] = ()
+    privileges: tuple[tuple[object, str], ...] = ()
 
     @property
     def error(self) -> str:
@@ -77,12 +77,12 @@ class Report(Struct):
         new = self.now.read(now) if now and not now.error else None
         return old, new
 
-    def dangers(self) -> dict[str, list[Comparison]]:
+    def privileges(self) -> dict[str, list[Comparison]]:
         """Return the changes of privilege in words, with the cases that have them."""
         words: dict[object, str] = {}
         cases: dict[str, list[Comparison]] = {}
         for comparison in self.comparisons:
-            for key, text in comparison.dangers:
+            for key, text in comparison.privileges:
                 cases.setdefault(words.setdefault(key, text), []).append(comparison)
         return cases
 
@@ -135,23 +135,23 @@ def _comparisons(now: Side, then: Side, pipeline: tuple[str, ...]) -> Iterator[C
             for entry in in_order(case.promoted)
             if (case.suite, entry.path) in promotions
         }
-        dangers: list[tuple[object, str]] = []
+        privileges: list[tuple[object, str]] = []
         for path, what in files.items():
             is_new = what.startswith(f"{path} is new")
             text = f": {quoted(now.read(case).files.get(path, '').strip())}" if is_new else ""
-            dangers.append((what, what + text))
+            privileges.append((what, what + text))
         if case.error:
             yield Comparison("failed", case, was)
         elif was is None:
-            yield Comparison("added", case, dangers=tuple(dangers))
+            yield Comparison("added", case, privileges=tuple(privileges))
         elif case.digest == was.digest:
             yield Comparison("renamed" if key in names else "same", case, was)
         else:
             new, old = now.read(case), Reviewed() if was.error else then.read(was)
             why = tuple(causes(case, new, was, old, pipeline))
-            dangers += _voices(new, old, why, pipeline, files)
+            privileges += _privileges(new, old, why, pipeline, files)
             status: Status = "renamed" if key in names else "changed"
-            yield Comparison(status, case, was, why, tuple(dangers))
+            yield Comparison(status, case, was, why, tuple(privileges))
     renamed = set(names.values())
     for key, case in then.cases.items():
         if key in now.cases or key in renamed:
@@ -192,7 +192,7 @@ def _promotions(now: Side, then: Side) -> dict[tuple[str, str], str]:
     }
 
 
-def _voices(
+def _privileges(
     new: Reviewed,
     old: Reviewed,
     why: tuple[str, ...],

@@ -68,9 +68,9 @@ class _Data:
                 "against": report.against,
                 "errors": report.errors,
                 "changes": report.pipeline,
-                "dangers": [
-                    [danger, first[id(cases[0])], len(cases)]
-                    for danger, cases in report.dangers().items()
+                "privileges": [
+                    [privilege, first[id(cases[0])], len(cases)]
+                    for privilege, cases in report.privileges().items()
                 ],
                 "removed": report.removed_suites(),
                 "providers": [*self.payloads.providers],
@@ -117,7 +117,7 @@ class _Data:
             "line": case.line,
             "status": comparison.status,
             "causes": comparison.causes,
-            "dangers": [danger for _, danger in comparison.dangers],
+            "privileges": [privilege for _, privilege in comparison.privileges],
             "error": comparison.error,
             "was": [was.suite, was.id] if was and comparison.status == "renamed" else [],
             "shown": self.is_shown(comparison),

@@ -19,7 +19,7 @@ _LONGEST_DIFF = 60_000
 _LONGEST_PROMPT = 5_000
 _LONGEST_LINE = 500
 _OPEN_ROWS = 20
-_MOST_DANGERS = 20
+_MOST_PRIVILEGES = 20
 _SPECIAL = re.compile(r"[^A-Za-z0-9 ,./()'–→-]|(?<=(?i:www))\.")  # noqa: RUF001 - as they are
 
 
@@ -77,7 +77,7 @@ def _title(report: Report) -> str:
 
 def _blocks(report: Report) -> Iterator[str]:
     yield from (f"{_code(error)}\n" for error in report.errors)
-    yield from _dangers(report)
+    yield from _privileges(report)
     differences = _differences(report)
     for (status, causes), group in groupby(report.comparisons, lambda c: (c.status, _single(c))):
         cases = list(group)
@@ -102,14 +102,14 @@ def _heading(status: str, cause: str) -> str:
     return f"{status}, {cause}" if cause else status
 
 
-def _dangers(report: Report) -> Iterator[str]:
+def _privileges(report: Report) -> Iterator[str]:
     lines = [f"The pipeline has changed: {_code(change)}" for change in report.pipeline]
     lines += [
-        f"Change of privilege: {_code(danger)}, in {number_of(len(cases), 'case')}"
-        for danger, cases in report.dangers().items()
+        f"Change of privilege: {_code(privilege)}, in {number_of(len(cases), 'case')}"
+        for privilege, cases in report.privileges().items()
     ]
-    if len(lines) > _MOST_DANGERS:
-        lines[_MOST_DANGERS:] = [f"{len(lines) - _MOST_DANGERS} more"]
+    if len(lines) > _MOST_PRIVILEGES:
+        lines[_MOST_PRIVILEGES:] = [f"{len(lines) - _MOST_PRIVILEGES} more"]
     if lines:
         yield "> [!WARNING]\n" + "".join(f"> - {line}\n" for line in lines)
 

@@ -3,7 +3,7 @@
 
 const ROLES = ["system", "user", "assistant", "tool"];
 const STATUSES = ["failed", "changed", "renamed", "added", "removed", "same"];
-const DANGER = "Change of privilege";
+const PRIVILEGE = "Change of privilege";
 const VIEWS = ["Chat prompt", "Transcript"];
 const state = { at: -1, view: 0, shown: new Set(ROLES), statuses: new Set(), query: "", away: false };
 const links = [];
@@ -22,7 +22,7 @@ function showCase() {
     make("p", { class: "about" }, visible(place), data.against ? [` · ${entry.status}`, was] : []),
     make("ul", { class: "causes" },
       (entry.causes || []).map((cause) => make("li", {}, visible(cause))),
-      (entry.dangers || []).map((danger) => make("li", { class: "danger" }, visible(danger)))));
+      (entry.privileges || []).map((privilege) => make("li", { class: "privilege" }, visible(privilege)))));
   if (entry.error) article.append(make("p", { class: "error" }, visible(entry.error)));
   else if (!entry.shown) article.append(make("p", { class: "absent" }, SAME));
   if (!entry.shown) return;
@@ -115,7 +115,7 @@ function showList() {
       byId("cases").append(make("section", {}, data.against || title === "failed" ? make("h2", {}, visible(title)) : null, list));
     }
     links[at] = makeLink(at, visible(entry.id), make("small", {}, visible(entry.suite)),
-      entry.dangers ? make("small", { class: "danger" }, DANGER) : null);
+      entry.privileges ? make("small", { class: "privilege" }, PRIVILEGE) : null);
     list.append(make("li", {}, links[at]));
   });
 }
@@ -133,10 +133,10 @@ function makeLink(at, ...content) {
 
 /** Name above all the changes of privilege, and what has changed in the pipeline. */
 function showDangers() {
-  byId("dangers").append(
+  byId("privileges").append(
     ...data.changes.map((change) => make("p", {}, "The pipeline has changed: ", visible(change))),
-    ...data.dangers.map(([danger, at, cases]) =>
-      make("p", {}, `${DANGER}: `, makeLink(at, visible(danger)), `, in ${numbered(cases)}`)));
+    ...data.privileges.map(([privilege, at, cases]) =>
+      make("p", {}, `${PRIVILEGE}: `, makeLink(at, visible(privilege)), `, in ${numbered(cases)}`)));
 }
 
 const searched = { strings: [], texts: [] };  // in small letters; numbers of spans; from the first search on
