@@ -10,8 +10,12 @@ from pathlib import Path
 import commands
 
 BIN = Path(sys.executable).parent
-ENVIRONMENT = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
-ENVIRONMENT.pop("ANTHROPIC_API_KEY", None)
+
+
+def environment() -> dict[str, str]:
+    """Return the environment for commands of a page: without a key, and with our programs."""
+    rest = {key: value for key, value in os.environ.items() if key != "ANTHROPIC_API_KEY"}
+    return {**rest, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
 
 
 def sessions(text: str) -> list[tuple[str, str]]:
@@ -27,7 +31,7 @@ def said(command: str, folder: Path) -> str:
         done = commands.run(*arguments, folder=folder, env={"ANTHROPIC_API_KEY": None})
     else:
         done = subprocess.run(
-            command, shell=True, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True
+            command, shell=True, cwd=folder, env=environment(), capture_output=True, text=True
         )
     return done.stdout + done.stderr
 

@@ -12,7 +12,7 @@ import pytest
 
 from multiturn import load_pipeline
 from multiturn.documents.yaml_events import read_documents
-from pages import BIN, ENVIRONMENT, said, sessions
+from pages import BIN, environment, said, sessions
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -139,8 +139,8 @@ def test_the_workflow_of_the_examples_shows_what_a_pull_request_changes(folder: 
     commands = [step["run"] for step in steps if "run" in step]
     assert commands.pop(0) == 'pip install "multiturn @ $MULTITURN"'
     summary = folder / "summary.md"
-    environment = {**ENVIRONMENT, "EVALS": "examples", "GITHUB_STEP_SUMMARY": str(summary)}
-    codes = [run(command, env=environment).returncode for command in commands]
+    given = {**environment(), "EVALS": "examples", "GITHUB_STEP_SUMMARY": str(summary)}
+    codes = [run(command, env=given).returncode for command in commands]
     assert codes == [0, 0, 0, 0, 1]  # the last one is the check of snapshots
     cause = "examples/prompts/security.instructions.md line 5"
     assert summary.read_text().startswith(f"## 2 cases changed; 1 cause: <code>{cause}</code>\n")
