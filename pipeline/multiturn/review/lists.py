@@ -27,12 +27,14 @@ class _Suite(Struct):
     """The entries of a suite.
 
     Attributes:
-        promotions: its promoted files, each with the ids of the cases.
+        promotions: its promoted files.
+        promoting: the ids of the cases that promote a file, by its path.
         files: the digests of the files that its snapshots name, by path.
         cases: the ids of the cases that attach such a file.
     """
 
-    promotions: dict[Promotion, list[str]] = {}
+    promotions: set[Promotion] = set()
+    promoting: dict[str, dict[str, None]] = {}
     files: dict[str, str] = {}
     cases: dict[str, list[str]] = {}
 
@@ -69,7 +71,8 @@ class Lists:
         """
         known, case_id = self._suites[suite], conversion.case.id
         for promotion in promotions_of(conversion):
-            known.promotions.setdefault(promotion, []).append(case_id)
+            known.promotions.add(promotion)
+            known.promoting.setdefault(promotion.path, {})[case_id] = None
         for path, text in named.items():
             known.cases.setdefault(path, []).append(case_id)
             if path not in known.files:
@@ -100,9 +103,12 @@ class Lists:
 
     def privileges(self) -> Iterator[tuple[str, Key, list[Key]]]:
         """Yield each new or changed file in system messages: in words, suite and path, cases."""
-        for suite, known in self._suites.items():
-            for path, what in changes_of_privilege(self._promoted, utf8(suite), known.promotions):
-                yield what, (suite, path), [(suite, i) for i in self._promoted_in(suite, path)]
+        names = {utf8(suite): suite for suite in self._suites}
+        new = {name: in_order(self._suites[suite].promotions) for name, suite in names.items()}
+        for change in changes_of_privilege(self._promoted, new):
+            suite, path = names[change.suite], change.path
+            cases = [(suite, case_id) for case_id in self._suites[suite].promoting[path]]
+            yield change.what, (suite, path), cases
 
     def unlisted(self) -> Iterator[tuple[str, str, list[Key]]]:
         """Yield which files are not on the list, their paths, the cases: no change can be seen."""
@@ -115,8 +121,8 @@ class Lists:
     def texts(self) -> Iterator[tuple[str, str, list[Key]]]:
         """Yield each changed file: in words, its path, the cases where it is not promoted."""
         for suite, path in self._changed_files():
-            promoted = self._promoted_in(suite, path)
-            cases = [(suite, i) for i in self._suites[suite].cases[path] if i not in promoted]
+            promoting = self._suites[suite].promoting.get(utf8(path), {})
+            cases = [(suite, i) for i in self._suites[suite].cases[path] if i not in promoting]
             yield f"{path} has another text", path, cases
 
     def with_changed_files(self) -> set[Key]:
@@ -134,7 +140,3 @@ class Lists:
             for path, sha256 in known.files.items():
                 if recorded.get(utf8(path), sha256) != sha256:
                     yield suite, path
-
-    def _promoted_in(self, suite: str, path: str) -> dict[str, None]:
-        promotions = self._suites[suite].promotions.items()
-        return {i: None for entry, ids in promotions if entry.path == utf8(path) for i in ids}

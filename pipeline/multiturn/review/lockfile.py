@@ -6,7 +6,7 @@ has it is on a list that somebody can own, and each new or changed entry is name
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -154,33 +154,42 @@ def _read(text: str | None, name: str, section: Callable[[Node], _T]) -> dict[st
         raise MultiturnError(f"{error.what}; {advice}", where=error.where) from None
 
 
-def changes_of_privilege(
-    lock: PromotedLock, suite: str, new: Iterable[Promotion]
-) -> Iterator[tuple[str, str]]:
-    """Yield the path of each file that is new in a suite's system messages, or changed, and how.
+class PromotedChange(NamedTuple):
+    """A file that is new in the system messages of a suite, or changed there."""
+
+    suite: str
+    path: str
+    is_new: bool
+    what: str  # in words
+
+
+def changes_of_privilege(old: PromotedLock, new: PromotedLock) -> Iterator[PromotedChange]:
+    """Yield the files that are new in system messages, or changed there.
 
     What another suite had, with the same text by the same pattern, is not new: suites are renamed,
     and new ones share guidelines.
 
     Args:
-        lock: what is recorded.
-        suite: its name.
-        new: what it has now.
+        old: what is recorded.
+        new: what the suites to compare have now.
     """
-    before, after = _by_path(lock.get(suite, ())), _by_path(new)
-    anywhere = _by_path(entry for entries in lock.values() for entry in entries)
-    for path in sorted(after):
-        was, now = before.get(path) or anywhere.get(path, []), after[path]
-        texts, patterns = {e.sha256 for e in was}, {e.pattern for e in was}
-        added = " and ".join(_by(entry) for entry in now if entry.pattern not in patterns)
-        if not was:
-            yield path, f"{path} is new in a system message, {added}"
-            continue
-        changes = ["has another text"] if any(e.sha256 not in texts for e in now) else []
-        if added:
-            changes.append(f"comes {added}")
-        if changes:
-            yield path, f"{path}, in a system message, {', '.join(changes)}"
+    anywhere = _by_path(entry for entries in old.values() for entry in entries)
+    for suite, entries in new.items():
+        before, after = _by_path(old.get(suite, ())), _by_path(entries)
+        for path in sorted(after):
+            was, now = before.get(path) or anywhere.get(path, []), after[path]
+            texts, patterns = {e.sha256 for e in was}, {e.pattern for e in was}
+            added = " and ".join(_by(entry) for entry in now if entry.pattern not in patterns)
+            if not was:
+                what = f"{path} is new in a system message, {added}"
+                yield PromotedChange(suite, path, True, what)
+                continue
+            changes = ["has another text"] if any(e.sha256 not in texts for e in now) else []
+            if added:
+                changes.append(f"comes {added}")
+            if changes:
+                what = f"{path}, in a system message, {', '.join(changes)}"
+                yield PromotedChange(suite, path, False, what)
 
 
 def _by_path(entries: Iterable[Promotion]) -> dict[str, list[Promotion]]:

@@ -1,14 +1,19 @@
 """What is different between two sides: cases, grouped by cause, and the changes of privilege."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator
 from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn.errors import quoted
-from multiturn.review.lockfile import Promotion, changes_of_privilege, in_order
+from multiturn.review.lockfile import (
+    PromotedChange,
+    Promotion,
+    changes_of_privilege,
+    in_order,
+)
 from multiturn.review.privilege import privilege_changes
 from multiturn.review.renames import Key, renames
 from multiturn.review.report.causes import UNKNOWN_CODE, causes
@@ -136,10 +141,11 @@ def _comparisons(now: Side, then: Side, pipeline: tuple[str, ...]) -> Iterator[C
             if (case.suite, entry.path) in promotions
         }
         privileges: list[tuple[object, str]] = []
-        for path, what in files.items():
-            is_new = what.startswith(f"{path} is new")
-            text = f": {quoted(now.read(case).files.get(path, '').strip())}" if is_new else ""
-            privileges.append((what, what + text))
+        for path, change in files.items():
+            text = ""
+            if change.is_new:
+                text = f": {quoted(now.read(case).files.get(path, '').strip())}"
+            privileges.append((change.what, change.what + text))
         if case.error:
             yield Comparison("failed", case, was)
         elif was is None:
@@ -176,20 +182,15 @@ def _renames(now: Side, then: Side) -> dict[Key, Key]:
     return renames(*sides)
 
 
-def _promotions(now: Side, then: Side) -> dict[tuple[str, str], str]:
-    """Return what is new or changed in system messages, in words, by the suite and the file."""
+def _promotions(now: Side, then: Side) -> dict[tuple[str, str], PromotedChange]:
+    """Return what is new or changed in system messages, by the suite and the file."""
     locks: list[dict[str, tuple[Promotion, ...]]] = []
     for side in (then, now):
         found: dict[str, set[Promotion]] = {}
         for case in side.cases.values():
             found.setdefault(case.suite, set()).update(case.promoted)
         locks.append({suite: in_order(promotions) for suite, promotions in found.items()})
-    old, new = locks
-    return {
-        (suite, path): what
-        for suite, promotions in new.items()
-        for path, what in changes_of_privilege(old, suite, promotions)
-    }
+    return {(change.suite, change.path): change for change in changes_of_privilege(*locks)}
 
 
 def _privileges(
@@ -197,7 +198,7 @@ def _privileges(
     old: Reviewed,
     why: tuple[str, ...],
     pipeline: tuple[str, ...],
-    named: Mapping[str, str],
+    named: Container[str],
 ) -> Iterator[tuple[object, str]]:
     """Yield the other changes of privilege in a case, and what made them.
 
