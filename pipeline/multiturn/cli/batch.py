@@ -2,7 +2,6 @@
 
 import os
 import sys
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from multiturn.engine.batches import Batch
     from multiturn.engine.selection import Selection
     from multiturn.pipelines.pipeline import Pipeline
-    from multiturn.providers.results import Result, ResultsFile
+    from multiturn.providers.results import ResultsFile
 
 
 def check_batch(provider: Any, output: str, *, batch: bool, resume: bool) -> None:
@@ -54,7 +53,7 @@ def preview_batch(
     batch = DryBatch(provider, output)
     cases = read_cases(selection, failures)
     refused = 0
-    for result in batch.submit(cases, pipeline.request, _skip(plan)):
+    for result in batch.submit(cases, pipeline.request, plan.skips):
         if result.error is not None:
             refused += 1
             failures.say(result.error.message)
@@ -101,7 +100,7 @@ def send_batch(
             else:
                 cases = tally.read(selection, provider)
                 for refused in batch.submit(
-                    cases, pipeline.request, _skip(plan), record_wire=record_wire
+                    cases, pipeline.request, plan.skips, record_wire=record_wire
                 ):
                     tally.add(refused)
             for result in batch.collect(results, wait=wait):
@@ -122,15 +121,7 @@ def send_batch(
     if left:
         under_way = f"{number_of(left, 'request')} under way"
         click.echo(f"{under_way}; --resume --batch gets the results", err=True)
-    say_summary(
-        f"{tally.done - tally.failed:,} answered, {plan.counts['reuse']:,} reused,"
-        f" {failures.count:,} failed: {results.path}",
-        err=True,
-    )
-
-
-def _skip(plan: "Plan") -> Callable[["Result"], bool]:
-    return lambda result: plan.action(result) != "send"
+    say_summary(f"{tally.summary(plan)}: {results.path}", err=True)
 
 
 def _say(text: str) -> None:

@@ -55,6 +55,10 @@ class Plan:
         self.counts[action] += 1
         return action
 
+    def skips(self, result: Result) -> bool:
+        """Return whether a case is not sent; it is counted."""
+        return self.action(result) != "send"
+
 
 def digests_at(
     revision: str, selection: Selection, pipeline: str, provider: Any
@@ -208,6 +212,11 @@ class Tally:
         else:
             self.failures.count += 1
 
+    def summary(self, plan: Plan) -> str:
+        """Return how many cases were answered, reused and failed."""
+        answered, reused = self.done - self.failed, plan.counts["reuse"]
+        return f"{answered:,} answered, {reused:,} reused, {self.failures.count:,} failed"
+
 
 def send(
     selection: Selection,
@@ -232,7 +241,7 @@ def send(
     def skip(result: Result) -> bool:
         if results is not None and results.untouched:
             results.untouched.discard(key_of(result))
-        return plan.action(result) != "send"
+        return plan.skips(result)
 
     def show_counts() -> None:
         words = f"{tally.done:,} done, {tally.failed:,} failed, {tally.retried:,} retried"
@@ -279,8 +288,5 @@ def send(
             names = visible(", ".join([*strays[:3], *(["..."] if strays[3:] else [])]))
             what = f"{results.path} keeps {number_of(len(strays), 'result')} of cases"
             click.echo(f"{what} that the suites no longer have: {names}", err=True)
-        say_summary(
-            f"{tally.done - tally.failed:,} answered, {plan.counts['reuse']:,} reused,"
-            f" {failures.count:,} failed, {tally.retried:,} retried: {results.path}",
-            err=True,
-        )
+        summary = f"{tally.summary(plan)}, {tally.retried:,} retried: {results.path}"
+        say_summary(summary, err=True)
