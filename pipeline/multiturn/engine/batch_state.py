@@ -72,13 +72,12 @@ class Waiting:
         self.latest: dict[bytes, bytes] = {}
         self.outdated: set[bytes] = set()
 
-    def has(self, key: bytes, digest: bytes) -> bool:
-        """Return whether a case waits for this request; mark an older one of it as outdated."""
+    def outdate(self, key: bytes, digest: bytes) -> None:
+        """Note the request that a case has now: the answer to another one is outdated."""
         before = self.latest.get(key, digest)
         if before != digest:
             self.outdated.add(key + before)
             self.outdated.discard(key + digest)
-        return self.latest.get(key) == digest
 
 
 class BatchState:
@@ -205,16 +204,17 @@ class BatchState:
     def waiting(self) -> "Waiting":
         """Return the requests under way, and the cases that wait for them."""
         waiting = Waiting()
-        tokens = {part.token: part.token for part in self.under_way}
+        tokens = {part.token: part.token for part in self.under_way}  # one string for all cases
         decode = msgspec.json.Decoder(Stored).decode
         for line in self._lines() if tokens else ():
             if line.startswith(_ASKED):
                 record = _decode(line)
                 if isinstance(record, _Asked) and record.part in tokens:
                     stored = decode(record.result)
-                    waiting.tokens[bytes.fromhex(stored.digest)] = tokens[record.part]
-                    waiting.has(key_of(stored), bytes.fromhex(stored.digest))
-                    waiting.latest[key_of(stored)] = bytes.fromhex(stored.digest)
+                    key, digest = key_of(stored), bytes.fromhex(stored.digest)
+                    waiting.tokens[digest] = tokens[record.part]
+                    waiting.outdate(key, digest)
+                    waiting.latest[key] = digest
         return waiting
 
     def forget(self) -> None:

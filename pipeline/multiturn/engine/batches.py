@@ -130,8 +130,9 @@ class Batch:
                 if result.error is not None:
                     yield result
                     continue
-                digest = bytes.fromhex(result.digest)
-                if waiting.has(key_of(result), digest) or skip(result):
+                key, digest = key_of(result), bytes.fromhex(result.digest)
+                waiting.outdate(key, digest)
+                if waiting.latest.get(key) == digest or skip(result):
                     continue
                 if digest not in waiting.tokens:
                     line = self.api.line(result.digest, _body(prepared))
