@@ -51,8 +51,7 @@ def snapshot_annotations(found: Sequence[Said], places: Mapping[Key, Place]) -> 
 
     for each in found:
         if isinstance(each, Finding):
-            what = "change of privilege: " * each.is_privilege + each.what
-            yield at(_place(each, places), f"{what} ({in_words(each.cases)})")
+            yield at(_place(each, places), "change of privilege: " * each.is_privilege + str(each))
         elif isinstance(each, MultiturnError):
             yield at(each.where, message_of(each))
     changes = [each for each in found if isinstance(each, FileChange)]
@@ -66,12 +65,11 @@ def snapshot_annotations(found: Sequence[Said], places: Mapping[Key, Place]) -> 
     for change in changes:
         if change.case is None or change.state != "changed":
             others.setdefault(change.state, []).append(change)
-    for state, those in others.items():
+    for those in others.values():
         first = those[0]
-        was = f"{first.old_name} -> " if first.old_name else ""
         more = f" and {len(those) - 1:,} more" if len(those) > 1 else ""
         where = places.get(first.case) if first.case else None
-        yield at(where or Place(first.name), f"{state}: {was}{first.name}{more}")
+        yield at(where or Place(first.name), f"{first}{more}")
 
 
 def _place(found: Finding, places: Mapping[Key, Place]) -> Place:

@@ -25,7 +25,7 @@ def as_lines(found: Sequence[Said], show: Literal["once", "stat", "all"]) -> Ite
     """
     for each in found:
         if isinstance(each, Finding):
-            text = visible(f"{each.what} ({in_words(each.cases)})").replace("\n", " ")
+            text = visible(str(each)).replace("\n", " ")
             heading = click.style("change of privilege: ", fg="red", bold=True)
             yield heading * each.is_privilege + text
     changes = [each for each in found if isinstance(each, FileChange)]
@@ -57,8 +57,7 @@ def diff_of(change: FileChange) -> str:
 def _line(change: FileChange) -> str:
     if change.state == "foreign":
         return visible(f"no snapshot; remove it, or move it away: {change.name}")
-    was = f"{change.old_name} -> " if change.old_name else ""
-    return visible(f"{change.state}: {was}{change.name}")
+    return visible(str(change))
 
 
 def _counts(change: FileChange) -> str:

@@ -31,6 +31,11 @@ class FileChange(Struct, frozen=True):
     new: str = ""
     old_name: str = ""
 
+    def __str__(self) -> str:
+        """Return what has become of the file, in words."""
+        was = f"{self.old_name} -> " if self.old_name else ""
+        return f"{self.state}: {was}{self.name}"
+
     @property
     def texts(self) -> tuple[str, str]:
         """The old and the new text to compare: a new name alone is no difference."""
@@ -55,6 +60,10 @@ class Finding(Struct, frozen=True):
     cases: tuple[Key, ...]
     is_privilege: bool
     path: str = ""
+
+    def __str__(self) -> str:
+        """Return it with the cases that have it, in words."""
+        return f"{self.what} ({in_words(self.cases)})"
 
 
 def in_words(cases: Sequence[Key]) -> str:
