@@ -25,7 +25,9 @@ def check_batch(provider: Any, output: str, *, batch: bool, resume: bool) -> Non
         MultiturnError: the provider has no batches, or one is under way that this run would not
             continue.
     """
-    if not batch and not os.path.exists(f"{output}.batch"):
+    from multiturn.providers.results import state_path
+
+    if not batch and not os.path.exists(state_path(output)):
         return  # most runs: no need to import what batches need
     from multiturn.engine.batch_state import BatchState
     from multiturn.errors import MultiturnError

@@ -11,7 +11,7 @@ from msgspec import Raw, Struct
 
 from multiturn.errors import MultiturnError, Place
 from multiturn.providers.batches.base import Part
-from multiturn.providers.results import Result, Stored, key_of
+from multiturn.providers.results import Result, Stored, key_of, state_path
 
 _BEGINNING = b'{"is":"target"'
 _ASKED = b'{"is":"asked","part":"'
@@ -50,11 +50,6 @@ class _Asked(Struct, frozen=True, tag_field="is", tag="asked"):
 
 
 _decode = msgspec.json.Decoder(Target | Part | _Canceled | _Asked).decode
-
-
-def state_path(output: str) -> str:
-    """Return the path of the state file of a results file."""
-    return f"{output}.batch"
 
 
 class Waiting:

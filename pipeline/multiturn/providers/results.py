@@ -106,6 +106,11 @@ def is_stored(result: Result, digests: Mapping[bytes, str]) -> bool:
     return bool(digests) and result.error is None and digests.get(key_of(result)) == result.digest
 
 
+def state_path(output: str) -> str:
+    """Return the path of the file that has the state of batches for a results file."""
+    return f"{output}.batch"
+
+
 class ResultsFile:
     """A file of result lines that a run appends to, or resumes.
 
