@@ -374,6 +374,24 @@ def test_a_change_of_privilege_is_named_above_all(browser: Browser, politer: Pat
         assert texts(page, ".causes .privilege") == [IS_NEW]
 
 
+def test_twenty_changes_of_privilege_are_open(browser: Browser, tmp_path: Path) -> None:
+    case = (
+        "  - {id: c%d, input_messages: [{role: system, content: %s %d}, {role: user, content: a}]}"
+    )
+    then, now = (
+        "\n".join(["evalcases:", *(case % (number, word, number) for number in range(22))])
+        for word in ("Rule", "Law")
+    )
+    commit(tmp_path, {"evals/a.eval.yaml": then})
+    write(tmp_path, {"evals/a.eval.yaml": now})
+    with open_page(browser, report(tmp_path, "--against", "HEAD")) as page:
+        expect(page.locator("#privileges p")).to_have_count(20)
+        page.locator("#privileges").get_by_text("2 more").click()
+        expect(page.locator("#privileges p")).to_have_count(22)
+        page.locator("#privileges p a").last.click()
+        expect(page.locator("#case h2")).to_have_text("c21")
+
+
 def test_nothing_is_new_where_nothing_is_compared(browser: Browser, plain: Path) -> None:
     with open_page(browser, plain) as page:
         expect(page.locator("#case h2")).to_have_text("injection")

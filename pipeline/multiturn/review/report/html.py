@@ -25,7 +25,7 @@ def to_html(report: Report, *, all_texts: bool = False) -> bytes:
         report: the comparisons.
         all_texts: whether to show the texts of cases that are the same, too.
     """
-    script = "".join(map(_read, ("words.js", "texts.js", "page.js")))
+    script = "".join(map(_read, ("words.js", "texts.js", "search.js", "page.js")))
     data = _Data(report, all_texts=all_texts or not report.against).packed()
     parts = {"STYLE": _read("page.css"), "SCRIPT": script, "DATA": data}
     parts |= {f"{name}_HASH": _digest(parts[name]) for name in ("STYLE", "SCRIPT")}

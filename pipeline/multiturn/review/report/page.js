@@ -4,6 +4,7 @@
 const ROLES = ["system", "user", "assistant", "tool"];
 const STATUSES = ["failed", "changed", "renamed", "added", "removed", "same"];
 const PRIVILEGE = "Change of privilege";
+const MOST_PRIVILEGES = 20;  // thousands would take longer to lay out than all else
 const VIEWS = ["Chat prompt", "Transcript"];
 const state = { at: -1, view: 0, shown: new Set(ROLES), statuses: new Set(), query: "", away: false };
 const links = [];
@@ -133,72 +134,15 @@ function makeLink(at, ...content) {
 
 /** Name above all the changes of privilege, and what has changed in the pipeline. */
 function showDangers() {
+  const show = ([privilege, at, cases]) =>
+    make("p", {}, `${PRIVILEGE}: `, makeLink(at, visible(privilege)), `, in ${numbered(cases)}`);
   byId("privileges").append(
     ...data.changes.map((change) => make("p", {}, "The pipeline has changed: ", visible(change))),
-    ...data.privileges.map(([privilege, at, cases]) =>
-      make("p", {}, `${PRIVILEGE}: `, makeLink(at, visible(privilege)), `, in ${numbered(cases)}`)));
-}
-
-const searched = { strings: [], texts: [] };  // in small letters; numbers of spans; from the first search on
-
-/** Return whether a query is in spans, or begins in one and ends in another. */
-function isIn(query, numbers, hits) {
-  const most = query.length - 1;
-  let before = "";
-  for (let at = 0; at < numbers.length; at += 3) {
-    if (hits.has(numbers[at]) || hits.has(numbers[at + 2])) return true;
-    const text = searched.strings[numbers[at]];
-    if (before && (before + text.slice(0, most)).includes(query)) return true;
-    before = most ? (text.length < most ? before + text : text).slice(-most) : "";
-  }
-  return false;
-}
-
-function matches(entry, query, hits) {
-  const names = [entry.suite, entry.id, entry.error || "", ...(entry.causes || [])];
-  if (names.some((name) => name.toLowerCase().includes(query))) return true;
-  return entry.shown && searched.texts[entry.texts].some((numbers) => isIn(query, numbers, hits));
-}
-
-function filterCases() {
-  const query = state.query.toLowerCase();
-  const hits = new Set();
-  if (query && !searched.texts.length) {
-    searched.strings = strings.map((_, number) => string(number).toLowerCase());
-    searched.texts = texts.map((line) => Object.values(parse(line)).flatMap((side) => side.texts));
-  }
-  searched.strings.forEach((text, at) => text.includes(query) && hits.add(at));
-  const left = [];
-  data.cases.forEach((entry, at) => {
-    const hidden = (state.statuses.size > 0 && !state.statuses.has(entry.status))
-      || (query !== "" && !matches(entry, query, hits));
-    links[at].parentElement.hidden = hidden;
-    if (!hidden) left.push(at);
-  });
-  for (const section of byId("cases").children) {
-    section.hidden = !section.querySelector("li:not([hidden])");
-  }
-  const all = data.cases.length;
-  byId("count").textContent = `${left.length === all ? "" : `${left.length} of `}${numbered(all)}`;
-  followFilter(left);
-  highlight(state.query);
-}
-
-/** Show the only case that is left; where a filter hides the shown one, say that instead of it. */
-function followFilter(left) {
-  const filtered = state.query || state.statuses.size;
-  const hidden = filtered && (!left.length || links[state.at]?.parentElement.hidden);
-  if (filtered && left.length === 1) {
-    if (state.away || left[0] !== state.at) choose({ at: left[0] });
-  } else if (hidden) {
-    state.away = true;
-    if (!left.length) showMessage("No case matches", "Esc clears the search.");
-    else showMessage("The case that was shown does not match", `${numbered(left.length)} in the list.`);
-  } else if (state.away) {
-    state.away = false;
-    if (state.at < 0) followAddress();
-    else showCase();
-  }
+    ...data.privileges.slice(0, MOST_PRIVILEGES).map(show));
+  const others = data.privileges.slice(MOST_PRIVILEGES);
+  if (!others.length) return;
+  const unfold = ({ target }) => target.append(...others.splice(0).map(show));
+  byId("privileges").append(make("details", { ontoggle: unfold }, make("summary", {}, `${others.length} more`)));
 }
 
 function step(by) {
