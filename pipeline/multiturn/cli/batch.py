@@ -10,11 +10,8 @@ from multiturn.cli.options import PATH, say_summary, targets_option
 from multiturn.text import number_of, visible
 
 if TYPE_CHECKING:
-    from multiturn.cli.failures import Failures
     from multiturn.cli.sending import Plan
     from multiturn.engine.batches import Batch
-    from multiturn.engine.selection import Selection
-    from multiturn.pipelines.pipeline import Pipeline
     from multiturn.providers.results import ResultsFile
 
 
@@ -40,25 +37,18 @@ def check_batch(provider: Any, output: str, *, batch: bool, resume: bool) -> Non
         raise MultiturnError(f"{what} or end it with: multiturn batch cancel {output}")
 
 
-def preview_batch(
-    selection: "Selection",
-    pipeline: "Pipeline",
-    provider: Any,
-    plan: "Plan",
-    output: str,
-    failures: "Failures",
-) -> None:
+def preview_batch(plan: "Plan", output: str) -> None:
     """Print how many requests, parts and bytes would go where."""
-    from multiturn.cli.sending import read_cases
+    from multiturn.cli.sending import Tally
     from multiturn.engine.dry_batch import DryBatch
 
+    provider = plan.provider
     batch = DryBatch(provider, output)
-    cases = read_cases(selection, failures)
     refused = 0
-    for result in batch.submit(cases, pipeline.request, plan.skips):
+    for result in batch.submit(Tally(plan).read(), plan.pipeline, plan.skips):
         if result.error is not None:
             refused += 1
-            failures.say(result.error.message)
+            plan.failures.say(result.error.message)
     requests = number_of(sum(part.requests for part in batch.parts), "request")
     size = sum(part.size for part in batch.parts)
     where = ", ".join(filter(None, (provider.kind, provider.settings.model, *provider.address())))
@@ -69,12 +59,8 @@ def preview_batch(
 
 
 def send_batch(
-    selection: "Selection",
-    pipeline: "Pipeline",
-    provider: Any,
-    results: "ResultsFile",
     plan: "Plan",
-    failures: "Failures",
+    results: "ResultsFile",
     *,
     record_wire: bool,
     poll: float,
@@ -88,10 +74,10 @@ def send_batch(
     from multiturn.providers.base import ProviderError
 
     output = results.path
-    tally = Tally(results.append, failures)
+    tally = Tally(plan, results.append)
     goes_on = f"--resume --batch goes on, multiturn batch cancel {output} ends it"
     with (
-        Batch(provider, output, poll=poll, say=_say) as batch,
+        Batch(plan.provider, output, poll=poll, say=_say) as batch,
         Progress(lambda: batch.requests, hidden=False, after=0) as progress,
     ):
         try:
@@ -100,9 +86,8 @@ def send_batch(
             if batch.state.canceled:
                 _say("this batch was canceled: nothing more is sent, and what was answered is kept")
             else:
-                cases = tally.read(selection, provider)
                 for refused in batch.submit(
-                    cases, pipeline.request, plan.skips, record_wire=record_wire
+                    tally.read(), plan.pipeline, plan.skips, record_wire=record_wire
                 ):
                     tally.add(refused)
             for result in batch.collect(results, wait=wait):
@@ -123,7 +108,7 @@ def send_batch(
     if left:
         under_way = f"{number_of(left, 'request')} under way"
         click.echo(f"{under_way}; --resume --batch gets the results", err=True)
-    say_summary(f"{tally.summary(plan)}: {results.path}", err=True)
+    say_summary(f"{tally.summary()}: {results.path}", err=True)
 
 
 def _say(text: str) -> None:

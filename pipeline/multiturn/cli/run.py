@@ -132,31 +132,26 @@ def run(
         if not dry_run:
             provider.check()  # before an output is opened
         check_strictly(asked, selection, chosen)
-        earlier = {} if against is None else digests_at(against, selection, pipeline, provider)
+        plan = Plan(selection, chosen, provider, failures)
+        if against is not None:
+            plan.earlier = digests_at(against, selection, pipeline, provider)
         if dry_run:
-            stored = read_stored(output) if resume and output and os.path.exists(output) else {}
-            plan = Plan(stored, earlier)
+            if resume and output and os.path.exists(output):
+                plan.stored = read_stored(output)
             if batch and output is not None:
-                preview_batch(selection, chosen, provider, plan, output, failures)
+                preview_batch(plan, output)
             else:
-                preview(selection, chosen, provider, plan, failures)
+                preview(plan)
         else:
             with open_results(output, resume) as results:
                 shown = format_ or default_format(output)
                 write = results.append if results else printer(shown, color=on_terminal())
-                plan = Plan(results.stored if results else {}, earlier)
-                if batch and results is not None:
-                    send_batch(
-                        *(selection, chosen, provider, results, plan, failures),
-                        record_wire=record_wire,
-                        poll=poll,
-                        wait=not no_wait,
-                    )
+                if results:
+                    plan.stored = results.stored
+                if batch and results:
+                    send_batch(plan, results, record_wire=record_wire, poll=poll, wait=not no_wait)
                 else:
-                    send(
-                        *(selection, chosen, provider, results, plan, write),
-                        *(concurrency, record_wire, failures),
-                    )
+                    send(plan, results, write, concurrency=concurrency, record_wire=record_wire)
     if against is not None:
         what = f"{number_of(plan.counts['leave out'], 'case')} left out"
         say_summary(visible(f"{what}, whose requests are the same at {against}"), err=True)

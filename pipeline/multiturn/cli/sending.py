@@ -5,21 +5,22 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from itertools import chain, islice, takewhile
 from typing import Any
 
 import click
+from msgspec import Struct, field
 
 from multiturn.cli.failures import Failures
 from multiturn.cli.options import is_default, say_summary
 from multiturn.cli.progress import Progress, estimate
 from multiturn.cli.rendering import to_result_text
 from multiturn.engine.outcomes import cases
-from multiturn.engine.runner import prepare, run
+from multiturn.engine.runner import prepare, run, wire_of
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
-from multiturn.model import Case, ProviderRequest
+from multiturn.model import Case
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.prompts.record import to_json, utf8
 from multiturn.providers.results import Failure, Result, ResultsFile, is_stored, key_of
@@ -29,23 +30,21 @@ from multiturn.text import number_of, visible
 Write = Callable[[Result], None]
 
 
-class Plan:
-    """Decides which cases are sent, and counts them.
+class Plan(Struct):
+    """What a run has to do: which cases go where, and which of them need not be sent."""
 
-    Args:
-        stored: the digests of stored answers, by the keys of their results.
-        earlier: the digests of the requests at a revision, by such keys, too.
-    """
-
-    def __init__(self, stored: Mapping[bytes, str], earlier: Mapping[bytes, str]) -> None:
-        self.stored = stored
-        self.earlier = earlier
-        self.counts: Counter[str] = Counter()
+    selection: Selection
+    pipeline: Pipeline
+    provider: Any
+    failures: Failures
+    stored: Mapping[bytes, str] = {}  # digests of stored answers, by the keys of their results
+    earlier: Mapping[bytes, str] = {}  # those of the requests at a revision, by such keys, too
+    counts: Counter[str] = field(default_factory=Counter)  # of cases, by their actions
 
     def action(self, result: Result) -> str:
         """Return ``reuse`` where there is an answer, ``leave out`` for the request of the revision.
 
-        Else ``send``, or ``refuse`` for an error.
+        Else ``send``, or ``refuse`` for an error. The case is counted.
         """
         action = "send" if result.error is None else "refuse"
         if is_stored(result, self.stored):
@@ -76,15 +75,10 @@ def digests_at(
         *(commit_of(revision), requests, selection, pipeline), is_default=is_default("pipeline")
     ) as then:
         for request in then:
-            case = Case(id=request.eval_id, input_messages=(), suite=request.suite)
-            result = prepare(case, _returning(request), provider).result
-            if result.error is None:
-                digests[key_of(result)] = result.digest
+            result = Result(suite=utf8(request.suite), id=request.eval_id, target=provider.name)
+            with suppress(Exception):  # what a provider refuses has no digest
+                digests[key_of(result)] = wire_of(request, provider).digest()
     return digests
-
-
-def _returning(request: ProviderRequest) -> Callable[[Case], ProviderRequest]:
-    return lambda _: request
 
 
 @contextmanager
@@ -111,31 +105,16 @@ def printer(format_: str, *, color: bool) -> Write:
     return write
 
 
-def read_cases(selection: Selection, failures: Failures) -> Iterator[Case]:
-    """Yield each selected case; report errors to ``failures``."""
-    for outcome in cases(selection):
-        if outcome.error is not None:
-            failures.add(outcome.error)
-        elif outcome.case is not None:
-            yield outcome.case
-
-
-def preview(
-    selection: Selection,
-    pipeline: Pipeline,
-    provider: Any,
-    plan: Plan,
-    failures: Failures,
-) -> None:
+def preview(plan: Plan) -> None:
     """Print what would be sent, as JSON lines."""
-    for case in read_cases(selection, failures):
-        prepared = prepare(case, pipeline.request, provider)
-        result = prepared.result
+    for case in Tally(plan).read():
+        prepared = prepare(case, plan.pipeline, plan.provider)
+        result, wire = prepared.result, prepared.wire
         action = plan.action(result)
         if action == "leave out":
             continue
         if result.error is not None:
-            failures.say(result.error.message)
+            plan.failures.say(result.error.message)
         line = {
             "suite": result.suite,
             "id": result.id,
@@ -143,7 +122,7 @@ def preview(
             "action": action,
             "repairs": result.repairs,
             "error": result.error,
-            "wire": None if prepared.wire is None else prepared.wire.body.decode(),
+            "wire": wire.body.decode() if wire and hasattr(plan.provider, "wire") else None,
         }
         sys.stdout.buffer.write(to_json(line))
     sys.stdout.buffer.flush()
@@ -155,49 +134,44 @@ def preview(
     )
 
 
-def _unreadable(suite: str, error: MultiturnError, target: str) -> Result:
-    """Return the result of a case that cannot be read."""
-    failure = Failure("conversion", utf8(str(error)))
-    name = STDIN if suite == "-" else suite
-    return Result(suite=utf8(name), id=error.case_id or "", target=target, error=failure)
-
-
 class Tally:
-    """Writes and counts results.
+    """Writes and counts the results of a run.
 
     Args:
+        plan: of the run; its failures get each error.
         write: gets each result.
-        failures: gets the error of each that has one.
-
-    Attributes:
-        seen: number of cases read.
-        done: of those with a result in this run.
-        failed: of those with an error.
-        retried: of those whose request was repeated.
-        denied: whether the provider has denied access, as it would for every case.
     """
 
-    def __init__(self, write: Write, failures: Failures) -> None:
+    def __init__(self, plan: Plan, write: Write = lambda _: None) -> None:
+        self.plan = plan
         self.write = write
-        self.failures = failures
-        self.seen = self.done = self.failed = self.retried = 0
-        self.denied = False
+        self.seen = 0  # cases read
+        self.done = 0  # of those with a result in this run
+        self.failed = 0  # of those with an error
+        self.retried = 0  # of those whose request was repeated
+        self.denied = False  # the provider has denied access, as it would for every case
 
-    def read(self, selection: Selection, provider: Any) -> Iterator[Case]:
+    def read(self) -> Iterator[Case]:
         """Yield each selected case; write a result for each that cannot be read."""
-        for outcome in cases(selection):
+        for outcome in cases(self.plan.selection):
             self.seen += 1
-            if outcome.case is not None and outcome.error is None:
+            if outcome.case is not None:
                 yield outcome.case
-                continue
-            self.done, self.failed = self.done + 1, self.failed + 1
-            if outcome.error is not None:
-                self.failures.add(outcome.error)
-                if outcome.error.case_id:
-                    self.write(_unreadable(outcome.suite, outcome.error, provider.name))
+            elif outcome.error is not None:
+                self._unreadable(outcome.suite, outcome.error)
+
+    def _unreadable(self, suite: str, error: MultiturnError) -> None:
+        self.done, self.failed = self.done + 1, self.failed + 1
+        self.plan.failures.add(error)
+        if error.case_id:
+            name = utf8(STDIN if suite == "-" else suite)
+            failure = Failure("conversion", utf8(str(error)))
+            target = self.plan.provider.name
+            self.write(Result(suite=name, id=error.case_id, target=target, error=failure))
 
     def add(self, result: Result) -> None:
         """Write and count the result of a case."""
+        failures = self.plan.failures
         self.write(result)
         self.done += 1
         self.retried += result.retries > 0
@@ -205,32 +179,31 @@ class Tally:
             return
         self.failed += 1
         if result.error.type != "access_denied":
-            self.failures.say(result.error.message)
+            failures.say(result.error.message)
         elif not self.denied:
             self.denied = True
-            self.failures.say(f"{result.error.message}; no more cases are sent")
+            failures.say(f"{result.error.message}; no more cases are sent")
         else:
-            self.failures.count += 1
+            failures.count += 1
 
-    def summary(self, plan: Plan) -> str:
+    def summary(self) -> str:
         """Return how many cases were answered, reused and failed."""
-        answered, reused = self.done - self.failed, plan.counts["reuse"]
-        return f"{answered:,} answered, {reused:,} reused, {self.failures.count:,} failed"
+        answered, reused = self.done - self.failed, self.plan.counts["reuse"]
+        failed = self.plan.failures.count
+        return f"{answered:,} answered, {reused:,} reused, {failed:,} failed"
 
 
 def send(
-    selection: Selection,
-    pipeline: Pipeline,
-    provider: Any,
-    results: ResultsFile | None,
     plan: Plan,
+    results: ResultsFile | None,
     write: Write,
+    *,
     concurrency: int,
     record_wire: bool,
-    failures: Failures,
 ) -> None:
     """Send the cases, and write each result as soon as there is an answer."""
-    tally = Tally(write, failures)
+    tally = Tally(plan, write)
+    source = tally.read()
     ended_by = signal.SIGINT.value
 
     def end(number: int, task: "asyncio.Task[None]") -> None:
@@ -253,11 +226,11 @@ def send(
         with suppress(NotImplementedError, AttributeError):  # Windows has no such signals
             for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
                 asyncio.get_running_loop().add_signal_handler(number, end, number, this)
-        async with provider:
+        async with plan.provider:
             async for result in run(
                 takewhile(lambda _: not tally.denied, chain(first, source)),
-                pipeline,
-                provider,
+                plan.pipeline,
+                plan.provider,
                 concurrency=concurrency,
                 skip=skip,
                 record_wire=record_wire,
@@ -265,11 +238,8 @@ def send(
                 tally.add(result)
                 show_counts()
 
-    source = tally.read(selection, provider)
-    with ExitStack() as stack:
-        torn = results is None and sys.stdout.isatty()
-        progress = Progress(lambda: estimate(selection), hidden=torn, after=0)
-        stack.enter_context(progress)
+    torn = results is None and sys.stdout.isatty()
+    with Progress(lambda: estimate(plan.selection), hidden=torn, after=0) as progress:
         show_counts()
         try:
             first = list(islice(source, 1))  # Ctrl-C ends the wait for a pipe only outside the loop
@@ -278,15 +248,15 @@ def send(
             if results is not None:
                 results.keep()
             kept = f"; {results.path} has what is done, --resume goes on" if results else ""
-            stack.close()
+            progress.__exit__()
             click.echo(f"interrupted after {number_of(tally.done, 'case')}{kept}", err=True)
             sys.exit(128 + ended_by)
-    if results is not None:
-        results.keep()
-        strays = [] if tally.denied or selection.case_ids else results.strays()
-        if strays:
-            names = visible(", ".join([*strays[:3], *(["..."] if strays[3:] else [])]))
-            what = f"{results.path} keeps {number_of(len(strays), 'result')} of cases"
-            click.echo(f"{what} that the suites no longer have: {names}", err=True)
-        summary = f"{tally.summary(plan)}, {tally.retried:,} retried: {results.path}"
-        say_summary(summary, err=True)
+    if results is None:
+        return
+    results.keep()
+    strays = [] if tally.denied or plan.selection.case_ids else results.strays()
+    if strays:
+        names = visible(", ".join([*strays[:3], *(["..."] if strays[3:] else [])]))
+        what = f"{results.path} keeps {number_of(len(strays), 'result')} of cases"
+        click.echo(f"{what} that the suites no longer have: {names}", err=True)
+    say_summary(f"{tally.summary()}, {tally.retried:,} retried: {results.path}", err=True)

@@ -18,9 +18,10 @@ from msgspec.structs import replace
 
 from multiturn.engine.batch_state import BatchState, Target, Waiting
 from multiturn.engine.filling import Filling
-from multiturn.engine.runner import Convert, Prepared, answered, failed, prepare
+from multiturn.engine.runner import Prepared, answered, failed, prepare
 from multiturn.errors import MultiturnError
 from multiturn.model import Case
+from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import ProviderError
 from multiturn.providers.batches import batches_of
 from multiturn.providers.batches.base import Look, Part, may_pass, places
@@ -103,7 +104,7 @@ class Batch:
     def submit(
         self,
         cases: Iterable[Case],
-        convert: Convert,
+        pipeline: Pipeline,
         skip: Callable[[Result], bool],
         *,
         record_wire: bool = False,
@@ -112,7 +113,7 @@ class Batch:
 
         Args:
             cases: the cases.
-            convert: as for ``prepare``.
+            pipeline: converts them.
             skip: as for ``run``.
             record_wire: as for ``run``.
 
@@ -125,7 +126,7 @@ class Batch:
         waiting = self._waiting
         with closing(Filling(self.api, self._folder)) as filling:
             for case in cases:
-                prepared = prepare(case, convert, self.provider)
+                prepared = prepare(case, pipeline, self.provider)
                 result = prepared.result
                 if result.error is not None:
                     yield result

@@ -26,33 +26,18 @@ from multiturn.providers.base import (
 )
 from multiturn.providers.results import Failure, Result, raw_request
 
-Convert = Callable[[Case], ProviderRequest]
-
 
 class Prepared(Struct, frozen=True):
-    """A case that is ready to be sent, or has an error.
-
-    Attributes:
-        case: the case.
-        result: what is known of the result before sending; has the error, if there is one.
-        request: the request for the provider.
-        wire: the exact request, if the provider tells it in advance.
-    """
+    """A case that is ready to be sent, or has an error."""
 
     case: Case
-    result: Result
+    result: Result  # what is known before sending; has the error, if there is one
     request: ProviderRequest | None = None
     wire: Wire | None = None
 
 
-def prepare(case: Case, convert: Convert, provider: Provider) -> Prepared:
-    """Convert a case and prepare its request, without sending anything.
-
-    Args:
-        case: the case.
-        convert: usually the ``request`` method of a pipeline.
-        provider: any provider; its method ``wire``, if it has one, tells what it would send.
-    """
+def prepare(case: Case, pipeline: Pipeline, provider: Provider) -> Prepared:
+    """Convert a case and prepare its request, without sending anything."""
     result = Result(
         suite=utf8(case.suite),
         id=case.id,
@@ -60,19 +45,25 @@ def prepare(case: Case, convert: Convert, provider: Provider) -> Prepared:
         conversation_id=UNSET if case.conversation_id is None else case.conversation_id,
     )
     try:
-        request = convert(case)
+        request = pipeline.request(case)
     except Exception as error:  # a custom stage may raise anything
         message = str(error) if isinstance(error, MultiturnError) else repr(error)
         return Prepared(case, replace(result, error=Failure("conversion", utf8(message))))
     result = replace(result, raw_request=raw_request(request))
-    lay_out = getattr(provider, "wire", None)
     try:
-        wire = None if lay_out is None else lay_out(request)
-        whole = wire or Wire(provider=provider.name, body=asked(request))
-        digest = whole.digest()
+        wire = wire_of(request, provider)
+        result = replace(result, repairs=wire.repairs, digest=wire.digest())
     except Exception as error:  # so may a custom provider
         return Prepared(case, failed(result, str(case.where()), error), request)
-    return Prepared(case, replace(result, repairs=whole.repairs, digest=digest), request, wire)
+    return Prepared(case, result, request, wire)
+
+
+def wire_of(request: ProviderRequest, provider: Any) -> Wire:
+    """Return what a provider would send; of one without ``wire``, what its answer depends on."""
+    if not hasattr(provider, "wire"):
+        return Wire(provider=provider.name, body=asked(request))
+    wire: Wire = provider.wire(request)
+    return wire
 
 
 def failed(result: Result, where: str, error: Exception) -> Result:
@@ -104,10 +95,10 @@ async def _send(prepared: Prepared, provider: Any, record_wire: bool) -> Result:
     start = perf_counter()
     sent = b""
     try:
-        if prepared.wire is None:
-            answer = await provider.invoke(prepared.request)
-        else:
+        if hasattr(provider, "wire"):
             answer = await provider.send(prepared.wire)
+        else:
+            answer = await provider.invoke(prepared.request)
         if not isinstance(answer, ProviderResponse):
             raise TypeError(f"it returned {type(answer).__name__} instead of a ProviderResponse")
         result = answered(prepared.result, answer)
@@ -170,7 +161,7 @@ async def run(
     _want(cases, Iterable, "cases must be an iterable of Case, or the path of a suite")
     if hasattr(provider, "check"):
         provider.check()
-    waiting = _waiting(cases, pipeline.request, provider, skip)
+    waiting = _waiting(cases, pipeline, provider, skip)
     done: asyncio.Queue[Result | Exception | None] = asyncio.Queue(concurrency)
 
     async def work() -> None:
@@ -207,14 +198,14 @@ async def run(
 
 def _waiting(
     cases: Iterable[Case],
-    convert: Convert,
+    pipeline: Pipeline,
     provider: Provider,
     skip: Callable[[Result], bool] | None,
 ) -> Iterator[Prepared | None]:
     """Yield each case that must be sent, and None for each that is skipped."""
     for case in cases:
         _want(case, Case, "each of the cases must be a Case, as load_suite gives it")
-        prepared = prepare(case, convert, provider)
+        prepared = prepare(case, pipeline, provider)
         result = prepared.result
         yield None if skip and result.error is None and skip(result) else prepared
 
