@@ -189,6 +189,8 @@ def test_a_path_that_is_not_utf_8_is_shown_as_well_as_it_can_be(folder: Path) ->
         done = run("convert", str(odd), "--root", ".", "--format", format_, folder=folder)
         assert (done.returncode, done.stderr) == (0, "")
         assert "odd\ufffd" in done.stdout
+    done = run("list", str(odd), "--format", "json", folder=folder)
+    assert json.loads(done.stdout)["suite"].endswith("odd\ufffd/x.eval.yaml")
 
 
 def test_an_empty_suite_is_reported(folder: Path) -> None:

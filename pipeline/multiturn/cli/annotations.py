@@ -39,12 +39,7 @@ def annotation(
 
 
 def snapshot_annotations(found: Sequence[Said], places: Mapping[Key, Place]) -> Iterator[str]:
-    """Yield an annotation for each distinct thing that a check of snapshots has found.
-
-    Args:
-        found: by ``Update.run``; changes of privilege come first.
-        places: of the cases.
-    """
+    """Yield an annotation for each distinct thing that a check of snapshots has found."""
 
     def at(where: Place, message: str) -> str:
         return annotation(where, message, title="multiturn snapshot --check")

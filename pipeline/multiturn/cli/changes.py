@@ -17,11 +17,9 @@ _NAMED = 3  # files of a folder that are named where there are many
 
 
 def as_lines(found: Sequence[Said], show: Literal["once", "stat", "all"]) -> Iterator[str]:
-    """Yield what was found as text; changes of privilege come first.
+    """Yield what was found as text; changes of privilege come first, and errors are left out.
 
-    Args:
-        found: by ``Update.run``; errors are left out.
-        show: each difference once, a line for each file, or the differences of each file.
+    Each difference is shown once, or each file has a line, or all its differences.
     """
     for each in found:
         if isinstance(each, Finding):
@@ -29,24 +27,36 @@ def as_lines(found: Sequence[Said], show: Literal["once", "stat", "all"]) -> Ite
             heading = click.style("change of privilege: ", fg="red", bold=True)
             yield heading * each.is_privilege + text
     changes = [each for each in found if isinstance(each, FileChange)]
-    rest: dict[tuple[str, str], int] = {}
-    for change in changes:
-        if show == "stat":
-            yield _line(change) + _counts(change)
-        elif show == "all" and change.state in ("changed", "renamed"):
-            yield from [_line(change)] if change.state == "renamed" else []
-            yield diff_of(change).removesuffix("\n")
-        elif change.state != "changed" or change.case is None:
-            key = change.state, os.path.dirname(change.name)
-            rest[key] = rest.get(key, 0) + 1
-            if show == "all" or rest[key] <= _NAMED:
-                yield _line(change)
     if show == "once":
-        for (state, folder), number in rest.items():
-            if number > _NAMED:
-                yield visible(f"{state}: {number - _NAMED:,} more in {folder}")
-        yield from _differences([change for change in changes if change.case is not None])
+        yield from _once(changes)
+    for change in changes if show == "stat" else ():
+        old, new = map(lines_of, change.texts)
+        signs = [line[0] for line in unified_diff(old, new, "", "")][2:]
+        yield f"{_line(change)} +{signs.count('+')} -{signs.count('-')}"
+    for change in changes if show == "all" else ():
+        if change.state != "changed":
+            yield _line(change)
+        if change.state in ("changed", "renamed"):
+            yield diff_of(change).removesuffix("\n")
     yield from (visible(each) for each in found if isinstance(each, str))
+
+
+def _once(changes: Sequence[FileChange]) -> Iterator[str]:
+    """Yield the first files of each folder and state, then each difference once."""
+    folders: dict[tuple[str, str], list[FileChange]] = {}
+    for change in changes:
+        if change.state != "changed" or change.case is None:
+            folders.setdefault((change.state, os.path.dirname(change.name)), []).append(change)
+    for (state, folder), those in folders.items():
+        yield from map(_line, those[:_NAMED])
+        if len(those) > _NAMED:
+            yield visible(f"{state}: {len(those) - _NAMED:,} more in {folder}")
+    changed = [each for each in changes if each.case and each.state in ("changed", "renamed")]
+    for difference in distinct((number, *each.texts) for number, each in enumerate(changed)):
+        places = [changed[number] for number in difference.places]
+        yield visible(in_words([place.case for place in places if place.case])) + ":"
+        old, new = _headings(places[0])
+        yield colored((f"--- {old}", f"+++ {new}", *difference.lines)).removesuffix("\n")
 
 
 def diff_of(change: FileChange) -> str:
@@ -54,33 +64,11 @@ def diff_of(change: FileChange) -> str:
     return as_text_diff(*change.texts, *_headings(change)) if change.old and change.new else ""
 
 
+def _headings(change: FileChange) -> tuple[str, str]:
+    return f"{change.old_name or change.name} · recorded", f"{change.name} · now"
+
+
 def _line(change: FileChange) -> str:
     if change.state == "foreign":
         return visible(f"no snapshot; remove it, or move it away: {change.name}")
     return visible(str(change))
-
-
-def _counts(change: FileChange) -> str:
-    old, new = map(lines_of, change.texts)
-    signs = [line[0] for line in unified_diff(old, new, "", "")][2:]
-    return f" +{signs.count('+')} -{signs.count('-')}"
-
-
-def _differences(changes: Sequence[FileChange]) -> Iterator[str]:
-    """Yield each difference of snapshots once, as the first of them has it."""
-    changed = (
-        (number, *change.texts)
-        for number, change in enumerate(changes)
-        if change.state in ("changed", "renamed")
-    )
-    for difference in distinct(changed):
-        places = [changes[number] for number in difference.places]
-        yield visible(in_words([place.case for place in places if place.case])) + ":"
-        headings = (
-            f"{sign * 3} {name}" for sign, name in zip("-+", _headings(places[0]), strict=True)
-        )
-        yield colored((*headings, *difference.lines)).removesuffix("\n")
-
-
-def _headings(change: FileChange) -> tuple[str, str]:
-    return f"{change.old_name or change.name} · recorded", f"{change.name} · now"

@@ -1,26 +1,27 @@
 """The command that checks suites and pipelines, and sends nothing."""
 
 import os
-import sys
 from collections import Counter
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from multiturn.cli.completion import complete_target
+from multiturn.cli.failures import Failures
 from multiturn.cli.options import (
     Asked,
+    format_option,
     pipeline_option,
     quiet_option,
     say_summary,
     suite_options,
     targets_option,
 )
+from multiturn.errors import MultiturnError, PipelineError, nearest
+from multiturn.text import number_of
 
 if TYPE_CHECKING:
     from multiturn.engine.selection import Selection
-    from multiturn.errors import MultiturnError
     from multiturn.model import Conversion
     from multiturn.output import Notice
     from multiturn.pipelines.pipeline import Pipeline
@@ -36,12 +37,8 @@ if TYPE_CHECKING:
     help="Also check every prompt against the rules of this target's API.",
 )
 @targets_option
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(["text", "json", "github"]),
-    default="text",
-    show_default=True,
+@format_option(
+    *("text", "json", "github"),
     help="Text on standard error, JSON lines, or annotations that GitHub shows in a pull request.",
 )
 @quiet_option
@@ -56,7 +53,6 @@ def check(
     without a chat prompt, or without a question, is legal, and what that means is said; one
     without both is an error.
     """
-    from multiturn.errors import MultiturnError
     from multiturn.output import warnings_to
     from multiturn.pipelines.pipeline_file import is_pipeline, load_pipeline
     from multiturn.providers.targets import load_target
@@ -73,69 +69,64 @@ def check(
         has_sink = not findings.is_text or findings.is_strict
         with warnings_to(findings.warn if has_sink else None):
             try:
-                for error in _errors(selection, chosen, provider, findings):
-                    findings.add(error)
+                _check_cases(selection, chosen, provider, findings)
             except MultiturnError as error:  # there is no case of an id that was asked for
                 findings.add(error)
-    sys.exit(1 if findings.count else 0)
+    findings.finish()
 
 
-class _Findings:
+class _Findings(Failures):
     """Prints what is wrong, one line for each error or warning, and counts the errors."""
 
     def __init__(self, format_: str, *, is_strict: bool, debug: bool) -> None:
+        super().__init__(debug=debug)
         self.format = format_
         self.is_text = format_ == "text"
         self.is_strict = is_strict
-        self.debug = debug
-        self.count = 0
 
-    def add(self, error: "MultiturnError", severity: Literal["error", "warning"] = "error") -> None:
-        """Print an error, or a warning."""
-        from traceback import format_exception
-
-        from multiturn.cli.annotations import annotation
-        from multiturn.cli.lines import check_line, message_of
-        from multiturn.prompts.record import to_json
-        from multiturn.text import indented
-
-        self.count += severity == "error"
+    def add(self, error: MultiturnError, trace: str = "") -> None:
+        """Print and count an error."""
         if self.is_text:
-            trace = "".join(format_exception(error)).rstrip() if self.debug else str(error)
-            click.echo(indented(trace), err=True)
-        elif self.format == "json":
-            click.echo(to_json(check_line(error, severity)), nl=False)
+            super().add(error, trace)
         else:
-            title = "multiturn check"
-            text = annotation(error.where, message_of(error), title=title, severity=severity)
-            click.echo(text)
+            self.count += 1
+            self._print(error, "error")
 
     def warn(self, notice: "Notice") -> None:
         """Print a warning; with --strict it is an error."""
-        from multiturn.errors import MultiturnError
-
         error = MultiturnError(notice.why, where=notice.where, case_id=notice.case_id)
-        self.add(error, "error" if self.is_strict else "warning")
+        if self.is_strict:
+            self.add(error)
+        else:
+            self._print(error, "warning")
 
-    def say(self, name: str, what: str) -> None:
+    def approve(self, name: str, what: str) -> None:
         """Print what was found to be right."""
         if self.is_text:
             say_summary(f"{name}: {what}")
 
+    def _print(self, error: MultiturnError, severity: Literal["error", "warning"]) -> None:
+        from multiturn.cli.annotations import annotation
+        from multiturn.cli.lines import check_line, message_of
+        from multiturn.prompts.record import to_json
+
+        if self.format == "json":
+            click.echo(to_json(check_line(error, severity)), nl=False)
+        else:
+            what = message_of(error)
+            click.echo(annotation(error.where, what, title="multiturn check", severity=severity))
+
 
 def _is_typo(path: str) -> bool:
     """Return whether there is no such file, but a pipeline with nearly that name."""
-    from multiturn.errors import nearest
     from multiturn.pipelines.pipeline_file import pipeline_names
 
     return not os.path.exists(path) and nearest(path, pipeline_names()) is not None
 
 
 def _check_pipeline(path: str, findings: _Findings) -> None:
-    from multiturn.errors import MultiturnError, PipelineError
     from multiturn.pipelines.ordering import facts_after
     from multiturn.pipelines.pipeline_file import load_pipeline
-    from multiturn.text import number_of
 
     try:
         pipeline = load_pipeline(path)
@@ -154,37 +145,38 @@ def _check_pipeline(path: str, findings: _Findings) -> None:
         what += " out empty; add consolidate_system or render_question"
         findings.add(MultiturnError(what, where=path))
         return
-    findings.say(path, f"{number_of(len(pipeline.steps), 'stage')}, in a legal order")
+    findings.approve(path, f"{number_of(len(pipeline.steps), 'stage')}, in a legal order")
     if "chat" in missing:
         what = "LLM APIs get no chat prompt, but the question as one user message"
-        findings.say(path, f"{what}; add consolidate_system")
+        findings.approve(path, f"{what}; add consolidate_system")
     if "question" in missing:
         what = "agents get no question, and so nothing to read"
-        findings.say(path, f"{what}; add render_question")
+        findings.approve(path, f"{what}; add render_question")
 
 
-def _errors(
+def _check_cases(
     selection: "Selection", pipeline: "Pipeline", provider: Any, findings: _Findings
-) -> Iterator["MultiturnError"]:
-    """Yield what is wrong with the cases of suites; say how many cases are right."""
+) -> None:
+    """Add what is wrong with the cases of suites; say how many cases are right."""
     from multiturn.engine.outcomes import outcomes
-    from multiturn.text import number_of
 
     right: Counter[str] = Counter()
-    wrong: Counter[str] = Counter()
+    wrong: set[str] = set()
     for outcome in outcomes(selection, pipeline):
         error = outcome.error
         if error is None and provider is not None and outcome.conversion is not None:
             error = _refusal(outcome.conversion, provider)
-        (right if error is None else wrong)[outcome.suite] += 1
-        if error is not None:
-            yield error
+        if error is None:
+            right[outcome.suite] += 1
+        else:
+            wrong.add(outcome.suite)
+            findings.add(error)
     for suite in selection.suites:
-        if not wrong[suite]:
-            findings.say(suite, f"{number_of(right[suite], 'case')}, without errors")
+        if suite not in wrong:
+            findings.approve(suite, f"{number_of(right[suite], 'case')}, without errors")
 
 
-def _refusal(conversion: "Conversion", provider: Any) -> "MultiturnError | None":
+def _refusal(conversion: "Conversion", provider: Any) -> MultiturnError | None:
     """Return the error of a prompt that a provider would refuse to send."""
     from multiturn.pipelines.pipeline import request_of
     from multiturn.providers.base import ProviderError

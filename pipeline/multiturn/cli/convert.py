@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from multiturn.cli.failures import Failures, writing
 from multiturn.cli.options import (
     PATH,
     Asked,
@@ -14,9 +15,11 @@ from multiturn.cli.options import (
     refuse_output,
     suite_options,
 )
+from multiturn.errors import MultiturnError
 
 if TYPE_CHECKING:
-    from multiturn.cli.failures import Failures
+    from collections.abc import Iterator
+
     from multiturn.engine.slices import Rendered
     from multiturn.pipelines.pipeline import Pipeline
 
@@ -77,7 +80,6 @@ def convert(
     A case that cannot be converted is reported and skipped; the exit code
     is then 1.
     """
-    from multiturn.cli.failures import Failures, writing
     from multiturn.cli.progress import show_progress
     from multiturn.cli.rendering import Render
     from multiturn.engine.outcomes import outcomes
@@ -95,7 +97,8 @@ def convert(
                 " without --workers"
             )
         with writing(output):
-            _convert_on_cluster(scheduler, asked, chosen, output, failures)
+            for item in _on_cluster(scheduler, asked, chosen, output):
+                _say(item, failures)
         failures.finish()
         return
     selection = asked.select()
@@ -118,15 +121,10 @@ def convert(
     failures.finish()
 
 
-def _convert_on_cluster(
-    scheduler: str,
-    asked: Asked,
-    pipeline: "Pipeline",
-    folder: str,
-    failures: "Failures",
-) -> None:
+def _on_cluster(
+    scheduler: str, asked: Asked, pipeline: "Pipeline", folder: str
+) -> "Iterator[Rendered]":
     from multiturn.engine.slices import Work
-    from multiturn.errors import MultiturnError
 
     try:
         from multiturn.distributed import convert_on_cluster, selection_of, slices_at, to_line
@@ -136,13 +134,11 @@ def _convert_on_cluster(
     slices = list(slices_at(asked.suites))
     selection = selection_of(asked.root, asked.guidelines, asked.case_ids, asked.strict)
     work = Work(selection, pipeline, to_line, asked.debug)
-    for item in convert_on_cluster(scheduler, work, slices, folder):
-        _say(item, failures)
+    return convert_on_cluster(scheduler, work, slices, folder)
 
 
-def _say(item: "Rendered", failures: "Failures") -> None:
+def _say(item: "Rendered", failures: Failures) -> None:
     """Show an error, or a warning that another process has met."""
-    from multiturn.errors import MultiturnError
     from multiturn.output import warn
 
     if item.error is not None:

@@ -12,23 +12,14 @@ from multiturn.text import indented
 
 
 class Failures:
-    """Says on standard error what has failed, and counts it.
-
-    Args:
-        debug: show tracebacks.
-    """
+    """Says on standard error what has failed, with tracebacks if ``debug``, and counts it."""
 
     def __init__(self, *, debug: bool = False) -> None:
         self.debug = debug
         self.count = 0
 
-    def add(self, error: Exception, trace: str = "") -> None:
-        """Say why a case, or the rest of a suite, was skipped.
-
-        Args:
-            error: what is wrong.
-            trace: its traceback, where another process has it.
-        """
+    def add(self, error: MultiturnError, trace: str = "") -> None:
+        """Say why a case, or the rest of a suite, was skipped; another process has the trace."""
         if self.debug:
             self.say((trace or "".join(traceback.format_exception(error))).rstrip())
         else:
@@ -49,11 +40,7 @@ class Failures:
 def writing(output: str | None) -> Iterator[None]:
     """Name the output in the error if it cannot be written.
 
-    Args:
-        output: its path; None for standard output, whose errors end the command (see group.py).
-
-    Raises:
-        MultiturnError: it cannot be written.
+    Errors of standard output, which is None, end the command (see group.py).
     """
     try:
         yield

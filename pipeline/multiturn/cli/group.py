@@ -18,6 +18,8 @@ from multiturn.cli.report import report
 from multiturn.cli.run import run
 from multiturn.cli.snapshot import snapshot
 from multiturn.cli.watch import watch
+from multiturn.errors import MultiturnError
+from multiturn.text import visible
 
 _UNUSABLE = 2  # what click returns for a wrong option
 _INTERRUPTED = 130  # 128 and the signal's number, as a shell says it
@@ -48,8 +50,6 @@ class _Commands(click.Group):
                 formatter.write_dl([*rows])
 
     def invoke(self, context: click.Context) -> None:
-        from multiturn.errors import MultiturnError
-
         try:
             super().invoke(context)
         except KeyboardInterrupt:
@@ -67,8 +67,6 @@ class _Commands(click.Group):
 
 
 def _fail(message: str) -> NoReturn:
-    from multiturn.text import visible
-
     click.echo(f"Error: {visible(message)}", err=True)
     sys.exit(_UNUSABLE)
 
@@ -94,6 +92,7 @@ def main(context: click.Context) -> None:
     from multiturn.output import Settings, configure
 
     configure(Settings())
+    context.color = False if "NO_COLOR" in os.environ else None  # None: if it is a terminal
     found, context.obj = find_defaults()
     values = {key: value for key, value in asdict(found).items() if value}
     context.default_map = dict.fromkeys(main.commands, values)

@@ -8,8 +8,7 @@ from msgspec import Meta, Struct
 
 from multiturn.errors import MultiturnError
 from multiturn.model import Conversion
-from multiturn.prompts.provenance import Fate, Spans, explain
-from multiturn.prompts.record import utf8
+from multiturn.prompts.provenance import Spans, explain
 
 if TYPE_CHECKING:
     from multiturn.review.changes import FileChange, Finding, Key
@@ -146,11 +145,11 @@ def check_line(error: MultiturnError, severity: Literal["error", "warning"]) -> 
     where = error.where
     return CheckLine(
         severity=severity,
-        file=utf8(where.file) or None,
+        file=where.file or None,
         line=where.line or None,
         column=where.column or None,
         id=error.case_id,
-        message=utf8(message_of(error)),
+        message=message_of(error),
     )
 
 
@@ -161,24 +160,25 @@ def message_of(error: MultiturnError) -> str:
 
 def explain_line(conversion: Conversion) -> ExplainLine:
     """Return the line of an explanation."""
-    case, found = conversion.case, explain(conversion)
+    found = explain(conversion)
     messages = None
     if found.chat is not None:
         messages = tuple(ExplainedMessage(each.role, _spans(each.spans)) for each in found.chat)
-    segments = tuple(map(_segment, found.fates))
-    return ExplainLine(utf8(case.suite), case.id, messages, _spans(found.question), segments)
+    segments = tuple(
+        ExplainedSegment(
+            each.where.file or None,
+            each.where.line or None,
+            each.where.label,
+            each.fate,
+            each.why,
+        )
+        for each in found.fates
+    )
+    return ExplainLine(found.suite, found.id, messages, _spans(found.question), segments)
 
 
 def _spans(spans: Spans) -> tuple[ExplainedSpan, ...]:
-    return tuple(
-        ExplainedSpan(span.text, utf8(span.origin), utf8(span.path) or None) for span in spans
-    )
-
-
-def _segment(fate: Fate) -> ExplainedSegment:
-    where = fate.where
-    file, line = utf8(where.file) or None, where.line or None
-    return ExplainedSegment(file, line, where.label, fate.fate, utf8(fate.why))
+    return tuple(ExplainedSpan(span.text, span.origin, span.path or None) for span in spans)
 
 
 def report_lines(report: "Report") -> Iterator[ReportLine]:
@@ -186,23 +186,22 @@ def report_lines(report: "Report") -> Iterator[ReportLine]:
     from multiturn.review.report.markdown import difference
 
     for error in report.errors:
-        yield ReportLine(status="failed", error=utf8(error))
+        yield ReportLine(status="failed", error=error)
     if report.pipeline:
         yield ReportLine(status="changed", causes=report.pipeline)
     for each in report.comparisons:
-        case, was = each.case, each.then
-        is_renamed = each.status == "renamed" and was is not None
+        was = each.then if each.status == "renamed" else None
         yield ReportLine(
-            suite=utf8(case.suite),
-            id=case.id,
-            line=case.line or None,
+            suite=each.case.suite,
+            id=each.case.id,
+            line=each.case.line or None,
             status=each.status if report.then or each.error else None,
-            was_suite=utf8(was.suite) if was and is_renamed else None,
-            was_id=was.id if was and is_renamed else None,
-            causes=tuple(map(utf8, each.causes)),
-            privilege_changes=tuple(utf8(text) for _, text in each.privileges),
+            was_suite=was.suite if was else None,
+            was_id=was.id if was else None,
+            causes=each.causes,
+            privilege_changes=tuple(text for _, text in each.privileges),
             diff="\n".join(difference(report, each)) or None if each.causes else None,
-            error=utf8(each.error) or None,
+            error=each.error or None,
         )
 
 
@@ -212,13 +211,14 @@ def snapshot_line(found: "FileChange | Finding | MultiturnError") -> SnapshotLin
     from multiturn.review.changes import Finding
 
     if isinstance(found, MultiturnError):
-        return SnapshotLine(
-            kind="failed", file=utf8(found.where.file) or None, what=utf8(str(found))
-        )
+        return SnapshotLine(kind="failed", file=found.where.file or None, what=str(found))
     if isinstance(found, Finding):
-        kind: Literal["privilege", "text"] = "privilege" if found.is_privilege else "text"
-        file, cases = utf8(found.path) or None, _cases(found.cases)
-        return SnapshotLine(kind=kind, file=file, cases=cases, what=utf8(found.what))
+        return SnapshotLine(
+            kind="privilege" if found.is_privilege else "text",
+            file=found.path or None,
+            cases=_cases(found.cases),
+            what=found.what,
+        )
     assert found.state != "same"  # noqa: S101 - that is no change
     return SnapshotLine(
         kind=found.state,
@@ -230,4 +230,4 @@ def snapshot_line(found: "FileChange | Finding | MultiturnError") -> SnapshotLin
 
 
 def _cases(keys: "Iterable[Key]") -> tuple[SnapshotCase, ...]:
-    return tuple(SnapshotCase(utf8(suite), case_id) for suite, case_id in keys)
+    return tuple(SnapshotCase(suite, case_id) for suite, case_id in keys)

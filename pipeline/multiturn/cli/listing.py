@@ -4,7 +4,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multiturn.cli.options import Asked, pipeline_option, suite_options
+from multiturn.cli.failures import Failures
+from multiturn.cli.options import Asked, format_option, pipeline_option, suite_options
+from multiturn.text import number_of, visible
 
 if TYPE_CHECKING:
     from multiturn.model import Conversion
@@ -13,14 +15,7 @@ if TYPE_CHECKING:
 @click.command("list")
 @suite_options
 @pipeline_option
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Text for reading, or JSON lines.",
-)
+@format_option("text", "json", help="Text for reading, or JSON lines.")
 def list_cases(asked: Asked, pipeline: str, format_: str) -> None:
     """List suites and their cases.
 
@@ -29,11 +24,9 @@ def list_cases(asked: Asked, pipeline: str, format_: str) -> None:
     SUITE is what convert takes. A case that cannot be converted is reported and skipped; the exit
     code is then 1.
     """
-    from multiturn.cli.failures import Failures
     from multiturn.engine.outcomes import outcomes
     from multiturn.pipelines.pipeline_file import load_pipeline
     from multiturn.prompts.record import to_json
-    from multiturn.text import visible
 
     failures, listed = Failures(debug=asked.debug), ""
     for outcome in outcomes(asked.select(), load_pipeline(pipeline)):
@@ -67,8 +60,6 @@ def _entry(conversion: "Conversion") -> dict[str, object]:
 
 def _words(conversion: "Conversion") -> str:
     """Return what text says of a case: its messages, then its files."""
-    from multiturn.text import number_of
-
     files = conversion.input_files
     said = [number_of(len(conversion.case.input_messages), "message")]
     said += [f"file {file.path}" for file in files if not file.guideline]

@@ -5,9 +5,10 @@ import sys
 import click
 
 from multiturn.cli.completion import complete_pipeline
+from multiturn.cli.failures import Failures
 from multiturn.cli.options import (
     Asked,
-    on_terminal,
+    format_option,
     pipeline_option,
     quiet_option,
     say_summary,
@@ -15,14 +16,10 @@ from multiturn.cli.options import (
     suite_options,
     verbose_option,
 )
+from multiturn.text import number_of
 
-_format_option = click.option(
-    "--format",
-    "format_",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Text for reading, or a line of JSON for each case.",
+_format_option = format_option(
+    "text", "json", help="Text for reading, or a line of JSON for each case."
 )
 
 
@@ -77,7 +74,6 @@ def explain(asked: Asked, pipeline: str, format_: str) -> None:
     dropped, by which stage and rule.
     """
     from multiturn.cli.drawing import as_explanation
-    from multiturn.cli.failures import Failures
     from multiturn.cli.lines import explain_line
     from multiturn.engine.outcomes import outcomes
     from multiturn.pipelines.pipeline_file import load_pipeline
@@ -90,8 +86,7 @@ def explain(asked: Asked, pipeline: str, format_: str) -> None:
         elif outcome.conversion is not None and format_ == "json":
             click.echo(to_json(explain_line(outcome.conversion)), nl=False)
         elif outcome.conversion is not None:
-            text = as_explanation(outcome.conversion)
-            click.echo(text if on_terminal() else click.unstyle(text))
+            click.echo(as_explanation(outcome.conversion))
     failures.finish()
 
 
@@ -122,12 +117,10 @@ def diff(asked: Asked, old: str, new: str, format_: str) -> None:
     Each case that differs is shown as a unified diff; the exit code is then 1.
     """
     from multiturn.cli.drawing import as_diff
-    from multiturn.cli.failures import Failures
     from multiturn.cli.lines import DiffLine
     from multiturn.engine.outcomes import cases
     from multiturn.pipelines.pipeline_file import load_pipeline
-    from multiturn.prompts.record import to_json, utf8
-    from multiturn.text import number_of
+    from multiturn.prompts.record import to_json
 
     before, after = load_pipeline(old), load_pipeline(new)
     failures = Failures(debug=asked.debug)
@@ -143,10 +136,10 @@ def diff(asked: Asked, old: str, new: str, format_: str) -> None:
             same += not changes
             if format_ == "json":
                 found = first.conversion.case
-                line = DiffLine(utf8(found.suite), found.id, click.unstyle(changes) or None)
+                line = DiffLine(found.suite, found.id, click.unstyle(changes) or None)
                 click.echo(to_json(line), nl=False)
-            elif changes:
-                click.echo(changes if on_terminal() else click.unstyle(changes), nl=False)
+            else:
+                click.echo(changes, nl=False)
     if format_ == "text":
         say_summary(f"{number_of(compared, 'case')}: {same} same, {compared - same} differ")
     failures.finish()

@@ -17,15 +17,11 @@ _COLORS = {"system": "magenta", "user": "cyan", "assistant": "green", "tool": "y
 
 
 class Render(Struct, frozen=True):
-    """Makes what is written of a conversion, in whatever process it is.
+    """Makes what is written of a conversion, in whatever process it is."""
 
-    The format is ``json``, ``yaml``, ``text``, or one of ``engine.formats``; ``warns`` logs text
-    that poses as a marker.
-    """
-
-    format: str
+    format: str  # json, yaml, text, or one of engine.formats
     in_color: bool = False
-    warns: bool = False
+    warns: bool = False  # logs text that poses as a marker
 
     def __call__(self, conversion: Conversion, /) -> bytes:
         """Return the bytes to write."""
@@ -40,7 +36,7 @@ class Render(Struct, frozen=True):
             return to_json(record)
         if self.format == "yaml":
             return to_yaml(record)
-        return to_colored_text(record) if self.in_color else to_text(record)
+        return to_text(record, color=self.in_color)
 
 
 def _warn_of_markers(conversion: Conversion) -> None:
@@ -52,13 +48,8 @@ def _warn_of_markers(conversion: Conversion) -> None:
             warn(notice)
 
 
-def to_text(record: Record) -> bytes:
-    """Render a record for reading: each message under its role, without color."""
-    return click.unstyle(to_colored_text(record).decode()).encode()
-
-
-def to_colored_text(record: Record) -> bytes:
-    """Render a record for a terminal: each message under its role, in color."""
+def to_text(record: Record, *, color: bool = False) -> bytes:
+    """Render a record for reading: each message under its role."""
     lines = [click.style(visible(f"{record.suite} · {record.id}").replace("\n", "\\n"), bold=True)]
     messages = record.chat_prompt
     if messages is None:
@@ -67,7 +58,7 @@ def to_colored_text(record: Record) -> bytes:
     for message in messages:
         lines.append(role_heading(message.role))
         lines += [f"  {line}".rstrip() for line in visible(message.content).split("\n")]
-    return ("\n".join(lines) + "\n\n").encode()
+    return _joined(lines, color)
 
 
 def to_result_text(result: "Result", *, color: bool) -> bytes:
@@ -76,6 +67,10 @@ def to_result_text(result: "Result", *, color: bool) -> bytes:
     lines = [click.style(visible(title), bold=True)]
     lines += [click.style(f"  repaired {repair}", dim=True) for repair in result.repairs]
     lines += [f"  {line}".rstrip() for line in visible(result.response or "").split("\n")]
+    return _joined(lines, color)
+
+
+def _joined(lines: list[str], color: bool) -> bytes:
     text = "\n".join(lines) + "\n\n"
     return (text if color else click.unstyle(text)).encode()
 

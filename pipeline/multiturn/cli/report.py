@@ -2,8 +2,10 @@
 
 import click
 
+from multiturn.cli.failures import Failures, writing
 from multiturn.cli.options import (
     Asked,
+    format_option,
     is_default,
     pipeline_option,
     quiet_option,
@@ -11,6 +13,7 @@ from multiturn.cli.options import (
     say_summary,
     suite_options,
 )
+from multiturn.text import number_of, visible
 
 
 @click.command()
@@ -28,12 +31,8 @@ from multiturn.cli.options import (
     is_flag=True,
     help="With --against, also show the texts of the cases that are the same.",
 )
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(["html", "markdown", "json"]),
-    default="html",
-    show_default=True,
+@format_option(
+    *("html", "markdown", "json"),
     help="A page to read, a summary for $GITHUB_STEP_SUMMARY, or a line of JSON for each case.",
 )
 @click.option(
@@ -59,7 +58,6 @@ def report(
     from math import ceil
     from tempfile import TemporaryFile
 
-    from multiturn.cli.failures import Failures, writing
     from multiturn.cli.lines import report_lines
     from multiturn.cli.progress import show_progress
     from multiturn.engine.git import commit_of
@@ -73,7 +71,6 @@ def report(
     from multiturn.review.report.markdown import to_markdown
     from multiturn.review.report.side import Side, items, items_then
     from multiturn.suites.discovery import find_suites
-    from multiturn.text import number_of, visible
 
     chosen, failures = load_pipeline(pipeline), Failures(debug=asked.debug)
     selection = asked.select(may_be_gone=against is not None)

@@ -7,16 +7,18 @@ from contextlib import contextmanager, nullcontext
 
 import click
 
+from multiturn.cli.failures import Failures
 from multiturn.cli.options import (
     PATH,
     Asked,
     check_strictly,
-    on_terminal,
+    format_option,
     pipeline_option,
     quiet_option,
     say_summary,
     suite_options,
 )
+from multiturn.errors import MultiturnError, Place
 
 
 @click.command()
@@ -44,12 +46,8 @@ from multiturn.cli.options import (
     is_flag=True,
     help="Repeat the texts of attached files in the snapshots, in place of their paths.",
 )
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(["text", "json", "github"]),
-    default="text",
-    show_default=True,
+@format_option(
+    *("text", "json", "github"),
     help="With --check: text, a line of JSON for each thing that differs, or annotations that"
     " GitHub shows in a pull request.",
 )
@@ -71,18 +69,15 @@ def snapshot(
     system message, and files.lock the digest of each file that snapshots name. With --case, only
     the snapshots of these cases are written or compared, and no list is written.
     """
-    from multiturn.cli.failures import Failures
     from multiturn.cli.progress import show_progress
     from multiturn.engine.outcomes import Outcome, outcomes
-    from multiturn.errors import MultiturnError, Place
     from multiturn.pipelines.pipeline_file import load_pipeline
     from multiturn.review.changes import FileChange, Finding
     from multiturn.review.update import Said, Update
 
     if ((stat or show_all) and not check) or (stat and show_all):
         raise click.UsageError("--stat and --all are for --check, one of them")
-    is_text = format_ == "text"
-    if not is_text and (not check or stat or show_all):
+    if format_ != "text" and (not check or stat or show_all):
         raise click.UsageError(f"--format {format_} is for --check, without --stat and --all")
     chosen, failures = load_pipeline(pipeline), Failures(debug=asked.debug)
     if "-" in asked.suites:
@@ -112,14 +107,13 @@ def snapshot(
             if isinstance(said, MultiturnError):
                 failures.add(said)
             found.append(said)
-        if is_text and found:
+        found.sort(key=lambda said: (not isinstance(said, Finding), isinstance(said, FileChange)))
+        if format_ == "text":
             from multiturn.cli.changes import as_lines
 
             for text in as_lines(found, "all" if show_all else "stat" if stat else "once"):
-                click.echo(text if on_terminal() else click.unstyle(text))
-        if is_text:
+                click.echo(text)
             say_summary(update.summary)
-    found.sort(key=lambda said: (not isinstance(said, Finding), isinstance(said, FileChange)))
     if format_ == "json":
         from multiturn.cli.lines import snapshot_line
         from multiturn.prompts.record import to_json
@@ -127,7 +121,7 @@ def snapshot(
         for said in found:
             if not isinstance(said, str):  # what only a run that writes says
                 click.echo(to_json(snapshot_line(said)), nl=False)
-    elif not is_text:
+    if format_ == "github":
         from multiturn.cli.annotations import snapshot_annotations
 
         for text in snapshot_annotations(found, places):

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import click
 
-from multiturn.cli.options import Asked, on_terminal, pipeline_option, suite_options
+from multiturn.cli.options import Asked, pipeline_option, suite_options
+from multiturn.errors import MultiturnError
+from multiturn.text import number_of, visible
 
 _WAIT = 100  # milliseconds for which the first conversion waits until all folders are watched
 _MOST_NAMES = 3  # of changed files that are said
@@ -26,9 +28,6 @@ def watch(asked: Asked, pipeline: str) -> None:
     current folder are watched; a change of a suite, an attached file, a stage or the pipeline
     shows the prompts that it changes. Errors are shown, and watching continues until Ctrl-C.
     """
-    from multiturn.errors import MultiturnError
-    from multiturn.text import number_of
-
     if "-" in asked.suites:
         raise MultiturnError("watch reads suites again, and - can be read only once; name files")
     asked.select()  # an error in the command ends it; one in a file does not
@@ -46,8 +45,6 @@ def watch(asked: Asked, pipeline: str) -> None:
 
 def _changes(folders: set[Path]) -> Iterator[set[str]]:
     """Yield the files that have changed, once all folders are watched: at first none."""
-    from multiturn.errors import MultiturnError
-
     try:
         import watchfiles
     except ImportError:
@@ -113,14 +110,12 @@ def _converted(asked: Asked, pipeline: str) -> tuple[Prompts, bool]:
 def _show(old: Prompts, new: Prompts, paths: set[str], is_whole: bool) -> None:
     """Print how the prompts differ, and a summary."""
     from multiturn.cli.drawing import as_text_diff
-    from multiturn.text import visible
 
     changed = [key for key in {**old, **new} if old.get(key) != new.get(key)]
     for key in changed:
         name = " · ".join(key)
         before, after = _as_yaml(old.get(key)), _as_yaml(new.get(key))
-        text = as_text_diff(before, after, f"{name} · before", f"{name} · now")
-        click.echo(text if on_terminal() else click.unstyle(text), nl=False)
+        click.echo(as_text_diff(before, after, f"{name} · before", f"{name} · now"), nl=False)
     names = sorted(os.path.relpath(path) for path in paths)
     what = f"{len(changed):,} changed, {len(new.keys() - changed):,} same"
     what += "" if is_whole else "; with errors, see above"

@@ -77,7 +77,11 @@ def utf8(text: str) -> str:
 
 def to_json(record: Any) -> bytes:
     """Render a record, or a result, as one line of JSON; what nobody would see is escaped."""
-    line = msgspec.json.encode(record) + b"\n"
+    try:
+        line = msgspec.json.encode(record) + b"\n"
+    except UnicodeEncodeError:  # a path may hold any bytes
+        text = json.dumps(msgspec.to_builtins(record), ensure_ascii=False, separators=(",", ":"))
+        line = utf8(text).encode() + b"\n"
     if line.isascii() and b"\x7f" not in line:
         return line
     return unseen().sub(_escape, line.decode()).encode()
