@@ -14,7 +14,6 @@ from multiturn.errors import MultiturnError
 from multiturn.model import InputFile, ProviderRequest
 from multiturn.providers.ax import GUIDELINES_HEADING
 from multiturn.providers.base import (
-    SECRET_NAME,
     ProviderError,
     ProviderResponse,
     Seconds,
@@ -22,7 +21,8 @@ from multiturn.providers.base import (
     TargetProvider,
     Wire,
     hide,
-    hide_within,
+    is_secret,
+    secrets_among,
 )
 from multiturn.providers.command import run_command
 from multiturn.providers.rules import broken, named
@@ -34,10 +34,7 @@ _SYSTEM_HEADING = "[[ ## System Prompt ## ]]"
 _CONVERSATION_HEADING = "[[ ## Conversation ## ]]"
 _MENTION = re.compile("(^|[\n\r\v\f\x85\u2028\u2029])@")
 
-
 Executable = Annotated[str, Meta(description="the agent's command line program.")]
-
-
 PassEnv = Annotated[
     tuple[str, ...],
     Meta(
@@ -60,32 +57,36 @@ class AgentSettings(Settings, frozen=True, kw_only=True):
     pass_env: PassEnv = ()
     timeout_seconds: Annotated[Seconds, Meta(description="how long one case may take.")] = 1800
 
-    def secrets(self) -> Iterator[str]:
-        """Yield the values of variables in ``env`` that have the name of a key."""
-        yield from (value for name, value in self.env.items() if SECRET_NAME.search(name))
+    def secrets(self) -> list[str]:
+        """Return the values of variables in ``env`` that have the name of a key."""
+        return secrets_among(self.env)
 
 
 class AgentProvider(TargetProvider):
-    """The base of providers that give an agent the transcript; subclasses define ``ask``."""
+    """The base of providers that give an agent the transcript; subclasses define ``work``."""
 
     kind: ClassVar[str]
+    gets_instructions = True  # the system prompt, and the guidelines without a file
 
     def __init__(self, settings: Any, secrets: Iterable[str] = ()) -> None:
         super().__init__(settings, secrets)
         self._of_target = self.secrets
         # The agent may find out a key that it does not inherit. A short value is hardly one.
-        self.secrets += tuple(
-            value
+        found = {
+            name: value
             for name, value in os.environ.items()
-            if SECRET_NAME.search(name)
-            and (name in settings.pass_env or len(value) >= _SHORTEST_KEY)
-        )
+            if name in settings.pass_env or len(value) >= _SHORTEST_KEY
+        }
+        self.secrets += tuple(secrets_among(found))
 
     async def run(self, *arguments: str, **streams: Any) -> None:
         """Run the agent's command line; ``streams`` are as for ``run_command``."""
-        settings, ours = self.settings, os.environ.items()
-        names = settings.pass_env
-        passed = {key: text for key, text in ours if key in names or not SECRET_NAME.search(key)}
+        settings = self.settings
+        passed = {
+            name: value
+            for name, value in os.environ.items()
+            if name in settings.pass_env or not is_secret(name)
+        }
         await run_command(
             (self.executable(), *arguments),
             cwd=settings.cwd,
@@ -100,104 +101,6 @@ class AgentProvider(TargetProvider):
         given: str = self.settings.executable
         return os.path.abspath(given) if os.path.dirname(given) else given
 
-    def prompt(self, request: ProviderRequest, folder: str) -> str:
-        """Return what the agent reads: the question, and the paths of the files in the folder."""
-        files = file_names(request.input_files)
-        guidelines = [path for file, path in files if file.guideline]
-        others = [path for file, path in files if not file.guideline]
-        text = request.question
-        if self.gets_instructions() and (sections := list(_instructions(request))):
-            sections += [_CONVERSATION_HEADING, text]
-            text = "\n\n".join(sections)
-        for intro, paths in (
-            ("Read these guidelines first, and follow them:", guidelines),
-            ("The files attached above, if you need them as files:", others),
-        ):
-            if paths:
-                text += "\n\n" + "\n".join((intro, *(f"- {folder}/{path}" for path in paths)))
-        return text
-
-    def wire(self, request: ProviderRequest) -> Wire:
-        """Return the prompt, with a placeholder for the folder of the request."""
-        if is_blank(request.question):
-            raise ProviderError(broken("C1", "the transcript is empty; add a user message"))
-        body, mentions = self._body(request, f"{_FOLDER}request")
-        settings = self.settings
-        shown = (settings.executable, settings.cwd or "", *settings.args)
-        env = (f"{name}={value}" for name, value in sorted(settings.env.items()))
-        repairs = self._left_out(request)
-        if mentions:
-            repairs.append(named("F2", f"put a space before {mentions} line(s) that start with @"))
-        return Wire(
-            provider=self.kind,
-            model=getattr(settings, "model", ""),
-            parameters=tuple(hide(text, self._of_target) for text in (*shown, *env)),
-            body=body,
-            repairs=tuple(repairs),
-            request=request,
-        )
-
-    def gets_instructions(self) -> bool:
-        """Return whether the prompt holds the system prompt and the guidelines without a file."""
-        return True
-
-    def _left_out(self, request: ProviderRequest) -> list[str]:
-        """Return a repair for each thing in a request that does not reach the agent."""
-        repairs = []
-        if request.temperature is not None:
-            repairs.append(named("F4", f"left out the temperature {request.temperature:g}"))
-        if request.max_output_tokens is not None:
-            repairs.append(named("F4", f"left out the limit of {request.max_output_tokens} tokens"))
-        if not self.gets_instructions() and any(_instructions(request)):
-            what = "left out the system prompt or guidelines"
-            repairs.append(named("F5", f"{what}; system: include of the target sends them"))
-        return repairs
-
-    def _body(self, request: ProviderRequest, folder: str) -> tuple[bytes, int]:
-        text, mentions = _MENTION.subn(r"\1 @", self.prompt(request, folder))
-        return text.encode("utf-8", "replace"), mentions
-
-    async def send(self, wire: Wire) -> ProviderResponse:
-        """Run the agent with a folder for the request, which is removed afterwards."""
-        assert wire.request is not None  # noqa: S101 - wire() sets it
-        folder = self._make_folder()
-        body, _ = self._body(wire.request, folder.name)
-        try:
-            for file, path in file_names(wire.request.input_files):
-                target = folder / path
-                target.parent.mkdir(parents=True)
-                target.write_bytes(file.text.encode("utf-8", "surrogatepass"))
-            answer = await self.ask(folder, body)
-        except OSError as error:
-            what = f"cannot use the request folder: {error}"
-            raise ProviderError(hide(what, self.secrets), kind="process", wire=body) from None
-        except ProviderError as error:
-            what = hide(error.what, self.secrets)
-            raise ProviderError(what, kind=error.kind, wire=body) from None
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-        return structs.replace(
-            answer,
-            text=hide(answer.text, self.secrets),
-            raw=hide_within(answer.raw, self.secrets),
-            wire=body,
-        )
-
-    def _make_folder(self) -> Path:
-        """Make the folder of a request in the working folder, where the agent may read."""
-        above = Path(self.settings.cwd or ".").absolute()
-        try:
-            folder = Path(tempfile.mkdtemp(prefix=_FOLDER, dir=above))
-            (folder / ".gitignore").write_text("*\n")
-        except OSError as error:
-            what = f"cannot make a request folder in {above}: {error.strerror}"
-            raise ProviderError(what, kind="process") from None
-        return folder
-
-    async def ask(self, folder: Path, body: bytes) -> ProviderResponse:
-        """Return the agent's answer to a prompt; the folder of the request holds the files."""
-        raise NotImplementedError
-
     def check(self) -> None:
         """Check that the agent is installed."""
         if shutil.which(self.executable()) is None:
@@ -206,6 +109,85 @@ class AgentProvider(TargetProvider):
                 f"the target {self.name!r} needs {executable}, and there is no such command;"
                 " install it, or set executable"
             )
+
+    def prompt(self, request: ProviderRequest, folder: str) -> str:
+        """Return what the agent reads: the question, and the paths of the files in the folder."""
+        text = request.question
+        if self.gets_instructions and (sections := list(_instructions(request))):
+            text = "\n\n".join((*sections, _CONVERSATION_HEADING, text))
+        files = file_names(request.input_files)
+        for intro, is_guideline in (
+            ("Read these guidelines first, and follow them:", True),
+            ("The files attached above, if you need them as files:", False),
+        ):
+            paths = [path for file, path in files if file.guideline == is_guideline]
+            if paths:
+                text += "\n\n" + "\n".join((intro, *(f"- {folder}/{path}" for path in paths)))
+        return text
+
+    def _body(self, request: ProviderRequest, folder: str) -> tuple[bytes, int]:
+        """Return the prompt as it is sent, and the number of lines that rule F2 has changed."""
+        text, mentions = _MENTION.subn(r"\1 @", self.prompt(request, folder))
+        return text.encode("utf-8", "replace"), mentions
+
+    def wire(self, request: ProviderRequest) -> Wire:
+        """Return the prompt, with a placeholder for the folder of the request."""
+        if is_blank(request.question):
+            raise ProviderError(broken("C1", "the transcript is empty; add a user message"))
+        body, mentions = self._body(request, f"{_FOLDER}request")
+        repairs = []
+        if request.temperature is not None:
+            repairs.append(named("F4", f"left out the temperature {request.temperature:g}"))
+        if request.max_output_tokens is not None:
+            repairs.append(named("F4", f"left out the limit of {request.max_output_tokens} tokens"))
+        if not self.gets_instructions and any(_instructions(request)):
+            what = "left out the system prompt or guidelines"
+            repairs.append(named("F5", f"{what}; system: include of the target sends them"))
+        if mentions:
+            repairs.append(named("F2", f"put a space before {mentions} line(s) that start with @"))
+        settings = self.settings
+        env = (f"{name}={value}" for name, value in sorted(settings.env.items()))
+        parameters = (settings.executable, settings.cwd or "", *settings.args, *env)
+        return Wire(
+            provider=self.kind,
+            model=getattr(settings, "model", ""),
+            parameters=tuple(hide(text, self._of_target) for text in parameters),
+            body=body,
+            repairs=tuple(repairs),
+            request=request,
+        )
+
+    async def ask(self, wire: Wire) -> ProviderResponse:
+        """Run the agent with a folder for the request, which is removed afterwards.
+
+        The folder is in the working folder, where the agent may read.
+        """
+        assert wire.request is not None  # noqa: S101 - wire() sets it
+        above = Path(self.settings.cwd or ".").absolute()
+        body = b""
+        try:
+            with tempfile.TemporaryDirectory(
+                "", _FOLDER, above, ignore_cleanup_errors=True
+            ) as name:
+                folder = Path(name)
+                body, _ = self._body(wire.request, folder.name)
+                (folder / ".gitignore").write_text("*\n")
+                for file, path in file_names(wire.request.input_files):
+                    target = folder / path
+                    target.parent.mkdir(parents=True)
+                    target.write_bytes(file.text.encode("utf-8", "surrogatepass"))
+                answer = await self.work(folder, body)
+        except OSError as error:
+            what = f"cannot use the request folder: {error}"
+            raise ProviderError(what, kind="process", wire=body) from None
+        except ProviderError as error:
+            error.wire = body
+            raise
+        return structs.replace(answer, wire=body)
+
+    async def work(self, folder: Path, body: bytes) -> ProviderResponse:
+        """Return the agent's answer to a prompt; the folder of the request holds the files."""
+        raise NotImplementedError
 
 
 def _instructions(request: ProviderRequest) -> Iterator[str]:

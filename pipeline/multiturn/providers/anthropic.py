@@ -8,7 +8,7 @@ from multiturn.model import ChatMessage, ProviderRequest
 from multiturn.providers.ax import TEMPERATURE, Prefill
 from multiturn.providers.base import ProviderResponse, counts
 from multiturn.providers.http import HttpProvider, HttpSettings
-from multiturn.providers.http_client import http_client
+from multiturn.providers.limits import http_client
 from multiturn.providers.rules import Layout, concerns
 
 _DEFAULT_LIMIT = 4096  # the API requires one
@@ -45,7 +45,6 @@ class AnthropicProvider(HttpProvider):
 
     kind = "anthropic"
     sdk = "anthropic"
-    extra = "anthropic"
     path = "/v1/messages"
     settings: AnthropicSettings
 

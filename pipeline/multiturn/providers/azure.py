@@ -22,7 +22,6 @@ class AzureProvider(CompletionsProvider):
     """Sends the chat prompt to a deployment of Azure OpenAI."""
 
     kind = "azure"
-    extra = "azure"
     settings: AzureSettings
 
     def address(self) -> tuple[str, ...]:

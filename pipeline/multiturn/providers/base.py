@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Protocol, Self
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from multiturn.errors import MultiturnError, Place
 from multiturn.model import ProviderRequest
 
-SECRET_NAME = re.compile(
+_SECRET_NAME = re.compile(
     r"(?:^|_)[A-Z0-9]*(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?[0-9]*(?:_|$)",
     re.IGNORECASE,
 )
@@ -71,22 +71,18 @@ class Wire(Struct, frozen=True, kw_only=True):
     """A request as it is sent."""
 
     provider: str  # the kind of provider
-    model: str = ""  # the model; empty for the provider's default
-    # what else shapes the answer, such as the address or arguments
-    parameters: tuple[str, ...] = ()
+    model: str = ""  # empty for the provider's default
+    parameters: tuple[str, ...] = ()  # what else shapes the answer, such as the address
     body: bytes  # the exact bytes to send
-    # the changes that the provider's rules required, each with the rule's id
-    repairs: tuple[str, ...] = ()
-    # the request it was made of, for agents, which also get its files
-    request: ProviderRequest | None = None
+    repairs: tuple[str, ...] = ()  # what the provider's rules required, each with a rule's id
+    request: ProviderRequest | None = None  # for agents, which also get its files
 
     def digest(self) -> str:
         """Return a hash of the request. API keys are never part of it."""
         hashed = hashlib.sha256()
         files = self.request.input_files if self.request else ()
-        texts = (file.text.encode("utf-8", "surrogatepass") for file in files)
-        names = (self.provider, self.model, *self.parameters)
-        for piece in (*(name.encode() for name in names), *texts, self.body):
+        texts = [self.provider, self.model, *self.parameters, *(file.text for file in files)]
+        for piece in (*(text.encode("utf-8", "surrogatepass") for text in texts), self.body):
             hashed.update(b"%d:" % len(piece))
             hashed.update(piece)
         return hashed.hexdigest()
@@ -136,13 +132,13 @@ class Settings(Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:  # the values may be keys
         return f"{type(self).__name__}({self.name!r})"
 
-    def secrets(self) -> Iterable[str]:
-        """Yield the values that must never be shown."""
-        return ()
+    def secrets(self) -> list[str]:
+        """Return the values that must never be shown."""
+        return []
 
 
 class TargetProvider:
-    """The base of the providers that targets name; subclasses define ``wire`` and ``send``.
+    """The base of the providers that targets name; subclasses define ``wire`` and ``ask``.
 
     The secrets are values to hide, in addition to the keys among the settings.
     """
@@ -161,6 +157,9 @@ class TargetProvider:
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
+    async def aclose(self) -> None:
+        """Close the connections, or end the processes."""
+
     def check(self) -> None:
         """Refuse to start where the SDK or the program that sends requests is not installed."""
 
@@ -171,21 +170,50 @@ class TargetProvider:
         """Return what would be sent for a request, unless the provider would refuse it."""
         raise NotImplementedError
 
-    async def send(self, wire: Wire) -> ProviderResponse:
-        """Send what ``wire`` returned."""
+    async def ask(self, wire: Wire) -> ProviderResponse:
+        """Return the answer to what ``wire`` returned; secrets may be in it."""
         raise NotImplementedError
+
+    async def send(self, wire: Wire) -> ProviderResponse:
+        """Send what ``wire`` returned; no secret is in the answer, or in the error."""
+        try:
+            answer = await self.ask(wire)
+        except ProviderError as error:
+            raise ProviderError(
+                hide(error.what, self.secrets),
+                kind=error.kind,
+                status=error.status,
+                retries=error.retries,
+                wire=error.wire,
+            ) from None
+        return structs.replace(
+            answer,
+            text=hide(answer.text, self.secrets),
+            raw=hide_within(answer.raw, self.secrets),
+        )
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         """Answer a request."""
         return await self.send(self.wire(request))
 
-    async def aclose(self) -> None:
-        """Close the connections."""
-
 
 def asked(request: ProviderRequest) -> bytes:
     """Return the fields of a request that an answer depends on, as JSON."""
     return msgspec.json.encode({field: getattr(request, field) for field in _ASKED})
+
+
+def is_secret(name: str) -> bool:
+    """Return whether a variable has the name of a key.
+
+    >>> [name for name in ("GITHUB_TOKEN", "api_key", "KEYBOARD") if is_secret(name)]
+    ['GITHUB_TOKEN', 'api_key']
+    """
+    return _SECRET_NAME.search(name) is not None
+
+
+def secrets_among(values: Mapping[str, Any]) -> list[str]:
+    """Return the texts that have the name of a key."""
+    return [text for name, text in values.items() if isinstance(text, str) and is_secret(name)]
 
 
 def hide(text: str, secrets: Iterable[str]) -> str:
@@ -198,6 +226,17 @@ def hide(text: str, secrets: Iterable[str]) -> str:
         if len(secret) >= _SHORTEST_SECRET:
             text = text.replace(secret, "***")
     return text
+
+
+def hide_within(value: Any, secrets: Iterable[str]) -> Any:
+    """Return decoded JSON with every secret in its texts and keys replaced by ``***``."""
+    if isinstance(value, str):
+        return hide(value, secrets)
+    if isinstance(value, list):
+        return [hide_within(item, secrets) for item in value]
+    if isinstance(value, dict):
+        return {hide(key, secrets): hide_within(item, secrets) for key, item in value.items()}
+    return value
 
 
 def counts(usage: Any, **names: str) -> Mapping[str, int]:
@@ -214,14 +253,3 @@ def counts(usage: Any, **names: str) -> Mapping[str, int]:
         if isinstance(value, int):
             found[ours] = value
     return found
-
-
-def hide_within(value: Any, secrets: Iterable[str]) -> Any:
-    """Return decoded JSON with every secret in its texts and keys replaced by ``***``."""
-    if isinstance(value, str):
-        return hide(value, secrets)
-    if isinstance(value, list):
-        return [hide_within(item, secrets) for item in value]
-    if isinstance(value, dict):
-        return {hide(key, secrets): hide_within(item, secrets) for key, item in value.items()}
-    return value

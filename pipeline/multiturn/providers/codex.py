@@ -29,7 +29,7 @@ class CodexProvider(AgentProvider):
     kind = "codex"
     settings: CodexSettings
 
-    async def ask(self, folder: Path, body: bytes) -> ProviderResponse:
+    async def work(self, folder: Path, body: bytes) -> ProviderResponse:
         """Return the agent's last message."""
         settings = self.settings
         model = ("--model", settings.model) if settings.model else ()
@@ -52,8 +52,11 @@ class CodexProvider(AgentProvider):
                         text = said
                     case {"type": "turn.completed"}:
                         failure = None  # Codex has recovered from an earlier error
-                        names = {"input_tokens": "input_tokens", "output_tokens": "output_tokens"}
-                        usage = counts(event.get("usage"), **names)
+                        usage = counts(
+                            event.get("usage"),
+                            input_tokens="input_tokens",
+                            output_tokens="output_tokens",
+                        )
                     case {"type": "turn.failed", "error": {"message": str(message)}} | {
                         "type": "error",
                         "message": str(message),

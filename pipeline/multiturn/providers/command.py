@@ -70,8 +70,7 @@ async def run_command(
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            what = f"cannot start {name!r}: {error}"
-            raise ProviderError(what, kind="process") from None
+            raise ProviderError(f"cannot start {name!r}: {error}", kind="process") from None
         try:
             async with asyncio.timeout(timeout_seconds):
                 if answer is None:
@@ -81,8 +80,8 @@ async def run_command(
                         await asyncio.sleep(_POLL_SECONDS)
         except TimeoutError:
             what = f"{name} took more than {timeout_seconds:g} s (timeout_seconds)"
-            said = _end_of((output, errors), secrets)
-            raise ProviderError(what + said, kind="timeout") from None
+            what += _end_of((output, errors), secrets)
+            raise ProviderError(what, kind="timeout") from None
         finally:
             if kept is None:
                 await end_command(process)
@@ -93,7 +92,8 @@ async def run_command(
             raise ProviderError(f"cannot start {name!r}: {refused}", kind="process")
         if process.returncode and (answer is None or not os.path.lexists(answer)):
             what = f"{name} ended with exit code {process.returncode}"
-            raise ProviderError(what + _end_of((output, errors), secrets), kind="process")
+            what += _end_of((output, errors), secrets)
+            raise ProviderError(what, kind="process")
 
 
 def _end_of(files: Iterable[IO[bytes]], secrets: Iterable[str]) -> str:
@@ -133,17 +133,15 @@ async def _ended(process: Process) -> None:
 def read_answer(path: Path) -> bytes:
     """Return the content of a file that an agent has written, if it is a regular one."""
     what = f"the agent's {path.name} is not a regular file"
-    # Without waiting for the other end of a pipe, and without following a link.
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    if not stat.S_ISREG(path.lstat().st_mode):
-        raise ProviderError(what, kind="malformed")
-    descriptor = os.open(path, flags)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # it has been replaced meanwhile
-        os.close(descriptor)
-        raise ProviderError(what, kind="malformed")
-    with open(descriptor, "rb") as file:
-        content = file.read(LARGEST_ANSWER + 1)
-    if len(content) > LARGEST_ANSWER:
+    if stat.S_ISREG(path.lstat().st_mode):
+        with open(path, "rb", opener=_open_at_once) as file:
+            content = file.read(LARGEST_ANSWER + 1)
+        if len(content) <= LARGEST_ANSWER:
+            return content
         what = f"the agent's {path.name} is larger than {LARGEST_ANSWER // 2**20} MiB"
-        raise ProviderError(what, kind="malformed")
-    return content
+    raise ProviderError(what, kind="malformed")
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a file that may have been replaced meanwhile: no link, and no wait for a pipe."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)

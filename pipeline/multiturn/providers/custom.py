@@ -1,18 +1,16 @@
 """Providers of a user's own, which a target names by import path."""
 
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
 import msgspec
-from msgspec import structs
 
 from multiturn.documents.imports import import_path
 from multiturn.errors import MultiturnError
 from multiturn.model import ProviderRequest
 from multiturn.providers.base import (
-    SECRET_NAME,
     Provider,
     ProviderError,
     ProviderResponse,
@@ -22,6 +20,7 @@ from multiturn.providers.base import (
     asked,
     hide,
     hide_within,
+    secrets_among,
 )
 
 
@@ -30,11 +29,9 @@ class CustomSettings(Settings, frozen=True, kw_only=True):
 
     options: Mapping[str, Any]
 
-    def secrets(self) -> Iterator[str]:
-        """Yield the options that have the name of a key."""
-        for name, value in self.options.items():
-            if isinstance(value, str) and SECRET_NAME.search(name):
-                yield value
+    def secrets(self) -> list[str]:
+        """Return the options that have the name of a key."""
+        return secrets_among(self.options)
 
 
 class CustomProvider(TargetProvider):
@@ -65,26 +62,20 @@ class CustomProvider(TargetProvider):
             request=request,
         )
 
-    async def send(self, wire: Wire) -> ProviderResponse:
+    async def ask(self, wire: Wire) -> ProviderResponse:
         """Return the answer of the user's provider."""
-        assert wire.request is not None  # noqa: S101 - it stands in every Wire of ours
+        assert wire.request is not None  # noqa: S101 - wire() sets it
         try:
             answer = await self.provider.invoke(wire.request)
-        except ProviderError as error:
-            failure = error
-        except Exception as error:  # whatever the provider raises
-            failure = ProviderError(f"{type(error).__name__}: {error}", kind="provider")
-        else:
             if not isinstance(answer, ProviderResponse):
-                return answer  # an error of the runner's
-            text, raw = hide(answer.text, self.secrets), hide_within(answer.raw, self.secrets)
-            return structs.replace(answer, text=text, raw=raw)
-        raise ProviderError(
-            hide(failure.what, self.secrets),
-            kind=failure.kind,
-            retries=failure.retries,
-            wire=failure.wire,
-        ) from None
+                what = f"it returned {type(answer).__name__} instead of a ProviderResponse"
+                raise TypeError(what)
+        except ProviderError:
+            raise
+        except Exception as error:  # whatever the provider raises
+            what = f"{type(error).__name__}: {error}"
+            raise ProviderError(what, kind="provider") from None
+        return answer
 
     async def __aenter__(self) -> Self:
         enter = getattr(self.provider, "__aenter__", None)

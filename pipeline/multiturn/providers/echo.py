@@ -24,7 +24,7 @@ class EchoProvider(ChatProvider):
         layout.want_turns("C1")
         return {"messages": layout.messages}
 
-    async def send(self, wire: Wire) -> ProviderResponse:
+    async def ask(self, wire: Wire) -> ProviderResponse:
         """Answer with the body."""
         text = wire.body.decode()
         return ProviderResponse(text=text, raw=msgspec.json.decode(text), wire=wire.body)

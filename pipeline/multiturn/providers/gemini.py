@@ -9,7 +9,7 @@ from multiturn.model import ProviderRequest
 from multiturn.providers.ax import TEMPERATURE, Prefill
 from multiturn.providers.base import ProviderError, ProviderResponse, Wire, counts
 from multiturn.providers.http import HttpProvider, HttpSettings
-from multiturn.providers.http_client import http_client
+from multiturn.providers.limits import http_client
 from multiturn.providers.rules import Layout
 
 _ROLES = {"user": "user", "assistant": "model"}
@@ -31,7 +31,6 @@ class GeminiProvider(HttpProvider):
 
     kind = "gemini"
     sdk = "google.genai"
-    extra = "gemini"
     settings: GeminiSettings
 
     def address(self) -> tuple[str, ...]:
@@ -84,7 +83,7 @@ class GeminiProvider(HttpProvider):
             ),
         ).aio
 
-    async def ask(self, client: Any, wire: Wire) -> str:
+    async def post(self, client: Any, wire: Wire) -> str:
         """Return the text of the vendor's answer; the SDK takes no bytes, and encodes the same."""
         body = json.loads(wire.body)
         response = await client.models.generate_content(

@@ -17,13 +17,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _GRACE_SECONDS = 2.0
 _LIMIT_SECONDS = 5.0  # for processes that may not be killed
 _POLL_SECONDS = 0.005
-
-_is_waiting = False
-_stops = 0
-
-
-class _StopError(Exception):
-    """SIGTERM came while nothing but the end of the command was awaited."""
+_AWAITED = {signal.SIGTERM, signal.SIGCHLD}
 
 
 def die_with_parent(parent: int, number: int) -> None:
@@ -35,7 +29,7 @@ def die_with_parent(parent: int, number: int) -> None:
 
 
 def main(parent: str, report: str, keep: str, *command: str) -> int:
-    """Run a command, and return its exit code; a negative one is the signal that ended it.
+    """Run a command, and return its exit code; for a signal that ended it, 128 and its number.
 
     Args:
         parent: process id of multiturn.
@@ -43,8 +37,8 @@ def main(parent: str, report: str, keep: str, *command: str) -> int:
         keep: KEEP to end its processes only on SIGTERM, END to end them when it ends.
         command: the command and its arguments.
     """
-    global _is_waiting
-    signal.signal(signal.SIGTERM, _stop)
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # what is ignored may never be waited for
+    signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
     die_with_parent(int(parent), signal.SIGTERM)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -53,37 +47,25 @@ def main(parent: str, report: str, keep: str, *command: str) -> int:
     if agent == 0:
         _start(guard, int(report), command)
     status = None
-    try:
-        _is_waiting = True
-        if _stops:
-            raise _StopError
+    with suppress(ChildProcessError):  # no process is left
         while status is None or (keep == "KEEP" and status == 0):
-            pid, ended = os.waitpid(-1, 0)
-            if pid == agent:
-                status = ended
-        _is_waiting = False
-    except ChildProcessError:
-        _is_waiting = False
-    except _StopError:
-        _is_waiting = False
-        if status is None:
-            _terminate(agent)
+            if signal.sigwait(_AWAITED) == signal.SIGTERM:
+                if status is None:
+                    _terminate(agent)
+                break
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                if ended[0] == agent:
+                    status = ended[1]
     _kill_all(agent)
-    return 0 if status is None else os.waitstatus_to_exitcode(status)
-
-
-def _stop(*_: object) -> None:
-    global _stops
-    _stops += 1
-    if _is_waiting:
-        raise _StopError
+    code = 0 if status is None else os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else 128 - code
 
 
 def _start(guard: int, report: int, command: tuple[str, ...]) -> None:
     """Become the command, in a session of its own."""
     try:
         os.setsid()
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _AWAITED)
         die_with_parent(guard, signal.SIGKILL)
         os.execvp(command[0], command)  # noqa: S606 - the target names it
     except OSError as error:
@@ -97,9 +79,10 @@ def _terminate(agent: int) -> None:
     with suppress(OSError):
         os.killpg(agent, signal.SIGTERM)
     end = time.monotonic() + _GRACE_SECONDS
-    with suppress(ChildProcessError):
-        while _stops < 2 and time.monotonic() < end and os.waitpid(-1, os.WNOHANG)[0] != agent:
-            time.sleep(_POLL_SECONDS)
+    while time.monotonic() < end and signal.SIGTERM not in signal.sigpending():
+        if os.waitpid(-1, os.WNOHANG)[0] == agent:
+            break
+        time.sleep(_POLL_SECONDS)
 
 
 def _kill_all(agent: int) -> None:
@@ -135,11 +118,4 @@ def _descendants() -> list[int]:
 
 
 if __name__ == "__main__":
-    code = main(*sys.argv[1:])
-    if code < 0:  # end as the command did
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        signal.signal(-code, signal.SIG_DFL) if -code != signal.SIGKILL else None
-        os.kill(os.getpid(), -code)
-    sys.exit(code)
+    sys.exit(main(*sys.argv[1:]))

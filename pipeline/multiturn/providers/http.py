@@ -5,16 +5,16 @@ import importlib
 import importlib.util
 import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Annotated, Any, ClassVar, TypeVar
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, structs
 
 from multiturn.errors import MultiturnError
 from multiturn.providers.ax import ChatProvider, ChatSettings, Model
 from multiturn.providers.base import ProviderError, ProviderResponse, Wire, hide, hide_within
-from multiturn.providers.http_client import Exchange, current, status_error
+from multiturn.providers.limits import Exchange, current, status_error
 from multiturn.turns import is_blank
 
 _T = TypeVar("_T")
@@ -32,9 +32,9 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
     model: Model
     api_key: Annotated[str, API_KEY]
 
-    def secrets(self) -> tuple[str, ...]:
+    def secrets(self) -> list[str]:
         """Return the key, if there is one."""
-        return (self.api_key,) if self.api_key else ()
+        return [self.api_key] if self.api_key else []
 
 
 @contextmanager
@@ -50,9 +50,8 @@ def _without_variables() -> Iterator[None]:
 class HttpProvider(ChatProvider):
     """The base of the providers that ask through a vendor's SDK."""
 
-    sdk: ClassVar[str]
-    extra: ClassVar[str]
-    path: ClassVar[str]
+    sdk: ClassVar[str]  # the module to import
+    path: ClassVar[str]  # of the requests
 
     def __init__(self, settings: HttpSettings, secrets: Iterable[str] = ()) -> None:
         super().__init__(settings, secrets)
@@ -67,7 +66,7 @@ class HttpProvider(ChatProvider):
         """Return a new client of the SDK, and keep its HTTP client as ``http``."""
         raise NotImplementedError
 
-    async def ask(self, client: Any, wire: Wire) -> str:
+    async def post(self, client: Any, wire: Wire) -> str:
         """Return the text of the vendor's answer."""
         import httpx2
 
@@ -76,29 +75,18 @@ class HttpProvider(ChatProvider):
         return str(response.text)
 
     def read(self, answer: Any) -> ProviderResponse:
-        """Return what a decoded answer says.
-
-        Raises:
-            LookupError, TypeError, AttributeError: it is not in the vendor's format.
-            ProviderError: it says that there is no answer.
-        """
+        """Return what a decoded answer says; it may have any form."""
         raise NotImplementedError
 
     def check(self) -> None:
-        """Check that the SDK is installed.
-
-        Raises:
-            MultiturnError: it is not.
-        """
-        try:
-            found = importlib.util.find_spec(self.sdk)
-        except ModuleNotFoundError:
-            found = None
-        if found is None:
-            raise MultiturnError(
-                f"the target {self.name!r} needs the package {self.sdk};"
-                f" pip install 'multiturn[{self.extra}]'"
-            )
+        """Check that the SDK is installed."""
+        with suppress(ModuleNotFoundError):  # of the package that the SDK is in
+            if importlib.util.find_spec(self.sdk):
+                return
+        raise MultiturnError(
+            f"the target {self.name!r} needs the package {self.sdk};"
+            f" pip install 'multiturn[{self.kind}]'"
+        )
 
     async def prepare(self) -> None:
         """Import the SDK, and make a client for the event loop, which owns the connections."""
@@ -110,32 +98,21 @@ class HttpProvider(ChatProvider):
             self._loop = asyncio.get_running_loop()
 
     async def send(self, wire: Wire) -> ProviderResponse:
-        """Send a body through the SDK, which retries after errors that may pass.
-
-        Raises:
-            ProviderError: there is no answer.
-        """
-        exchange = Exchange(self.settings.timeout_seconds, self.secrets)
+        """Send a body through the SDK, which retries after errors that may pass."""
 
         async def ask(client: Any) -> ProviderResponse:
-            return self.answer(await self.ask(client, wire))
+            answer, exchange = self.answer(await self.post(client, wire)), current.get()
+            return structs.replace(answer, retries=exchange.retries, wire=exchange.body)
 
-        answer = await self.call(ask, exchange)
-        return msgspec.structs.replace(answer, retries=exchange.retries, wire=exchange.body)
+        return await self.call(ask)
 
-    async def call(
-        self, function: Callable[[Any], Awaitable[_T]], exchange: Exchange | None = None
-    ) -> _T:
+    async def call(self, function: Callable[[Any], Awaitable[_T]]) -> _T:
         """Return what a function of the SDK's client returns.
 
-        Args:
-            function: gets the client.
-            exchange: counts the requests.
-
         Raises:
-            ProviderError: there is no answer.
+            ProviderError: there is no answer; secrets are hidden.
         """
-        exchange = exchange or Exchange(self.settings.timeout_seconds, self.secrets)
+        exchange = Exchange(self.settings.timeout_seconds, self.secrets)
         token = current.set(exchange)
         try:
             await self.prepare()
@@ -165,12 +142,9 @@ class HttpProvider(ChatProvider):
         """
         try:
             raw = hide_within(msgspec.json.decode(text), self.secrets)
-            answer = msgspec.structs.asdict(self.read(raw))
+            answer = structs.asdict(self.read(raw))
             return msgspec.convert({**answer, "raw": raw}, ProviderResponse)
-        except (
-            *(LookupError, TypeError, AttributeError, ValueError, RecursionError),
-            msgspec.MsgspecError,
-        ) as error:
+        except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
             what = f"the answer is not in the vendor's format: {type(error).__name__}: {error}"
             raise ProviderError(what, kind="malformed") from None
 

@@ -10,7 +10,7 @@ from multiturn.errors import MultiturnError
 from multiturn.model import ProviderRequest
 from multiturn.providers.base import ProviderResponse, counts
 from multiturn.providers.http import API_KEY, HttpProvider, HttpSettings
-from multiturn.providers.http_client import http_client
+from multiturn.providers.limits import http_client
 from multiturn.providers.rules import Layout
 
 # gpt-5.1 and later take one, as long as nothing asks them to reason.
@@ -112,7 +112,6 @@ class OpenAIProvider(CompletionsProvider):
     """Sends the chat prompt to OpenAI, or to a server with its API, which may need no key."""
 
     kind = "openai"
-    extra = "openai"
     settings: OpenAISettings
 
     def __init__(self, settings: OpenAISettings, secrets: Iterable[str] = ()) -> None:

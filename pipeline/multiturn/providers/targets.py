@@ -17,7 +17,7 @@ from multiturn.files import is_foreign
 from multiturn.output import Notice, warn
 from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings
 from multiturn.providers.azure import AzureProvider, AzureSettings
-from multiturn.providers.base import SECRET_NAME, Settings, TargetProvider, hide
+from multiturn.providers.base import Settings, TargetProvider, hide, is_secret
 from multiturn.providers.codex import CodexProvider, CodexSettings
 from multiturn.providers.custom import CustomProvider, CustomSettings
 from multiturn.providers.echo import EchoProvider, EchoSettings
@@ -235,7 +235,7 @@ class _Values:
             value.encode()
         except UnicodeEncodeError:
             raise MultiturnError(f"the variable {name} is not UTF-8", where=place) from None
-        if SECRET_NAME.search(name):
+        if is_secret(name):
             self.secrets.append(value)
         return value
 

@@ -31,11 +31,8 @@ class VSCodeProvider(AgentProvider):
 
     def __init__(self, settings: VSCodeSettings, secrets: Iterable[str] = ()) -> None:
         super().__init__(settings, secrets)
+        self.gets_instructions = settings.system == "include"
         self._kept: list[asyncio.subprocess.Process] = []
-
-    def gets_instructions(self) -> bool:
-        """Return whether the target says so."""
-        return bool(self.settings.system == "include")
 
     def prompt(self, request: ProviderRequest, folder: str) -> str:
         """Return the prompt, which asks for a response file.
@@ -48,7 +45,7 @@ class VSCodeProvider(AgentProvider):
             f" When it is complete, rename that file to {folder}/response.md.\n"
         )
 
-    async def ask(self, folder: Path, body: bytes) -> ProviderResponse:
+    async def work(self, folder: Path, body: bytes) -> ProviderResponse:
         """Open the chat, and wait for the response file."""
         prompt = folder / "prompt.md"
         prompt.write_bytes(body)

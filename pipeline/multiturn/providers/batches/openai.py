@@ -8,7 +8,7 @@ from msgspec import Raw, Struct
 
 from multiturn.providers.base import ProviderResponse, hide
 from multiturn.providers.batches.base import Batches, Found, Look, Part, VendorError, with_client
-from multiturn.providers.http_client import status_error
+from multiturn.providers.limits import status_error
 
 _DAY = 86_400
 _UNPROCESSED = ("notRunning", "pending", "running")  # Azure refuses a batch of such a file

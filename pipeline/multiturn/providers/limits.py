@@ -10,6 +10,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from multiturn.providers.base import LARGEST_ANSWER, ProviderError, hide
 from multiturn.providers.rules import named
@@ -20,25 +21,14 @@ _PACKED = ("gzip", "deflate")
 _KINDS = {401: "access_denied", 403: "access_denied", 429: "rate_limit"}
 
 
-class Exchange:
-    """The HTTP requests of one call of an SDK, which may retry.
+class Exchange(Struct):
+    """The HTTP requests of one call of an SDK, which may retry."""
 
-    Args:
-        timeout_seconds: limit of each attempt.
-        secrets: values to hide in errors.
-
-    Attributes:
-        body: the exact body of the last attempt.
-        count: number of attempts so far.
-        error: why the client has refused an answer; the SDK must not retry.
-    """
-
-    def __init__(self, timeout_seconds: float, secrets: Iterable[str]) -> None:
-        self.timeout_seconds = timeout_seconds
-        self.secrets = secrets
-        self.body = b""
-        self.count = 0
-        self.error: ProviderError | None = None
+    timeout_seconds: float  # of each attempt
+    secrets: tuple[str, ...]  # values to hide in errors
+    body: bytes = b""  # the exact body of the last attempt
+    count: int = 0  # number of attempts so far
+    error: ProviderError | None = None  # why an answer is refused; the SDK must not retry
 
     @property
     def retries(self) -> int:
@@ -93,11 +83,7 @@ class _Bounded:
 
 
 async def _read(response: Any) -> bytes:
-    """Return the unpacked body of a response.
-
-    Raises:
-        ProviderError: it is too large, or cannot be unpacked.
-    """
+    """Return the unpacked body of a response, if it is small enough."""
     encoding = response.headers.get("content-encoding", "identity").strip().lower()
     unpacking = zlib.decompressobj(zlib.MAX_WBITS | 32)  # gzip or zlib, by its header
     content = bytearray()
