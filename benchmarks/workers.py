@@ -10,7 +10,8 @@ import distributed
 
 from measuring import MULTITURN, medians, process, seconds, show, write_suite
 from multiturn import load_pipeline
-from multiturn.distributed import convert_on_cluster, selection_of, slices_at, to_line
+from multiturn.distributed import convert_on_cluster, slices_at, to_line
+from multiturn.engine.selection import Selection
 from multiturn.engine.slices import Work
 
 
@@ -21,7 +22,7 @@ def on_dask(workers: int, suites: Path, folder: Path) -> float:
     ) as cluster:
 
         def convert(output: Path) -> None:
-            work = Work(selection_of(None, ()), load_pipeline("spec"), to_line)
+            work = Work(Selection(), load_pipeline("spec"), to_line)
             slices = slices_at([str(suites)])
             found = convert_on_cluster(cluster.scheduler_address, work, slices, str(output))
             assert not list(found), "every case converts"

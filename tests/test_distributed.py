@@ -21,10 +21,10 @@ from multiturn import MultiturnError, Pipeline, load_pipeline, stage
 from multiturn.distributed import (
     convert_bag,
     convert_on_cluster,
-    selection_of,
     slices_at,
     to_line,
 )
+from multiturn.engine.selection import Selection
 from multiturn.engine.slices import Work, convert_slice
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
@@ -88,7 +88,7 @@ def test_the_command_writes_the_lines_of_one_process(cluster: Any, folder: Path)
 
 def test_a_duplicate_id_is_found_over_parts(cluster: Any, folder: Path) -> None:
     (folder / "d.eval.jsonl").write_text(hello(*(f"d{number}" for number in range(50)), "d3"))
-    work = Work(selection_of(None, ()), load_pipeline("spec"), to_line)
+    work = Work(Selection(), load_pipeline("spec"), to_line)
     slices = list(slices_at([str(folder / "d.eval.jsonl")], 500))
     assert len(slices) > 4
     out = str(folder / "out")
@@ -210,7 +210,7 @@ def test_suites_may_be_anywhere_that_fsspec_reads(tmp_path: Path) -> None:
     "url", ["memory://gone.yaml", "memory://nowhere/a.jsonl", "nothing://a.jsonl"]
 )
 def test_a_suite_that_cannot_be_read_is_an_error_of_its_own(url: str) -> None:
-    work = Work(selection_of(None, ()), load_pipeline("spec"), to_line)
+    work = Work(Selection(), load_pipeline("spec"), to_line)
     (part,) = slices_at([url])
     (found,) = convert_slice(work, part)
     assert str(found.error).startswith(f"{url}: cannot read it: ")

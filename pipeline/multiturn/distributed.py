@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Iterable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import fsspec
@@ -54,10 +55,11 @@ def convert_bag(
     from dask.bag import from_delayed
     from dask.delayed import delayed
 
-    slices = list(slices_at(urls, partition_size))
-    work = Work(selection_of(root, tuple(guideline_patterns)), pipeline, to_line)
+    patterns = tuple(guideline_patterns) or None
+    selection = Selection(root=root and os.path.abspath(root), guideline_patterns=patterns)
+    work = Work(selection, pipeline, to_line)
     lines = delayed(_lines_of, pure=False)
-    return from_delayed([lines(work, part) for part in slices])
+    return from_delayed([lines(work, part) for part in slices_at(urls, partition_size)])
 
 
 def slices_at(urls: Iterable[str], size: int = PARTITION_SIZE) -> Iterator[Slice]:
@@ -66,18 +68,6 @@ def slices_at(urls: Iterable[str], size: int = PARTITION_SIZE) -> Iterator[Slice
         for name in [given] if "://" in given else find_suites([given]):
             url = name if "://" in name else os.path.abspath(name)
             yield from slices_of(name, url, size, fsspec.open)
-
-
-def selection_of(
-    root: str | None,
-    guideline_patterns: tuple[str, ...],
-    case_ids: Iterable[str] = (),
-    strict: bool = False,
-) -> Selection:
-    """Return the selection of slices that another machine converts: no path is relative."""
-    root = None if root is None else os.path.abspath(root)
-    ids = frozenset(case_ids)
-    return Selection((), frozenset(), root, guideline_patterns or None, ids, strict)
 
 
 def to_line(conversion: Conversion) -> bytes:
@@ -97,20 +87,18 @@ def convert_on_cluster(
     os.makedirs(folder, exist_ok=True)
     if os.listdir(folder):
         raise MultiturnError(f"{folder!r} is not empty; name a new folder for the parts")
-    join, failed = Join(work.selection), False
+    join, has_failed = Join(work.selection), False
     for number, (part, rendered) in enumerate(_on_cluster(scheduler, work, slices)):
         with open_output(os.path.join(folder, f"part-{number:05}.jsonl")) as file:
             for item in join.add(part, rendered):
                 if item.text is None:
-                    failed = True
+                    has_failed = True
                     yield item
                 else:
                     file.write(item.text)
     join.finish()
-    if failed and work.selection.strict:
-        return
-    with open(os.path.join(folder, "_SUCCESS"), "wb"):
-        pass
+    if not (has_failed and work.selection.strict):
+        Path(folder, "_SUCCESS").touch()
 
 
 def _on_cluster(

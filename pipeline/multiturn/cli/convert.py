@@ -1,5 +1,6 @@
 """The command that converts suites."""
 
+import os
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -124,17 +125,22 @@ def convert(
 def _on_cluster(
     scheduler: str, asked: Asked, pipeline: "Pipeline", folder: str
 ) -> "Iterator[Rendered]":
+    from multiturn.engine.selection import Selection
     from multiturn.engine.slices import Work
 
     try:
-        from multiturn.distributed import convert_on_cluster, selection_of, slices_at, to_line
+        from multiturn.distributed import convert_on_cluster, slices_at, to_line
     except ImportError as error:
         what = f"--scheduler needs the package {error.name}; pip install 'multiturn[dask]'"
         raise MultiturnError(what) from None
-    slices = list(slices_at(asked.suites))
-    selection = selection_of(asked.root, asked.guidelines, asked.case_ids, asked.strict)
+    selection = Selection(
+        root=asked.root and os.path.abspath(asked.root),
+        guideline_patterns=asked.guidelines or None,
+        case_ids=frozenset(asked.case_ids),
+        strict=asked.strict,
+    )
     work = Work(selection, pipeline, to_line, asked.debug)
-    return convert_on_cluster(scheduler, work, slices, folder)
+    return convert_on_cluster(scheduler, work, list(slices_at(asked.suites)), folder)
 
 
 def _say(item: "Rendered", failures: Failures) -> None:

@@ -69,7 +69,7 @@ def report(
     from multiturn.review.report.comparison import compare
     from multiturn.review.report.html import to_html
     from multiturn.review.report.markdown import to_markdown
-    from multiturn.review.report.side import Side, items, items_then
+    from multiturn.review.report.side import Side, items, items_of
     from multiturn.suites.discovery import find_suites
 
     chosen, failures = load_pipeline(pipeline), Failures(debug=asked.debug)
@@ -86,7 +86,7 @@ def report(
         else:
             commit = commit_of(against)
             with reading_at(
-                *(commit, items_then, selection, pipeline), is_default=is_default("pipeline")
+                *(commit, items_of, selection, pipeline), is_default=is_default("pipeline")
             ) as earlier:
                 now = Side(cases, here)
                 then = Side(earlier, there)

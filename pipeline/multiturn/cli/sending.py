@@ -68,11 +68,11 @@ def digests_at(
         MultiturnError: there is no such revision, or the suites or the pipeline were unreadable.
     """
     from multiturn.engine.git import commit_of
-    from multiturn.engine.revision import reading_at, requests
+    from multiturn.engine.revision import reading_at, requests_of
 
     digests = {}
     with reading_at(
-        *(commit_of(revision), requests, selection, pipeline), is_default=is_default("pipeline")
+        *(commit_of(revision), requests_of, selection, pipeline), is_default=is_default("pipeline")
     ) as then:
         for request in then:
             result = Result(suite=utf8(request.suite), id=request.eval_id, target=provider.name)

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 import multiturn
 import multiturn_stages
@@ -29,16 +29,27 @@ _CHILD = "import sys; from multiturn.engine.revision import convert; convert(sys
 _OURS = [str(Path(package.__path__[0]).parent) for package in (multiturn, multiturn_stages)]
 
 
+class Revision(Struct, frozen=True):
+    """The cases of a revision."""
+
+    outcomes: Iterable[Outcome]  # what became of each; errors name files as they are named now
+    selection: Selection  # of the cases
+    pipeline: Pipeline  # which converts them; it has today's name unless it was another one
+    notes: tuple[str, ...]  # messages about suites that cannot be read
+
+
+def requests_of(revision: Revision) -> Iterator[ProviderRequest]:
+    """Yield the request of each case that could be converted."""
+    for outcome in revision.outcomes:
+        if outcome.conversion is not None:
+            yield request_of(outcome.conversion)
+
+
 class _Checkout(Struct, frozen=True):
-    """The files of a revision, checked out into a temporary folder.
+    """The files of a revision, checked out into a temporary folder."""
 
-    Attributes:
-        top: the folder of the repository.
-        tree: the folder with its files as they were.
-    """
-
-    top: str
-    tree: str
+    top: str  # the folder of the repository
+    tree: str  # the folder with its files as they were
 
     def then(self, path: str) -> str | None:
         """Return the path in the tree for one in the repository; None for one outside it.
@@ -51,54 +62,27 @@ class _Checkout(Struct, frozen=True):
                 return os.path.normpath(os.path.join(self.tree, os.path.relpath(way, self.top)))
         return None
 
+    def inside(self, path: str) -> str:
+        """Return the path in the tree; refuse one outside the repository."""
+        then = self.then(path)
+        if then is None:
+            raise MultiturnError(f"{path!r} is outside the repository {self.top}")
+        return then
+
     def has(self, path: str) -> bool:
         """Return whether a path leads to something in the tree, and not out of it."""
         return os.path.exists(path) and _is_below(os.path.realpath(path), self.tree)
 
 
-class Then(Struct, frozen=True):
-    """The cases of a revision.
-
-    Attributes:
-        outcomes: what became of each; errors name files as they are named now.
-        selection: of the cases.
-        pipeline: which converts them; it has today's name unless it was another one.
-        notes: messages about suites that cannot be read.
-    """
-
-    outcomes: Iterable[Outcome]
-    selection: Selection
-    pipeline: Pipeline
-    notes: tuple[str, ...]
-
-
-def requests(then: Then) -> Iterator[ProviderRequest]:
-    """Yield the request of each case that could be converted."""
-    for outcome in then.outcomes:
-        if outcome.conversion is not None:
-            yield request_of(outcome.conversion)
-
-
 class _Work(Struct, frozen=True):
     """The input of the process that converts a revision."""
 
-    read: Callable[[Then], Iterable[Any]]
     checkout: _Checkout
-    here: str  # the current folder in the tree
-    now: str  # the current folder
-    path: list[str]  # sys.path
+    read: Callable[[Revision], Iterable[Any]]
+    selection: Selection  # the named suites and the root are paths in the tree
     pipeline: str
     is_default: bool
-    suites: list[str]
-    root: str | None
-    guideline_patterns: tuple[str, ...] | None
-    case_ids: frozenset[str]
-
-
-class _Failure(Struct, frozen=True):
-    """Why nothing more could be read of a revision."""
-
-    why: str
+    path: list[str]  # sys.path
 
 
 def _is_below(path: str, folder: str) -> bool:
@@ -108,7 +92,7 @@ def _is_below(path: str, folder: str) -> bool:
 @contextmanager
 def reading_at(
     commit: str,
-    read: Callable[[Then], Iterable[T]],
+    read: Callable[[Revision], Iterable[T]],
     selection: Selection,
     pipeline: str,
     *,
@@ -139,11 +123,12 @@ def reading_at(
     top = os.path.realpath(git("rev-parse", "--show-toplevel"))
     with tempfile.TemporaryDirectory(prefix="multiturn-") as folder:
         checkout = _Checkout(top, os.path.join(os.path.realpath(folder), "tree"))
-        here = _inside(checkout, ".")
-        names = [os.path.relpath(_inside(checkout, path), here) for path in sorted(selection.named)]
+        here = checkout.inside(".")
+        named = (os.path.relpath(checkout.inside(path), here) for path in selection.named)
         root = selection.root
         if root is not None:
-            root = os.path.relpath(_inside(checkout, root), here)
+            root = os.path.relpath(checkout.inside(root), here)
+        selection = structs.replace(selection, suites=(), named=frozenset(named), root=root)
         _write_tree(commit, checkout, f"{folder}/index")
         try:
             if not _is_below(os.path.realpath(here), checkout.tree):
@@ -151,10 +136,7 @@ def reading_at(
             os.makedirs(here, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
             raise MultiturnError(f"--against: {os.getcwd()} was no folder then") from None
-        work = _Work(
-            *(read, checkout, here, os.getcwd(), sys.path, pipeline, is_default),
-            *(names, root, selection.guideline_patterns, selection.case_ids),
-        )
+        work = _Work(checkout, read, selection, pipeline, is_default, sys.path)
         output = os.path.join(folder, "read")
         with subprocess.Popen(  # noqa: S603 - this very Python
             (sys.executable, "-P", "-c", _CHILD, output),
@@ -196,67 +178,61 @@ def _results(
     with open(output, "rb") as file:
         while file.peek(1):
             result = pickle.load(file)  # noqa: S301 - our own, in a folder of our own
-            if isinstance(result, _Failure):
-                raise MultiturnError(f"--against: as it was then, {result.why}")
+            if isinstance(result, MultiturnError):
+                raise result
             yield result
 
 
-def _inside(checkout: _Checkout, path: str) -> str:
-    then = checkout.then(path)
-    if then is None:
-        raise MultiturnError(f"{path!r} is outside the repository {checkout.top}")
-    return then
-
-
 def convert(output: str) -> None:
-    """Convert the suites of a checkout, and write the pickled items of ``read``, or the error.
+    """Write the pickled items of a revision, or an error, to a file.
 
     Runs in a process of its own, which gets its ``_Work`` through standard input.
-
-    Args:
-        output: path of the file to write.
     """
     try:
         work: _Work = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the parent process
     except (EOFError, pickle.UnpicklingError):  # the parent was interrupted
         return
-    checkout = work.checkout
+    checkout, now = work.checkout, os.getcwd()
     configure(Settings("error"))  # warnings are those of the current files
-    sys.path[:] = [_then(checkout, entry) for entry in work.path]
-    os.chdir(work.here)
-    outside = [name for name in work.suites if os.path.exists(name) and not checkout.has(name)]
+    sys.path[:] = [_entry_then(checkout, entry) for entry in work.path]
+    os.chdir(checkout.inside("."))
+    named = sorted(work.selection.named)
+    outside = [name for name in named if os.path.exists(name) and not checkout.has(name)]
     with open(output, "wb") as file:
         try:
             selection = select(
-                (name for name in work.suites if name not in outside),
-                root=work.root,
-                guideline_patterns=work.guideline_patterns,
-                case_ids=work.case_ids,
+                (name for name in named if name not in outside),
+                root=work.selection.root,
+                guideline_patterns=work.selection.guideline_patterns,
+                case_ids=work.selection.case_ids,
                 may_be_gone=True,
             )
-            path, name = _pipeline_then(work)
+            path, name = _pipeline_then(work, now)
             chosen = load_pipeline(path)
             chosen.name = name
             # seen: a selected id may be missing here, and be among the current cases.
             found = _named_as_now(checkout, outcomes(selection, chosen, seen=set()))
             notes = tuple(f"{name}: it led out of the repository" for name in outside)
-            for item in work.read(Then(found, selection, chosen, notes)):
+            for item in work.read(Revision(found, selection, chosen, notes)):
                 pickle.dump(item, file)
         except MultiturnError as error:
-            pickle.dump(_Failure(str(error)), file)
+            pickle.dump(MultiturnError(f"--against: as it was then, {error}"), file)
 
 
-def _pipeline_then(work: _Work) -> tuple[str, str]:
-    """Return the path or name of the pipeline as it was, and its name for messages."""
+def _pipeline_then(work: _Work, now: str) -> tuple[str, str]:
+    """Return the path or name of the pipeline as it was, and its name for messages.
+
+    The folder ``now`` is the one that it is named in.
+    """
     checkout = work.checkout
 
     def place(name: str) -> str:
         if name in pipeline_names():
             return name
-        now = os.path.join(work.now, name)
-        then = checkout.then(now)
+        path = os.path.join(now, name)
+        then = checkout.then(path)
         if then is None or (os.path.lexists(then) and not checkout.has(then)):
-            return now  # outside the repository
+            return path  # outside the repository
         return os.path.relpath(then)
 
     named = place(work.pipeline)
@@ -277,8 +253,7 @@ def _named_as_now(checkout: _Checkout, found: Iterable[Outcome]) -> Iterator[Out
         yield outcome
 
 
-def _then(checkout: _Checkout, entry: str) -> str:
+def _entry_then(checkout: _Checkout, entry: str) -> str:
     """Return the tree's folder for an entry of sys.path, unless it is multiturn's own."""
-    moved = checkout.then(entry) if entry else None
-    is_there = moved and os.path.isdir(moved) and checkout.has(moved)
-    return moved if moved and is_there and entry not in _OURS else entry
+    then = checkout.then(entry) if entry and entry not in _OURS else None
+    return then if then and os.path.isdir(then) and checkout.has(then) else entry

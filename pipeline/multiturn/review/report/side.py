@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn.engine.outcomes import Outcome
-from multiturn.engine.revision import Then
+from multiturn.engine.revision import Revision
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
 from multiturn.files import find_root
@@ -132,10 +132,10 @@ def items(
             yield entry_of(outcome.conversion), pickle.dumps(review(outcome.conversion))
 
 
-def items_then(then: Then) -> Iterator[Item]:
+def items_of(revision: Revision) -> Iterator[Item]:
     """Yield the items of a revision, in the process that reads it; its errors are none now."""
-    yield from items(then.outcomes, then.selection, then.pipeline, lambda _: None)
-    yield from ((Entry("", "", error=note), b"") for note in then.notes)
+    yield from items(revision.outcomes, revision.selection, revision.pipeline, lambda _: None)
+    yield from ((Entry("", "", error=note), b"") for note in revision.notes)
 
 
 class Side:
