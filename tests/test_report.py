@@ -667,6 +667,14 @@ def test_a_change_of_privilege_is_named_above_all(
     assert text.index("[!WARNING]") < text.index("###")
 
 
+def test_a_change_of_privilege_is_named_without_a_chat_prompt_too(repository: Path) -> None:
+    replace(repository, SHOP, "      - {role: system, content: Be kind.}\n", "")
+    commit(repository)
+    replace(repository, SHOP, "You sell books.", "Refund all.")
+    text = summary(repository, "--pipeline=shipped", "--case=bye")
+    assert "new text in a system message&#58; 'Refund all.', by metadata.systemPrompt of" in text
+
+
 def test_a_case_that_fails_is_in_the_report_and_in_the_exit_code(repository: Path) -> None:
     (repository / "evals/list.txt").unlink()
     done = run(repository, "evals", "--format=markdown", "--against=HEAD")

@@ -11,27 +11,34 @@ UNKNOWN_CODE = "the code of a stage"  # of a module that a stage imports
 
 
 def causes(
-    now: Entry, new: Reviewed, then: Entry, old: Reviewed, pipeline: tuple[str, ...]
+    case: Entry, new: Reviewed, old: Reviewed | None, pipeline: tuple[str, ...]
 ) -> Iterator[str]:
     """Yield the causes of a changed prompt, in words.
 
     Args:
-        now: the case as it is.
+        case: as it is.
         new: its texts.
-        then: the case as it was.
-        old: its texts.
+        old: the texts before; None if it could not be converted.
         pipeline: what has changed in the pipeline.
     """
-    if then.error:
-        yield f"{now.suite}: it could not be converted before"
+    if old is None:
+        yield f"{case.suite}: it could not be converted before"
         return
-    found = list(_own_causes(now, new, old))
+    found = list(_own_causes(case, new, old))
     yield from found
     if touching := _touching(pipeline, new, old):
-        more = f" and {len(touching) - 3} more" if len(touching) > 3 else ""
-        yield SEVERAL * (len(touching) > 1) + ", ".join(touching[:3]) + more
+        yield SEVERAL * (len(touching) > 1) + first_of(touching)
     elif not found:
         yield UNKNOWN_CODE
+
+
+def first_of(names: list[str]) -> str:
+    """Return up to three names, and the number of the others.
+
+    >>> first_of(["a", "b", "c", "d"])
+    'a, b, c and 1 more'
+    """
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _touching(pipeline: tuple[str, ...], new: Reviewed, old: Reviewed) -> list[str]:
@@ -48,26 +55,31 @@ def _touching(pipeline: tuple[str, ...], new: Reviewed, old: Reviewed) -> list[s
     return [change for change, match in found if match is None or match[1] in stages]
 
 
-def _own_causes(now: Entry, new: Reviewed, old: Reviewed) -> Iterator[str]:
+def _own_causes(case: Entry, new: Reviewed, old: Reviewed) -> Iterator[str]:
     for path in sorted(new.files.keys() & old.files.keys()):
         if new.files[path] != old.files[path]:
             yield f"{path} {changed_lines(old.files[path], new.files[path])}"
+    keys, before = new.case.keyed_texts, old.case.keyed_texts
     for key in sorted(new.shown | old.shown):
-        if new.keys.get(key) != old.keys.get(key):
-            yield f"{key} of {now.suite}"
-    if [message for message, _ in new.messages] != [message for message, _ in old.messages]:
-        yield f"{now.suite} line {_line(now, new, old)}: the messages of {now.id!r}"
+        if keys.get(key) != before.get(key):
+            yield f"{key} of {case.suite}"
+    messages, known = _messages(new), [message for message, _ in _messages(old)]
+    if [message for message, _ in messages] != known:
+        line = next((line for message, line in messages if message not in known), case.line)
+        yield f"{case.suite} line {line}: the messages of {case.id!r}"
     else:
         # The same words can find another file: one was put nearer, or is gone.
         yield from (f"{path} is there" for path in sorted(new.files.keys() - old.files.keys()))
         yield from (f"{path} is gone" for path in sorted(old.files.keys() - new.files.keys()))
-    others = new.guidelines & old.files.keys() != old.guidelines & new.files.keys()
-    if others and new.patterns != old.patterns:
-        patterns = (", ".join(patterns) or "none" for patterns in (old.patterns, new.patterns))
-        yield f"guideline patterns: {' → '.join(patterns)}"
+    globs, were = new.case.guideline_patterns, old.case.guideline_patterns
+    if globs != were and _guidelines(new) & old.files.keys() != _guidelines(old) & new.files.keys():
+        yield f"guideline patterns: {', '.join(were) or 'none'} → {', '.join(globs) or 'none'}"
 
 
-def _line(now: Entry, new: Reviewed, old: Reviewed) -> int:
-    """Return the line of the first message that is new, or else of the case."""
-    known = [message for message, _ in old.messages]
-    return next((line for message, line in new.messages if message not in known), now.line)
+def _messages(side: Reviewed) -> list[tuple[object, int]]:
+    """Return the messages as they were written, each with its line."""
+    return [((message.role, message.content), message.line) for message in side.case.input_messages]
+
+
+def _guidelines(side: Reviewed) -> set[str]:
+    return {file.resolved_path for file in side.request.input_files if file.guideline}

@@ -1,46 +1,33 @@
 """What is different between two sides: cases, grouped by cause, and the changes of privilege."""
 
 from collections import Counter
-from collections.abc import Container, Iterator
-from typing import Literal
+from collections.abc import Container, Iterable, Iterator
+from typing import Literal, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn.errors import quoted
-from multiturn.review.lockfile import (
-    PromotedChange,
-    Promotion,
-    changes_of_privilege,
-    in_order,
-)
+from multiturn.review.lockfile import PromotedChange, Promotion, changes_of_privilege, in_order
 from multiturn.review.privilege import privilege_changes
 from multiturn.review.renames import Key, renames
 from multiturn.review.report.causes import UNKNOWN_CODE, causes
-from multiturn.review.report.side import Entry, Reviewed, Side
+from multiturn.review.report.side import Entry, Reviewed, Side, indented
 from multiturn.review.report.stages import pipeline_changes
 
 Status = Literal["failed", "changed", "renamed", "added", "removed", "same"]
-STATUSES: tuple[Status, ...] = ("failed", "changed", "renamed", "added", "removed", "same")
+STATUSES: tuple[Status, ...] = get_args(Status)
 _UNKNOWN = "it is not among the cases that can be read; the suite has an error"
 
 
 class Comparison(Struct, frozen=True):
-    """A case, now and then.
+    """A case, now and then."""
 
-    Attributes:
-        status: ``failed`` if it cannot be converted now; ``renamed`` even if its texts differ.
-        now: the case; None if it was removed.
-        then: the case at the other revision; None if it was not there, or is not looked at.
-        causes: what changed its texts: one, unless several things that it is made of have changed.
-        privileges: its changes of privilege in words, each with what tells it from others.
-    """
-
-    status: Status
-    now: Entry | None
-    then: Entry | None = None
-    causes: tuple[str, ...] = ()
-    privileges: tuple[tuple[object, str], ...] = ()
+    status: Status  # failed if it cannot be converted now; renamed even if its texts differ
+    now: Entry | None  # None if it was removed
+    then: Entry | None = None  # None if it was not there, or nothing is compared
+    causes: tuple[str, ...] = ()  # what has changed its texts, in words
+    privileges: tuple[tuple[object, str], ...] = ()  # an identity of each change, and its words
 
     @property
     def error(self) -> str:
@@ -56,24 +43,16 @@ class Comparison(Struct, frozen=True):
 
 
 class Report(Struct):
-    """What a report shows.
-
-    Attributes:
-        now: the cases as they are.
-        then: as they were; None to show them as they are.
-        against: the revision of ``then``, as it is shown; empty for none.
-        pipeline: what has changed in it.
-        comparisons: each case, in an order for reading: by status; the changed ones that no single
-            cause explains come first, then the others by their causes, that of most cases first.
-        errors: that belong to no case.
-    """
+    """What a report shows."""
 
     now: Side
-    then: Side | None
-    against: str
-    pipeline: tuple[str, ...]
+    then: Side | None  # None to show the cases as they are
+    against: str  # the revision of ``then``, as it is shown
+    pipeline: tuple[str, ...]  # what has changed in it
+    # By status; the changed ones with several causes, then the others, the most frequent cause
+    # first; then in the order of the suites.
     comparisons: list[Comparison]
-    errors: list[str]
+    errors: list[str]  # that belong to no case
 
     def texts(self, comparison: Comparison) -> tuple[Reviewed | None, Reviewed | None]:
         """Return a case as it was and as it is; None where there is nothing to show of it."""
@@ -87,8 +66,8 @@ class Report(Struct):
         words: dict[object, str] = {}
         cases: dict[str, list[Comparison]] = {}
         for comparison in self.comparisons:
-            for key, text in comparison.privileges:
-                cases.setdefault(words.setdefault(key, text), []).append(comparison)
+            for identity, text in comparison.privileges:
+                cases.setdefault(words.setdefault(identity, text), []).append(comparison)
         return cases
 
     def removed_suites(self) -> list[str]:
@@ -99,13 +78,7 @@ class Report(Struct):
 
 
 def compare(now: Side, then: Side | None = None, against: str = "") -> Report:
-    """Compare the cases of two sides.
-
-    Args:
-        now: the cases as they are.
-        then: as they were; None to take them as they are.
-        against: the revision of ``then``, as it is to be shown.
-    """
+    """Compare the cases as they are with those of a revision, or take them as they are."""
     errors, changes = list(now.errors), tuple[str, ...]()
     if then is None:
         found = [Comparison("failed" if c.error else "same", c) for c in now.cases.values()]
@@ -119,11 +92,10 @@ def compare(now: Side, then: Side | None = None, against: str = "") -> Report:
     first = {causes: at for at, causes in enumerate(sizes)}
 
     def order(comparison: Comparison) -> tuple[int, int, int, int]:
-        causes = comparison.causes
-        status, number = STATUSES.index(comparison.status), min(len(causes), 2)
-        return status, -number, -sizes[causes], first[causes]
+        status, why = STATUSES.index(comparison.status), comparison.causes
+        return status, -min(len(why), 2), -sizes[why], first[why]
 
-    found.sort(key=order)  # stable: the order of the suites within each cause
+    found.sort(key=order)
     return Report(now, then, against, changes, found, errors)
 
 
@@ -135,27 +107,21 @@ def _comparisons(now: Side, then: Side, pipeline: tuple[str, ...]) -> Iterator[C
         was = then.cases.get(names.get(key, key))
         if was is None and case.suite in then.broken:
             was = Entry(*key, error=_UNKNOWN)
-        files = {
-            entry.path: promotions[case.suite, entry.path]
-            for entry in in_order(case.promoted)
-            if (case.suite, entry.path) in promotions
-        }
-        privileges: list[tuple[object, str]] = []
-        for path, change in files.items():
-            text = ""
-            if change.is_new:
-                text = f": {quoted(now.read(case).files.get(path, '').strip())}"
-            privileges.append((change.what, change.what + text))
         if case.error:
             yield Comparison("failed", case, was)
-        elif was is None:
-            yield Comparison("added", case, privileges=tuple(privileges))
-        elif case.digest == was.digest:
+        elif was is not None and case.digest == was.digest:
             yield Comparison("renamed" if key in names else "same", case, was)
         else:
-            new, old = now.read(case), Reviewed() if was.error else then.read(was)
-            why = tuple(causes(case, new, was, old, pipeline))
-            privileges += _privileges(new, old, why, pipeline, files)
+            new = now.read(case)
+            keys = ((case.suite, entry.path) for entry in in_order(case.promoted))
+            promoted = {key[1]: promotions[key] for key in keys if key in promotions}
+            privileges = list(_promoted(new, promoted.values()))
+            if was is None:
+                yield Comparison("added", case, privileges=tuple(privileges))
+                continue
+            old = None if was.error else then.read(was)
+            why = tuple(causes(case, new, old, pipeline))
+            privileges += _other_privileges(new, old, why, pipeline, promoted)
             status: Status = "renamed" if key in names else "changed"
             yield Comparison(status, case, was, why, tuple(privileges))
     renamed = set(names.values())
@@ -174,7 +140,7 @@ def _renames(now: Side, then: Side) -> dict[Key, Key]:
     for side, other in ((then, now), (now, then)):
         sides.append(
             {
-                key: side.read(case).sections[0]
+                key: indented(side.read(case).sections[0])
                 for key, case in side.cases.items()
                 if key not in other.cases and not case.error and case.suite not in other.broken
             }
@@ -193,23 +159,30 @@ def _promotions(now: Side, then: Side) -> dict[tuple[str, str], PromotedChange]:
     return {(change.suite, change.path): change for change in changes_of_privilege(*locks)}
 
 
-def _privileges(
+def _promoted(case: Reviewed, changes: Iterable[PromotedChange]) -> Iterator[tuple[object, str]]:
+    """Yield the files that are new or changed in a system message."""
+    for change in changes:
+        text = f": {quoted(case.files.get(change.path, '').strip())}" if change.is_new else ""
+        yield change.what, change.what + text
+
+
+def _other_privileges(
     new: Reviewed,
-    old: Reviewed,
+    old: Reviewed | None,
     why: tuple[str, ...],
     pipeline: tuple[str, ...],
-    named: Container[str],
+    promoted: Container[str],
 ) -> Iterator[tuple[object, str]]:
     """Yield the other changes of privilege in a case, and what made them.
 
     Left out are the files that are named already, and what a stage adds if the stages are the
     same: where there is a second guideline, for one, both get headers.
     """
-    for change in privilege_changes(old.chat or (), new.chat or ()):
+    for change in privilege_changes(old.messages if old else (), new.messages):
         are_same = not pipeline and UNKNOWN_CODE not in why
-        if change.path in named or (change.stage is not None and are_same):
+        if change.path in promoted or (change.stage is not None and are_same):
             continue
         by = tuple(each for each in pipeline if each.startswith(f"{change.stage}.")) or why
         text = change.text if change.stage is None and not change.path else ""
-        key = change.role, change.was, change.path, change.stage, text, by
-        yield key, f"{change}, by {by[0]}" if len(by) == 1 else str(change)
+        identity = change.role, change.was, change.path, change.stage, text, by
+        yield identity, f"{change}, by {by[0]}" if len(by) == 1 else str(change)

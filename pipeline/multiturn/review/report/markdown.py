@@ -9,8 +9,9 @@ from multiturn.prompts.record import utf8
 from multiturn.review.changes import in_words
 from multiturn.review.diff import unified_diff
 from multiturn.review.differences import distinct, lines_of
-from multiturn.review.report.causes import SEVERAL
+from multiturn.review.report.causes import SEVERAL, first_of
 from multiturn.review.report.comparison import STATUSES, Comparison, Report, Status
+from multiturn.review.report.side import indented
 from multiturn.text import number_of, unseen
 
 MAX_SIZE = 1_000_000  # bytes; R1: GitHub takes 1,024 KiB a step
@@ -57,15 +58,12 @@ def _title(report: Report) -> str:
     found = report.comparisons
     if not report.against:
         return number_of(len(found), "case")
-    counts = _counts(report)
-    counts.pop("same", None)
-    (status, number), *others = counts.items() or [("changed", 0)]
+    counts = [(status, number) for status, number in _counts(report).items() if status != "same"]
+    (status, number), *others = counts or [("changed", 0)]
     title = f"{number_of(number, 'case')} {status}"
     title += "".join(f", {number} {status}" for status, number in others)
-    suites = report.removed_suites()
-    if suites:
-        more = f" and {len(suites) - 3} more" if len(suites) > 3 else ""
-        title += f"; all cases of {', '.join(map(_code, suites[:3]))}{more} removed"
+    if suites := report.removed_suites():
+        title += f"; all cases of {first_of([*map(_code, suites)])} removed"
     causes = dict.fromkeys(cause for comparison in found for cause in comparison.causes)
     if len(causes) == 1:
         title += f"; 1 cause: {_code(next(iter(causes)))}"
@@ -77,32 +75,27 @@ def _title(report: Report) -> str:
 
 def _blocks(report: Report) -> Iterator[str]:
     yield from (f"{_code(error)}\n" for error in report.errors)
-    yield from _privileges(report)
+    yield from _warnings(report)
     differences = _differences(report)
-    for (status, causes), group in groupby(report.comparisons, lambda c: (c.status, _single(c))):
+    for heading, group in groupby(report.comparisons, _heading):
         cases = list(group)
+        status = cases[0].status
         if report.against and status == "same":
             continue
         if report.against or status == "failed":
-            yield f"### {_heading(status, causes)}: {number_of(len(cases), 'case')}\n"
+            yield f"### {heading}: {number_of(len(cases), 'case')}\n"
         yield _table(report, cases)
         for case in cases:
             yield from differences.get(_key(case), ())
 
 
-def _single(comparison: Comparison) -> str:
-    """Return the cause of a changed case; if there are several, that."""
-    causes = comparison.causes
-    return "more than one cause" if len(causes) > 1 else "".join(map(_code, causes))
+def _heading(comparison: Comparison) -> str:
+    status, causes = comparison.status, comparison.causes
+    cause = "more than one cause" if len(causes) > 1 else "".join(map(_code, causes))
+    return cause if status == "changed" else ", ".join(filter(None, (status, cause)))
 
 
-def _heading(status: str, cause: str) -> str:
-    if status == "changed":
-        return cause
-    return f"{status}, {cause}" if cause else status
-
-
-def _privileges(report: Report) -> Iterator[str]:
+def _warnings(report: Report) -> Iterator[str]:
     lines = [f"The pipeline has changed: {_code(change)}" for change in report.pipeline]
     lines += [
         f"Change of privilege: {_code(privilege)}, in {number_of(len(cases), 'case')}"
@@ -117,24 +110,28 @@ def _privileges(report: Report) -> Iterator[str]:
 def _table(report: Report, comparisons: list[Comparison]) -> str:
     rows = ["| case | suite | what |", "| --- | --- | --- |"]
     for comparison in comparisons:
-        case, was = comparison.case, comparison.then
-        causes = comparison.causes
-        what = list(causes) if len(causes) > 1 else []  # one is in the heading
-        if comparison.status == "renamed" and was is not None:
-            what.insert(
-                0, f"was {was.id} of {was.suite}" if was.suite != case.suite else f"was {was.id}"
-            )
-        elif comparison.error:
-            what = [comparison.error]
-        elif not causes:
-            old, new = report.texts(comparison)
-            shown = new or old
-            what = [message.role for message in (shown.chat if shown else None) or ()]
-        whats = ", ".join(map(_code, what))
+        case = comparison.case
         place = f"{case.suite}:{case.line}" if case.line and comparison.now else case.suite
-        rows.append(f"| {_code(case.id)} | {_code(place)} | {whats} |")
+        what = ", ".join(map(_code, _what(report, comparison)))
+        rows.append(f"| {_code(case.id)} | {_code(place)} | {what} |")
     title = number_of(len(comparisons), "case")
     return _folded(title, "\n".join(rows), is_open=len(rows) <= _OPEN_ROWS)
+
+
+def _what(report: Report, comparison: Comparison) -> list[str]:
+    """Return what there is to say of a case besides the heading."""
+    case, was, causes = comparison.case, comparison.then, comparison.causes
+    if comparison.error:
+        return [comparison.error]
+    what = list(causes) if len(causes) > 1 else []
+    if comparison.status == "renamed" and was is not None:
+        suite = f" of {was.suite}" if was.suite != case.suite else ""
+        return [f"was {was.id}{suite}", *what]
+    if causes:
+        return what
+    old, new = report.texts(comparison)
+    shown = new or old
+    return [message.role for message in (shown.chat if shown else None) or ()]
 
 
 def _key(comparison: Comparison) -> tuple[str, str]:
@@ -162,7 +159,7 @@ def _fenced(text: str, language: str, longest: int) -> str:
     """Return a block of code, at most so many characters of it."""
     if len(text) > longest:
         text = f"{text[:longest]}\n… {len(text) - longest:,} characters more"
-    fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", text)), 3)
+    fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", text))])
     return f"{fence}{language}\n{text}\n{fence}"
 
 
@@ -175,9 +172,9 @@ def difference(report: Report, comparison: Comparison) -> list[str]:
 
 def _changed(report: Report, comparison: Comparison) -> tuple[str, str]:
     """Return what differs: the prompt, else the transcript, else the attached files."""
-    old, new = (side.sections if side else ("", "", "") for side in report.texts(comparison))
+    old, new = (side.sections if side else ([], [], []) for side in report.texts(comparison))
     pairs = zip(old, new, strict=True)
-    return next((pair for pair in pairs if pair[0] != pair[1]), ("", ""))
+    return next(((indented(a), indented(b)) for a, b in pairs if a != b), ("", ""))
 
 
 def _folded(title: str, body: str, *, is_open: bool = False) -> str:

@@ -25,20 +25,15 @@ from multiturn.turns import is_blank
 _TOKEN = os.urandom(8).hex()
 _MARK = re.compile(rf"{_TOKEN}-(\d+)-")
 
-
+# The number of a message of the chat prompt, from 1, or 0 for the question, or another text.
 Pieces = tuple[int | str, ...]
 
 
 class Payload(Struct, frozen=True):
-    """What a provider would send.
+    """What a provider would send."""
 
-    Attributes:
-        body: decoded JSON, or a text; None if the provider refuses the case.
-        notes: the repairs, or why it is refused.
-    """
-
-    body: Any
-    notes: tuple[str, ...] = ()
+    body: Any  # decoded JSON, or a text; None if the provider refuses the case
+    notes: tuple[str, ...] = ()  # the repairs, or why it is refused
 
 
 def sample_providers() -> dict[str, TargetProvider]:
@@ -61,12 +56,8 @@ def sample_providers() -> dict[str, TargetProvider]:
 class Payloads:
     """Makes payloads, and keeps where texts go: it is the same in many cases.
 
-    Attributes:
-        providers: by their names for people.
-
     Args:
-        text: makes each text of a payload from its pieces: the number of a message of the chat
-            prompt, from 1, or 0 for the question, or a text that is of neither.
+        text: makes each text of a payload from its pieces.
     """
 
     def __init__(self, text: Callable[[Pieces], Any]) -> None:
@@ -76,10 +67,8 @@ class Payloads:
         self._patterns: dict[str, Any] = {}
 
     def of(self, case: Reviewed) -> Iterator[Payload]:
-        """Yield what each provider would send of a case that could be converted."""
-        request = case.request
-        assert request is not None  # noqa: S101 - it could be converted
-        marked = _marked(request)
+        """Yield what each provider would send of a case."""
+        request, marked = case.request, _marked(case.request)
         if marked != self._marked:
             self._marked, self._patterns = marked, {}
         texts = [text_of(spans) for spans in case.texts]
@@ -118,9 +107,9 @@ def _marked(request: ProviderRequest) -> ProviderRequest:
         replace(message, content=_marked_text(number, message.content))
         for number, message in enumerate(request.chat_prompt, 1)
     )
-    return replace(
-        request, chat_prompt=chat, question=_marked_text(0, request.question), eval_id=""
-    )
+    question = _marked_text(0, request.question)
+    marked = replace(request, chat_prompt=chat, question=question, eval_id="")
+    return replace(marked, outcome=None, expected_messages=None, execution=None)
 
 
 def _marked_text(number: int, text: str) -> str:

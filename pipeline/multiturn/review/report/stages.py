@@ -15,26 +15,17 @@ _SHIPPED = os.path.realpath(multiturn_stages.__path__[0])
 
 
 class Stage(Struct, frozen=True):
-    """A stage of a pipeline, as two sides are compared.
+    """A stage of a pipeline, as two sides are compared."""
 
-    Attributes:
-        name: of its function.
-        options: their values, as Python writes them.
-        places: where each option is written, and the stage, which is the option "".
-        path: of the file with its code.
-        code: that file's text; empty for a stage that ships.
-    """
-
-    name: str
-    options: Mapping[str, str]
-    places: Mapping[str, str]
-    path: str
-    code: str
+    name: str  # of its function
+    options: Mapping[str, str]  # their values, as Python writes them
+    places: Mapping[str, str]  # where each option is written, and the stage, which is the option ""
+    path: str  # of the file with its code
+    code: str  # that file's text; empty for a stage that ships
 
 
-def stages_of(pipeline: Pipeline) -> tuple[Stage, ...]:
-    """Return the stages of a pipeline, as two sides are compared."""
-    stages = []
+def stages_of(pipeline: Pipeline) -> Iterator[Stage]:
+    """Yield the stages of a pipeline, as two sides are compared."""
     for step in pipeline.steps:
         path, code = step.stage.__code__.co_filename, ""
         if os.path.dirname(os.path.realpath(path)) != _SHIPPED:
@@ -45,18 +36,11 @@ def stages_of(pipeline: Pipeline) -> tuple[Stage, ...]:
             for option in ("", *step.options)
         }
         options = {option: repr(value) for option, value in step.options.items()}
-        stages.append(Stage(step.name, options, places, os.path.relpath(path), code))
-    return tuple(stages)
+        yield Stage(step.name, options, places, os.path.relpath(path), code)
 
 
 def pipeline_changes(then: Iterable[Stage], now: Iterable[Stage], pipeline: str) -> Iterator[str]:
-    """Yield what is different in a pipeline: an option, a stage, the code of a stage.
-
-    Args:
-        then: its stages, in their order.
-        now: the same.
-        pipeline: its name.
-    """
+    """Yield what is different in a pipeline of this name: an option, a stage, a stage's code."""
     old, new = ({stage.name: stage for stage in stages} for stages in (then, now))
     for name, stage in new.items():
         if name not in old:
