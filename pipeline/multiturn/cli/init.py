@@ -5,15 +5,10 @@ from pathlib import Path
 
 import click
 
-_SUITE = {
-    "evals/first.eval.yaml": "first.eval.yaml",
-    "evals/tone.instructions.md": "tone.instructions.md",
-}
-_DEFAULTS = {"multiturn.toml": "multiturn.toml"}
-_CHECKS = {
-    ".github/workflows/prompts.yml": "prompts.yml",
-    ".pre-commit-config.yaml": "pre-commit.yaml",
-}
+_SUITE = ("evals/first.eval.yaml", "evals/tone.instructions.md")
+_DEFAULTS = "multiturn.toml"
+_WORKFLOW = ".github/workflows/prompts.yml"
+_HOOK = ".pre-commit-config.yaml"
 _ADDRESS = b"git+https://git.example/multiturn@COMMIT"  # of the template, for pip
 _NEXT = """\
 Next:
@@ -35,21 +30,21 @@ def init() -> None:
     from importlib.resources import files  # a fifth of the start-up
 
     address = _address()
-    to_fill_in = None
-    for path, name in _wanted():
+    must_fill_in = False
+    for path in _wanted():
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             with target.open("xb") as file:
+                name = target.name.removeprefix(".")  # a package's hidden files may get lost
                 text = files("multiturn.cli").joinpath("first", name).read_bytes()
-                if _ADDRESS in text and address is None:
-                    to_fill_in = path
+                must_fill_in |= path == _WORKFLOW and address is None
                 file.write(text.replace(_ADDRESS, address or _ADDRESS))
             click.echo(f"wrote {path}")
         except FileExistsError:
             click.echo(f"kept  {path}")
-    if to_fill_in:
-        click.echo(f"\nFill in MULTITURN in {to_fill_in}: where multiturn is installed from")
+    if must_fill_in:
+        click.echo(f"\nFill in MULTITURN in {_WORKFLOW}: where multiturn is installed from")
     click.echo(f"\n{_NEXT}", nl=False)
 
 
@@ -66,18 +61,19 @@ def _address() -> bytes | None:
     return f"git+{note['url']}@{commit}".encode() if commit else None
 
 
-def _wanted() -> Iterator[tuple[str, str]]:
-    """Yield each file that a project wants, and its template; suites and defaults only if new."""
+def _wanted() -> Iterator[str]:
+    """Yield each file that a project wants; suites and defaults only if there are none."""
     from multiturn.engine.defaults import find_defaults
 
     defaults = find_defaults()[1]
-    suites = sorted(Path("evals").rglob("*.eval.*")) if Path("evals").is_dir() else []
+    suites = sorted(Path("evals").rglob("*.eval.*"))
     if suites:
         click.echo(f"kept  {suites[0].as_posix()}")
     else:
-        yield from _SUITE.items()
-    if defaults and defaults not in _DEFAULTS:
+        yield from _SUITE
+    if defaults and defaults != _DEFAULTS:
         click.echo(f"kept  {defaults}")
     else:
-        yield from _DEFAULTS.items()
-    yield from _CHECKS.items()
+        yield _DEFAULTS
+    yield _WORKFLOW
+    yield _HOOK

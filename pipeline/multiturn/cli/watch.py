@@ -15,10 +15,20 @@ from multiturn.text import number_of, visible
 _WAIT = 100  # milliseconds for which the first conversion waits until all folders are watched
 _MOST_NAMES = 3  # of changed files that are said
 
+_WORDS = "multiturn.words"
+
 Prompts = dict[tuple[str, str], bytes]  # the JSON line of each case, by suite and id
 
 
-@click.command()
+class _Watch(click.Command):
+    """Keeps the words of the command line: ``convert`` takes the same."""
+
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        context.meta[_WORDS] = [*args]
+        return super().parse_args(context, args)
+
+
+@click.command(cls=_Watch)
 @suite_options
 @pipeline_option
 def watch(asked: Asked, pipeline: str) -> None:
@@ -33,7 +43,7 @@ def watch(asked: Asked, pipeline: str) -> None:
     asked.select()  # an error in the command ends it; one in a file does not
     prompts: Prompts | None = None
     for paths in _changes(_folders(asked, pipeline)):
-        found, is_whole = _converted(asked, pipeline)
+        found, is_whole = _converted(click.get_current_context().meta[_WORDS])
         if prompts is None:
             prompts = found
             click.echo(f"watching {number_of(len(found), 'prompt')}; Ctrl-C ends")
@@ -79,21 +89,15 @@ def _folders(asked: Asked, pipeline: str) -> set[Path]:
     return {folder for folder in folders if folder.is_dir() and folders.isdisjoint(folder.parents)}
 
 
-def _converted(asked: Asked, pipeline: str) -> tuple[Prompts, bool]:
-    """Convert in a process of its own, which loads stages anew and writes errors itself.
+def _converted(words: list[str]) -> tuple[Prompts, bool]:
+    """Return the prompts, and whether they are all that there should be.
 
-    Returns:
-        The prompts, and whether they are all that there should be.
+    A process of its own loads stages anew, and writes errors itself.
     """
     import subprocess
 
     import msgspec
 
-    options = [("--pipeline", pipeline), *(("--case", each) for each in asked.case_ids)]
-    options += (("--guidelines", glob) for glob in asked.guidelines)
-    options += [("--root", asked.root)] if asked.root is not None else []
-    flags = ["--strict"] * asked.strict + ["--debug"] * asked.debug
-    words = [*(word for option in options for word in option), *flags, "--", *asked.suites]
     done = subprocess.run(  # noqa: S603 - this program
         [sys.executable, "-P", "-m", "multiturn", "convert", *words],
         stdout=subprocess.PIPE,
