@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -97,28 +96,6 @@ def test_the_pipeline_is_the_one_that_is_named(folder: Path) -> None:
     assert said == ["a.eval.yaml: 2 cases, without errors"]
 
 
-def test_json_has_one_object_a_line(folder: Path) -> None:
-    arguments = ("a.eval.yaml", "sub", "late.yaml", "--target", "claude", "--format", "json")
-    said, errors = checked(folder, *arguments, code=1)
-    assert errors == []
-    found: list[dict[str, Any]] = [json.loads(line) for line in said]
-    assert [(each["severity"], each["file"], each["line"], each["id"]) for each in found] == [
-        ("error", "late.yaml", 1, None),
-        ("error", "a.eval.yaml", 4, "two"),
-        ("error", "sub/b.eval.yaml", 3, "one"),
-        ("error", "sub/b.eval.yaml", 4, "two"),
-        ("warning", "sub/b.eval.yaml", 7, None),
-    ]
-    assert found[1].pop("message").startswith(PREFILL)
-    assert found[1] == {
-        "severity": "error",
-        "file": "a.eval.yaml",
-        "line": 4,
-        "column": None,
-        "id": "two",
-    }
-
-
 def test_strict_makes_warnings_errors(folder: Path) -> None:
     (folder / "c.eval.yaml").write_text(SUITE + "mood: good\n")
     said, errors = checked(folder, "c.eval.yaml", code=0)
@@ -182,12 +159,3 @@ def test_what_follows_from_a_view_left_out(folder: Path, left_out: str, so: str)
         ["half.yaml: 5 stages, in a legal order", f"half.yaml: {so}"],
         [],
     )
-
-
-def test_one_is_no_plural(folder: Path) -> None:
-    (folder / "house_of_cli.py").write_text(
-        "from multiturn import stage\n@stage(provides={'question'})\ndef ask(c): return c\n"
-    )
-    (folder / "one.yaml").write_text("stages: [house_of_cli:ask]")
-    (first, _), _ = checked(folder, "one.yaml", code=0)
-    assert first == "one.yaml: 1 stage, in a legal order"

@@ -4,7 +4,6 @@ import json
 import os
 import pty
 import re
-import signal
 import subprocess
 import sys
 import threading
@@ -73,45 +72,18 @@ def test_an_attached_file_is_listed_by_its_path_from_the_root(folder: Path) -> N
     assert record["guidelines"] == ["pass"]
 
 
-def test_a_chat_prompt_that_is_left_out_is_null(folder: Path) -> None:
-    done = run("convert", "a.eval.yaml", "--pipeline", "shipped", folder=folder)
-    assert [json.loads(line)["chat_prompt"] is None for line in done.stdout.splitlines()] == [
-        True,
-        False,
-    ]
-
-
-def test_yaml_is_one_document_a_case(folder: Path) -> None:
-    done = run("convert", "a.eval.yaml", "--format", "yaml", "--case", "002", folder=folder)
-    assert (
-        done.stdout
-        == """\
----
-suite: a.eval.yaml
-id: "002"
-question: |-
-  [System]: Be brief.
-  [User]: Hi
-  [Assistant]: Ho
-chat_prompt:
-  - role: system
-    content: Be brief.
-  - role: user
-    content: Hi
-  - role: assistant
-    content: Ho
-guidelines: []
-input_files: []
-metadata: {}
-"""
-    )
-
-
-def test_text_has_a_heading_for_each_role_and_no_color_in_a_pipe(folder: Path) -> None:
-    done = run("convert", "a.eval.yaml", "--format", "text", "--case", "002", folder=folder)
-    assert done.stdout == (
-        "a.eval.yaml · 002\nsystem\n  Be brief.\nuser\n  Hi\nassistant\n  Ho\n\n"
-    )
+@pytest.mark.parametrize(
+    ("format_", "written"),
+    [
+        ("text", "a.eval.yaml · 002\nsystem\n  Be brief.\nuser\n  Hi\nassistant\n  Ho\n\n"),
+        ("yaml", '---\nsuite: a.eval.yaml\nid: "002"\nquestion: |-\n  [System]: Be brief.\n'),
+    ],
+)
+def test_a_case_is_text_for_reading_or_a_yaml_document(
+    folder: Path, format_: str, written: str
+) -> None:
+    done = run("convert", "a.eval.yaml", "--format", format_, "--case", "002", folder=folder)
+    assert done.stdout.startswith(written)
 
 
 def read_terminal(*arguments: str, folder: Path, stream: str, **options: Any) -> str:
@@ -133,29 +105,25 @@ def read_terminal(*arguments: str, folder: Path, stream: str, **options: Any) ->
     return shown.decode()
 
 
-@pytest.mark.parametrize("command", ["convert", "run"])
-def test_text_is_the_default_on_a_terminal_and_nowhere_else(folder: Path, command: str) -> None:
-    shown = read_terminal(command, "a.eval.yaml", folder=folder, stream="stdout")
-    assert re.search(r"a\.eval\.yaml · one.*\r\n.*Hello", shown, re.DOTALL)
-    assert ids(run(command, "a.eval.yaml", folder=folder).stdout) == ["one", "002"]
-    shown = read_terminal(command, "a.eval.yaml", "--output", "out", folder=folder, stream="stdout")
-    assert shown == ""
-    assert ids((folder / "out").read_text()) == ["one", "002"]
-
-
-@pytest.mark.parametrize("no_color", [False, True])
-def test_text_is_colored_on_a_terminal_unless_no_color_is_set(folder: Path, no_color: bool) -> None:
-    environment = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
-    if no_color:
-        environment["NO_COLOR"] = "1"
-    shown = read_terminal(
-        *("convert", "a.eval.yaml", "--format", "text"),
-        folder=folder,
-        stream="stdout",
-        env=environment,
-    )
-    assert ("\x1b[" in shown) is not no_color
-    assert "Be brief." in shown
+@pytest.mark.parametrize(
+    ("arguments", "no_color", "shown"),
+    [
+        pytest.param(["convert"], None, r"\x1b\[1ma\.eval\.yaml · one\x1b.*Hello", id="in color"),
+        pytest.param(["convert"], "1", r"^a\.eval\.yaml · one\r\nuser\r\n  Hello", id="NO_COLOR"),
+        pytest.param(["run"], "1", r"^a\.eval\.yaml · one .*Hello", id="answers"),
+        pytest.param(["convert", "--output", "out"], None, "^$", id="to a file"),
+        pytest.param(["list"], "1", r"^a\.eval\.yaml\r\n  one", id="a list, with NO_COLOR"),
+    ],
+)
+def test_on_a_terminal_text_is_the_default(
+    folder: Path, arguments: list[str], no_color: str | None, shown: str
+) -> None:
+    env = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
+    env |= {} if no_color is None else {"NO_COLOR": no_color}
+    found = read_terminal(*arguments, "a.eval.yaml", folder=folder, stream="stdout", env=env)
+    assert re.search(shown, found, re.DOTALL)
+    if "out" in arguments:
+        assert ids((folder / "out").read_text()) == ["one", "002"]
 
 
 def test_a_failing_case_is_reported_and_the_others_are_converted(folder: Path) -> None:
@@ -191,13 +159,6 @@ def test_a_path_that_is_not_utf_8_is_shown_as_well_as_it_can_be(folder: Path) ->
         assert "odd\ufffd" in done.stdout
     done = run("list", str(odd), "--format", "json", folder=folder)
     assert json.loads(done.stdout)["suite"].endswith("odd\ufffd/x.eval.yaml")
-
-
-def test_an_empty_suite_is_reported(folder: Path) -> None:
-    (folder / "empty.yaml").write_text("# nothing yet\n")
-    done = run("convert", "empty.yaml", folder=folder)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("empty.yaml: it is empty; ")
 
 
 @pytest.mark.parametrize("command", ["convert", "check"])
@@ -258,18 +219,6 @@ def test_a_usage_error_is_said_in_words_and_exits_with_2(
     assert "Traceback" not in done.stderr
 
 
-def test_a_suite_comes_from_standard_input(folder: Path) -> None:
-    (folder / "x.txt").write_text("from the working folder")
-    done = run(
-        *("convert", "-"),
-        folder=folder,
-        given="input_messages: [{role: user, content: [{type: file, value: x.txt}]}]",
-    )
-    record = json.loads(done.stdout)
-    assert (record["suite"], record["id"]) == ("<stdin>", "stdin")
-    assert record["question"] == "=== x.txt ===\nfrom the working folder"
-
-
 def test_verbose_logs_each_stage_with_its_case_and_time(folder: Path) -> None:
     done = run(
         *("convert", "a.eval.yaml", "--case", "one", "-v", "--log-format", "json"), folder=folder
@@ -288,50 +237,6 @@ def test_verbose_logs_each_stage_with_its_case_and_time(folder: Path) -> None:
         assert (event["event"], event["case"], event["level"]) == ("stage.done", "one", "debug")
         assert event["suite"] == "a.eval.yaml"
         assert 0 <= event["ms"] < 1000
-
-
-def test_a_left_out_file_is_a_warning_on_standard_error(folder: Path) -> None:
-    (folder / "lax.yaml").write_text(
-        "stages:\n- resolve_segments: {missing_file: warn}\n- extract_guidelines\n"
-        "- embed_files\n- render_question\n"
-    )
-    (folder / "a.eval.yaml").write_text(
-        "input_messages:\n- role: user\n  content:\n  - Look\n  - {type: file, value: no.txt}\n"
-    )
-    done = run("convert", "a.eval.yaml", "--pipeline", "lax.yaml", folder=folder)
-    assert done.returncode == 0
-    assert json.loads(done.stdout)["question"] == "Look"
-    assert done.stderr.startswith(
-        "a.eval.yaml:5: warning: case 'a': input_messages[0].content[1]: "
-    )
-
-
-def test_an_unknown_key_is_one_warning_and_no_error(folder: Path) -> None:
-    (folder / "a.eval.yaml").write_text(SUITE.replace("    input", "    note: x\n    input"))
-    done = run("convert", "a.eval.yaml", folder=folder)
-    assert (done.returncode, ids(done.stdout)) == (0, ["one", "002"])
-    assert done.stderr.startswith('a.eval.yaml:3:5: warning: unknown key "note"; choose from: ')
-    assert done.stderr.count("\n") == 1
-
-
-def test_output_is_the_same_as_on_standard_output(folder: Path) -> None:
-    done = run("convert", "a.eval.yaml", "--output", "out.jsonl", folder=folder)
-    assert (done.returncode, done.stdout) == (0, "")
-    shown = run("convert", "a.eval.yaml", folder=folder).stdout
-    assert (folder / "out.jsonl").read_text() == shown
-    assert sorted(path.name for path in folder.iterdir()) == ["a.eval.yaml", "out.jsonl"]
-
-
-def test_a_killed_run_leaves_the_old_output(folder: Path) -> None:
-    (folder / "out.jsonl").write_text("old\n")
-    os.mkfifo(folder / "slow.yaml")
-    process = start("convert", "a.eval.yaml", "slow.yaml", "--output", "out.jsonl", folder=folder)
-    with open(folder / "slow.yaml", "w"):  # opens once the process reads: it is half-way
-        time.sleep(0.2)
-        process.kill()
-        process.communicate(timeout=60)
-    assert process.returncode == -signal.SIGKILL
-    assert (folder / "out.jsonl").read_text() == "old\n"
 
 
 def test_progress_shows_on_a_terminal_once_a_run_lasts_a_second(folder: Path) -> None:
@@ -353,22 +258,6 @@ def test_progress_shows_on_a_terminal_once_a_run_lasts_a_second(folder: Path) ->
     writer.join()
     assert re.search(r"\d cases", shown)
     assert read_terminal("convert", "a.eval.yaml", folder=folder, stream="stderr") == ""
-
-
-def test_a_closed_pipe_is_quiet(folder: Path) -> None:
-    many = "".join(
-        f"- {{id: x{number}, input_messages: [{{role: user, content: {'y' * 1000}}}]}}\n"
-        for number in range(1000)
-    )
-    (folder / "a.eval.yaml").write_text(f"evalcases:\n{many}")
-    done = subprocess.run(
-        f"{sys.executable} -m multiturn convert a.eval.yaml | head -1",
-        shell=True,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-    )
-    assert (ids(done.stdout), done.stderr) == (["x0"], "")
 
 
 @pytest.mark.parametrize(

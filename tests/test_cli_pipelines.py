@@ -1,12 +1,10 @@
 """stages, show, explain, diff and --strict."""
 
-import os
 from pathlib import Path
 
 import pytest
 
 from commands import run
-from test_cli import read_terminal
 
 SUITE = """\
 evalcases:
@@ -118,24 +116,6 @@ def test_diff_shows_what_changes_and_exits_with_1(folder: Path) -> None:
 def test_diff_of_the_same_is_empty_and_exits_with_0(folder: Path) -> None:
     done = run("diff", ".", "--to", "design", folder=folder)
     assert (done.returncode, done.stdout) == (0, "2 cases: 2 same, 0 differ\n")
-
-
-def test_one_is_no_plural(folder: Path) -> None:
-    (folder / "b.eval.yaml").write_text("input_messages: [{role: user, content: Hi}]")
-    done = run("diff", "b.eval.yaml", "--to", "design", folder=folder)
-    assert done.stdout == "1 case: 1 same, 0 differ\n"
-
-
-def test_diff_is_colored_on_a_terminal(folder: Path) -> None:
-    environment = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
-    shown = read_terminal(
-        *("diff", "a.eval.yaml", "--to", "shipped"),
-        folder=folder,
-        stream="stdout",
-        env=environment,
-    )
-    assert "\x1b[31m-chat_prompt:" in shown
-    assert "\x1b[32m+chat_prompt: null" in shown
 
 
 def test_strict_fails_on_a_loss_that_no_rule_explains(folder: Path) -> None:

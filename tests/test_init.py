@@ -1,5 +1,6 @@
 """multiturn init: the beginning of a project, of which every command works at once."""
 
+import json
 from pathlib import Path
 
 from commands import run
@@ -57,3 +58,15 @@ def test_suites_and_defaults_that_are_there_are_enough(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[:2] == ["kept  evals/mine.eval.yaml", "kept  pyproject.toml"]
     assert not (tmp_path / "multiturn.toml").exists()
     assert [path.name for path in (tmp_path / "evals").iterdir()] == ["mine.eval.yaml"]
+
+
+def test_the_workflow_installs_the_commit_that_is_installed_here(tmp_path: Path) -> None:
+    info = tmp_path / "multiturn-1.dist-info"  # found before the real one
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: multiturn\nVersion: 1\n")
+    commit = {"vcs": "git", "commit_id": "8dbad05"}
+    note = {"url": "https://git.example.org/house", "vcs_info": commit}
+    (info / "direct_url.json").write_text(json.dumps(note))
+    assert "Fill in" not in run("init", folder=tmp_path).stdout
+    workflow = (tmp_path / FILES[3]).read_text()
+    assert "  MULTITURN: git+https://git.example.org/house@8dbad05 #" in workflow

@@ -56,6 +56,12 @@ class Watching:
                 return lines
         raise AssertionError(lines)
 
+    def end(self, number: int) -> int:
+        """Send a signal, at which it ends and says nothing; return its exit code."""
+        os.killpg(self.process.pid, number)
+        assert self.process.communicate()[0] == ""
+        return self.process.returncode
+
     def write(self, name: str, text: str) -> None:
         """Save a file whole, as editors do, and each time in the same second."""
         (self.folder / "sed5RzSlt").write_text(text)
@@ -105,6 +111,7 @@ def test_each_kind_of_change_is_shown(watching: Watching) -> None:
     assert "+content: Good day" in changed(watching.until("1 changed, 1 same"))
     watching.write("a.eval.yaml", SUITE.split("- id: two")[0])
     assert "-content: Good day" in changed(watching.until("1 changed, 1 same"))
+    assert watching.end(signal.SIGINT) == 130
 
 
 def test_an_error_is_said_and_the_next_change_is_compared_with_what_was_before(
@@ -126,13 +133,7 @@ def test_an_error_is_said_and_the_next_change_is_compared_with_what_was_before(
         "-content: HelloA",
         "+content: ByeA",
     }
-
-
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -15)])
-def test_a_signal_ends_it_quietly(watching: Watching, number: int, code: int) -> None:
-    os.killpg(watching.process.pid, number)
-    assert watching.process.communicate()[0] == ""
-    assert watching.process.returncode == code
+    assert watching.end(signal.SIGTERM) == -signal.SIGTERM
 
 
 def test_without_its_package_it_says_what_to_install(

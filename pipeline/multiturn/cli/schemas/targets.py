@@ -71,9 +71,6 @@ def _in_text(schema: Schema) -> Schema:
         }
     elif types[0] in _WRITTEN:
         written = "|".join(_WRITTEN[type_] for type_ in types)
-        if "exclusiveMinimum" in schema or "minimum" in schema:
-            above_zero = "" if schema.get("minimum") == 0 else "(?=[^eE]*[1-9]|[INin])"
-            written = f"(?!-){above_zero}(?:{written})"
         schema |= {
             "type": [*types, "string"],
             "pattern": rf"^{_VARIABLES}(?:(?:{written})$|[\s\S]*\$\{{\{{)",
