@@ -2,9 +2,11 @@
 
 import importlib
 import os
+import resource
+import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import chdir
 from pathlib import Path
 from typing import Any
@@ -48,6 +50,16 @@ def start(*arguments: str, folder: Path, **options: Any) -> Process:
     command = [sys.executable, "-W", "error", "-m", "multiturn", *arguments]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(command, cwd=folder, **{**pipes, **options})
+
+
+def full_disk(size: int) -> Callable[[], None]:
+    """Return a ``preexec_fn``: files may have so many bytes, which fails as a full disk does."""
+
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+    return limit
 
 
 def _is_below(name: str, folder: Path) -> bool:

@@ -83,3 +83,32 @@ def wait_for(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < end, "it did not come to that"
         time.sleep(0.001)
+
+
+_SLOW = """\
+import asyncio
+from multiturn import ProviderError, ProviderResponse
+
+
+class Slow:
+    async def invoke(self, request):
+        with open("asked", "a") as asked:
+            asked.write(f"{request.question}\\n")
+        await asyncio.sleep(600 if request.question == "slow" else 0.03)
+        if request.question == "bad":
+            raise ProviderError("no", kind="http")
+        return ProviderResponse(text="hi", retries=int(request.question == "again"))
+"""
+
+
+def write_slow_target(folder: Path) -> None:
+    """Write the default target: it never answers ``slow``, and others after a moment."""
+    (folder / "slow_provider.py").write_text(_SLOW)
+    target = {"name": "slow", "provider": "slow_provider:Slow"}
+    (folder / "targets.yaml").write_text(json.dumps({"targets": [target]}))
+    (folder / "multiturn.toml").write_text('target = "slow"')
+
+
+def asked(folder: Path) -> list[str]:
+    """Return what the slow target was asked."""
+    return (folder / "asked").read_text().splitlines() if (folder / "asked").exists() else []
