@@ -4,7 +4,6 @@ import io
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterable
@@ -15,114 +14,110 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from commands import Done, Process, full_disk, run, start
 from multiturn import load_pipeline
 from multiturn.documents.json_lines import split_lines
+from multiturn.engine import slices
 from multiturn.engine.outcomes import outcomes
 from multiturn.engine.selection import Selection
 from multiturn.engine.slices import Join, Work, convert_slice, slices_of
 
-WORD = "words of a question "
+HELLO = "input_messages: [{role: user, content: Hello}]"
+PIPELINE = "extends: spec\ninsert: [{stage: 'house:house', after: render_question}]\n"
+STAGE = "@stage(requires={'question'}, provides={'question'})\ndef house(conversion):\n"
 
 
-def convert(folder: Path, *arguments: str, **options: Any) -> "subprocess.CompletedProcess[bytes]":
-    command = [sys.executable, "-W", "error", "-m", "multiturn", "convert", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, timeout=60, **options)
+def convert(folder: Path, *arguments: str, **options: Any) -> Done:
+    return run("convert", *arguments, folder=folder, **options)
 
 
-def json_lines(*ids: str) -> str:
-    """Return a case a line, each of about 2 KB."""
-    messages = [{"role": "user", "content": WORD * 100}]
-    return "".join(f"{json.dumps({'id': name, 'input_messages': messages})}\n" for name in ids)
+def alone_and_together(folder: Path, *arguments: str) -> Done:
+    """Convert with one process and with three; both give the same, which is returned."""
+    alone, together = (convert(folder, *arguments, "--workers", count) for count in ("1", "3"))
+    found = (together.returncode, together.stdout, together.stderr)
+    assert found == (alone.returncode, alone.stdout, alone.stderr)
+    return alone
+
+
+def case(name: str, content: Any = "Hello") -> str:
+    """Return a line of JSON Lines."""
+    messages = [{"role": "user", "content": content}]
+    return json.dumps({"id": name, "input_messages": messages}) + "\n"
+
+
+def broken(name: str) -> str:
+    return case(name, [{"type": "file", "value": "nope.md"}])
+
+
+def cases(names: Iterable[object]) -> str:
+    return "".join(case(f"case {name}") for name in names)
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of suites: in YAML and in JSON Lines of several parts, with errors in both."""
+    monkeypatch.setattr(slices.slices_of, "__defaults__", (500, open))
     for number in range(5):
         (tmp_path / f"{number}.eval.yaml").write_text(
-            f"evalcases:\n  - {{id: a{number}, input_messages: [{{role: user, content: Hello}}]}}\n"
-            f"  - {{id: b{number}, input_messages: [{{role: nobody, content: Hello}}]}}\n"
-            f"  - {{id: c{number}, input_messages: [{{role: user, content: Bye}}]}}\n"
+            f"evalcases:\n  - {{id: a{number}, {HELLO}}}\n"
+            f"  - {{id: b{number}, {HELLO.replace('user', 'nobody')}}}\n"
+            f"  - {{id: c{number}, {HELLO}}}\n"
         )
-    names = [f"case {number}" for number in range(1_500)]
-    lines = json_lines(*names[:700]) + "not JSON\n" + json_lines(*names[700:], "case 3")
+    lines = cases(range(70)) + "not JSON\n" + cases([*range(70, 150), 3])
     (tmp_path / "3.eval.jsonl").write_text(lines)
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    ("workers", "options"),
-    [("2", ()), ("3", ("--format", "yaml")), ("3", ("--pipeline", "shipped"))],
-)
-def test_any_number_of_workers_gives_the_same(
-    folder: Path, workers: str, options: tuple[str, ...]
-) -> None:
-    alone = convert(folder, ".", *options)
-    done = convert(folder, ".", "--workers", workers, *options)
-    assert done.returncode == alone.returncode == 1
-    assert done.stdout == alone.stdout
-    assert done.stderr == alone.stderr
-    errors = done.stderr.decode().splitlines()
+@pytest.mark.parametrize("options", [(), ("--format", "yaml"), ("--pipeline", "shipped")])
+def test_any_number_of_workers_gives_the_same(folder: Path, options: tuple[str, ...]) -> None:
+    done = alone_and_together(folder, ".", *options)
+    assert done.returncode == 1
+    errors = done.stderr.splitlines()
     assert [line.partition(":")[0] for line in errors] == [
         *("0.eval.yaml", "1.eval.yaml", "2.eval.yaml"),
         *("3.eval.jsonl", "3.eval.jsonl", "3.eval.yaml", "4.eval.yaml"),
     ]
-    assert errors[3] == "3.eval.jsonl:701:1: not JSON: Expecting value"
-    assert errors[4].startswith("3.eval.jsonl:1502:1: duplicate id 'case 3', first used on")
+    assert errors[3] == "3.eval.jsonl:71:1: not JSON: Expecting value"
+    assert errors[4].startswith("3.eval.jsonl:152:1: duplicate id 'case 3', first used on line 4;")
 
 
 def test_a_case_is_found_in_whatever_part_it_is(folder: Path) -> None:
-    done = convert(folder, ".", "--workers", "2", "--case", "case 1400", "--case", "a4")
-    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == ["case 1400", "a4"]
-    done = convert(folder, ".", "--workers", "2", "--case", "case 14000")
-    assert done.returncode == 2
-    assert b"no case 'case 14000'; did you mean" in done.stderr
+    done = alone_and_together(folder, ".", "--case", "case 140", "--case", "a4")
+    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == ["case 140", "a4"]
+    done = alone_and_together(folder, ".", "--case", "case 1400")
+    assert (done.returncode, "no case 'case 1400'; did you mean" in done.stderr) == (2, True)
 
 
 def test_the_log_comes_from_all_workers(folder: Path) -> None:
-    done = convert(folder, ".", "--workers", "2", "-v", "--log-format", "json", "--case", "a0")
-    events = [json.loads(line) for line in done.stderr.splitlines() if line.startswith(b"{")]
+    arguments = ("convert", ".", "--workers", "2", "-v", "--log-format", "json", "--case", "a0")
+    _, log = start(*arguments, folder=folder).communicate(timeout=60)
+    events = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
     assert [event["stage"] for event in events][:2] == ["resolve_segments", "extract_guidelines"]
 
 
 def test_standard_input_needs_one_process_only(tmp_path: Path) -> None:
-    suite = b"input_messages: [{role: user, content: Hello}]"
-    done = convert(tmp_path, "-", "--workers", "4", input=suite)
+    done = convert(tmp_path, "-", "--workers", "4", given=HELLO)
     assert (done.returncode, json.loads(done.stdout)["question"]) == (0, "Hello")
 
 
 def test_attached_files_and_stages_of_a_folder_are_found(tmp_path: Path) -> None:
     (tmp_path / "evals").mkdir()
     (tmp_path / "evals/note.txt").write_text("Noted.")
-    (tmp_path / "loud.py").write_text(
+    with_stage(
+        tmp_path,
         "from msgspec.structs import replace\n"
-        "from multiturn import stage\n\n\n"
         "def louder(parts):\n"
         "    return [replace(part, text=part.text.upper()) for part in parts]\n\n\n"
-        "@stage(requires={'question'}, provides={'question'})\n"
-        "def loud(conversion):\n"
-        "    return conversion.edit_question(louder)\n"
-    )
-    (tmp_path / "p.yaml").write_text(
-        "extends: spec\ninsert: [{stage: 'loud:loud', after: render_question}]\n"
+        f"{STAGE}    return conversion.edit_question(louder)\n",
+        [],
     )
     for name in "ab":
         (tmp_path / f"evals/{name}.eval.yaml").write_text(
-            "input_messages: [{role: user, content: [{type: file, value: note.txt}]}]"
+            HELLO.replace("Hello", "[{type: file, value: note.txt}]")
         )
-    done = convert(tmp_path, "evals", "--workers", "2", "--pipeline", "p.yaml")
+    done = alone_and_together(tmp_path, "evals", "--pipeline", "p.yaml")
     questions = [json.loads(line)["question"] for line in done.stdout.splitlines()]
-    assert (done.stderr, questions) == (b"", ["=== NOTE.TXT ===\nNOTED."] * 2)
-
-
-def case(name: str, content: str = WORD * 100) -> str:
-    messages = [{"role": "user", "content": content}]
-    return json.dumps({"id": name, "input_messages": messages}) + "\n"
-
-
-def broken(name: str) -> str:
-    content = [{"type": "file", "value": "nope.md"}]
-    return json.dumps({"id": name, "input_messages": [{"role": "user", "content": content}]}) + "\n"
+    assert (done.stderr, questions) == ("", ["=== NOTE.TXT ===\nNOTED."] * 2)
 
 
 def in_slices(suites: Iterable[Path], size: int, case_ids: Iterable[str] = ()) -> list[str]:
@@ -154,7 +149,7 @@ def test_a_duplicate_id_is_found_in_any_slice(
 ) -> None:
     suites = [tmp_path / "a.eval.jsonl", tmp_path / "b.eval.yaml"]
     suites[0].write_text(head + case("fill") + tail)
-    suites[1].write_text("id: dup\ninput_messages: [{role: user, content: Hello}]")
+    suites[1].write_text(f"id: dup\n{HELLO}")
     whole = in_slices(suites, 2**20, case_ids)
     assert in_slices(suites, 1, case_ids) == whole
     selection = Selection(tuple(map(str, suites)), case_ids=frozenset(case_ids))
@@ -166,179 +161,149 @@ def test_a_duplicate_id_is_found_in_any_slice(
     assert len(duplicates) == (0 if case_ids else tail.count('"dup"'))
 
 
-def test_what_is_wrong_with_a_suite_is_said_once(tmp_path: Path) -> None:
-    (tmp_path / ".agentv").mkdir()
-    (tmp_path / ".agentv/config.yaml").write_text("guideline_patterns: 3")
-    fill = json_lines(*(f"fill {number}" for number in range(1_200)))
-    (tmp_path / "a.eval.jsonl").write_text(fill)
-    alone = convert(tmp_path, ".")
-    done = convert(tmp_path, ".", "--workers", "3")
-    assert (done.returncode, done.stderr) == (alone.returncode, alone.stderr)
-    assert len(alone.stderr.splitlines()) == 1
+def test_what_is_wrong_with_a_suite_is_said_once(folder: Path) -> None:
+    (folder / ".agentv").mkdir()
+    (folder / ".agentv/config.yaml").write_text("guideline_patterns: 3")
+    done = alone_and_together(folder, "3.eval.jsonl")
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
 
 
-def test_a_link_to_nothing_is_an_error_like_others(tmp_path: Path) -> None:
-    for name in "abcd":
-        (tmp_path / f"{name}.eval.yaml").write_text(
-            "input_messages: [{role: user, content: Hello}]"
-        )
-    (tmp_path / "bb.eval.yaml").symlink_to("nowhere")
-    (tmp_path / "cc.eval.yaml").symlink_to("nowhere")
-    alone = convert(tmp_path, ".")
-    done = convert(tmp_path, ".", "--workers", "2")
-    assert alone.stdout.count(b"\n") == 4
-    assert done.stdout == alone.stdout
-    assert (done.returncode, done.stderr) == (alone.returncode, alone.stderr)
-
-
-def test_a_link_out_of_the_root_is_an_error_like_others(tmp_path: Path) -> None:
+def test_links_to_nothing_and_out_of_the_root_are_errors_like_others(tmp_path: Path) -> None:
     for name in ("in/a.eval.yaml", "in/c.eval.yaml", "out/b.eval.yaml"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("input_messages: [{role: user, content: Hello}]")
+        (tmp_path / name).write_text(HELLO)
     (tmp_path / "in/b.eval.yaml").symlink_to("../out/b.eval.yaml")
-    for workers in ("1", "3"):
-        done = convert(tmp_path, "in", "--workers", workers)
-        assert (done.returncode, done.stdout.count(b"\n")) == (1, 2)
-        assert done.stderr.startswith(b"in/b.eval.yaml: it leads outside '")
-        done = convert(tmp_path, "in", "--workers", workers, "--root", ".")
-        assert (done.returncode, done.stdout.count(b"\n"), done.stderr) == (0, 3, b"")
-        done = convert(tmp_path, "in/a.eval.yaml", "in/b.eval.yaml", "--workers", workers)
-        assert (done.returncode, done.stdout.count(b"\n"), done.stderr) == (0, 2, b"")
+    done = alone_and_together(tmp_path, "in")
+    assert (done.returncode, done.stdout.count("\n")) == (1, 2)
+    assert done.stderr.startswith("in/b.eval.yaml: it leads outside '")
+    done = alone_and_together(tmp_path, "in", "--root", ".")
+    assert (done.returncode, done.stdout.count("\n"), done.stderr) == (0, 3, "")
+    done = alone_and_together(tmp_path, "in/a.eval.yaml", "in/b.eval.yaml")
+    assert (done.returncode, done.stdout.count("\n"), done.stderr) == (0, 2, "")
+    (tmp_path / "in/bb.eval.yaml").symlink_to("nowhere")
+    done = alone_and_together(tmp_path, "in", "--root", ".")
+    assert (done.returncode, done.stdout.count("\n")) == (1, 3)
 
 
-def with_stage(folder: Path, stage: str, suites: str) -> None:
-    """Write p.yaml, a pipeline with a stage of a module of the same name, and suites of a case."""
-    (folder / "p.yaml").write_text(
-        f"extends: spec\ninsert: [{{stage: '{stage}:{stage}', after: render_question}}]\n"
-    )
+def with_stage(folder: Path, text: str, suites: Iterable[str]) -> None:
+    """Write p.yaml, a pipeline with the stage of a text, and suites of a case."""
+    (folder / "house.py").write_text(f"from multiturn import MultiturnError, stage\n{text}")
+    (folder / "p.yaml").write_text(PIPELINE)
     for name in suites:
-        (folder / f"{name}.eval.yaml").write_text("input_messages: [{role: user, content: Hi}]")
+        (folder / f"{name}.eval.yaml").write_text(HELLO)
 
 
 @pytest.mark.parametrize(
     ("body", "code"),
     [
-        (
+        pytest.param(
             "    global pool\n"
             "    pool = concurrent.futures.ProcessPoolExecutor(1)  # which nobody shuts down\n"
             "    pool.submit(int).result()\n",
             0,
+            id="starts processes",
         ),
-        ("    if worker:\n        os._exit(0)\n", 2),
-        (
+        pytest.param("    if worker:\n        os._exit(0)\n", 2, id="ends the process"),
+        pytest.param(
             "    if worker:\n"
             "        global pool\n"
             "        pool = concurrent.futures.ProcessPoolExecutor(1)\n"
             "        pool.submit(int).result()\n"
             "    raise SystemExit(3)\n",
             1,
+            id="starts processes and exits",
         ),
     ],
-    ids=["a stage starts processes", "a stage ends the process", "a stage with processes exits"],
 )
-def test_a_stage_does_what_it_does_in_one_process(tmp_path: Path, body: str, code: int) -> None:
-    (tmp_path / "odd.py").write_text(
+def test_a_stage_that(tmp_path: Path, body: str, code: int) -> None:
+    with_stage(
+        tmp_path,
         "import concurrent.futures, multiprocessing, os, pathlib, time\n"
-        "from multiturn import stage\n\n\n"
-        "@stage(requires={'question'}, provides={'question'})\n"
-        "def odd(conversion):\n"
+        f"{STAGE}"
         "    worker = multiprocessing.parent_process() is not None\n"
         "    if worker:\n"
         "        pathlib.Path('begun').touch()\n"
         "    while not pathlib.Path('begun').exists():\n"
         "        time.sleep(0.01)\n"
         f"{body}"
-        "    return conversion\n"
+        "    return conversion\n",
+        "ab",
     )
-    with_stage(tmp_path, "odd", "ab")
-    done = convert(tmp_path, ".", "--workers", "2", "--pipeline", "p.yaml")
-    assert done.returncode == code
-    if code == 1:
-        alone = convert(tmp_path, ".", "--pipeline", "p.yaml")
-        assert done.stderr == alone.stderr
-        assert done.stderr.count(b": the stage odd failed at odd.py:16: SystemExit: 3\n") == 2
-    else:
-        assert done.stderr == (b"Error: a worker process died; try fewer --workers\n" * (code > 1))
+    arguments = ("convert", ".", "--workers", "2", "--pipeline", "p.yaml")
+    process = start(*arguments, folder=tmp_path)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert (
+        stderr
+        == {
+            0: "",
+            1: convert(tmp_path, ".", "--pipeline", "p.yaml").stderr,
+            2: "Error: a worker process died; try fewer --workers\n",
+        }[code]
+    )
+    assert stderr.count(": the stage house failed at house.py:14: SystemExit: 3\n") == 2 * (
+        code == 1
+    )
 
 
 def test_an_error_of_a_stages_own_names_its_case_with_workers_too(tmp_path: Path) -> None:
-    (tmp_path / "odd.py").write_text(
-        "from multiturn import MultiturnError, stage\n\n\n"
+    with_stage(
+        tmp_path,
         "class House(MultiturnError):\n"
         "    def __init__(self, code, detail):\n"
         "        super().__init__(f'{code}: {detail}')\n\n\n"
-        "@stage(requires={'question'}, provides={'question'})\n"
-        "def odd(conversion):\n"
-        "    raise House(7, 'not today')\n"
+        f"{STAGE}    raise House(7, 'not today')\n",
+        "ab",
     )
-    with_stage(tmp_path, "odd", "ab")
-    for workers in ("1", "2"):
-        done = convert(tmp_path, ".", "--workers", workers, "--pipeline", "p.yaml")
-        assert (done.returncode, done.stderr.decode()) == (
-            1,
-            "a.eval.yaml:1: case 'a': 7: not today\nb.eval.yaml:1: case 'b': 7: not today\n",
-        )
+    done = alone_and_together(tmp_path, ".", "--pipeline", "p.yaml")
+    assert (done.returncode, done.stderr) == (
+        *(1, "a.eval.yaml:1: case 'a': 7: not today\nb.eval.yaml:1: case 'b': 7: not today\n"),
+    )
 
 
-def together(folder: Path, condition: str, workers: int) -> "subprocess.CompletedProcess[bytes]":
-    """Convert seven suites with a stage that waits until a condition comes true.
-
-    The condition is in Python, of: case, the id; cases, how many cases are begun; processes, how
-    many have begun one.
-    """
-    (folder / "waiting.py").write_text(
-        "import os, pathlib, time\nfrom multiturn import stage\n\n\n"
-        "@stage(requires={'question'}, provides={'question'})\n"
-        "def waiting(conversion):\n"
+def test_all_processes_work_and_one_that_is_free_takes_what_another_has_not_begun(
+    tmp_path: Path,
+) -> None:
+    """Each case waits until three processes work; the first, until six are begun."""
+    (tmp_path / "begun").mkdir()
+    with_stage(
+        tmp_path,
+        "import os, pathlib, time\n"
+        f"{STAGE}"
         "    folder, case = pathlib.Path('begun'), conversion.case.id\n"
-        "    (folder / f'{os.getpid()} {conversion.case.id}').touch()\n"
+        "    (folder / f'{os.getpid()} {case}').touch()\n"
         "    end = time.monotonic() + 60\n"
         "    while True:\n"
-        "        names = [path.name.split() for path in folder.iterdir()]\n"
-        "        cases, processes = len(names), len({name[0] for name in names})\n"
-        f"        if {condition}:\n"
+        "        begun = [path.name.split()[0] for path in folder.iterdir()]\n"
+        "        if len({*begun}) == 3 and (case != 'a' or len(begun) > 5):\n"
         "            return conversion\n"
-        "        assert time.monotonic() < end, f'{cases} cases in {processes} processes'\n"
-        "        time.sleep(0.01)\n"
+        "        assert time.monotonic() < end, begun\n"
+        "        time.sleep(0.01)\n",
+        "abcdefg",
     )
-    (folder / "begun").mkdir()
-    with_stage(folder, "waiting", "abcdefg")
-    return convert(folder, ".", "--workers", str(workers), "--pipeline", "p.yaml")
-
-
-def test_a_process_that_is_free_takes_what_another_has_not_begun(tmp_path: Path) -> None:
-    done = together(tmp_path, "case != 'a' or cases > 5", 2)
-    assert (done.returncode, done.stderr) == (0, b"")
+    done = convert(tmp_path, ".", "--workers", "3", "--pipeline", "p.yaml")
+    assert (done.returncode, done.stderr) == (0, "")
     assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == list("abcdefg")
 
 
-@pytest.mark.parametrize("workers", [2, 4])
-def test_all_processes_work_at_the_same_time(tmp_path: Path, workers: int) -> None:
-    done = together(tmp_path, f"processes == {workers}", workers)
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert len(done.stdout.splitlines()) == 7
+SLOW = f"""\
+import os, pathlib, subprocess, time
+{STAGE}\
+    if conversion.case.id != 'a':
+        started = subprocess.Popen(['sleep', '120'])
+        pathlib.Path(f'started-{{started.pid}}').touch()
+        pathlib.Path(f'worker-{{os.getpid()}}').touch()
+        time.sleep(120)
+    return conversion
+"""
 
 
-def slow_suites(folder: Path) -> list[str]:
-    """Write four suites, the last three of which take a while, and return what converts them.
-
-    Each process says that it works, and starts another one.
-    """
-    (folder / "slow.py").write_text(
-        "import os, pathlib, subprocess, time\nfrom multiturn import stage\n\n\n"
-        "@stage(requires={'question'}, provides={'question'})\n"
-        "def slow(conversion):\n"
-        "    if conversion.case.id != 'a':\n"
-        "        started = subprocess.Popen(['sleep', '120'])\n"
-        "        pathlib.Path(f'started-{started.pid}').touch()\n"
-        "        pathlib.Path(f'worker-{os.getpid()}').touch()\n"
-        "        time.sleep(120)\n"
-        "    return conversion\n"
-    )
-    with_stage(folder, "slow", "abcd")
+def slow(folder: Path, *more: str, before: str = "", **options: Any) -> Process:
+    """Start to convert four suites; all but the first take long, and start a process each."""
+    with_stage(folder, before + SLOW, "abcd")
     (folder / "out").write_text("as it was")
-    options = (".", "--workers", "2", "--pipeline", "p.yaml", "--output", "out")
-    return [sys.executable, "-m", "multiturn", "convert", *options]
+    arguments = (".", "--workers", "2", "--pipeline", "p.yaml")
+    return start("convert", *arguments, *(more or ("--output", "out")), folder=folder, **options)
 
 
 def working(folder: Path) -> list[int]:
@@ -360,75 +325,61 @@ def is_there(pid: int) -> bool:
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="needs /proc")
 def test_a_worker_that_dies_ends_the_run_in_words(tmp_path: Path) -> None:
-    process = subprocess.Popen(slow_suites(tmp_path), cwd=tmp_path, stderr=subprocess.PIPE)
+    process = slow(tmp_path)
     first, second, *_ = working(tmp_path)
     os.kill(first, signal.SIGKILL)
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 2
-    assert stderr == b"Error: a worker process died; try fewer --workers\n"
+    assert stderr == "Error: a worker process died; try fewer --workers\n"
     assert not is_there(second)
     assert (tmp_path / "out").read_text() == "as it was"
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="needs /proc")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_an_interrupt_ends_the_workers_at_once(tmp_path: Path, number: int) -> None:
-    process = subprocess.Popen(slow_suites(tmp_path), cwd=tmp_path, stderr=subprocess.PIPE)
+    process = slow(tmp_path)
     found = working(tmp_path)
     assert len(found) == 4
     process.send_signal(number)
     _, stderr = process.communicate(timeout=60)
-    assert (process.returncode, stderr) == (128 + number, b"")
+    assert (process.returncode, stderr) == (128 + number, "")
     assert not any(map(is_there, found))
     assert (tmp_path / "out").read_text() == "as it was"
     assert list(tmp_path.glob(".out.*")) == []
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs a limit for the size of a file")
 def test_a_full_disk_is_named_with_its_file(folder: Path) -> None:
-    from resource import RLIMIT_FSIZE, setrlimit
-
-    def limit() -> None:
-        setrlimit(RLIMIT_FSIZE, (50_000, 50_000))
-
-    done = convert(folder, ".", "--workers", "2", "--output", "out", preexec_fn=limit)
-    assert done.returncode == 2
-    assert done.stderr.splitlines()[-1] == b"Error: cannot write 'out': File too large"
+    arguments = ("convert", ".", "--workers", "2", "--output", "out")
+    process = start(*arguments, folder=folder, preexec_fn=full_disk(5_000))
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert stderr.splitlines()[-1] == "Error: cannot write 'out': File too large"
     assert not (folder / "out").exists()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs signals that are kept back")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_while_workers_start_ends_the_run(tmp_path: Path, number: int) -> None:
-    (tmp_path / "signals.py").write_text(
-        "import os\nfrom multiturn import stage\n\n"
-        "os.register_at_fork(after_in_parent=lambda: os.kill(os.getpid(), "
-        f"{int(number)}), after_in_child=lambda: os.kill(os.getpid(), {int(number)}))\n\n\n"
-        "@stage(requires={'question'}, provides={'question'})\n"
-        "def signals(conversion):\n    return conversion\n"
-    )
-    command = slow_suites(tmp_path)
-    (tmp_path / "p.yaml").write_text(
-        "extends: spec\ninsert:\n  - {stage: 'slow:slow', after: render_question}\n"
-        "  - {stage: 'signals:signals', after: render_question}\n"
-    )
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=60)
-    assert done.returncode == 128 + number
-    assert b"Traceback" not in done.stderr
-    assert b"Exception ignored" not in done.stderr
+    kill = f"lambda: os.kill(os.getpid(), {int(number)})"
+    when = f"import os\nos.register_at_fork(after_in_parent={kill}, after_in_child={kill})\n"
+    process = slow(tmp_path, before=when)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert "Traceback" not in stderr
+    assert "Exception ignored" not in stderr
 
 
 def test_the_first_case_is_written_while_workers_are_still_at_others(tmp_path: Path) -> None:
-    command = [*slow_suites(tmp_path)[:-2], "--format", "text"]  # to standard output
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, env=environment)
+    process = slow(tmp_path, "--format", "text", env=environment)
     worker, *_ = working(tmp_path)
     assert process.stdout is not None
-    assert process.stdout.readline() == "a.eval.yaml · a\n".encode()
+    assert process.stdout.readline() == "a.eval.yaml · a\n"
     assert is_there(worker)
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == 130
-    process.stdout.close()
+    process.communicate()
 
 
 @given(st.lists(st.binary(max_size=30).map(lambda b: b.replace(b"\n", b"") + b"\n")), st.data())
