@@ -177,13 +177,12 @@ def test_what_is_wrong_is_underlined(
 @pytest.mark.parametrize(
     ("kind", "text", "offered", "not_offered"),
     [
-        pytest.param("suite", "|", {"evalcases": "the cases."}, "", id="at the top"),
         pytest.param(
             "suite",
-            "input_messages: []\n|",
-            {"id": "unique in the file, taken as written."},
-            "evalcases",
-            id="in a bare case",
+            "|",
+            {"evalcases": "the cases.", "input_messages": "the conversation."},
+            "messages",
+            id="at the top, but not the keys of other tools",
         ),
         pytest.param(
             "suite",

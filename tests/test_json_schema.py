@@ -290,12 +290,12 @@ def suites(draw: st.DrawFn) -> Any:
 @settings(max_examples=50)
 @given(suites())
 @example({"input_messages": [{"role": "user", "content": "Hi"}], "evalcases": None})
-def test_a_suite_is_valid_exactly_if_it_converts_without_a_warning(
+def test_a_suite_that_converts_without_a_warning_is_valid(
     tmp_path_factory: pytest.TempPathFactory, suite: Any
 ) -> None:
     text = json.dumps(suite)
     found = trouble("suite", text, tmp_path_factory.getbasetemp())
-    assert (refusals("suite", text) == []) == (found == ""), found
+    assert found or refusals("suite", text) == []
 
 
 SETTINGS: list[Any] = [

@@ -2,13 +2,18 @@
 
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import click
 
 from multiturn.errors import MultiturnError
 from multiturn.text import indented
+
+if TYPE_CHECKING:
+    from multiturn.engine.outcomes import Outcome
+    from multiturn.model import Conversion
 
 
 class Failures:
@@ -17,6 +22,14 @@ class Failures:
     def __init__(self, *, debug: bool = False) -> None:
         self.debug = debug
         self.count = 0
+
+    def conversions(self, outcomes: "Iterable[Outcome]") -> "Iterator[Conversion]":
+        """Yield what the cases became; say which have failed."""
+        for outcome in outcomes:
+            if outcome.error is not None:
+                self.add(outcome.error)
+            elif outcome.conversion is not None:
+                yield outcome.conversion
 
     def add(self, error: MultiturnError, trace: str = "") -> None:
         """Say why a case, or the rest of a suite, was skipped; another process has the trace."""

@@ -29,32 +29,30 @@ def list_cases(asked: Asked, pipeline: str, format_: str) -> None:
     from multiturn.prompts.record import to_json
 
     failures, listed = Failures(debug=asked.debug), ""
-    for outcome in outcomes(asked.select(), load_pipeline(pipeline)):
-        if outcome.error is not None:
-            failures.add(outcome.error)
-        elif outcome.conversion is not None:
-            case = outcome.conversion.case
-            if format_ == "json":
-                click.echo(to_json(_entry(outcome.conversion)), nl=False)
-                continue
-            if case.suite != listed:
-                listed = case.suite
-                click.secho(visible(case.suite), bold=True)
-            click.echo(f"  {visible(case.id)}: {visible(_words(outcome.conversion))}")
+    chosen = load_pipeline(pipeline)
+    for conversion in failures.conversions(outcomes(asked.select(), chosen)):
+        case = conversion.case
+        if format_ == "json":
+            click.echo(to_json(_entry(conversion)), nl=False)
+            continue
+        if case.suite != listed:
+            listed = case.suite
+            click.secho(visible(case.suite), bold=True)
+        click.echo(f"  {visible(case.id)}: {visible(_words(conversion))}")
     failures.finish()
 
 
 def _entry(conversion: "Conversion") -> dict[str, object]:
     """Return what JSON says of a case."""
-    case = conversion.case
+    case, files = conversion.case, conversion.input_files
     return {
         "suite": case.suite,
         "id": case.id,
         "file": case.file or case.suite,
         "line": case.line,
         "messages": [message.role for message in case.input_messages],
-        "files": [file.resolved_path for file in conversion.input_files if not file.guideline],
-        "guidelines": [file.resolved_path for file in conversion.input_files if file.guideline],
+        "files": [file.resolved_path for file in files if not file.guideline],
+        "guidelines": [file.resolved_path for file in files if file.guideline],
     }
 
 

@@ -190,9 +190,8 @@ def check_strictly(asked: Asked, selection: "Selection", pipeline: "Pipeline") -
             what = f"--strict reads a suite twice, and {path!r} can be read only once"
             raise MultiturnError(f"{what}; write it to a file")
     failures = Failures(debug=asked.debug)
-    for outcome in outcomes(selection, pipeline):
-        if outcome.error is not None:
-            failures.add(outcome.error)
+    for _ in failures.conversions(outcomes(selection, pipeline)):
+        pass
     failures.finish()
 
 

@@ -80,13 +80,11 @@ def explain(asked: Asked, pipeline: str, format_: str) -> None:
     from multiturn.prompts.record import to_json
 
     chosen, failures = load_pipeline(pipeline), Failures(debug=asked.debug)
-    for outcome in outcomes(asked.select(), chosen):
-        if outcome.error is not None:
-            failures.add(outcome.error)
-        elif outcome.conversion is not None and format_ == "json":
-            click.echo(to_json(explain_line(outcome.conversion)), nl=False)
-        elif outcome.conversion is not None:
-            click.echo(as_explanation(outcome.conversion))
+    for conversion in failures.conversions(outcomes(asked.select(), chosen)):
+        if format_ == "json":
+            click.echo(to_json(explain_line(conversion)), nl=False)
+        else:
+            click.echo(as_explanation(conversion))
     failures.finish()
 
 

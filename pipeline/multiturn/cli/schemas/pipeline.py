@@ -10,74 +10,70 @@ from multiturn.documents.imports import IMPORT_PATH
 from multiturn.pipelines.contract import options_of, summary_of
 from multiturn.pipelines.pipeline_file import pipeline_names
 from multiturn.pipelines.registry import find_stage, installed_stages, stage_names
-from multiturn.pipelines.schema import EDITS, Insertion, PipelineKeys
+from multiturn.pipelines.schema import Insertion, PipelineKeys
 
 
 def pipeline_schema() -> Schema:
     """Return the schema of a pipeline file, with the stages that are here and their options."""
     names = list(dict.fromkeys([*stage_names(), *sorted(installed_stages())]))
-    summaries = [summary_of(find_stage(name)) for name in names]
     options = {name: {"$ref": f"#/$defs/options_of_{name}"} for name in names}
-    stage = {"$ref": "#/$defs/stage"}
-    a_stage = {
+    a_stage: Schema = {
         "if": {"type": "object"},
         "then": {
             "minProperties": 1,
             "maxProperties": 1,
-            **object_schema(
-                {name: {**options[name], "type": ["object", "null"]} for name in names}
-            ),
+            **object_schema({n: {**options[n], "type": ["object", "null"]} for n in names}),
             "patternProperties": {
                 IMPORT_PATH: {"type": ["object", "null"], "description": "the stage's options"}
             },
         },
         "else": {
             "anyOf": [
-                {"enum": names, "enumDescriptions": summaries},
+                {"enum": names, "enumDescriptions": [summary_of(find_stage(n)) for n in names]},
                 {"type": "string", "pattern": IMPORT_PATH},
             ]
         },
     }
+    stage = {"$ref": "#/$defs/stage"}
     # Any text is allowed: the stage may be one of one's own, in a pipeline that this one extends.
     name = {"anyOf": [{"enum": names}, {"type": "string"}]}
-    values: dict[str, Schema] = {
-        "stages": {"type": "array", "minItems": 1, "items": stage},
-        "extends": {"anyOf": [{"enum": pipeline_names()}, {"type": "string"}]},
-        "replace": {**object_schema(dict.fromkeys(names, stage)), "additionalProperties": stage},
-        "configure": {"type": "object", "additionalProperties": {"type": "object"}},
-        "insert": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/inserted"}},
-        "remove": {"type": "array", "minItems": 1, "items": name},
-    }
-    top, insertion = (struct_schema(each)["properties"] for each in (PipelineKeys, Insertion))
-    place = {"anyOf": [name, {"type": "null"}]}
-    places: dict[str, Schema] = {"stage": stage, "after": place, "before": place}
-    places = {key: {"description": insertion[key]["description"], **places[key]} for key in places}
-    one_place = [
-        {"required": [key], "properties": {key: {"type": "string"}}} for key in ("after", "before")
-    ]
+    top, insertion = struct_schema(PipelineKeys), struct_schema(Insertion)
+    for schema, values in (
+        (insertion, {"stage": stage, "after": name, "before": name}),
+        (
+            top,
+            {
+                "stages": {"minItems": 1, "items": stage},
+                "extends": {"anyOf": [{"enum": pipeline_names()}, {"type": "string"}]},
+                "replace": {
+                    "properties": dict.fromkeys(names, stage),
+                    "additionalProperties": stage,
+                },
+                "configure": {"additionalProperties": {"type": "object"}},
+                "insert": {"minItems": 1, "items": {"$ref": "#/$defs/inserted"}},
+                "remove": {"minItems": 1, "items": name},
+            },
+        ),
+    ):
+        for key, value in values.items():
+            schema["properties"][key] |= value
+            schema["properties"][key].pop("default", None)  # editors would insert it
     # The stages of a shipped pipeline are known, and with them the options to configure.
-    of_shipped = object_schema({name: {**options[name], "type": "object"} for name in names})
     return {
         **DRAFT,
         "title": "A pipeline of multiturn",
-        **object_schema(
-            {key: {"description": top[key]["description"], **values[key]} for key in values}
-        ),
-        "if": {"required": ["extends"]},
+        **top,
+        "oneOf": [{"required": ["stages"]}, {"required": ["extends"]}],
+        "if": {
+            "properties": {"extends": {"enum": pipeline_names()}},
+            "not": {"anyOf": [{"required": ["replace"]}, {"required": ["insert"]}]},
+        },
         "then": {
-            "properties": {"stages": False},
-            "if": {
-                "properties": {"extends": {"enum": pipeline_names()}},
-                "not": {"anyOf": [{"required": ["replace"]}, {"required": ["insert"]}]},
-            },
-            "then": {"properties": {"configure": of_shipped}},
+            "properties": {
+                "configure": object_schema({n: {**options[n], "type": "object"} for n in names})
+            }
         },
-        "else": {"required": ["stages"], "properties": dict.fromkeys(EDITS, False)},
-        "$defs": {
-            "stage": a_stage,
-            "inserted": {**object_schema(places), "required": ["stage"], "oneOf": one_place},
-            **_stage_options(names),
-        },
+        "$defs": {"stage": a_stage, "inserted": insertion, **_stage_options(names)},
     }
 
 

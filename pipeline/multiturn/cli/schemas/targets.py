@@ -5,7 +5,6 @@ from multiturn.documents.imports import IMPORT_PATH
 from multiturn.providers.base import Settings
 from multiturn.providers.targets import ALIASES, DEFAULT, KINDS, VARIABLE
 
-_VARIABLES = rf"(?![\s\S]*(?!{VARIABLE.pattern})\$\{{\{{)"  # no other text begins as one does
 _WRITTEN = {  # values that are not text, as text
     "number": r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?|[Ii]nf(inity)?",
     "integer": r"-?[0-9]+(\.0+)?([eE][-+]?[0-9]+)?",
@@ -56,24 +55,19 @@ def _in_text(schema: Schema) -> Schema:
     if "anyOf" in schema:
         return {**schema, "anyOf": [_in_text(choice) for choice in schema["anyOf"]]}
     if "enum" in schema:
-        filled = {"type": "string", "pattern": rf"^{_VARIABLES}[\s\S]*\$\{{\{{"}
+        filled = {"type": "string", "pattern": VARIABLE.pattern}
         return {"anyOf": [{"enum": schema.pop("enum")}, filled], **schema}
     for key in ("items", "additionalProperties"):
         if key in schema:
             schema[key] = _in_text(schema[key])
     types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
     if "string" in types:
-        some = r"[\s\S]*\S" if "pattern" in schema else ""
-        schema |= {
-            "type": [*types, "number", "boolean"],
-            "pattern": f"^{_VARIABLES}{some}",
-            "patternErrorMessage": "a variable is written as ${{ NAME }}",
-        }
+        schema["type"] = [*types, "number", "boolean"]
     elif types[0] in _WRITTEN:
         written = "|".join(_WRITTEN[type_] for type_ in types)
         schema |= {
             "type": [*types, "string"],
-            "pattern": rf"^{_VARIABLES}(?:(?:{written})$|[\s\S]*\$\{{\{{)",
+            "pattern": rf"^({written})$|{VARIABLE.pattern}",
             "patternErrorMessage": f"must be of type {types[0]}, or a variable: ${{{{ NAME }}}}",
         }
         if "boolean" in types:
