@@ -50,11 +50,12 @@ def _warn_of_markers(conversion: Conversion) -> None:
 
 def to_text(record: Record, *, color: bool = False) -> bytes:
     """Render a record for reading: each message under its role."""
-    lines = [click.style(visible(f"{record.suite} · {record.id}").replace("\n", "\\n"), bold=True)]
-    messages = record.chat_prompt
+    title = f"{record['suite']} · {record['id']}".replace("\n", "\\n")
+    lines = [click.style(visible(title), bold=True)]
+    messages = record["chat_prompt"]
     if messages is None:
         lines.append(click.style("no chat prompt; the question:", dim=True))
-        messages = (ChatMessage("user", record.question),)
+        messages = (ChatMessage("user", record["question"]),)
     for message in messages:
         lines.append(role_heading(message.role))
         lines += [f"  {line}".rstrip() for line in visible(message.content).split("\n")]

@@ -2,70 +2,51 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
 
-from multiturn.model import ChatMessage, ProviderRequest
+from multiturn.model import ProviderRequest
 from multiturn.output import Notice
 from multiturn.text import unseen
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-class Record(msgspec.Struct, frozen=True):
-    """What ``multiturn convert`` writes of a case.
-
-    The last five are left out where there is nothing to say of them.
-    """
-
-    suite: str
-    id: str
-    question: str
-    chat_prompt: tuple[ChatMessage, ...] | None
-    guidelines: tuple[str, ...]
-    input_files: tuple[dict[str, Any], ...]
-    metadata: Mapping[str, Any]
-    outcome: Any = UNSET
-    expected_messages: Any = UNSET
-    conversation_id: Any = UNSET
-    execution: Any = UNSET
-    notices: Any = UNSET
+Record = dict[str, Any]  # what ``multiturn convert`` writes of a case
 
 
 def record_of(request: ProviderRequest, notices: Iterable[Notice] = ()) -> Record:
     """Return what is written of a case: its request, and the notices of its conversion."""
-    warnings = [
-        {"event": each.event, "where": utf8(str(each.where)), "why": utf8(each.why)}
-        for each in notices
-    ]
-    return Record(
-        utf8(request.suite),
-        request.eval_id,
-        request.question,
-        request.chat_prompt,
-        request.guidelines,
-        tuple(
+    record = {
+        "suite": utf8(request.suite),
+        "id": request.eval_id,
+        "question": request.question,
+        "chat_prompt": request.chat_prompt,
+        "guidelines": request.guidelines,
+        "input_files": [
             {
                 "path": file.path,
                 "resolved_path": utf8(file.resolved_path),
                 "guideline": file.guideline,
             }
             for file in request.input_files
-        ),
-        request.metadata,
-        _or_unset(request.outcome),
-        _or_unset(request.expected_messages),
-        _or_unset(request.conversation_id),
-        _or_unset(request.execution),
-        warnings or UNSET,
-    )
-
-
-def _or_unset(value: Any) -> Any:
-    return UNSET if value is None else value
+        ],
+        "metadata": request.metadata,
+    }
+    warnings = [
+        {"event": each.event, "where": utf8(str(each.where)), "why": utf8(each.why)}
+        for each in notices
+    ]
+    others = {
+        "outcome": request.outcome,
+        "expected_messages": request.expected_messages,
+        "conversation_id": request.conversation_id,
+        "execution": request.execution,
+        "notices": warnings or None,
+    }
+    return record | {key: value for key, value in others.items() if value is not None}
 
 
 def utf8(text: str) -> str:
