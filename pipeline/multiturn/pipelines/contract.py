@@ -4,7 +4,7 @@ import inspect
 import json
 import re
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from types import FunctionType
 from typing import Any, TypeVar
@@ -83,46 +83,45 @@ def stage(
     'requires chat; provides house.wrapped'
     """
     given = {"requires": requires, "provides": provides, "consumes": consumes}
-    facts = {kind: each if isinstance(each, str) else {*each} for kind, each in given.items()}
-    what = _wrong_fact(facts)
 
-    def declare(function: _S, what: str = what) -> _S:
-        declared: Contract | MultiturnError = Contract(*map(frozenset, facts.values()))
-        if what:
-            code = function.__code__
-            place = Place(from_here(code.co_filename), code.co_firstlineno)
-            declared = MultiturnError(what, where=place)
-        function.__multiturn_contract__ = declared  # type: ignore[attr-defined]
+    def declare(function: _S) -> _S:
+        function.__multiturn_facts__ = given  # type: ignore[attr-defined]
         return function
 
-    if function is not None:
-        declare(function, "write @stage(), with parentheses")
-    return declare if function is None else function
-
-
-def _wrong_fact(facts: Mapping[str, Iterable[str]]) -> str:
-    """Return the error in what a stage declares; empty if there is none."""
-    for kind, given in facts.items():
-        if isinstance(given, str):
-            return f'{kind} is a set of facts; write {kind}={{"{given}"}}'
-        for fact in sorted(given):
-            if fact not in FACTS and not _OWN_FACT.fullmatch(fact):
-                hint = f"{did_you_mean(fact, FACTS)} (a fact of your own has a dot, such as"
-                return f"there is no fact {fact!r}; {hint} house.redacted)"
-    return ""
-
-
-def contract_of(function: Stage) -> Contract | None:
-    """Return what ``@stage`` declared, or raise the error in it; None without ``@stage``."""
-    declared = getattr(function, "__multiturn_contract__", None)
-    if isinstance(declared, MultiturnError):
-        raise MultiturnError(declared.what, where=declared.where)
-    return declared
+    if function is None:
+        return declare
+    function.__multiturn_facts__ = None
+    return function  # type: ignore[no-any-return]
 
 
 def is_declared(value: Any) -> bool:
     """Return whether a value is a function with ``@stage`` above it."""
-    return isinstance(value, FunctionType) and hasattr(value, "__multiturn_contract__")
+    return isinstance(value, FunctionType) and hasattr(value, "__multiturn_facts__")
+
+
+@cache
+def contract_of(function: Stage) -> Contract | None:
+    """Return what ``@stage`` declared, or raise the error in it; None without ``@stage``."""
+    if not is_declared(function):
+        return None
+    given: Mapping[str, Iterable[str]] | None = function.__multiturn_facts__  # type: ignore[attr-defined]
+    wrong = "write @stage(), with parentheses" if given is None else _wrong_fact(given)
+    if given is None or wrong:
+        code = function.__code__
+        raise MultiturnError(wrong, where=Place(from_here(code.co_filename), code.co_firstlineno))
+    return Contract(*map(frozenset, given.values()))
+
+
+def _wrong_fact(given: Mapping[str, Iterable[str]]) -> str:
+    """Return the error in what a stage declares; empty if there is none."""
+    for kind, facts in given.items():
+        if isinstance(facts, str):
+            return f'{kind} is a set of facts; write {kind}={{"{facts}"}}'
+        for fact in sorted(facts):
+            if fact not in FACTS and not _OWN_FACT.fullmatch(fact):
+                hint = f"{did_you_mean(fact, FACTS)} (a fact of your own has a dot, such as"
+                return f"there is no fact {fact!r}; {hint} house.redacted)"
+    return ""
 
 
 class Option(msgspec.Struct, frozen=True):
@@ -198,8 +197,7 @@ def read_options(
     >>> read_options(embed, {"header": 1})[1]
     {'header': 'option "header" of embed: expected str, got int'}
     """
-    name = function.__name__
-    known = options_of(function)
+    name, known = function.__name__, options_of(function)
     values, errors = {}, {}
     for each in list(inspect.signature(function).parameters.values())[1:]:
         if each.kind is each.POSITIONAL_OR_KEYWORD:
@@ -215,34 +213,31 @@ def read_options(
         try:
             values[option] = msgspec.convert(value, known[option].type)
         except msgspec.ValidationError as error:
-            what = str(error).replace("`", "").partition(" - at $")[0]
-            text = _unknown_placeholder(known[option].type, value) or what
-            choices = _choices(known[option].type)
-            hint = f"; choose from: {', '.join(choices)}" if choices else ""
-            errors[option] = f'option "{option}" of {name}: {text[0].lower()}{text[1:]}{hint}'
+            what = _wrong_value(known[option].type, value, str(error))
+            errors[option] = f'option "{option}" of {name}: {what}'
     for option, details in known.items():
         if details.default is inspect.Parameter.empty and option not in given:
             errors[option] = f'option "{option}" of {name} has no default; give it'
     return values, errors
 
 
-def _unknown_placeholder(type_: Any, value: Any) -> str:
-    """Return the error for a placeholder that the option does not have; empty if there is none."""
-    known = [name for meta in _metas(type_) for name in (meta.extra or {}).get("placeholders", ())]
-    if not known or not isinstance(value, str):
-        return ""
-    for written in re.findall(rf"\{{{_NAME}\}}", value):
+def _wrong_value(type_: Any, value: Any, error: str) -> str:
+    """Return what is wrong with the value of an option, by the error that msgspec has for it."""
+    known = _placeholders(type_)
+    for written in re.findall(rf"\{{{_NAME}\}}", str(value)) if known else ():
         if written not in known:
             return f'there is no placeholder "{written}"; {did_you_mean(written, known)}'
-    return ""
+    what = error.replace("`", "").partition(" - at $")[0]
+    choices = _choices(type_)
+    hint = f"; choose from: {', '.join(choices)}" if choices else ""
+    return what[0].lower() + what[1:] + hint
 
 
-def _metas(type_: Any) -> Iterator[msgspec.Meta]:
-    for argument in typing.get_args(type_):
-        if isinstance(argument, msgspec.Meta):
-            yield argument
-        else:
-            yield from _metas(argument)
+def _placeholders(type_: Any) -> list[str]:
+    """Return the placeholders that a type allows, also within another type."""
+    if isinstance(type_, msgspec.Meta):
+        return [*(type_.extra or {}).get("placeholders", ())]
+    return [name for each in typing.get_args(type_) for name in _placeholders(each)]
 
 
 def _choices(type_: Any) -> list[str]:
