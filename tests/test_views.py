@@ -194,13 +194,6 @@ def test_an_edit_is_a_function_at_the_top_of_a_module(function: Any) -> None:
         viewed(("user", "Hi")).edit_chat(function)
 
 
-def test_an_edit_gets_the_options_that_it_takes() -> None:
-    with pytest.raises(TypeError, match="louder got an unexpected keyword argument 'tag'"):
-        viewed(("user", "Hi")).edit_chat(louder, tag="x")
-    with pytest.raises(TypeError, match="tagged missing a required argument: 'tag'"):
-        viewed(("user", "Hi")).edit_chat(tagged)
-
-
 def numbers(turns: Turns) -> Turns:
     return (1,)  # type: ignore[return-value]
 

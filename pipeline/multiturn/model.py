@@ -1,6 +1,6 @@
 """What travels through a pipeline: immutable structs, from the suite's case to the request."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, cast
 
@@ -10,7 +10,7 @@ from multiturn.errors import Place, quoted
 from multiturn.files import Files
 from multiturn.output import Notice
 from multiturn.text import brief, tuple_of_texts
-from multiturn.turns import Part, Parts, Role, Turns, as_json, edited, joined, mapped
+from multiturn.turns import Part, Parts, Role, Turns, edited, joined, mapped
 
 PROMPT_KEY = "metadata.systemPrompt"
 
@@ -91,30 +91,6 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
         return Place(self.file or self.suite, line or self.line, 0, label)
 
 
-def written(part: Part, case: Case) -> str | None:
-    """Return what the suite, or the file, says where a part comes from; None if nothing.
-
-    A file says the same with and without the newlines at its end.
-    """
-    try:
-        if part.resolved_path is not None:
-            text = None if case.files is None else case.files.known(part.resolved_path)
-            return part.text if part.text.rstrip("\n") == text else text
-        if part.key is not None:
-            return case.keyed_texts.get(part.key)
-        if part.message is None or part.content is None:
-            return None
-        content = case.input_messages[part.message].content
-        match content[part.content] if isinstance(content, list) else content:
-            case str(text) | {"type": "text", "value": str(text)}:
-                return text
-            case dict(structured):
-                return as_json(structured)
-    except (LookupError, TypeError, ValueError):
-        pass
-    return None
-
-
 # A view is a frozen struct that is called with a conversion, so that it compares and pickles.
 ChatView = Callable[["Conversion"], Turns | None]
 QuestionView = Callable[["Conversion"], Parts]
@@ -184,8 +160,7 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
     @cached_property
     def input_files(self) -> tuple[InputFile, ...]:
         """Each attached file once, as the first message that attaches it has it."""
-        parts = [part for turn in self.turns for part in turn.parts] + [*self.guidelines]
-        attached = [part for part in parts if part.resolved_path is not None and part.stage is None]
+        attached = [p for p in parts_of(self) if p.resolved_path is not None and p.stage is None]
         attached.sort(key=lambda part: (part.message is None, part.message or 0, part.content or 0))
         guidelines = {part.resolved_path for part in self.guidelines}
         files: dict[str, InputFile] = {}
@@ -239,7 +214,7 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
 
         Raises:
             ValueError: no stage has chosen a chat view yet.
-            TypeError: the function is not at the top of a module, or lacks an option.
+            TypeError: the function is not at the top of a module.
         """
         view = edited("chat", self.chat_view, function, options, self.stage)
         return structs.replace(self, chat_view=view)
@@ -248,6 +223,15 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         """Do the same for the question; the function takes and returns the parts of it."""
         view = edited("question", self.question_view, function, options, self.stage)
         return structs.replace(self, question_view=view)
+
+
+def parts_of(conversion: Conversion) -> Iterator[Part]:
+    """Yield the parts of a conversion's turns, its guidelines and its system prompt."""
+    for turn in conversion.turns:
+        yield from turn.parts
+    yield from conversion.guidelines
+    if conversion.system_prompt is not None:
+        yield conversion.system_prompt
 
 
 class ChatMessage(Struct, frozen=True, gc=False):

@@ -1,11 +1,9 @@
 """Turns, their parts, which know where their text comes from, and the views that show them."""
 
-import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
 from types import FunctionType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from msgspec import Struct, structs
 
@@ -119,11 +117,9 @@ Parts = tuple[Part, ...]
 
 
 class Edited(Struct, frozen=True):
-    """A view with something changed: what ``edit_chat`` and ``edit_question`` choose.
+    """A view with something changed: what ``edit_chat`` and ``edit_question`` choose."""
 
-    The function takes what the view shows, turns or parts; the stage is named by ``explain``.
-    """
-
+    name: str  # ``chat``, a view of turns, or ``question``, a view of parts
     view: Any
     edit: Callable[..., Any]
     options: Mapping[str, Any] = {}
@@ -136,26 +132,19 @@ class Edited(Struct, frozen=True):
             return None
         edited = self.edit(shown, **self.options)
         try:
-            if not shown:
-                _items(edited, "turns or parts")
-            elif isinstance(shown[0], Turn):
-                check_turns(edited)
-            else:
-                check_parts(edited)
+            (check_turns if self.name == "chat" else check_parts)(edited)
         except ValueError as error:
             raise ValueError(f"{self.edit.__name__} returned {error}") from None
-        texts: dict[Any, set[str]] = {}
-        for part in _parts(shown):
-            texts.setdefault(part.origin, set()).add(part.text)
-        return tuple(_signed(item, texts, self.stage) for item in edited)
+        if self.name == "question":
+            return signed(edited, texts_of(shown), self.stage)
+        texts = texts_of(part for turn in shown for part in turn.parts)
+        return tuple(
+            structs.replace(turn, parts=signed(turn.parts, texts, self.stage)) for turn in edited
+        )
 
 
 def edited(name: str, view: Any, function: Any, options: Mapping[str, Any], stage: str) -> Any:
-    """Return a view with one more edit; the same view if the stage has already made that edit.
-
-    Without a view, that is a ValueError; a function that is not at the top of a module, or lacks
-    an option, is a TypeError.
-    """
+    """Return a view with one more edit; the same view if the stage has already made that edit."""
     if view is None:
         raise ValueError(
             f"edit_{name} needs a {name} view, and no stage has chosen one yet;"
@@ -164,42 +153,41 @@ def edited(name: str, view: Any, function: Any, options: Mapping[str, Any], stag
     if not isinstance(function, FunctionType) or not function.__qualname__.isidentifier():
         what = f"edit_{name} takes a function at the top of a module, because it is sent to other"
         raise TypeError(f"{what} processes by its name; give what it needs as options")
-    _check_options(function, frozenset(options))
-    new = Edited(view, function, options, stage)
-    layer: Any = view
+    layer = view
     while isinstance(layer, Edited):
-        if (layer.edit, layer.options, layer.stage) == (new.edit, new.options, new.stage):
+        if (layer.edit, layer.options, layer.stage) == (function, options, stage):
             return view
         layer = layer.view
-    return new
+    return Edited(name, view, function, options, stage)
 
 
-@cache
-def _check_options(function: Any, options: frozenset[str]) -> None:
-    try:
-        inspect.signature(function).bind(None, **dict.fromkeys(options))
-    except TypeError as error:
-        raise TypeError(f"{function.__name__} {error}") from None
+def texts_of(parts: Iterable[Part]) -> dict[Any, set[str]]:
+    """Return the texts of parts by their origins, for ``signed``."""
+    texts: dict[Any, set[str]] = {}
+    for part in parts:
+        texts.setdefault(part.origin, set()).add(part.text)
+    return texts
 
 
-_Shown = TypeVar("_Shown", Turn, Part)
+def signed(parts: Iterable[Part], before: Mapping[Any, set[str]], stage: str) -> Parts:
+    """Return parts with a stage's name on each text that was not there before it ran."""
+    anywhere = set().union(*before.values())
 
+    def sign(part: Part) -> Part:
+        is_anonymous = part.origin is None and part.stage is None
+        if part.text in before.get(part.origin, anywhere) and not is_anonymous:
+            return part
+        if part.origin is None:
+            return structs.replace(part, stage=stage)
+        return structs.replace(part, changed_by=stage)
 
-def _signed(item: _Shown, texts: Mapping[Any, set[str]], stage: str) -> _Shown:
-    """Return a turn or a part with the stage's name on each text that is new or changed."""
-    if isinstance(item, Turn):
-        parts = tuple(_signed(part, texts, stage) for part in item.parts)
-        return structs.replace(item, parts=parts)
-    origin = item.origin
-    if origin is None:
-        is_known = item.stage is not None and item.text in texts.get(None, ())
-        return item if is_known else structs.replace(item, stage=stage)
-    return item if item.text in texts.get(origin, ()) else structs.replace(item, changed_by=stage)
+    return tuple(map(sign, parts))
 
 
 def check_turns(turns: Any) -> None:
     """Raise a ValueError that says what a stage made, if that is not turns."""
-    for turn in _items(turns, "turns"):
+    _check_tuple(turns, "turns")
+    for turn in turns:
         if not isinstance(turn, Turn):
             raise ValueError(f"{kind_of(turn)} in place of a Turn")
         if turn.role not in ROLES:
@@ -209,37 +197,28 @@ def check_turns(turns: Any) -> None:
 
 
 def check_parts(parts: Any) -> None:
-    """Check that what a stage made are parts; see ``check_turns``."""
-    for part in _items(parts, "parts"):
+    """Raise a ValueError that says what a stage made, if that is not parts."""
+    _check_tuple(parts, "parts")
+    for part in parts:
         if not isinstance(part, Part):
             raise ValueError(f"{kind_of(part)} in place of a Part")
         if not isinstance(part.text, str):
             raise ValueError(f"a Part whose text is {kind_of(part.text)}")
 
 
-def mapped(parts: Parts, function: Callable[[Part], Part]) -> Parts:
-    """Return parts as a function changes them; what stages have added stays as it is.
+def _check_tuple(value: Any, what: str) -> None:
+    if not isinstance(value, tuple | list):
+        raise ValueError(f"{kind_of(value)} in place of a tuple of {what}")
 
-    Raises:
-        TypeError: the function returned something else than a part.
-    """
+
+def mapped(parts: Parts, function: Callable[[Part], Part]) -> Parts:
+    """Return parts as a function changes them; what stages have added stays as it is."""
     changed = tuple(part if part.stage is not None else function(part) for part in parts)
     try:
         check_parts(changed)
     except ValueError as error:
         raise TypeError(f"the function given to map_parts returned {error}") from None
     return changed
-
-
-def _items(value: Any, what: str) -> Iterable[Any]:
-    if not isinstance(value, tuple | list):
-        raise ValueError(f"{kind_of(value)} in place of a tuple of {what}")
-    return value
-
-
-def _parts(shown: Iterable[Turn | Part]) -> Iterable[Part]:
-    for item in shown:
-        yield from item.parts if isinstance(item, Turn) else (item,)
 
 
 def kind_of(value: object) -> str:

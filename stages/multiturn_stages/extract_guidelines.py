@@ -23,7 +23,6 @@ def extract_guidelines(
     """
     name = "extract_guidelines"
     is_guideline = guideline_matcher(conversion.case.guideline_patterns)
-    collected = {part.resolved_path for part in conversion.guidelines}
     extracted: dict[str, Part] = {}
 
     def refer(part: Part) -> Part:
@@ -32,8 +31,7 @@ def extract_guidelines(
             return part
         if not is_guideline(path, resolved):
             return part
-        if resolved not in collected:
-            extracted.setdefault(resolved, replace(part, kind="text", moved_by=name))
+        extracted.setdefault(resolved, replace(part, kind="text", moved_by=name))
         text = marker.replace("{path}", path)
         return replace(part, kind="reference", text=text, stage=name, changed_by=None)
 

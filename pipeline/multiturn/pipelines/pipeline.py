@@ -14,7 +14,7 @@ from multiturn.model import Case, ChatMessage, Conversion, ProviderRequest
 from multiturn.output import is_debugging, warn
 from multiturn.pipelines.contract import Stage, contract_of, read_options
 from multiturn.pipelines.ordering import legal_order, order_errors
-from multiturn.pipelines.registry import name_of, pickled_stage, stage_names, unpickled_stage
+from multiturn.pipelines.registry import name_of, stage_names
 from multiturn.pipelines.step import Step, failed, logged, placed
 from multiturn.turns import is_blank, kind_of
 
@@ -72,11 +72,6 @@ provides it later; move it after resolve_segments
             raise PipelineError([*errors, *misplaced], advice)
         self.steps: tuple[Step, ...] = tuple(steps)
         self._run: Callable[[Conversion], Conversion] = compose_left(*steps)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by the stages' names, for a process that has not imported them."""
-        steps = [(pickled_stage(step.stage), dict(step.options)) for step in self.steps]
-        return _unpickled, (self.name, steps)
 
     def __repr__(self) -> str:
         return f"Pipeline({' -> '.join(step.name for step in self.steps)})"
@@ -181,12 +176,6 @@ provides it later; move it after resolve_segments
         return Pipeline(steps, name=self.name)
 
 
-def _unpickled(name: str, steps: Iterable[tuple[Any, Mapping[str, Any]]]) -> Pipeline:
-    """Build a pipeline from what it was pickled to."""
-    stages = [Step(unpickled_stage(stage), options) for stage, options in steps]
-    return Pipeline(stages, name=name)
-
-
 def _no_stage(item: Any) -> str:
     """Return an error that says what to write in place of something that is not a stage."""
     if isinstance(item, str):
@@ -205,17 +194,14 @@ def _no_stage(item: Any) -> str:
 def position(steps: Sequence[Step], name: str) -> int:
     """Return the index of the one step of that name."""
     if not isinstance(name, str):
-        what = "a stage of a pipeline is named by its name, as text"
         hint = f'; write "{name.__name__}"' if hasattr(name, "__name__") else ""
-        raise PipelineError([ErrorDetail(what + hint)])
+        raise _edit_error(f"a stage of a pipeline is named by its name, as text{hint}")
     names = [step.name for step in steps]
     if names.count(name) == 1:
         return names.index(name)
     if name in names:
-        raise PipelineError([ErrorDetail(f'the stage "{name}" is in this pipeline twice')])
-    raise PipelineError(
-        [ErrorDetail(f'no stage "{name}" in this pipeline; {did_you_mean(name, names)}')]
-    )
+        raise _edit_error(f'the stage "{name}" is in this pipeline twice')
+    raise _edit_error(f'no stage "{name}" in this pipeline; {did_you_mean(name, names)}')
 
 
 def insertion(steps: Sequence[Step], after: str | None, before: str | None) -> int:
@@ -224,7 +210,11 @@ def insertion(steps: Sequence[Step], after: str | None, before: str | None) -> i
         return position(steps, after) + 1
     if before is not None and after is None:
         return position(steps, before)
-    raise PipelineError([ErrorDetail('a stage is inserted either "after" or "before" another')])
+    raise _edit_error('a stage is inserted either "after" or "before" another')
+
+
+def _edit_error(what: str) -> PipelineError:
+    return PipelineError([ErrorDetail(what)])
 
 
 def _asks(conversion: Conversion) -> bool:

@@ -95,10 +95,9 @@ def _read(path: str) -> bytes:
 
 
 class _Entry(Step, frozen=True):
-    """A step, and where it and its options are written."""
+    """A step, and where it is written: the stage by the name "", its options by theirs."""
 
-    node: Node | None = None
-    option_nodes: Mapping[str, Node] = {}
+    nodes: Mapping[str, Node] = {}
 
 
 class _PipelineFile:
@@ -116,14 +115,17 @@ class _PipelineFile:
         """Keep the errors of a node, and go on."""
         try:
             yield
-        except PipelineError as error:
-            for each in error.errors:
-                self.add(each.what, each.where if any(each.where) else node.place(self.name))
         except MultiturnError as error:
-            self.add(error.what, error.where if any(error.where) else node.place(self.name))
+            found = error.errors if isinstance(error, PipelineError) else (error,)
+            for each in found:
+                self.add(each.what, each.where if any(each.where) else node.place(self.name))
 
     def add(self, what: str, where: Place) -> None:
         self.errors.append(ErrorDetail(what, where=where))
+
+    def stop(self, what: str, where: Place) -> PipelineError:
+        self.add(what, where)
+        return PipelineError(self.errors)
 
     def read(self, source: str | bytes) -> Pipeline:
         top = self.checked(source)
@@ -142,17 +144,21 @@ class _PipelineFile:
         advice = ""
         try:
             pipeline = Pipeline(entries, name=self.name)
-            pipeline.places = self.places
         except PipelineError as error:
             advice = "" if self.errors else error.advice
             for each in error.errors:
                 node = top
                 if each.step is not None:
-                    entry = entries[each.step]
-                    node = entry.option_nodes.get(each.option or "", entry.node or top)
+                    nodes = {"": keys.get("extends", top), **entries[each.step].nodes}
+                    node = nodes.get(each.option or "", nodes[""])
                 self.add(each.what, node.place(self.name))
         if self.errors:
             raise PipelineError(self.errors, advice)
+        for entry in entries:
+            for option, node in entry.nodes.items():
+                place = Place(self.name, node.key_place(self.name).line)
+                self.places[entry.name, option] = place
+        pipeline.places = self.places
         return pipeline
 
     def checked(self, source: str | bytes) -> Node:
@@ -160,11 +166,10 @@ class _PipelineFile:
         documents = list(read_documents(source, self.name))
         keys = documents[0].children if documents else None
         if isinstance(keys, dict) and not SUITE_KEYS.isdisjoint(keys):
-            self.add(_A_SUITE, documents[0].place(self.name))
-            raise PipelineError(self.errors)
+            raise self.stop(_A_SUITE, documents[0].place(self.name))
         if len(documents) != 1 or not isinstance(keys, dict):
-            self.add('a pipeline is one mapping, with "stages" or "extends"', Place(self.name))
-            raise PipelineError(self.errors)
+            what = 'a pipeline is one mapping, with "stages" or "extends"'
+            raise self.stop(what, Place(self.name))
         (top,) = documents
         for key, node in keys.items():
             if key not in KEYS:
@@ -175,13 +180,11 @@ class _PipelineFile:
             elif node.value == []:
                 self.add(f'"{key}" must be a list with at least one entry', node.place(self.name))
         if ("stages" in keys) == ("extends" in keys):
-            self.add('a pipeline has either "stages" or "extends"', top.place(self.name))
-            raise PipelineError(self.errors)
+            raise self.stop('a pipeline has either "stages" or "extends"', top.place(self.name))
         try:
             read_as(top, PipelineKeys, where=self.name)
         except MultiturnError as error:
-            self.add(error.what, error.where)
-            raise PipelineError(self.errors) from None
+            raise self.stop(error.what, error.where) from None
         return top
 
     def entry(self, node: Node) -> _Entry:
@@ -198,14 +201,8 @@ class _PipelineFile:
                 raise MultiturnError("a stage is its name, or its name with a mapping of options")
             stage = find_stage(name, self.path.parent if self.path else None)
             values = {key: child.value for key, child in nodes.items()}
-            self.keep_places(stage.__name__, {"": node, **nodes})
-            return _Entry(stage, values, node, nodes)
-        return _Entry(_stand_in(str(name)), {}, node)
-
-    def keep_places(self, stage: str, nodes: Mapping[str, Node]) -> None:
-        """Note where options of a stage are written."""
-        lines = {option: node.key_place(self.name).line for option, node in nodes.items()}
-        self.places |= {(stage, option): Place(self.name, line) for option, line in lines.items()}
+            return _Entry(stage, values, {"": node, **nodes})
+        return _Entry(_stand_in(str(name)), {}, {"": node})
 
     def extended(self, node: Node) -> list[_Entry]:
         """Return the entries of the pipeline that this one extends."""
@@ -228,7 +225,7 @@ class _PipelineFile:
             here = Place(self.name, node.line)
             is_file = base not in pipeline_names()
             self.places |= {key: p if is_file else here for key, p in pipeline.places.items()}
-            return [_Entry(step.stage, step.options, node) for step in pipeline.steps]
+            return [_Entry(step.stage, step.options) for step in pipeline.steps]
         raise PipelineError(self.errors)  # an edit of nothing would only add to them
 
     def replace(self, entries: list[_Entry], name: str, node: Node) -> None:
@@ -245,8 +242,7 @@ class _PipelineFile:
             raise MultiturnError(f'the options of "{name}" must be a mapping')
         old = entries[at]
         options = {**old.options, **node.value}
-        self.keep_places(name, node.children)
-        entries[at] = _Entry(old.stage, options, old.node, {**old.option_nodes, **node.children})
+        entries[at] = _Entry(old.stage, options, {**old.nodes, **node.children})
 
     def remove(self, entries: list[_Entry], _: Any, node: Node) -> None:
         del entries[position(entries, node.value)]

@@ -74,7 +74,7 @@ def name_of(stage: Stage) -> str:
 
 
 def pickled_stage(stage: Stage) -> Any:
-    """Return the stage's name and the folder of its module, for ``unpickled_stage``.
+    """Return the stage's name and the folder of its module, for ``find_stage``.
 
     A stage that another process could not import is returned itself; pickling it may fail.
     """
@@ -84,15 +84,7 @@ def pickled_stage(stage: Stage) -> Any:
     if module.__file__ is None:
         return stage
     folder = Path(module.__file__).absolute().parents[module.__name__.count(".")]
-    return name_of(stage), str(folder)
-
-
-def unpickled_stage(pickled: Any) -> Stage:
-    """Return the stage that was pickled."""
-    if isinstance(pickled, tuple):
-        name, folder = pickled
-        return find_stage(name, Path(folder))
-    return cast("Stage", pickled)
+    return name_of(stage), folder
 
 
 def provider_of(fact: str) -> str | None:

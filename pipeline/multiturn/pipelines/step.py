@@ -10,10 +10,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn.errors import MultiturnError, from_here
-from multiturn.model import Case, Conversion, written
+from multiturn.model import Case, Conversion, parts_of
 from multiturn.output import debug
 from multiturn.pipelines.contract import Stage
-from multiturn.turns import Part, check_parts, check_turns
+from multiturn.pipelines.registry import find_stage, pickled_stage
+from multiturn.turns import check_parts, check_turns, signed, texts_of
 
 
 class Step(Struct, frozen=True):
@@ -31,6 +32,10 @@ class Step(Struct, frozen=True):
     def name(self) -> str:
         """The stage's name, which is its function's."""
         return self.stage.__name__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by the stage's name, for a process that has not imported its module."""
+        return _unpickled, (pickled_stage(self.stage), dict(self.options))
 
     def __call__(self, conversion: Conversion) -> Conversion:
         """Run the stage.
@@ -57,6 +62,10 @@ class Step(Struct, frozen=True):
         return result
 
 
+def _unpickled(stage: Any, options: Mapping[str, Any]) -> Step:
+    return Step(find_stage(*stage) if isinstance(stage, tuple) else stage, options)
+
+
 def _checked(before: Conversion, after: Any, stage: str) -> Conversion:
     """Return what a stage made; each text that the stage changed or added names the stage.
 
@@ -65,52 +74,22 @@ def _checked(before: Conversion, after: Any, stage: str) -> Conversion:
     if not isinstance(after, Conversion):
         hint = "Maybe you forgot to return what conversion.replace() gives?"
         raise ValueError(f"{type(after).__name__} instead of a Conversion. {hint}")
-    if (
-        after.turns is before.turns
-        and after.guidelines is before.guidelines
-        and after.system_prompt is before.system_prompt
-    ):
+    texts = (after.turns, after.guidelines, after.system_prompt)
+    if texts == (before.turns, before.guidelines, before.system_prompt):
         return after
-    known = set(map(id, before.turns))
-    turns: Any = after.turns
-    if isinstance(turns, tuple):  # only what is new is looked at: this runs after every stage
-        turns = [turn for turn in turns if id(turn) not in known]
-    check_turns(turns)
-    parts = [part for turn in turns for part in turn.parts]
-    if after.guidelines is not before.guidelines:
-        check_parts(after.guidelines)
-        parts += after.guidelines
-    if after.system_prompt is not before.system_prompt and after.system_prompt is not None:
-        check_parts((after.system_prompt,))
-        parts.append(after.system_prompt)
-    if not parts or not before.turns:
+    check_turns(after.turns)
+    check_parts(after.guidelines)
+    check_parts([after.system_prompt] if after.system_prompt is not None else [])
+    if not before.turns:  # the stage has read the suite
         return after
-    old = _by_id(before)
-    new = [part for part in parts if part.stage is None and id(part) not in old]
-    if not new:
-        return after
-    texts: dict[Any, set[str]] = {}
-    for part in old.values():
-        texts.setdefault(part.origin, set()).add(part.text)
-
-    def signed(part: Part) -> Part:
-        if part.origin is None:
-            return part if id(part) in old else replace(part, stage=stage)
-        known = texts.get(part.origin)
-        if known is None:
-            source = written(part, before.case)
-            known = {part.text if source is None else source}
-        return part if part.text in known else replace(part, changed_by=stage)
-
-    is_changed = any(signed(part) is not part for part in new)
-    return after.map_parts(signed) if is_changed else after
-
-
-def _by_id(conversion: Conversion) -> dict[int, Part]:
-    parts = {id(part): part for turn in conversion.turns for part in turn.parts}
-    parts |= {id(part): part for part in conversion.guidelines}
-    prompt = conversion.system_prompt
-    return parts if prompt is None else {**parts, id(prompt): prompt}
+    known = texts_of(parts_of(before))
+    prompt = after.system_prompt
+    return replace(
+        after,
+        turns=tuple(replace(t, parts=signed(t.parts, known, stage)) for t in after.turns),
+        guidelines=signed(after.guidelines, known, stage),
+        system_prompt=None if prompt is None else signed([prompt], known, stage)[0],
+    )
 
 
 def placed(error: MultiturnError, case: Case) -> MultiturnError:

@@ -4,14 +4,15 @@ All of it is read off the finished Conversion, so a run that does not ask pays n
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Literal
 
 from msgspec import Struct
 
 from multiturn.errors import MultiturnError, Place
-from multiturn.model import PROMPT_KEY, Case, Conversion, written
+from multiturn.model import PROMPT_KEY, Case, Conversion
 from multiturn.text import visible
-from multiturn.turns import Part, is_blank, joined
+from multiturn.turns import Part, as_json, is_blank, joined
 
 
 class Span(Struct, frozen=True, gc=False):
@@ -198,19 +199,20 @@ def _as_written(where: Place, parts: Sequence[Part], text: str | None) -> Fate |
     stages = dict.fromkeys(part.changed_by for part in parts if part.changed_by)
     if stages:
         return Fate(where, "changed", f"by {', '.join(stages)}")
-    if text is None or text in (joined(parts), "".join(part.text for part in parts)):
+    said = joined(parts)  # a file says the same with and without the newlines at its end
+    if text is None or text in (said, said.rstrip("\n"), "".join(part.text for part in parts)):
         return None
     return Fate(where, "lost", "the prompt has another text, and no stage says that it changed it")
 
 
 def _fate(conversion: Conversion, where: Place, segment: tuple[int, int], content: object) -> Fate:
-    case, path, chat = conversion.case, _resolved(conversion, content), conversion.chat
+    case, chat, path = conversion.case, conversion.chat, _resolved(conversion.case, content)
     # What a model gets to see, in the chat or else in the transcript.
     turns = chat if chat is not None else conversion.turns if conversion.question else ()
     parts = [part for turn in turns for part in turn.parts if part.stage is None]
     stays = [part for part in parts if not part.moved_by and _is_of(part, segment, path)]
     if stays:
-        changed = _as_written(where, stays, written(stays[0], case))
+        changed = _as_written(where, stays, _written(content, path, case))
         if changed is not None:
             return changed
         turn = next(turn for turn in turns if stays[0] in turn.parts)
@@ -218,17 +220,16 @@ def _fate(conversion: Conversion, where: Place, segment: tuple[int, int], conten
             return Fate(where, "merged", "into one system message (rule 7)")
         return Fate(where, "shown")
     guideline = next((g for g in conversion.guidelines if path and g.resolved_path == path), None)
-    if guideline is not None and is_blank(guideline.text):
-        return Fate(where, "dropped", "a blank guideline is none (rule 2)")
     if guideline is not None:
-        if chat is None:
-            parts = [part for part in conversion.guidelines if part.stage is None]
-        moved = [part for part in parts if part.resolved_path == path and part.moved_by]
+        if is_blank(guideline.text):
+            return Fate(where, "dropped", "a blank guideline is none (rule 2)")
+        sent = parts if chat is not None else conversion.guidelines
+        moved = [part for part in sent if part.resolved_path == path and part.moved_by]
         if not moved:
             return Fate(where, "lost", "a guideline that no section of the system message holds")
         if (guideline.message, guideline.content) != segment:
             return Fate(where, "referenced", f"moved by {guideline.moved_by} once (rule 4)")
-        changed = _as_written(where, moved, written(guideline, case))
+        changed = _as_written(where, moved, _written(content, path, case))
         return changed or Fate(where, "moved", f"by {guideline.moved_by} (rule 4)")
     for notice in conversion.notices:
         if notice.event == "segment.left_out" and (notice.message, notice.content) == segment:
@@ -250,11 +251,21 @@ def _is_of(part: Part, segment: tuple[int, int], path: str | None) -> bool:
     return (part.message, part.content) == segment
 
 
-def _resolved(conversion: Conversion, content: object) -> str | None:
+def _resolved(case: Case, content: object) -> str | None:
     match content:
-        case {"type": "file", "value": str(path)} if conversion.case.files is not None:
-            try:
-                return conversion.case.files.find(path)
-            except MultiturnError:
-                return None
+        case {"type": "file", "value": str(path)} if case.files is not None:
+            with suppress(MultiturnError):
+                return case.files.find(path)
+    return None
+
+
+def _written(content: object, path: str | None, case: Case) -> str | None:
+    """Return what the suite, or the file, says in a segment; None where that is not known."""
+    match content:
+        case str(text) | {"type": "text", "value": str(text)}:
+            return text
+        case {"type": "file"}:
+            return case.files.known(path) if case.files is not None and path is not None else None
+        case dict(structured):
+            return as_json(structured)
     return None
