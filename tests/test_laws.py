@@ -25,17 +25,7 @@ from multiturn.pipelines.pipeline import request_of
 from multiturn.providers.codex import CodexProvider, CodexSettings
 from multiturn.review.snapshots import snapshot_text
 from multiturn.turns import ROLES
-from test_contracts import (
-    AGENTV,
-    DESIGN,
-    SEVEN,
-    SHIPPED,
-    SIX,
-    Options,
-    accepted_orders,
-    is_accepted,
-    results,
-)
+from test_contracts import SEVEN, SHIPPING, SIX, accepted_orders, is_accepted, results
 
 SECRET = "ada@example.org"
 FILES = {
@@ -71,14 +61,6 @@ def redact(conversion: Conversion) -> Conversion:
     return conversion.map_parts(redacted)
 
 
-PIPELINES: dict[str, tuple[tuple[Stage, ...], Options]] = {
-    "spec": (SIX, {}),
-    "design": (SIX, DESIGN),
-    "shipped": (SEVEN, SHIPPED),
-    "agentv": (SEVEN, AGENTV),
-}
-
-
 @cache
 def with_redaction(stages: tuple[Stage, ...]) -> list[tuple[Stage, ...]]:
     """Return every accepted order of stages with ``redact`` at every place but the first.
@@ -110,15 +92,14 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     return Files(root, root)
 
 
-@pytest.mark.parametrize("name", PIPELINES)
-@settings(max_examples=40)
-@given(case=cases)
+@settings(max_examples=60)
+@given(name=st.sampled_from([*SHIPPING]), case=cases)
 def test_a_stage_that_changes_texts_gives_the_same_request_wherever_it_stands(
     files: Files, name: str, case: Case
 ) -> None:
     case = replace(case, files=files, suite=str(Path(files.root, case.suite)))
-    stages, options = PIPELINES[name]
-    found = results(with_redaction(stages), options, case)
+    stages = SEVEN if "omit_lone_prompt" in SHIPPING[name] else SIX
+    found = results(with_redaction(stages), SHIPPING[name], case)
     conversions = [result for result in found if isinstance(result, Conversion)]
     if not conversions:
         assert len(set(map(str, found))) == 1, "there is nothing to answer"

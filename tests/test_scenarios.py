@@ -17,15 +17,6 @@ SCENARIOS = {
     for path in sorted(Path(__file__).parent.glob("scenarios/*.yaml"))
 }
 
-each_scenario = pytest.mark.parametrize(
-    ("pipeline", "name"),
-    [
-        pytest.param(pipeline, name, id=f"{pipeline} {name}")
-        for pipeline in PIPELINES
-        for name in SCENARIOS
-    ],
-)
-
 
 def convert(folder: Path, scenario: dict[str, Any], pipeline: str) -> ProviderRequest:
     """Write a scenario's files and its case into a folder, and convert the case."""
@@ -51,18 +42,20 @@ def visible(request: ProviderRequest) -> dict[str, Any]:
     }
 
 
-@each_scenario
-def test_expectation(tmp_path: Path, pipeline: str, name: str) -> None:
+@pytest.mark.parametrize(
+    ("pipeline", "name"),
+    [
+        pytest.param(pipeline, name, id=f"{pipeline} {name}")
+        for pipeline in PIPELINES
+        for name in SCENARIOS
+    ],
+)
+def test_prompt(tmp_path: Path, pipeline: str, name: str, snapshot: SnapshotAssertion) -> None:
     scenario = SCENARIOS[name]
     readings = (pipeline, "shipped", "spec") if pipeline == "agentv" else (pipeline, "spec")
     expected = next(filter(None, map(scenario["expected"].get, readings)))
-    assert visible(convert(tmp_path, scenario, pipeline)) == expected
-
-
-@each_scenario
-def test_prompt(tmp_path: Path, pipeline: str, name: str, snapshot: SnapshotAssertion) -> None:
-    scenario = SCENARIOS[name]
     request = visible(convert(tmp_path, scenario, pipeline))
+    assert request == expected
     assert {"title": scenario["title"], **request} == snapshot(extension_class=PromptSnapshot)
 
 
