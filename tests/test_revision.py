@@ -1,12 +1,11 @@
 """Comparing with a revision: repositories of every kind are read as they were, and left alone."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+import commands
 from test_report import (
     FILES,
     SUITE,
@@ -26,23 +25,6 @@ from test_report import (
 __all__ = ["repository"]
 
 CASE = "evalcases: [{{id: {0}, input_messages: [{{role: user, content: {0}}}]}}]\n"
-
-
-def test_the_first_suite_of_a_folder_is_added(repository: Path) -> None:
-    write(repository, {"new/notes.md": "None yet."})
-    commit(repository)
-    write(repository, {"new/a.eval.yaml": CASE.format("a")})
-    done = run(repository, "new", "--format=markdown", "--against=HEAD")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert ": 1 added.\n" in done.stdout
-
-
-@pytest.mark.parametrize("named", ["evals", "evals/shop.eval.yaml", "."])
-def test_the_last_suite_that_is_deleted_is_removed(repository: Path, named: str) -> None:
-    (repository / "evals/shop.eval.yaml").unlink()
-    done = run(repository, named, "--format=markdown", "--against=HEAD")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert ": 3 removed.\n" in done.stdout
 
 
 def test_what_is_on_neither_side_is_said(repository: Path) -> None:
@@ -112,22 +94,6 @@ def test_an_absolute_link_inside_the_repository_stays_inside(repository: Path) -
     assert title(repository) == "## 1 case changed; 1 cause: <code>evals/real.txt line 1</code>"
 
 
-@pytest.mark.parametrize("named", ["evals", "evals/shop.eval.yaml"])
-def test_a_link_out_of_the_repository_is_not_followed(
-    repository: Path, tmp_path: Path, named: str
-) -> None:
-    write(tmp_path, {"out/shop.eval.yaml": SUITE, "out/tone.rules.md": "x", "out/list.txt": "x"})
-    git(repository, "mv", "evals", "kept")
-    (repository / "evals").symlink_to(tmp_path / "out")
-    commit(repository)
-    (repository / "evals").unlink()
-    write(repository, FILES)
-    done = run(repository, named, "--format=markdown", "--against=HEAD")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert ": 3 added.\n" in done.stdout
-    assert f"{named}&#58; it led out of the repository" in done.stdout
-
-
 @pytest.mark.parametrize("was", ["a link", "a file"])
 def test_no_folder_is_made_outside_for_the_current_one(
     repository: Path, tmp_path: Path, was: str
@@ -161,41 +127,6 @@ def test_no_program_fetches_what_a_partial_clone_lacks(repository: Path, tmp_pat
         " them\n"
     )
     assert not ran.exists()
-
-
-def test_a_filter_of_git_gives_the_same_files_then_and_now(repository: Path) -> None:
-    git(repository, "config", "filter.shout.clean", "tr A-Z a-z")
-    git(repository, "config", "filter.shout.smudge", "tr a-z A-Z")
-    write(repository, {".gitattributes": "*.txt filter=shout\n", "evals/list.txt": "A BOOK: 10\n"})
-    commit(repository)
-    assert title(repository) == "## 0 cases changed"
-
-
-def test_no_hook_runs(repository: Path, tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    names = ("post-index-change", "post-checkout", "fsmonitor")
-    for name in names:
-        write(repository, {f".git/hooks/{name}": f"#!/bin/sh\necho {name} >>'{log}'\n"})
-        (repository / ".git/hooks" / name).chmod(0o755)
-    git(repository, "config", "core.fsmonitor", str(repository / ".git/hooks/fsmonitor"))
-    assert title(repository) == "## 0 cases changed"
-    assert not log.exists()
-
-
-@pytest.mark.parametrize("folder", [".", "evals"])
-def test_the_environment_of_a_hook_does_not_matter(repository: Path, folder: str) -> None:
-    replace(repository, TONE, "Two.", "Two!")
-    top = os.path.relpath(repository, repository / folder)
-    environment = {
-        **os.environ,
-        "GIT_DIR": f"{top}/.git",
-        "GIT_WORK_TREE": top,
-        "GIT_INDEX_FILE": ".git/index",
-    }
-    arguments = (f"{top}/evals", "--format=markdown", "--against=HEAD")
-    done = run(repository / folder, *arguments, env=environment)
-    assert done.stderr == ""
-    assert done.stdout.startswith(f"## 2 cases changed; 1 cause: <code>{TONE} line 2</code>\n")
 
 
 def test_a_relative_path_of_python_finds_this_multiturn(repository: Path) -> None:
@@ -245,25 +176,6 @@ def test_only_a_shallow_clone_is_said_to_be_one(repository: Path, tmp_path: Path
     assert done.stderr.endswith(" here; a shallow clone has the latest ones only\n")
 
 
-@pytest.mark.parametrize("command", ["report", "convert"])
-def test_no_suite_is_written_over(repository: Path, command: str) -> None:
-    arguments = [command, "evals", "--output", "house/../evals/shop.eval.yaml"]
-    done = subprocess.run(
-        [sys.executable, "-m", "multiturn", *arguments], cwd=repository, capture_output=True
-    )
-    assert done.returncode == 2
-    assert done.stderr.endswith(b"evals/shop.eval.yaml' is a suite; name another file\n")
-    assert (repository / "evals/shop.eval.yaml").read_text() == SUITE
-
-
-def test_a_summary_is_within_the_limit_whatever_its_causes(repository: Path) -> None:
-    patterns = ", ".join(f"'{'+$%&' * 50}{number}'" for number in range(5_000))
-    replace(repository, "evals/shop.eval.yaml", '"**/*.rules.md"', f'"**/*.rules.md", {patterns}')
-    commit(repository)
-    write(repository, {"evals/shop.eval.yaml": SUITE.replace('"**/*.rules.md"', '"**/*.txt"')})
-    assert len(summary(repository).encode()) < 20_000
-
-
 def test_causes_of_as_many_cases_are_in_the_order_of_the_suite(repository: Path) -> None:
     messages = "input_messages: [{role: user, content: [{type: file, value: %s.txt}]}]"
     cases = "".join(f"  - {{id: c{n}, {messages % f'n{n}'}}}\n" for n in (9, 10, 11))
@@ -273,25 +185,6 @@ def test_causes_of_as_many_cases_are_in_the_order_of_the_suite(repository: Path)
     write(repository, dict.fromkeys(files, "new"))
     headings = [line for line in summary(repository).splitlines() if line.startswith("### ")]
     assert headings == [f"### <code>evals/n{n}.txt line 1</code>: 1 case" for n in (9, 10, 11)]
-
-
-def test_a_prompt_without_chat_has_the_cause_that_it_has(repository: Path) -> None:
-    suite = """\
-metadata: {systemPrompt: You sell books.}
-guidelines: [Be kind.]
-input_messages: [{role: user, content: Hi}]
-"""
-    write(repository, {"evals/shop.eval.yaml": suite})
-    commit(repository)
-    replace(repository, "evals/shop.eval.yaml", "books", "tea")
-    assert title(repository, "--pipeline=shipped") == (
-        "## 1 case changed; 1 cause: <code>metadata.systemPrompt of evals/shop.eval.yaml</code>"
-    )
-    git(repository, "checkout", "-q", ".")
-    replace(repository, "evals/shop.eval.yaml", "kind", "quick")
-    assert title(repository, "--pipeline=shipped") == (
-        "## 1 case changed; 1 cause: <code>guidelines&#91;0&#93; of evals/shop.eval.yaml</code>"
-    )
 
 
 def test_a_link_out_of_the_root_that_is_gone_now_is_no_obstacle(repository: Path) -> None:
@@ -304,3 +197,92 @@ def test_a_link_out_of_the_root_that_is_gone_now_is_no_obstacle(repository: Path
     assert ": 3 same.\n" in done.stdout
     assert "evals/z.eval.yaml&#58; it leads outside" in done.stdout
     assert "temporary" not in done.stdout
+
+
+def test_a_suite_may_be_new_or_gone_in_its_folder(repository: Path) -> None:
+    write(repository, {"new/notes.md": "None yet."})
+    commit(repository)
+    write(repository, {"new/a.eval.yaml": CASE.format("a")})
+    (repository / "evals/shop.eval.yaml").unlink()
+    for named in (["new", "evals"], ["new/a.eval.yaml", "evals/shop.eval.yaml"]):
+        done = run(repository, *named, "--format=markdown", "--against=HEAD")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert ": 1 added, 3 removed.\n" in done.stdout
+
+
+def test_a_link_out_of_the_repository_is_not_followed(repository: Path, tmp_path: Path) -> None:
+    write(tmp_path, {"out/shop.eval.yaml": SUITE, "out/tone.rules.md": "x", "out/list.txt": "x"})
+    git(repository, "mv", "evals", "kept")
+    (repository / "evals").symlink_to(tmp_path / "out")
+    commit(repository)
+    (repository / "evals").unlink()
+    write(repository, FILES)
+    done = run(repository, "evals", "--format=markdown", "--against=HEAD")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ": 3 added.\n" in done.stdout
+    assert "evals&#58; it led out of the repository" in done.stdout
+
+
+def test_git_applies_its_filters_and_runs_no_hook(repository: Path, tmp_path: Path) -> None:
+    git(repository, "config", "filter.shout.clean", "tr A-Z a-z")
+    git(repository, "config", "filter.shout.smudge", "tr a-z A-Z")
+    write(repository, {".gitattributes": "*.txt filter=shout\n", "evals/list.txt": "A BOOK: 10\n"})
+    commit(repository)
+    log = tmp_path / "log"
+    for name in ("post-index-change", "post-checkout", "fsmonitor"):
+        write(repository, {f".git/hooks/{name}": f"#!/bin/sh\necho {name} >>'{log}'\n"})
+        (repository / ".git/hooks" / name).chmod(0o755)
+    git(repository, "config", "core.fsmonitor", str(repository / ".git/hooks/fsmonitor"))
+    assert title(repository) == "## 0 cases changed"
+    assert not log.exists()
+
+
+def test_the_environment_of_a_hook_does_not_matter(repository: Path) -> None:
+    replace(repository, TONE, "Two.", "Two!")
+    environment = {
+        **os.environ,
+        "GIT_DIR": "../.git",
+        "GIT_WORK_TREE": "..",
+        "GIT_INDEX_FILE": ".git/index",
+    }
+    arguments = ("../evals", "--format=markdown", "--against=HEAD")
+    done = run(repository / "evals", *arguments, env=environment)
+    assert done.stderr == ""
+    assert done.stdout.startswith(f"## 2 cases changed; 1 cause: <code>{TONE} line 2</code>\n")
+
+
+@pytest.mark.parametrize("command", ["report", "convert"])
+def test_no_suite_is_written_over(repository: Path, command: str) -> None:
+    arguments = (command, "evals", "--output", "house/../evals/shop.eval.yaml")
+    done = commands.run(*arguments, folder=repository)
+    assert done.returncode == 2
+    assert done.stderr.endswith("evals/shop.eval.yaml' is a suite; name another file\n")
+    assert (repository / "evals/shop.eval.yaml").read_text() == SUITE
+
+
+def test_the_cause_is_the_system_prompt_or_the_guideline_of_a_prompt_without_chat(
+    repository: Path,
+) -> None:
+    suite = """\
+metadata: {systemPrompt: You sell %s.}
+guidelines: [Be %s.]
+input_messages: [{role: user, content: Hi}]
+"""
+    write(repository, {"evals/shop.eval.yaml": suite % ("books", "kind")})
+    commit(repository)
+    for words, cause in (
+        (("tea", "kind"), "metadata.systemPrompt"),
+        (("books", "quick"), "guidelines&#91;0&#93;"),
+    ):
+        write(repository, {"evals/shop.eval.yaml": suite % words})
+        assert title(repository, "--pipeline=shipped") == (
+            f"## 1 case changed; 1 cause: <code>{cause} of evals/shop.eval.yaml</code>"
+        )
+
+
+def test_a_summary_is_within_the_limit_whatever_its_causes(repository: Path) -> None:
+    patterns = ", ".join(f"'{'+$%&' * 50}{number}'" for number in range(500))
+    replace(repository, "evals/shop.eval.yaml", '"**/*.rules.md"', f'"**/*.rules.md", {patterns}')
+    commit(repository)
+    write(repository, {"evals/shop.eval.yaml": SUITE.replace('"**/*.rules.md"', '"**/*.txt"')})
+    assert len(summary(repository).encode()) < 20_000
