@@ -20,7 +20,7 @@ with atheris.instrument_imports(include=["multiturn", "multiturn_stages", "yaml"
     from multiturn.engine.selection import Selection
     from multiturn.pipelines.pipeline_file import _PipelineFile
     from multiturn.providers.results import read_stored
-    from multiturn.review.lockfile import PROMOTED, lock_text, read_promoted
+    from multiturn.review.lists import PROMOTED, lock_text, read_promoted
     from multiturn.review.report.comparison import compare
     from multiturn.review.report.html import to_html
     from multiturn.review.report.markdown import to_markdown

@@ -2,21 +2,28 @@
 
 import difflib
 import time
+from collections.abc import Iterator
 from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multiturn.review.diff import shared_ends, unified_diff
+from multiturn.review import diff
+from multiturn.review.diff import shared_ends
 
 LINES = st.lists(st.sampled_from("abcd"), max_size=30)
 
 
-def applied(old: list[str], diff: list[str]) -> list[str]:
+def unified_diff(old: list[str], new: list[str], old_name: str, new_name: str) -> Iterator[str]:
+    before, after = ("".join(f"{line}\n" for line in lines) for lines in (old, new))
+    return diff.unified_diff(before, after, old_name, new_name)
+
+
+def applied(old: list[str], diff_lines: list[str]) -> list[str]:
     """Apply a unified diff, and find each line where its heading says."""
     new: list[str] = []
     at = 0
-    for line in diff[2:]:
+    for line in diff_lines[2:]:
         if line.startswith("@@"):
             start, _, count = line.split()[1][1:].partition(",")
             first = int(start) - (count != "0")

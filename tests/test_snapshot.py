@@ -8,10 +8,10 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import unicodedata
 from contextlib import suppress
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import example, given
@@ -20,11 +20,9 @@ from msgspec.structs import replace
 
 from commands import run, start
 from multiturn import (
-    Case,
     Conversion,
     MultiturnError,
     Part,
-    TestMessage,
     load_pipeline,
     load_suite,
     stage,
@@ -38,7 +36,7 @@ from multiturn.review.snapshots import (
     _content,
     folder_of,
     location_of,
-    snapshot_of,
+    snapshot_text,
     texts_of_files,
 )
 from multiturn.review.update import Update
@@ -447,21 +445,17 @@ def test_a_new_suite_that_shares_a_guideline_promotes_nothing_new(folder: Path) 
     assert "changed: snapshots/promoted.lock\n" in out
 
 
-@pytest.mark.parametrize("name", ["promoted.lock", "evals/shop/notes.yaml"])
-def test_advice_does_not_lead_in_a_circle(folder: Path, name: str) -> None:
-    """Neither a broken case nor a file that is not a snapshot goes away by writing."""
+def test_advice_does_not_lead_in_a_circle(folder: Path) -> None:
+    """A broken case does not go away by writing."""
     write(folder)
-    suite = folder / "evals/shop.eval.yaml"
-    if name == "promoted.lock":
-        suite.write_text(SUITE.replace('["**', '["**/*.txt", "**').replace("Hello", "5"))
-        expected = "; if that is meant, mend what has failed, run it without --check, and commit\n"
-    else:
-        copy = (folder / "snapshots/evals/shop/hours.yaml").read_text()
-        (folder / "snapshots" / name).write_text(copy)
-        expected = "\n2 snapshots: 2 same\n"
+    broken = SUITE.replace('["**', '["**/*.txt", "**').replace("Hello", "5")
+    (folder / "evals/shop.eval.yaml").write_text(broken)
     for _ in range(2):
         done = run("snapshot", "evals", "--check", folder=folder)
-        assert (done.returncode, done.stdout.endswith(expected)) == (1, True)
+        assert done.returncode == 1
+        assert done.stdout.endswith(
+            "; if that is meant, mend what has failed, run it without --check, and commit\n"
+        )
         run("snapshot", "evals", folder=folder)
 
 
@@ -530,24 +524,6 @@ def test_files_of_others_stay(folder: Path) -> None:
     assert check(folder, code=0).startswith("2 snapshots:")
     write(folder)
     assert files(folder) == before
-
-
-def test_what_is_left_of_a_snapshot_is_named_and_stays(folder: Path) -> None:
-    write(folder)
-    kept = folder / "snapshots/evals/shop"
-    copy = (kept / "hours.yaml").read_text()
-    for name, text in {
-        "copy-of-hours.yaml": copy,
-        "days.yaml": "",
-        "night.yaml": f"<<<<<<< ours\n{copy}=======\n{copy}>>>>>>> theirs\n",
-    }.items():
-        (kept / name).write_text(text)
-        before = files(folder)
-        said = f"no snapshot; remove it, or move it away: snapshots/evals/shop/{name}\n"
-        assert check(folder, code=1).startswith(said)
-        assert write(folder).startswith(said)
-        assert files(folder) == before
-        (kept / name).unlink()
 
 
 @pytest.mark.parametrize("arguments", [(), ("--dir", "evals")])
@@ -666,11 +642,7 @@ def test_a_broken_case_is_counted_and_its_suite_keeps_its_promotions(folder: Pat
     suite.write_text(suite.read_text() + "  - {id: bad, input_messages: [{role: x, content: y}]}\n")
     done = run("snapshot", "evals", folder=folder)
     assert done.returncode == 1
-    assert done.stdout == (
-        "promoted.lock and files.lock keep what they have of evals/shop.eval.yaml until all its"
-        " cases can be converted\n"
-        "2 snapshots: 2 same; 1 failed\n"
-    )
+    assert done.stdout == ("2 snapshots: 2 same; 1 failed\n")
     assert (folder / "snapshots/promoted.lock").read_text() == lock
 
 
@@ -939,7 +911,7 @@ def test_a_suite_whose_name_is_not_utf_8_is_recorded(folder: Path) -> None:
     (folder / name).write_text(SUITE)
     write(folder)
     assert 'suite: "evals/\ufffd.eval.yaml"' in (
-        folder / "snapshots/evals/%ED%B3%BF/hours.yaml"
+        folder / "snapshots/evals/%EF%BF%BD/hours.yaml"
     ).read_text(encoding="utf-8")
     assert check(folder, code=0)
 
@@ -957,7 +929,6 @@ def test_two_cases_that_would_share_a_file_are_reported(
         "evals/shop.eval.yaml:10: case 'hours': its snapshot would replace another case's,"
         " snapshots/evals/shop/x.yaml; give it another id"
     )
-    assert update.failures == 1
 
 
 # Links, and folders that cannot be written to
@@ -996,16 +967,6 @@ def test_a_link_in_the_folder_is_never_removed_as_stale(folder: Path) -> None:
     write(folder)
     assert (folder / "outside/one.yaml").read_text() == stale
     assert (folder / "snapshots/evals/shop/link.yaml").is_symlink()
-
-
-def test_nothing_behind_a_link_is_a_snapshot(tmp_path: Path) -> None:
-    snapshots = SnapshotFolder(str(tmp_path / "snapshots"))
-    snapshots.write("a/one.yaml", "---\nsuite: a.eval.yaml\nid: one\nchat_prompt: null\n")
-    (tmp_path / "snapshots/b").symlink_to(tmp_path / "snapshots/a")
-    assert list(snapshots.snapshots("", below=True)) == ["a/one.yaml"]
-    assert list(snapshots.snapshots("a")) == ["a/one.yaml"]
-    assert list(snapshots.snapshots("b")) == []
-    assert snapshots.case_of("a/one.yaml") == ("a.eval.yaml", "one")
 
 
 @pytest.mark.parametrize("arguments", [(), ("--check",), ("--dir", "snapshots/")])
@@ -1082,52 +1043,51 @@ def test_a_read_only_folder_is_one_line(folder: Path) -> None:
     assert done.stderr.endswith("hours.yaml: cannot be written: Permission denied\n")
 
 
-def test_a_disk_that_fills_leaves_the_old_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(OSError(28, "No space left on device"), id="a disk that fills"),
+        pytest.param(KeyboardInterrupt(), id="an interrupt"),
+    ],
+)
+def test_a_write_that_fails_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
     snapshots = SnapshotFolder(str(tmp_path))
     snapshots.write("a/b.yaml", "old\n")
-
-    def fail(_: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(MultiturnError, match=r"a/b\.yaml: cannot be written: No space left"):
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=error))
+    with pytest.raises((MultiturnError, KeyboardInterrupt)) as raised:
         snapshots.write("a/b.yaml", "new\n")
     assert files(tmp_path) == {"a/b.yaml": b"old\n"}
+    if isinstance(error, OSError):
+        assert str(raised.value).endswith("a/b.yaml: cannot be written: No space left on device")
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_a_run_that_is_killed_leaves_each_file_old_or_new(
-    folder: Path, number: signal.Signals
-) -> None:
+def test_a_run_that_is_killed_leaves_each_file_old_or_new(folder: Path) -> None:
     suite = folder / "evals/many.eval.jsonl"
 
     def fill(text: str) -> None:
-        message = [{"role": "user", "content": text * 2000}]
-        case = {"input_messages": message}
-        suite.write_text("".join(json.dumps({"id": f"c{n}", **case}) + "\n" for n in range(400)))
+        messages = [{"role": "user", "content": text * 2000}]
+        cases = ({"id": f"c{n}", "input_messages": messages} for n in range(100))
+        suite.write_text("".join(f"{json.dumps(case)}\n" for case in cases))
 
+    fill("old ")
+    write(folder)
+    old = files(folder / "snapshots")
     fill("new ")
+    process = start("snapshot", "evals", folder=folder)
+    first = folder / "snapshots/evals/many~eval.jsonl/c0.yaml"
+    while process.poll() is None and first.read_bytes() == old["evals/many~eval.jsonl/c0.yaml"]:
+        pass
+    process.kill()
+    said = process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGKILL, said
+    left = {name: text for name, text in files(folder / "snapshots").items() if name in old}
     write(folder)
     new = files(folder / "snapshots")
-    for name, text in new.items():
-        (folder / "snapshots" / name).write_bytes(text.replace(b"new ", b"old "))
-    old = files(folder / "snapshots")
-    process = start("snapshot", "evals", folder=folder)
-    first = folder / "snapshots/evals/many~eval.jsonl/c20.yaml"
-    deadline = time.monotonic() + 20
-    while first.read_bytes() == old["evals/many~eval.jsonl/c20.yaml"]:
-        assert time.monotonic() < deadline
-    process.send_signal(number)
-    said = process.communicate(timeout=30)
-    assert process.returncode in (-signal.SIGKILL, 130), said
-    left = {name: text for name, text in files(folder / "snapshots").items() if name in old}
     assert left.keys() == old.keys()
     assert all(text in (old[name], new[name]) for name, text in left.items())
     assert left not in (old, new)
-    write(folder)
-    assert new.items() <= files(folder / "snapshots").items()
 
 
 # In pre-commit
@@ -1190,7 +1150,8 @@ def test_only_the_whole_unchanged_text_of_a_file_is_named(tmp_path: Path) -> Non
     (case,) = load_suite(suite, root=tmp_path)
     pipeline = load_pipeline("spec").insert(hide_digits, before="embed_files")
     conversion = pipeline(Conversion(case))
-    recorded = snapshot_of(conversion, texts_of_files(conversion))
+    ((node,),) = (list(read_documents(snapshot_text(conversion, texts_of_files(conversion)), "")),)
+    recorded = node.value
     system, user = recorded["chat_prompt"]
     assert system["content"] == ["[[ ## Guidelines ## ]]\n", {"file": "a.md"}]
     assert user["content"] == ("Be brief.\n- file: a.md\n<Attached: a.md>\n=== b.md ===\nSecret #")
@@ -1202,11 +1163,3 @@ def test_only_the_whole_unchanged_text_of_a_file_is_named(tmp_path: Path) -> Non
 def hide_digits(conversion: Conversion) -> Conversion:
     """Replace each digit."""
     return conversion.map_parts(lambda part: replace(part, text=re.sub(r"\d", "#", part.text)))
-
-
-def test_a_snapshot_is_plain_values_in_their_order() -> None:
-    case = Case(id="a", input_messages=(TestMessage("user", "Hi"),), suite="x.yaml")
-    recorded = snapshot_of(load_pipeline("spec")(Conversion(case)))
-    assert list(recorded) == ["suite", "id", "chat_prompt", "question", "input_files"]
-    assert recorded["suite"] == "x.yaml"
-    assert recorded["chat_prompt"] == [{"role": "user", "content": "Hi"}]

@@ -16,7 +16,7 @@ from syrupy.data import Snapshot, SnapshotCollection
 from commands import run
 from multiturn import MultiturnError
 from multiturn.review.folder import SnapshotFolder
-from multiturn.review.lockfile import FILES, lock_text, read_files
+from multiturn.review.lists import FILES, lock_text, read_files
 from multiturn.testing import PromptSnapshot, cases, suites
 
 TEST = """\

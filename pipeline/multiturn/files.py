@@ -16,8 +16,8 @@ _NO_LINK = (
     | getattr(os, "O_NONBLOCK", 0)  # opening a FIFO must not wait for its writer
 )
 # With O_PATH, a folder need not be readable, as for any other way to open a file in it.
-_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | _NO_LINK
-_FILE = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOCTTY", 0) | _NO_LINK
+FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | _NO_LINK
+FILE = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOCTTY", 0) | _NO_LINK
 # A path stands in headers and markers, where a line break would forge another line.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
@@ -200,11 +200,11 @@ def open_below(folder: str, names: Sequence[str], flags: int) -> int:
             os.close(descriptor)
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         return descriptor
-    above = os.open(folder, _FOLDER)
+    above = os.open(folder, FOLDER)
     try:
         for name in names[:-1]:
             try:
-                opened = os.open(name, _FOLDER, dir_fd=above)
+                opened = os.open(name, FOLDER, dir_fd=above)
             except NotADirectoryError:
                 if stat.S_ISLNK(os.lstat(name, dir_fd=above).st_mode):
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
@@ -219,7 +219,7 @@ def open_below(folder: str, names: Sequence[str], flags: int) -> int:
 def _read_regular(root: str, resolved_path: str, shown: str, max_bytes: int) -> bytes:
     """Read a file below the root, if it is a regular one."""
     try:
-        descriptor = open_below(root, resolved_path.split("/"), _FILE)
+        descriptor = open_below(root, resolved_path.split("/"), FILE)
         try:
             opened = os.fstat(descriptor)
             if not stat.S_ISREG(opened.st_mode):

@@ -1,16 +1,17 @@
 """Annotations of GitHub Actions, for ``--format github``."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
 from multiturn.cli.lines import message_of
 from multiturn.errors import MultiturnError, Place
 from multiturn.files import find_root
-from multiturn.review.changes import FileChange, Finding, Key, State, in_words
-from multiturn.review.differences import distinct
-from multiturn.review.update import Said
+from multiturn.review.changes import FileChange, Finding, State, in_words
+from multiturn.review.diff import distinct
+from multiturn.review.snapshots import Key
+from multiturn.review.update import Update
 from multiturn.text import visible
 
 _LONGEST = 2_000  # characters of a difference; the report has all
@@ -38,32 +39,35 @@ def annotation(
     return f"::{severity} {written}::{_escaped(visible(message))}"
 
 
-def snapshot_annotations(found: Sequence[Said], places: Mapping[Key, Place]) -> Iterator[str]:
-    """Yield an annotation for each distinct thing that a check of snapshots has found."""
+def snapshot_annotations(update: Update, errors: Iterable[MultiturnError]) -> Iterator[str]:
+    """Yield an annotation for each distinct thing that a check of snapshots has found.
+
+    Args:
+        update: that has run; its changes of privilege come first.
+        errors: of cases.
+    """
 
     def at(where: Place, message: str) -> str:
         return annotation(where, message, title="multiturn snapshot --check")
 
-    for each in found:
-        if isinstance(each, Finding):
-            yield at(_place(each, places), "change of privilege: " * each.is_privilege + str(each))
-        elif isinstance(each, MultiturnError):
-            yield at(each.where, message_of(each))
-    changes = [each for each in found if isinstance(each, FileChange)]
-    changed = [each for each in changes if each.case and each.state in ("changed", "renamed")]
-    for difference in distinct((change.case, *change.texts) for change in changed):
-        cases = [case for case in difference.places if case]
-        lines = "\n".join(difference.lines)
+    for finding in update.findings:
+        message = "change of privilege: " * finding.is_privilege + str(finding)
+        yield at(_place(finding, update.places), message)
+    for error in errors:
+        yield at(error.where, message_of(error))
+    changed = [each for each in update.changes if each.case and each.old and each.new]
+    for diff, cases in distinct((each.case, *each.texts) for each in changed if each.case):
+        lines = "\n".join(diff)
         lines = f"{lines[:_LONGEST]}…" if len(lines) > _LONGEST else lines
-        yield at(places[cases[0]], f"another prompt than recorded, {in_words(cases)}:\n{lines}")
+        message = f"another prompt than recorded, {in_words(cases)}:\n{lines}"
+        yield at(update.places[cases[0]], message)
     others: dict[State, list[FileChange]] = {}
-    for change in changes:
+    for change in update.changes:
         if change.case is None or change.state != "changed":
             others.setdefault(change.state, []).append(change)
-    for those in others.values():
-        first = those[0]
-        more = f" and {len(those) - 1:,} more" if len(those) > 1 else ""
-        where = places.get(first.case) if first.case else None
+    for first, *rest in others.values():
+        more = f" and {len(rest):,} more" if rest else ""
+        where = update.places.get(first.case) if first.case else None
         yield at(where or Place(first.name), f"{first}{more}")
 
 

@@ -7,38 +7,36 @@ from typing import Literal
 import click
 
 from multiturn.cli.drawing import as_text_diff, colored
-from multiturn.review.changes import FileChange, Finding, in_words
-from multiturn.review.diff import unified_diff
-from multiturn.review.differences import distinct, lines_of
-from multiturn.review.update import Said
+from multiturn.review.changes import FileChange, in_words
+from multiturn.review.diff import distinct, unified_diff
+from multiturn.review.update import Update
 from multiturn.text import visible
 
 _NAMED = 3  # files of a folder that are named where there are many
 
 
-def as_lines(found: Sequence[Said], show: Literal["once", "stat", "all"]) -> Iterator[str]:
-    """Yield what was found as text; changes of privilege come first, and errors are left out.
+def as_lines(update: Update, show: Literal["once", "stat", "all"]) -> Iterator[str]:
+    """Yield what was found as text; changes of privilege come first.
 
     Each difference is shown once, or each file has a line, or all its differences.
     """
-    for each in found:
-        if isinstance(each, Finding):
-            text = visible(str(each)).replace("\n", " ")
-            heading = click.style("change of privilege: ", fg="red", bold=True)
-            yield heading * each.is_privilege + text
-    changes = [each for each in found if isinstance(each, FileChange)]
+    for finding in update.findings:
+        text = visible(str(finding)).replace("\n", " ")
+        heading = click.style("change of privilege: ", fg="red", bold=True)
+        yield heading * finding.is_privilege + text
+    changes = update.changes
+    if not update.check:  # the summary counts what is new or changed
+        changes = [each for each in changes if each.case and each.state in ("renamed", "removed")]
     if show == "once":
         yield from _once(changes)
     for change in changes if show == "stat" else ():
-        old, new = map(lines_of, change.texts)
-        signs = [line[0] for line in unified_diff(old, new, "", "")][2:]
-        yield f"{_line(change)} +{signs.count('+')} -{signs.count('-')}"
+        signs = [line[0] for line in unified_diff(*change.texts, "", "")][2:]
+        yield f"{visible(str(change))} +{signs.count('+')} -{signs.count('-')}"
     for change in changes if show == "all" else ():
         if change.state != "changed":
-            yield _line(change)
-        if change.state in ("changed", "renamed"):
+            yield visible(str(change))
+        if change.old and change.new:
             yield diff_of(change).removesuffix("\n")
-    yield from (visible(each) for each in found if isinstance(each, str))
 
 
 def _once(changes: Sequence[FileChange]) -> Iterator[str]:
@@ -48,15 +46,14 @@ def _once(changes: Sequence[FileChange]) -> Iterator[str]:
         if change.state != "changed" or change.case is None:
             folders.setdefault((change.state, os.path.dirname(change.name)), []).append(change)
     for (state, folder), those in folders.items():
-        yield from map(_line, those[:_NAMED])
+        yield from (visible(str(change)) for change in those[:_NAMED])
         if len(those) > _NAMED:
             yield visible(f"{state}: {len(those) - _NAMED:,} more in {folder}")
-    changed = [each for each in changes if each.case and each.state in ("changed", "renamed")]
-    for difference in distinct((number, *each.texts) for number, each in enumerate(changed)):
-        places = [changed[number] for number in difference.places]
-        yield visible(in_words([place.case for place in places if place.case])) + ":"
-        old, new = _headings(places[0])
-        yield colored((f"--- {old}", f"+++ {new}", *difference.lines)).removesuffix("\n")
+    changed = {each.case: each for each in changes if each.case and each.old and each.new}
+    for lines, cases in distinct((case, *each.texts) for case, each in changed.items()):
+        yield visible(in_words(cases)) + ":"
+        old, new = _headings(changed[cases[0]])
+        yield colored((f"--- {old}", f"+++ {new}", *lines)).removesuffix("\n")
 
 
 def diff_of(change: FileChange) -> str:
@@ -66,9 +63,3 @@ def diff_of(change: FileChange) -> str:
 
 def _headings(change: FileChange) -> tuple[str, str]:
     return f"{change.old_name or change.name} · recorded", f"{change.name} · now"
-
-
-def _line(change: FileChange) -> str:
-    if change.state == "foreign":
-        return visible(f"no snapshot; remove it, or move it away: {change.name}")
-    return visible(str(change))

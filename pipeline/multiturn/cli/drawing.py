@@ -11,7 +11,6 @@ from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.prompts.provenance import explain
 from multiturn.prompts.record import record_of, to_yaml
 from multiturn.review.diff import unified_diff
-from multiturn.review.differences import lines_of
 from multiturn.text import visible
 from multiturn.turns import ROLES
 
@@ -59,7 +58,7 @@ def as_diff(before: Conversion, after: Conversion, old: str, new: str) -> str:
 
 def as_text_diff(before: str, after: str, old: str, new: str) -> str:
     """Draw the difference of two texts, with their names, as a unified diff; empty if none."""
-    return colored(unified_diff(lines_of(before), lines_of(after), old, new))
+    return colored(unified_diff(before, after, old, new))
 
 
 def colored(lines: Iterable[str]) -> str:

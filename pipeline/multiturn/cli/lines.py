@@ -11,8 +11,9 @@ from multiturn.model import Conversion
 from multiturn.prompts.provenance import Spans, explain
 
 if TYPE_CHECKING:
-    from multiturn.review.changes import FileChange, Finding, Key
     from multiturn.review.report.comparison import Report
+    from multiturn.review.snapshots import Key
+    from multiturn.review.update import Update
 
 Suite = Annotated[str, Meta(description="path of the suite, as it was named or found.")]
 CaseId = Annotated[str, Meta(description="id of the case.")]
@@ -121,11 +122,11 @@ class SnapshotLine(Struct, frozen=True, kw_only=True):
     """What `multiturn snapshot --check` prints of what is not as the snapshots have it."""
 
     kind: Annotated[
-        Literal["failed", "privilege", "text", "new", "changed", "renamed", "removed", "foreign"],
+        Literal["failed", "privilege", "text", "new", "changed", "renamed", "removed"],
         Meta(
             description="failed: a case cannot be converted; privilege: a change of"
             " privilege; text: a file has another text; else what has become of a file of the"
-            " folder, `foreign` if it is not a snapshot."
+            " folder."
         ),
     ]
     file: Annotated[
@@ -205,28 +206,27 @@ def report_lines(report: "Report") -> Iterator[ReportLine]:
         )
 
 
-def snapshot_line(found: "FileChange | Finding | MultiturnError") -> SnapshotLine:
-    """Return the line of what a check of snapshots has found."""
+def snapshot_lines(update: "Update", errors: Iterable[MultiturnError]) -> Iterator[SnapshotLine]:
+    """Yield the lines of what a check of snapshots has found, with the errors of cases."""
     from multiturn.cli.changes import diff_of
-    from multiturn.review.changes import Finding
 
-    if isinstance(found, MultiturnError):
-        return SnapshotLine(kind="failed", file=found.where.file or None, what=str(found))
-    if isinstance(found, Finding):
-        return SnapshotLine(
+    for found in update.findings:
+        yield SnapshotLine(
             kind="privilege" if found.is_privilege else "text",
             file=found.path or None,
             cases=_cases(found.cases),
             what=found.what,
         )
-    assert found.state != "same"  # noqa: S101 - that is no change
-    return SnapshotLine(
-        kind=found.state,
-        file=found.name,
-        was_file=found.old_name or None,
-        cases=_cases([found.case] if found.case else []),
-        diff=unstyle(diff_of(found)) or None,
-    )
+    for error in errors:
+        yield SnapshotLine(kind="failed", file=error.where.file or None, what=str(error))
+    for change in update.changes:
+        yield SnapshotLine(
+            kind=change.state,
+            file=change.name,
+            was_file=change.old_name or None,
+            cases=_cases([change.case] if change.case else []),
+            diff=unstyle(diff_of(change)) or None,
+        )
 
 
 def _cases(keys: "Iterable[Key]") -> tuple[SnapshotCase, ...]:

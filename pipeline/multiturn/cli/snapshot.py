@@ -11,14 +11,13 @@ from multiturn.cli.failures import Failures
 from multiturn.cli.options import (
     PATH,
     Asked,
-    check_strictly,
     format_option,
     pipeline_option,
     quiet_option,
     say_summary,
     suite_options,
 )
-from multiturn.errors import MultiturnError, Place
+from multiturn.errors import MultiturnError
 
 
 @click.command()
@@ -70,10 +69,9 @@ def snapshot(
     the snapshots of these cases are written or compared, and no list is written.
     """
     from multiturn.cli.progress import show_progress
-    from multiturn.engine.outcomes import Outcome, outcomes
+    from multiturn.engine.outcomes import outcomes
     from multiturn.pipelines.pipeline_file import load_pipeline
-    from multiturn.review.changes import FileChange, Finding
-    from multiturn.review.update import Said, Update
+    from multiturn.review.update import Update
 
     if ((stat or show_all) and not check) or (stat and show_all):
         raise click.UsageError("--stat and --all are for --check, one of them")
@@ -83,8 +81,6 @@ def snapshot(
     if "-" in asked.suites:
         raise MultiturnError("a snapshot is named after its suite's file, and - has none")
     selection = asked.select(may_be_gone=True)
-    if not check:
-        check_strictly(asked, selection, chosen)
     update = Update(
         selection,
         asked.suites,
@@ -93,40 +89,31 @@ def snapshot(
         inline=inline_snapshots,
         pipeline=pipeline,
     )
-    found: list[Said] = []
-    places: dict[tuple[str, str], Place] = {}
-
-    def converted() -> Iterator[Outcome]:
-        for outcome in show_progress(outcomes(selection, chosen), "cases"):
-            if format_ == "github" and outcome.case is not None:
-                places[update.scope.names[outcome.suite], outcome.case.id] = outcome.case.where()
-            yield outcome
-
+    errors: list[MultiturnError] = []
     with nullcontext() if format_ == "json" else _no_commands():
-        for said in update.run(converted()):
-            if isinstance(said, MultiturnError):
-                failures.add(said)
-            found.append(said)
-        found.sort(key=lambda said: (not isinstance(said, Finding), isinstance(said, FileChange)))
+        for error in update.run(show_progress(outcomes(selection, chosen), "cases")):
+            failures.add(error)
+            errors.append(error)
+        if asked.strict and not check:
+            failures.finish()
         if format_ == "text":
             from multiturn.cli.changes import as_lines
 
-            for text in as_lines(found, "all" if show_all else "stat" if stat else "once"):
+            for text in as_lines(update, "all" if show_all else "stat" if stat else "once"):
                 click.echo(text)
             say_summary(update.summary)
     if format_ == "json":
-        from multiturn.cli.lines import snapshot_line
+        from multiturn.cli.lines import snapshot_lines
         from multiturn.prompts.record import to_json
 
-        for said in found:
-            if not isinstance(said, str):  # what only a run that writes says
-                click.echo(to_json(snapshot_line(said)), nl=False)
-    if format_ == "github":
+        for line in snapshot_lines(update, errors):
+            click.echo(to_json(line), nl=False)
+    elif format_ == "github":
         from multiturn.cli.annotations import snapshot_annotations
 
-        for text in snapshot_annotations(found, places):
+        for text in snapshot_annotations(update, errors):
             click.echo(text)
-    if check and update.differs:
+    if check and (update.changes or update.findings):
         sys.exit(1)
     failures.finish()
 

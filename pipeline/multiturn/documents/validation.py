@@ -9,7 +9,7 @@ import msgspec
 from multiturn.documents.node import Node
 from multiturn.errors import MultiturnError, add_or_mend, cut, did_you_mean, nearest
 
-_T = TypeVar("_T", bound=msgspec.Struct)
+_T = TypeVar("_T")
 
 _WORDS = {
     "str": "text",
@@ -25,11 +25,11 @@ _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
 
 
 def read_as(node: Node, type_: type[_T], *, where: str, label: str = "", strict: bool = True) -> _T:
-    """Read a node as a struct; the first value that does not fit is an error with its place.
+    """Read a node as a type; the first value that does not fit is an error with its place.
 
     Args:
         node: a value of a document.
-        type_: the struct that says what keys there are.
+        type_: a struct that says what keys there are, or a list or mapping of such.
         where: what errors call the document.
         label: what errors call the node, such as ``case 'x'``.
         strict: text is not a number; otherwise it is read as one where a number is wanted.
@@ -80,7 +80,7 @@ def _choices(type_: Any) -> list[str]:
     ]
 
 
-def _reword(what: str, key: str, node: Node, type_: type[msgspec.Struct]) -> str:
+def _reword(what: str, key: str, node: Node, type_: Any) -> str:
     names = re.findall("`(.*?)`", what)
     if what.startswith("Object contains unknown"):
         return (

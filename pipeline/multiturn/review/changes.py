@@ -1,35 +1,35 @@
-"""The differences that ``multiturn snapshot`` finds, to be printed in any format."""
+"""What ``multiturn snapshot`` finds, to be printed in any format."""
 
 from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
 
-Key = tuple[str, str]  # suite and id
-State = Literal["new", "changed", "renamed", "removed", "same", "foreign"]
+from multiturn.review.snapshots import Key
+
+State = Literal["new", "changed", "renamed", "removed"]
 
 _HEAD_ENDS = "\nchat_prompt:"
 _NAMED = 3  # cases that are named where there are many
 
 
 class FileChange(Struct, frozen=True):
-    """A file of the folder of snapshots that differs from what the suites give.
+    """A file of the folder of snapshots that differs from what the suites give."""
 
-    Attributes:
-        state: of the file, or of its case; ``foreign`` if the file is not a snapshot.
-        name: its path, for messages.
-        case: whose snapshot it is; None for a list of files.
-        old: its text; empty if there is none.
-        new: the text that it should have; empty if it should not be there.
-        old_name: the earlier path, if its case was renamed.
-    """
+    name: str  # its path, for messages
+    case: Key | None  # whose snapshot it is; None for a list of files
+    old: str  # its text; empty if there is none
+    new: str  # the text that it should have; empty if it should not be there
+    old_name: str = ""  # the earlier path, if its case was renamed
 
-    state: State
-    name: str
-    case: Key | None = None
-    old: str = ""
-    new: str = ""
-    old_name: str = ""
+    @property
+    def state(self) -> State:
+        """What has become of the file, or of its case."""
+        if self.old_name:
+            return "renamed"
+        if not self.old:
+            return "new"
+        return "changed" if self.new else "removed"
 
     def __str__(self) -> str:
         """Return what has become of the file, in words."""
@@ -39,27 +39,20 @@ class FileChange(Struct, frozen=True):
     @property
     def texts(self) -> tuple[str, str]:
         """The old and the new text to compare: a new name alone is no difference."""
-        if self.state != "renamed":
-            return self.old, self.new
-        return self.new.partition(_HEAD_ENDS)[0] + "".join(
-            self.old.partition(_HEAD_ENDS)[1:]
-        ), self.new
+        old = self.old
+        if self.old_name:
+            _, *rest = old.partition(_HEAD_ENDS)
+            old = "".join([self.new.partition(_HEAD_ENDS)[0], *rest])
+        return old, self.new
 
 
 class Finding(Struct, frozen=True):
-    """A change of privilege, or of an attached file, in some cases.
+    """A change of privilege, or of an attached file, in some cases."""
 
-    Attributes:
-        what: the change, in words.
-        cases: that have it.
-        is_privilege: whether it is a change of privilege.
-        path: of the file that it is about, from the root; empty for none.
-    """
-
-    what: str
-    cases: tuple[Key, ...]
+    what: str  # the change, in words
+    cases: Sequence[Key]  # that have it
     is_privilege: bool
-    path: str = ""
+    path: str = ""  # of the file that it is about, from the root; empty for none
 
     def __str__(self) -> str:
         """Return it with the cases that have it, in words."""

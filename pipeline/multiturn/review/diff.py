@@ -1,10 +1,15 @@
-"""Line-by-line differences between two texts, in bounded time."""
+"""Line-by-line differences between texts, in bounded time, and those that several share."""
 
 import difflib
-from collections.abc import Iterator, Sequence
-from typing import Any
+import re
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
+_T = TypeVar("_T", bound=Hashable)
 _MOST = 10_000_000  # pairs of lines to compare; beyond, all lines count as different
+_CONTEXT = 3  # lines of context after a change
+_HUNK = "@@"
+_DIGEST = re.compile(r'.*\b[0-9a-f]{64}"?')
 
 
 class _Matcher(difflib.SequenceMatcher[str]):
@@ -27,17 +32,11 @@ class _Matcher(difflib.SequenceMatcher[str]):
         return [difflib.Match(*block) for block in blocks]
 
 
-def unified_diff(old: list[str], new: list[str], old_name: str, new_name: str) -> Iterator[str]:
-    """Yield the lines of a unified diff, headings included; none if the texts are the same.
-
-    Args:
-        old: lines, without their ends.
-        new: lines, too.
-        old_name: for the first heading.
-        new_name: for the second.
-    """
-    if old == new:
+def unified_diff(old_text: str, new_text: str, old_name: str, new_name: str) -> Iterator[str]:
+    """Yield the lines of a unified diff, headings included; none if the texts are the same."""
+    if old_text == new_text:
         return
+    old, new = _lines(old_text), _lines(new_text)
     yield from (f"--- {old_name}", f"+++ {new_name}")
     for group in _Matcher(old, new).get_grouped_opcodes():
         (_, a, _, c, _), (_, _, b, _, d) = group[0], group[-1]
@@ -48,6 +47,12 @@ def unified_diff(old: list[str], new: list[str], old_name: str, new_name: str) -
             else:
                 yield from (f"-{line}" for line in old[a:b])
                 yield from (f"+{line}" for line in new[c:d])
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines of a text for a diff, which says where the last one has no end."""
+    *lines, rest = text.split("\n")
+    return [*lines, f"{rest}\n\\ No newline at end of file"] if rest else lines
 
 
 def _range(start: int, stop: int) -> str:
@@ -77,3 +82,57 @@ def changed_lines(old: str, new: str) -> str:
     head, tail = shared_ends(before, after)
     first, last = head + 1, max(len(after) - tail, head + 1)
     return f"line {first}" if first == last else f"lines {first}–{last}"  # noqa: RUF001 - a range
+
+
+def distinct(changed: Iterable[tuple[_T, str, str]]) -> Iterator[tuple[list[str], tuple[_T, ...]]]:
+    r"""Yield each difference once, as lines of a diff, with the places that have it.
+
+    Differences are equal if their changed lines are, whatever the context, the indentation and the
+    digests. So a text that is in both the chat and the question is shown once. Differences that
+    the same places have are joined.
+
+    Args:
+        changed: each place, with its old and its new text.
+
+    >>> old, new = "a\nBe brief.\n", "a\nBe quick.\n"
+    >>> for lines, places in distinct([("x", old, new), ("y", old + "b\n", new + "b\n")]):
+    ...     print(places, lines)
+    ('x', 'y') ['@@', ' a', '-Be brief.', '+Be quick.']
+    """
+    found: dict[Hashable, tuple[list[str], dict[_T, None]]] = {}
+    for place, old, new in changed:
+        keyed = [(_key(lines), lines) for lines in _stretches(_lines(old), _lines(new))]
+        for key, lines in keyed:
+            if key or not any(key for key, _ in keyed):  # a digest follows from its text
+                found.setdefault(key, (lines, {}))[1][place] = None
+    together: dict[tuple[_T, ...], list[str]] = {}
+    for lines, places in found.values():
+        shown = together.setdefault(tuple(places), [])
+        if not shown and lines[0] != _HUNK:
+            shown.append(_HUNK)
+        shown += lines
+    for places_of, lines in together.items():
+        yield lines, places_of
+
+
+def _stretches(old: list[str], new: list[str]) -> Iterator[list[str]]:
+    """Yield each stretch of changed lines with its context, the first of a hunk with its mark."""
+    changes = [opcode for opcode in _Matcher(old, new).get_opcodes() if opcode[0] != "equal"]
+    ends = [start for _, start, *_ in changes[1:]]
+    shown = -1  # how many of the old lines
+    for (_, a, b, c, d), below in zip(changes, [*ends, len(old)], strict=False):
+        above, after = max(shown, a - _CONTEXT, 0), min(b + _CONTEXT, below)
+        yield [
+            *([_HUNK] if above > shown else []),
+            *(f" {line}" for line in old[above:a]),
+            *(f"-{line}" for line in old[a:b]),
+            *(f"+{line}" for line in new[c:d]),
+            *(f" {line}" for line in old[b:after]),
+        ]
+        shown = after
+
+
+def _key(stretch: list[str]) -> Hashable:
+    """Return the changed lines of a stretch without digests: its identity."""
+    changed = (line for line in stretch if line[0] in "+-" and not _DIGEST.fullmatch(line))
+    return tuple((line[0], line[1:].strip()) for line in changed)

@@ -1,142 +1,144 @@
-"""The two lists beside the snapshots: as recorded, and as this run finds them."""
+"""The lists beside the snapshots: the files in system messages, and those that snapshots name."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
-from msgspec import Struct
+import msgspec
 
+from multiturn.documents.dump import dump
+from multiturn.documents.node import MAX_VALUES
+from multiturn.documents.validation import read_as
+from multiturn.documents.yaml_events import read_documents
+from multiturn.errors import MultiturnError
 from multiturn.model import Conversion
 from multiturn.prompts.record import utf8
-from multiturn.review.changes import FileChange, Key, State
+from multiturn.review.changes import FileChange
 from multiturn.review.folder import SnapshotFolder
-from multiturn.review.lockfile import (
-    FILES,
-    PROMOTED,
+from multiturn.review.promotion import (
+    PromotedChange,
+    PromotedLock,
     Promotion,
     changes_of_privilege,
     in_order,
-    lock_text,
     promotions_of,
-    read_files,
-    read_promoted,
 )
-from multiturn.review.snapshots import digest
+from multiturn.review.snapshots import Key, digest, has_conflict
+
+_T = TypeVar("_T")
+PROMOTED, FILES = "promoted.lock", "files.lock"
+_COMMENTS = {
+    PROMOTED: "# The files in system messages: a change of this list is a change of privilege.\n",
+    FILES: "# The files that snapshots name in place of their texts: the SHA-256 of each text.\n",
+}
+
+FilesLock = Mapping[str, Mapping[str, str]]  # the digest of each file, by suite and path
 
 
-class _Suite(Struct):
-    """The entries of a suite.
+def lock_text(name: str, lock: PromotedLock | FilesLock) -> str:
+    """Return the text of a list: a section for each suite that has anything on it."""
+    sections = {suite: msgspec.to_builtins(lock[suite]) for suite in sorted(lock) if lock[suite]}
+    return _COMMENTS[name] + utf8(dump(sections))
 
-    Attributes:
-        promotions: its promoted files.
-        promoting: the ids of the cases that promote a file, by its path.
-        files: the digests of the files that its snapshots name, by path.
-        cases: the ids of the cases that attach such a file.
+
+def read_promoted(text: str | None, name: str) -> PromotedLock:
+    """Read the list of promoted files; None is an empty one.
+
+    Raises:
+        MultiturnError: it is not that list, or a torn one; with its place.
     """
+    return _read(text, name, tuple[Promotion, ...])
 
-    promotions: set[Promotion] = set()
-    promoting: dict[str, dict[str, None]] = {}
-    files: dict[str, str] = {}
-    cases: dict[str, list[str]] = {}
+
+def read_files(text: str | None, name: str) -> FilesLock:
+    """Read the list of files that snapshots name, as ``read_promoted`` does."""
+    return _read(text, name, dict[str, str])
+
+
+def _read(text: str | None, name: str, section: type[_T]) -> dict[str, _T]:
+    try:
+        if text is None:
+            return {}
+        if has_conflict(text):
+            raise MultiturnError("it has a merge conflict", where=name)
+        # As many as the files of all suites are: a list of any length, but no aliases that grow.
+        documents = list(read_documents(text, name, max(MAX_VALUES, len(text))))
+        if len(documents) != 1 or not isinstance(documents[0].value, dict):
+            raise MultiturnError("it is not a list of files by suite", where=name)
+        children = documents[0].children.items()
+        return {suite: read_as(node, section, where=name) for suite, node in children}
+    except MultiturnError as error:
+        advice = "restore it, or remove it and run multiturn snapshot for all suites"
+        raise MultiturnError(f"{error.what}; {advice}", where=error.where) from None
+
+
+class ChangedFile(NamedTuple):
+    """A file that snapshots name, with another text than recorded."""
+
+    suite: str
+    path: str
+    is_listed: bool
+    cases: list[Key]  # that attach it
 
 
 class Lists:
-    """``promoted.lock`` and ``files.lock``.
-
-    Args:
-        folder: of the snapshots.
-        suites: whose entries are compared and written.
+    """``promoted.lock`` and ``files.lock``, as they are recorded and as this run finds them.
 
     Raises:
         MultiturnError: one of them cannot be read.
-
-    Attributes:
-        is_new: whether there is no recorded ``promoted.lock``.
     """
 
     def __init__(self, folder: SnapshotFolder, suites: Iterable[str]) -> None:
         self._folder = folder
-        self._recorded = {name: folder.read(name) for name in (PROMOTED, FILES)}
-        self._promoted = read_promoted(self._recorded[PROMOTED], folder.shown(PROMOTED))
-        self._files = read_files(self._recorded[FILES], folder.shown(FILES))
-        self._suites = {suite: _Suite() for suite in suites}
-        self.is_new = self._recorded[PROMOTED] is None
+        self._texts = {name: folder.read(name) for name in (PROMOTED, FILES)}
+        self._promoted = read_promoted(self._texts[PROMOTED], folder.shown(PROMOTED))
+        self._files = read_files(self._texts[FILES], folder.shown(FILES))
+        # The cases that have each entry, by suite; a file's path goes with its digest.
+        self._promoting: dict[str, dict[Promotion, list[Key]]] = {suite: {} for suite in suites}
+        self._naming: dict[str, dict[tuple[str, str], list[Key]]] = {suite: {} for suite in suites}
 
-    def add(self, suite: str, conversion: Conversion, named: Mapping[str, str]) -> None:
-        """Add the files of a case.
-
-        Args:
-            suite: of the case.
-            conversion: finished.
-            named: the texts of the files that its snapshot may name.
-        """
-        known, case_id = self._suites[suite], conversion.case.id
+    def add(self, key: Key, conversion: Conversion, named: Mapping[str, str]) -> None:
+        """Add the files of a case, and those that its snapshot may name, with their texts."""
+        suite = key[0]
         for promotion in promotions_of(conversion):
-            known.promotions.add(promotion)
-            known.promoting.setdefault(promotion.path, {})[case_id] = None
+            self._promoting[suite].setdefault(promotion, []).append(key)
         for path, text in named.items():
-            known.cases.setdefault(path, []).append(case_id)
-            if path not in known.files:
-                known.files[path] = digest(text)
+            self._naming[suite].setdefault((utf8(path), digest(text)), []).append(key)
 
-    def changes(
-        self, whole: Iterable[str], is_removed: Callable[[str], bool]
-    ) -> Iterator[FileChange]:
+    def changes(self, broken: set[str], is_removed: Callable[[str], bool]) -> Iterator[FileChange]:
         """Yield the lists that have changed.
 
         Args:
-            whole: suites whose cases could all be converted; others keep their recorded entries.
+            broken: suites that keep their recorded entries.
             is_removed: returns whether a suite is gone; its entries are removed.
         """
-        suites = {suite: self._suites[suite] for suite in whole}
-        new: dict[str, tuple[Mapping[str, Any], dict[str, Any]]] = {
-            PROMOTED: (self._promoted, {s: in_order(k.promotions) for s, k in suites.items()}),
-            FILES: (self._files, {s: dict(sorted(k.files.items())) for s, k in suites.items()}),
+        promoted = {suite: in_order(found) for suite, found in self._promoting.items()}
+        files = {suite: dict(sorted(found)) for suite, found in self._naming.items()}
+        new: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
+            PROMOTED: (self._promoted, promoted),
+            FILES: (self._files, files),
         }
-        for name, (recorded, sections) in new.items():
-            kept = {suite: recorded[suite] for suite in recorded if not is_removed(suite)}
-            lock = kept | {utf8(suite): section for suite, section in sections.items()}
-            old = self._recorded[name]
-            text = lock_text(name, lock) if name == PROMOTED or any(lock.values()) else None
-            if old != text:
-                state: State = "removed" if text is None else "new" if old is None else "changed"
-                yield FileChange(state, self._folder.shown(name), None, old or "", text or "")
+        for name, (recorded, found) in new.items():
+            lock = {suite: recorded[suite] for suite in recorded if not is_removed(suite)}
+            lock |= {suite: found[suite] for suite in found if suite not in broken}
+            old = self._texts[name]
+            text = lock_text(name, lock) if name == PROMOTED or any(lock.values()) else ""
+            if text != (old or ""):
+                yield FileChange(self._folder.shown(name), None, old or "", text)
 
-    def privileges(self) -> Iterator[tuple[str, Key, list[Key]]]:
-        """Yield each new or changed file in system messages: in words, suite and path, cases."""
-        names = {utf8(suite): suite for suite in self._suites}
-        new = {name: in_order(self._suites[suite].promotions) for name, suite in names.items()}
+    def privileges(self) -> Iterator[tuple[PromotedChange, list[Key]]]:
+        """Yield each new or changed file in system messages; none if nothing is recorded."""
+        if self._texts[PROMOTED] is None:
+            return
+        new = {suite: in_order(found) for suite, found in self._promoting.items()}
         for change in changes_of_privilege(self._promoted, new):
-            suite, path = names[change.suite], change.path
-            cases = [(suite, case_id) for case_id in self._suites[suite].promoting[path]]
-            yield change.what, (suite, path), cases
+            found = self._promoting[change.suite].items()
+            cases = [key for entry, keys in found if entry.path == change.path for key in keys]
+            yield change, list(dict.fromkeys(cases))
 
-    def unlisted(self) -> Iterator[tuple[str, str, list[Key]]]:
-        """Yield which files are not on the list, their paths, the cases: no change can be seen."""
-        for suite, known in self._suites.items():
-            for path in known.files:
-                if utf8(path) not in self._files.get(utf8(suite), {}):
-                    cases = [(suite, case_id) for case_id in known.cases[path]]
-                    yield f"{path} is not in {FILES}", path, cases
-
-    def texts(self) -> Iterator[tuple[str, str, list[Key]]]:
-        """Yield each changed file: in words, its path, the cases where it is not promoted."""
-        for suite, path in self._changed_files():
-            promoting = self._suites[suite].promoting.get(utf8(path), {})
-            cases = [(suite, i) for i in self._suites[suite].cases[path] if i not in promoting]
-            yield f"{path} has another text", path, cases
-
-    def with_changed_files(self) -> set[Key]:
-        """Return the cases whose snapshots name a file that has another text."""
-        changed = self._changed_files()
-        return {(suite, i) for suite, path in changed for i in self._suites[suite].cases[path]}
-
-    def has(self, suite: str) -> bool:
-        """Return whether a suite is on one of the recorded lists."""
-        return utf8(suite) in self._promoted or utf8(suite) in self._files
-
-    def _changed_files(self) -> Iterator[tuple[str, str]]:
-        for suite, known in self._suites.items():
-            recorded = self._files.get(utf8(suite), {})
-            for path, sha256 in known.files.items():
-                if recorded.get(utf8(path), sha256) != sha256:
-                    yield suite, path
+    def changed_files(self) -> Iterator[ChangedFile]:
+        """Yield each file that snapshots name, whose text is not the recorded one."""
+        for suite, found in self._naming.items():
+            recorded = self._files.get(suite, {})
+            for (path, sha256), cases in found.items():
+                if recorded.get(path) != sha256:
+                    yield ChangedFile(suite, path, path in recorded, cases)

@@ -5,8 +5,9 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
+from multiturn.review.snapshots import Key
+
 _K = TypeVar("_K")
-Key = tuple[str, str]  # suite and id
 _Group = Callable[[Key, str], object]
 
 _ALIKE = 0.5  # share of common words; git requires half of the lines

@@ -7,7 +7,6 @@ from pathlib import Path
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
 from multiturn.files import find_root
-from multiturn.prompts.record import utf8
 from multiturn.review.snapshots import name_in_root
 
 _FOLDER = "snapshots"
@@ -24,11 +23,6 @@ class Scope:
     Raises:
         MultiturnError: a suite is outside its root, two have one name, or they are of several
             repositories.
-
-    Attributes:
-        snapshots: the folder of the snapshots.
-        names: the path of each suite in its root, by the path that was named or found.
-        folders: the root of each folder, and how the names of the suites below it begin.
     """
 
     def __init__(
@@ -36,22 +30,20 @@ class Scope:
     ) -> None:
         self._root, self._arguments = selection.root, arguments
         self.snapshots = snapshots or self._default_folder()
+        # The path of each suite in its root, by the path that was named or found.
         self.names: dict[str, str] = {}
         for path in selection.suites:
             name = name_in_root(path, self._root_of(path))
-            if utf8(name) in map(utf8, self.names.values()):
+            if name in self.names.values():
                 what = f"two suites are {name!r} in their roots"
                 raise MultiturnError(f"{what}; name a root that holds both (--root)", where=path)
             self.names[path] = name
+        # The root of each folder, and how the names of the suites below it begin.
         self.folders = list(self._folders())
 
-    def is_removed(self, suite: str, beside: str) -> bool:
-        """Return whether a suite was below a folder that the command names, and no longer is.
-
-        Args:
-            suite: its path in its root.
-            beside: the folder that holds the folder of snapshots.
-        """
+    def is_removed(self, suite: str) -> bool:
+        """Return whether a suite was below a folder that the command names, and no longer is."""
+        beside = os.path.dirname(os.path.realpath(self.snapshots))
         if os.path.isfile(os.path.join(beside, suite)):  # of another root
             return False
         return any(
@@ -71,11 +63,7 @@ class Scope:
         return os.path.relpath(os.path.join(*tops, _FOLDER))
 
     def _folders(self) -> Iterator[tuple[str, str]]:
-        """Yield the root of each folder, and how the names of the suites below it begin.
-
-        A folder that is in no root is left out: the name of a suite does not say that it was
-        below that folder.
-        """
+        """Leave out folders in no root: the name of a suite does not say that it was below."""
         for path in filter(os.path.isdir, self._arguments):
             root = self._root_of(path)
             if self._root is not None or os.path.exists(os.path.join(root, ".git")):

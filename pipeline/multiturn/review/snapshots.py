@@ -15,8 +15,13 @@ from multiturn.prompts.provenance import Message, Span, Spans
 from multiturn.prompts.record import utf8
 from multiturn.turns import Part, joined
 
+Key = tuple[str, str]  # suite and id
+
+_EDITED = (MultiturnError, ValueError, LookupError, TypeError)  # what somebody else has written
 _LINE_BREAK = Span("\n", "")
 _NONE: Mapping[str, str] = {}
+# Git's mark of a conflict, and the half of it that came from elsewhere.
+_CONFLICT = re.compile("^(?:<<<<<<< [^\n]*|=======\n.*?^>>>>>>> [^\n]*)\n", re.M | re.DOTALL)
 _LONGEST = 100  # characters of a name, before its digest
 _UNSAFE = re.compile(r"[^A-Za-z0-9_. -]|\A[. -]|[. ]\Z")
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9]) *(?:\.|\Z)", re.IGNORECASE)
@@ -25,8 +30,8 @@ _OUR_EXTENSION = re.compile(r"\.(?=(?:yaml|lock|eval)\Z)", re.IGNORECASE)
 _SUITE_EXTENSION = re.compile(r"\.(eval\.yaml|eval\.yml|eval\.jsonl|yaml|yml|jsonl)\Z")
 
 
-def snapshot_of(conversion: Conversion, named: Mapping[str, str] = _NONE) -> dict[str, Any]:
-    """Return the content of a case's snapshot, in the order in which it is written.
+def snapshot_text(conversion: Conversion, named: Mapping[str, str] = _NONE) -> str:
+    """Return the text of a case's snapshot file: YAML, with LF line ends.
 
     It has no absolute path and no time: the same case gives the same snapshot in any checkout.
 
@@ -50,18 +55,16 @@ def snapshot_of(conversion: Conversion, named: Mapping[str, str] = _NONE) -> dic
             ],
         }
     else:
-        prompt = {
-            "chat_prompt": [
-                {"role": turn.role, "content": _content(turn.parts, named)} for turn in chat
-            ]
-        }
-    return {
+        messages = [{"role": turn.role, "content": _content(turn.parts, named)} for turn in chat]
+        prompt = {"chat_prompt": messages}
+    recorded = {
         "suite": suite_of(case),
         "id": case.id,
         **prompt,
         "question": _content(conversion.transcript, named),
         "input_files": [_file(file, named) for file in conversion.input_files],
     }
+    return utf8(dump(recorded))
 
 
 def texts_of_files(conversion: Conversion) -> dict[str, str]:
@@ -78,10 +81,6 @@ def _content(parts: Sequence[Part], named: Mapping[str, str]) -> str | list[Any]
     Pieces are joined by line breaks. A piece is a text, or ``{"file": path}``, with ``after`` for
     text before the file's text on its first line.
 
-    Args:
-        parts: of a message, or of the question.
-        named: the texts of the files that are named, by their paths.
-
     >>> header = Part("text", "=== a.md ===", resolved_path="a.md", stage="embed_files")
     >>> file = Part("text", "Be brief.", resolved_path="a.md")
     >>> _content([header, file, Part("text", "Hello")], {"a.md": "Be brief."})
@@ -89,28 +88,25 @@ def _content(parts: Sequence[Part], named: Mapping[str, str]) -> str | list[Any]
     """
     if not named:
         return joined(parts)
-    pieces: list[Any] = [""]  # alternately a text, and a file with the newlines after it
-    for number, part in enumerate(parts):
-        text = pieces[-1] + (part.separator if number else "")
+    separators = ["\n", *(part.separator for part in parts[1:])]
+    pieces: list[Any] = []
+    text = ""  # since the last piece; it begins with a line break
+    for part, above, below in zip(parts, separators, [*separators[1:], "\n"], strict=False):
+        text += above
         known = named.get(part.resolved_path or "") if part.stage is None else None
         newlines = _newlines_after(known, part.text) if known else None
-        below = parts[number + 1].separator if number + 1 < len(parts) else "\n"
         if newlines is None or not (newlines or below).startswith("\n"):
-            pieces[-1] = text + part.text
+            text += part.text
             continue
-        line = text[text.rfind("\n") + 1 :]
-        pieces[-1] = text.removesuffix(line)
-        pieces += [{"after": line} if line else {}, newlines]
-        pieces[-2]["file"] = part.resolved_path
-    if len(pieces) == 1:
-        return str(pieces[0])
-    # The line breaks between pieces are not a part of them.
-    first, last = pieces[0], pieces[-1]
-    found = [first[:-1]] if first else []
-    found.append(pieces[1])
-    for text, file in zip(pieces[2:-1:2], pieces[3::2], strict=True):
-        found += [file] if text == "\n" else [text[1:-1], file]
-    return Pieces([*found, last[1:]] if last else found)
+        before, _, line = text.rpartition("\n")
+        if before:
+            pieces.append(before[1:])
+        pieces.append({"after": line} if line else {})
+        pieces[-1]["file"] = part.resolved_path
+        text = newlines
+    if not pieces:
+        return text[1:]
+    return Pieces([*pieces, text[1:]] if text else pieces)
 
 
 def _newlines_after(known: str, text: str) -> str | None:
@@ -131,17 +127,22 @@ def _file(file: InputFile, named: Mapping[str, str]) -> dict[str, Any]:
     return record
 
 
-def snapshot_text(conversion: Conversion, named: Mapping[str, str] = _NONE) -> str:
-    """Return the text of a case's snapshot file: YAML, with LF line ends.
+def case_in(text: str) -> Key | None:
+    """Return the case at the start of a snapshot, merged or not; None if it is not a snapshot."""
+    head, found, _ = _CONFLICT.sub("", text).partition("\nchat_prompt:")
+    try:
+        documents = [node.value for node in read_documents(f"{head}\n", "")] if found else []
+    except MultiturnError:
+        return None
+    match documents:
+        case [{"suite": str(suite), "id": str(case_id), **rest}] if not rest:
+            return suite, case_id
+    return None
 
-    Args:
-        conversion: finished, by any pipeline.
-        named: as for ``snapshot_of``.
 
-    Raises:
-        MultiturnError: the suite is outside its root.
-    """
-    return utf8(dump(snapshot_of(conversion, named)))
+def has_conflict(text: str) -> bool:
+    """Return whether git could not merge a file."""
+    return _CONFLICT.search(text) is not None
 
 
 def messages_in(text: str) -> tuple[Message, ...]:
@@ -149,11 +150,9 @@ def messages_in(text: str) -> tuple[Message, ...]:
 
     A file that it names is a span without a text.
     """
-    head, _, _ = text.partition("\nquestion:")
-    is_chat = "\nchat_prompt: null\n" not in head
     try:
-        (recorded,) = (node.value for node in read_documents(f"{head}\n" if is_chat else text, ""))
-        if is_chat:
+        (recorded,) = (node.value for node in read_documents(text, ""))
+        if recorded["chat_prompt"] is not None:
             return tuple(
                 Message(str(message["role"]), _spans(message["content"]))
                 for message in recorded["chat_prompt"]
@@ -161,17 +160,8 @@ def messages_in(text: str) -> tuple[Message, ...]:
         system = [recorded["system_prompt"] or "", *recorded["guidelines"]]
         spans = tuple(span for content in system for span in (*_spans(content), _LINE_BREAK))
         return Message("system", spans), Message("user", _spans(recorded["question"]))
-    except (MultiturnError, ValueError, LookupError, TypeError):  # an edited file
+    except _EDITED:
         return ()
-
-
-def named_files_in(text: str) -> list[str]:
-    """Return the paths of the files that a snapshot names; none if it is not a snapshot."""
-    try:
-        (recorded,) = (node.value for node in read_documents(text, ""))
-        return [f["resolved_path"] for f in recorded["input_files"] if "sha256" not in f]
-    except (MultiturnError, ValueError, LookupError, TypeError):
-        return []
 
 
 def _spans(content: str | list[Any]) -> Spans:
@@ -185,15 +175,22 @@ def _spans(content: str | list[Any]) -> Spans:
     return tuple(spans[1:])
 
 
+def named_files_in(text: str) -> list[str]:
+    """Return the paths of the files that a snapshot names; none if it is not a snapshot."""
+    try:
+        (recorded,) = (node.value for node in read_documents(text, ""))
+        return [f["resolved_path"] for f in recorded["input_files"] if "sha256" not in f]
+    except _EDITED:
+        return []
+
+
 def digest(text: str) -> str:
     """Return the SHA-256 of a text as it is sent: in UTF-8, after rule 3."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def suite_of(case: Case) -> str:
-    """Return the path of a case's suite relative to its root, with ``/``.
-
-    A case that is of no suite, or has no files, keeps what it says.
+    """Return the name of a case's suite in its root; that of the case, if it has no files.
 
     Raises:
         MultiturnError: the suite is outside its root.
@@ -215,7 +212,7 @@ def name_in_root(path: str, root: str) -> str:
     if not real.startswith(top):
         what = "a snapshot needs a suite inside its root; name a root that holds it (--root)"
         raise MultiturnError(what, where=path)
-    return real[len(top) :].replace(os.sep, "/")
+    return utf8(real[len(top) :].replace(os.sep, "/"))
 
 
 @lru_cache
@@ -232,10 +229,6 @@ def location_of(suite: str, case_id: str) -> str:
     ``~`` and a digest follow a name that is too long, and one with capitals, which some file
     systems do not tell from small letters.
 
-    Args:
-        suite: relative to its root, with ``/``.
-        case_id: as the suite has it.
-
     >>> location_of("evals/review.eval.yaml", "sql-injection")
     'evals/review/sql-injection.yaml'
     >>> location_of("evals/review.yaml", "../con")
@@ -247,16 +240,6 @@ def location_of(suite: str, case_id: str) -> str:
     if re.search("[A-Z]", case_id) and "~" not in name:
         name += f"~{digest(case_id)[:12]}"
     return f"{folder_of(suite)}/{name}.yaml"
-
-
-def kept_location(suite: str, error: MultiturnError) -> str | None:
-    """Return the path of the snapshot that a broken case keeps; None if its id is not known.
-
-    Args:
-        suite: relative to its root, with ``/``.
-        error: what is wrong with the case.
-    """
-    return location_of(suite, error.case_id) if error.case_id else None
 
 
 @lru_cache

@@ -4,23 +4,23 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from multiturn.engine.outcomes import Outcome
 from multiturn.engine.selection import Selection
-from multiturn.errors import MultiturnError
+from multiturn.errors import MultiturnError, Place
 from multiturn.model import Conversion
 from multiturn.prompts.provenance import Message, messages_of
-from multiturn.review.changes import FileChange, Finding, Key, State
+from multiturn.review.changes import FileChange, Finding, State
 from multiturn.review.folder import SnapshotFolder
-from multiturn.review.lists import Lists
-from multiturn.review.lockfile import PROMOTED
-from multiturn.review.privilege import PrivilegeChange, privilege_changes
+from multiturn.review.lists import FILES, PROMOTED, Lists
+from multiturn.review.privilege import privilege_changes
 from multiturn.review.renames import renames
 from multiturn.review.scope import Scope
 from multiturn.review.snapshots import (
+    Key,
+    case_in,
     folder_of,
-    kept_location,
     legal_path,
     location_of,
     messages_in,
@@ -30,20 +30,7 @@ from multiturn.review.snapshots import (
 from multiturn.suites.discovery import find_suites
 from multiturn.text import number_of
 
-Said = str | FileChange | Finding | MultiturnError
-_COUNTED: tuple[State, ...] = ("new", "changed", "renamed", "removed", "same")
-
-
-class _Suite(Struct):
-    """What is known of a selected suite.
-
-    Attributes:
-        wanted: the snapshots of its cases; contains None if the id of a case is unknown.
-        is_broken: whether one of its cases could not be converted.
-    """
-
-    wanted: set[str | None] = set()
-    is_broken: bool = False
+_STATES: tuple[State, ...] = ("new", "changed", "renamed", "removed")
 
 
 class Update:
@@ -62,9 +49,9 @@ class Update:
             of several repositories.
 
     Attributes:
-        counts: number of snapshots by state.
-        failures: number of cases or suites that have failed.
-        differs: whether any file of the folder differs from what the suites give.
+        places: of the cases in their suites.
+        findings: changes of privilege, and then changed files.
+        changes: the files of the folder that differ from what the suites give.
         summary: one line for the end of the run.
     """
 
@@ -80,202 +67,172 @@ class Update:
     ) -> None:
         list(find_suites(path for path in arguments if not os.path.isdir(path)))
         self.scope = Scope(selection, arguments, folder)
-        self.is_partial = bool(selection.case_ids)
         self.folder = SnapshotFolder(self.scope.snapshots)
+        self.is_partial, self.is_strict = bool(selection.case_ids), selection.strict
         self.check, self.inline, self.pipeline = check, inline, pipeline
-        self.counts: Counter[State] = Counter()
-        self.failures = 0
-        self.differs = False
+        self.places: dict[Key, Place] = {}
+        self.findings: list[Finding] = []
+        self.changes: list[FileChange] = []
         self.summary = ""
-        self._suites = {name: _Suite() for name in self.scope.names.values()}
-        self._new: dict[Key, str] = {}  # the snapshots of cases that have none
-        self._messages: dict[Key, tuple[Message, ...]] = {}  # of these cases
-        self._privileges: dict[PrivilegeChange, list[Key]] = {}
+        self._names = list(self.scope.names.values())
+        self._same = 0  # cases whose snapshot is as recorded
+        self._failures = 0
+        self._wanted: set[str] = set()  # the snapshots that there should be
+        self._broken: set[str] = set()  # suites with a case that could not be converted
+        self._unknown: set[str] = set()  # suites with a case whose id could not be read
+        self._messages: dict[Key, tuple[Message, ...]] = {}  # of the cases that differ
         if not selection.suites and not any(map(self.folder.case_of, self._candidates())):
             list(find_suites(arguments))  # raises the error that says what is missing
 
-    def run(self, outcomes: Iterable[Outcome]) -> Iterator[Said]:
-        """Compare and write; yield differences, errors and remarks.
+    def run(self, outcomes: Iterable[Outcome]) -> Iterator[MultiturnError]:
+        """Compare, and then write; yield the errors of cases.
 
-        Args:
-            outcomes: of the selected cases.
+        With ``--strict``, nothing is written after an error.
 
         Raises:
             MultiturnError: a file of the folder cannot be read or written.
         """
-        lists = Lists(self.folder, self._suites)
+        lists = Lists(self.folder, self._names)
         for outcome in outcomes:
-            name = self.scope.names[outcome.suite]
-            if outcome.error is not None:
-                self._suites[name].is_broken = True
-                self._suites[name].wanted.add(kept_location(name, outcome.error))
-                yield self._failed(outcome.error)
+            suite = self.scope.names[outcome.suite]
+            error = outcome.error
+            if error is not None:
+                self._broken.add(suite)
+                if error.case_id:
+                    self._wanted.add(location_of(suite, error.case_id))
+                else:
+                    self._unknown.add(suite)
             elif outcome.conversion is not None:
-                yield from self._compare(name, outcome.conversion, lists)
-        foreign, stale = ([], {}) if self.is_partial else self._stale()
-        changes = [*foreign, *self._settle(stale)]
-        whole = [name for name, suite in self._suites.items() if not suite.is_broken]
-        written = [] if self.is_partial else list(lists.changes(whole, self._is_removed))
-        findings = list(self._findings(lists)) if self.check or self.is_partial else []
-        self.differs |= bool(changes or written or findings)
-        yield from (change for change in changes if self.check or change.state != "new")
-        for change in written:
-            if self.check:
-                yield change
-            elif change.state == "removed":
-                self.folder.remove(os.path.basename(change.name))
-            else:
-                self.folder.write(os.path.basename(change.name), change.new)
-        yield from findings
-        for name, suite in self._suites.items():
-            if suite.is_broken and not self.check and lists.has(name):
-                files = "promoted.lock and files.lock keep"
-                yield f"{files} what they have of {name} until all its cases can be converted"
-        self.summary = self._summary(changes, written, findings, len(lists.with_changed_files()))
+                error = self._compare(suite, outcome.conversion, lists)
+            if error is not None:
+                self._failures += 1
+                yield error
+        stale = {} if self.is_partial else self._stale()
+        self.changes = list(self._with_renames(stale))
+        if not self.is_partial:
+            self.changes += lists.changes(self._broken, self.scope.is_removed)
+        if self.check or self.is_partial:
+            self.findings = list(self._findings(lists))
+        self.summary = self._summary(lists)
+        if not self.check and not (self.is_strict and self._failures):
+            self._write(stale)
 
-    def _failed(self, error: MultiturnError) -> MultiturnError:
-        self.failures += 1
-        return error
-
-    def _compare(self, suite: str, conversion: Conversion, lists: Lists) -> Iterator[Said]:
-        case, known = conversion.case, self._suites[suite]
-        name = location_of(suite, case.id)
+    def _compare(self, suite: str, conversion: Conversion, lists: Lists) -> MultiturnError | None:
+        case = conversion.case
+        key, name = (suite, case.id), location_of(suite, case.id)
+        self.places[key] = case.where()
         named = {} if self.inline else texts_of_files(conversion)
-        lists.add(suite, conversion, named)
-        if name in known.wanted:
+        lists.add(key, conversion, named)
+        if name in self._wanted:
             what = f"its snapshot would replace another case's, {self.folder.shown(name)}"
-            yield self._failed(MultiturnError(f"{what}; give it another id", where=case.where()))
-            return
-        known.wanted.add(name)
-        old, new = self.folder.read(name), snapshot_text(conversion, named)
+            return MultiturnError(f"{what}; give it another id", where=case.where())
+        self._wanted.add(name)
+        old, new = self.folder.read(name) or "", snapshot_text(conversion, named)
         if old == new:
-            self.counts["same"] += 1
-            return
-        if self.folder.is_foreign(name):
+            self._same += 1
+            return None
+        if old.strip() and case_in(old) is None:
             what = "this is not a snapshot; move it away"
-            yield self._failed(MultiturnError(what, where=self.folder.shown(name)))
-            return
-        if not self.check:
-            self.folder.write(name, new)
-        if old is None:
-            self._new[suite, case.id] = new
-            self._messages[suite, case.id] = messages_of(conversion) if self.check else ()
-            return
-        self.counts["changed"] += 1
+            return MultiturnError(what, where=self.folder.shown(name))
+        self.changes.append(FileChange(self.folder.shown(name), key, old, new))
         if self.check:
-            self.differs = True
-            yield FileChange("changed", self.folder.shown(name), (suite, case.id), old, new)
-            for change in privilege_changes(messages_in(old), messages_of(conversion)):
-                self._privileges.setdefault(change, []).append((suite, case.id))
+            self._messages[key] = messages_of(conversion)
+        return None
 
-    def _stale(self) -> tuple[list[FileChange], dict[Key, str]]:
-        """Return files that are not snapshots, and the snapshots of cases that are gone."""
-        folders = set(map(folder_of, self._suites))
-        wanted = set().union(*(suite.wanted for suite in self._suites.values()))
-        foreign: list[FileChange] = []
+    def _stale(self) -> dict[Key, str]:
+        """Return the snapshots of cases that are gone."""
         stale: dict[Key, str] = {}
-        for name in dict.fromkeys(self._candidates()):
-            if name in wanted:
-                continue
-            case = self.folder.case_of(name)
+        for name in self._candidates():
+            case = None if name in self._wanted else self.folder.case_of(name)
             if case is None:
-                if os.path.dirname(name) in folders and not self.folder.is_foreign(name):
-                    foreign.append(FileChange("foreign", self.folder.shown(name)))
                 continue
-            known = self._suites.get(case[0])
-            if self._is_removed(case[0]) if known is None else None not in known.wanted:
+            suite = case[0]
+            is_known = suite in self._names
+            if suite not in self._unknown if is_known else self.scope.is_removed(suite):
                 stale[case] = self.folder.read(name) or ""
-        return foreign, stale
-
-    def _settle(self, stale: Mapping[Key, str]) -> Iterator[FileChange]:
-        """Remove stale snapshots; yield what is new, renamed and removed."""
-        renamed = renames(stale, self._new) if stale and self._new else {}
-        for key, new in self._new.items():
-            name, was = self.folder.shown(location_of(*key)), renamed.get(key)
-            if was is None:
-                self.counts["new"] += 1
-                yield FileChange("new", name, key, "", new)
-                continue
-            self.counts["renamed"] += 1
-            old, old_name = stale[was], self.folder.shown(location_of(*was))
-            yield FileChange("renamed", name, key, old, new, old_name)
-            for change in privilege_changes(messages_in(old), self._messages[key]):
-                self._privileges.setdefault(change, []).append(key)
-        gone = set(renamed.values())
-        for key, old in stale.items():
-            if not self.check:
-                self.folder.remove(location_of(*key))
-            if key not in gone:
-                self.counts["removed"] += 1
-                yield FileChange("removed", self.folder.shown(location_of(*key)), key, old)
-
-    def _findings(self, lists: Lists) -> Iterator[Finding]:
-        """Yield changes of privilege, and then changed files."""
-        privileges: dict[tuple[str, str], list[Key]] = {}  # by what it is, and the file's path
-        texts: dict[tuple[str, str], list[Key]] = {}
-        promoted: set[Key] = set()
-        for what, place, cases in () if lists.is_new else lists.privileges():
-            promoted.add(place)
-            privileges.setdefault((what, place[1]), []).extend(cases)
-        for change, cases in self._privileges.items():
-            # A file that becomes a guideline is named by its pattern already.
-            is_file = change.role == "system" and change.stage is None
-            rest = [(s, i) for s, i in cases if not is_file or (s, change.path) not in promoted]
-            privileges.setdefault((str(change), change.path), []).extend(rest)
-        for what, path, cases in (
-            *lists.texts(),
-            *(lists.unlisted() if self.check and self.is_partial else ()),  # else the list differs
-        ):
-            texts.setdefault((what, path), []).extend(cases)
-        for found in (privileges, texts):
-            yield from (
-                Finding(what, tuple(cases), found is privileges, path)
-                for (what, path), cases in found.items()
-                if cases
-            )
+        return stale
 
     def _candidates(self) -> Iterator[str]:
-        for suite in self._suites:
+        for suite in self._names:
             yield from self.folder.snapshots(folder_of(suite))
         for _, prefix in self.scope.folders:
             yield from self.folder.snapshots(legal_path(prefix), below=True)
 
-    def _is_removed(self, suite: str) -> bool:
-        return self.scope.is_removed(suite, self.folder.beside)
+    def _with_renames(self, stale: Mapping[Key, str]) -> Iterator[FileChange]:
+        """Yield the changes of snapshots: changed ones, new and renamed ones, removed ones."""
+        new = {each.case: each.new for each in self.changes if each.case and not each.old}
+        renamed, removed = renames(stale, new), dict(stale)
+        for change in sorted(self.changes, key=lambda change: not change.old):
+            was = renamed.get(change.case) if change.case else None
+            if was is None:
+                yield change
+            else:
+                old_name = self.folder.shown(location_of(*was))
+                yield replace(change, old=removed.pop(was), old_name=old_name)
+        for key, old in removed.items():
+            yield FileChange(self.folder.shown(location_of(*key)), key, old, "")
 
-    def _summary(
-        self,
-        changes: list[FileChange],
-        lists: list[FileChange],
-        findings: list[Finding],
-        with_changed_files: int,
-    ) -> str:
-        number = self.counts.total()
-        counts = (f"{self.counts[s]} {s}" for s in _COUNTED if self.counts[s] or s == "same")
-        summary = f"{number_of(number, 'snapshot')}: {', '.join(counts)}"
-        gone = {c.case[0] for c in changes if c.state == "removed" and c.case} - {*self._suites}
+    def _findings(self, lists: Lists) -> Iterator[Finding]:
+        found: dict[tuple[str, str, bool], list[Key]] = {}  # the cases, by the rest of a Finding
+        promoted: set[tuple[str, str]] = set()
+        for file, cases in lists.privileges():
+            promoted.add((file.suite, file.path))
+            found.setdefault((file.what, file.path, True), []).extend(cases)
+        for change in self.changes:
+            if change.case is None or not change.old:
+                continue
+            suite, messages = change.case[0], self._messages.get(change.case, ())
+            for privilege in privilege_changes(messages_in(change.old), messages):
+                # A file that becomes a guideline is named by its pattern already.
+                is_file = privilege.role == "system" and privilege.stage is None
+                if not is_file or (suite, privilege.path) not in promoted:
+                    key = str(privilege), privilege.path, True
+                    found.setdefault(key, []).append(change.case)
+        for suite, path, is_listed, cases in lists.changed_files():
+            what = "has another text" if is_listed else f"is not in {FILES}"
+            # Without --case, the change of the list says which files are new.
+            if (suite, path) not in promoted and (is_listed or self.is_partial):
+                found.setdefault((f"{path} {what}", path, False), []).extend(cases)
+        for (words, path, is_privilege), cases in found.items():
+            yield Finding(words, cases, is_privilege, path)
+
+    def _write(self, stale: Iterable[Key]) -> None:
+        for change in self.changes:
+            name = location_of(*change.case) if change.case else os.path.basename(change.name)
+            if change.new:
+                self.folder.write(name, change.new)
+            else:
+                self.folder.remove(name)
+        for key in stale:
+            self.folder.remove(location_of(*key))
+
+    def _summary(self, lists: Lists) -> str:
+        counts = Counter(change.state for change in self.changes if change.case)
+        number = counts.total() + self._same
+        states = (f"{counts[state]} {state}" for state in _STATES if counts[state])
+        clauses = [f"{number_of(number, 'snapshot')}: {', '.join([*states, f'{self._same} same'])}"]
+        removed = {each.case[0] for each in self.changes if each.case and not each.new}
+        gone = sorted(removed.difference(self._names))
         if gone:
-            summary += f"; {number_of(len(gone), 'suite')} removed: {', '.join(sorted(gone))}"
-        if self.failures:
-            summary += f"; {self.failures} failed"
+            clauses.append(f"{number_of(len(gone), 'suite')} removed: {', '.join(gone)}")
+        if self._failures:
+            clauses.append(f"{self._failures} failed")
         if not self.check:
-            names = " and ".join(os.path.basename(change.name) for change in lists)
-            summary += f"; {names} changed" if lists else ""
-            return summary + f"; for {PROMOTED}, run it without --case" * bool(findings)
-        if self.counts["changed"] == number > 0 and not self.is_partial:
-            summary += f"; the pipeline is {self.pipeline}"
-        if with_changed_files:
-            prompts = number_of(with_changed_files, "prompt")
-            summary += (
-                f"; a file has another text in {prompts}: see multiturn report --against HEAD"
-            )
-        if (
-            self.counts["changed"]
-            or lists
-            or findings
-            or any(c.state != "foreign" for c in changes)
-        ):
-            first = "mend what has failed, " * bool(self.failures)
-            whole = " and --case" * bool(self.is_partial and findings)
-            summary += f"; if that is meant, {first}run it without --check{whole}, and commit"
-        return summary
+            names = [os.path.basename(each.name) for each in self.changes if each.case is None]
+            if names:
+                clauses.append(f"{' and '.join(names)} changed")
+            if self.findings:
+                clauses.append(f"for {PROMOTED}, run it without --case")
+            return "; ".join(clauses)
+        if counts["changed"] == number > 0 and not self.is_partial:
+            clauses.append(f"the pipeline is {self.pipeline}")
+        changed = [file.cases for file in lists.changed_files() if file.is_listed]
+        if changed:
+            prompts = number_of(len(set().union(*changed)), "prompt")
+            report = "see multiturn report --against HEAD"
+            clauses.append(f"a file has another text in {prompts}: {report}")
+        if self.changes or self.findings:
+            first = "mend what has failed, " if self._failures else ""
+            whole = " and --case" if self.is_partial and self.findings else ""
+            clauses.append(f"if that is meant, {first}run it without --check{whole}, and commit")
+        return "; ".join(clauses)

@@ -21,11 +21,10 @@ from multiturn.pipelines.pipeline import Pipeline
 from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE, load_pipeline
 from multiturn.review.diff import unified_diff
 from multiturn.review.folder import SnapshotFolder
-from multiturn.review.lockfile import FILES, lock_text, read_files, with_digests
+from multiturn.review.lists import FILES, lock_text, read_files
 from multiturn.review.snapshots import (
     digest,
     folder_of,
-    kept_location,
     location_of,
     name_in_root,
     named_files_in,
@@ -179,8 +178,9 @@ class PromptSnapshot(SingleFileSnapshotExtension):
         folder.write(name, text + begins[:1])
         for suite, digests in read_files(begins + files, name).items() if files else ():
             with folder.alone():  # pytest-xdist has several processes
-                recorded = folder.read(FILES)
-                folder.write(FILES, with_digests(recorded, folder.shown(FILES), suite, digests))
+                lock = read_files(folder.read(FILES), folder.shown(FILES))
+                section = dict(sorted({**lock.get(suite, {}), **digests}.items()))
+                folder.write(FILES, lock_text(FILES, {**lock, suite: section}))
 
     def read_snapshot_data_from_location(self, *, snapshot_location: str, **_: Any) -> str | None:
         """Return what is recorded, as ``serialize`` does; None if nothing is."""
@@ -195,7 +195,7 @@ class PromptSnapshot(SingleFileSnapshotExtension):
     def diff_lines(self, serialized_data: Any, snapshot_data: Any) -> Iterator[str]:
         """Yield the difference, or where the same one has been shown."""
         old, new = str(snapshot_data), str(serialized_data)
-        lines = unified_diff(old.split("\n"), new.split("\n"), "", "")
+        lines = unified_diff(old, new, "", "")
         changed = tuple(line[0] + line[1:].strip() for line in lines if line[0] in "+-")
         place = ", ".join(new.split("\n")[1:3])
         first = _shown.setdefault(changed, place)
@@ -257,6 +257,7 @@ def _params(path: str, selection: Selection, texts: Texts) -> list[Any]:
         elif name:
             wanted.add(location_of(suite, name))
         params.append(pytest.param(case, id=f"{suite} {name}"))
-    wanted.update(kept_location(suite, error) for error in broken)
+    for error in broken:
+        wanted.add(location_of(suite, error.case_id) if error.case_id else None)
     _wanted.setdefault(suite, set()).update(wanted)
     return params

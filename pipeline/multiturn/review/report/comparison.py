@@ -8,12 +8,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn.errors import quoted
-from multiturn.review.lockfile import PromotedChange, Promotion, changes_of_privilege, in_order
 from multiturn.review.privilege import privilege_changes
-from multiturn.review.renames import Key, renames
+from multiturn.review.promotion import PromotedChange, Promotion, changes_of_privilege, in_order
+from multiturn.review.renames import renames
 from multiturn.review.report.causes import UNKNOWN_CODE, causes
 from multiturn.review.report.side import Entry, Reviewed, Side, indented
 from multiturn.review.report.stages import pipeline_changes
+from multiturn.review.snapshots import Key
 
 Status = Literal["failed", "changed", "renamed", "added", "removed", "same"]
 STATUSES: tuple[Status, ...] = get_args(Status)

@@ -7,8 +7,7 @@ from itertools import groupby
 
 from multiturn.prompts.record import utf8
 from multiturn.review.changes import in_words
-from multiturn.review.diff import unified_diff
-from multiturn.review.differences import distinct, lines_of
+from multiturn.review.diff import distinct, unified_diff
 from multiturn.review.report.causes import SEVERAL, first_of
 from multiturn.review.report.comparison import STATUSES, Comparison, Report, Status
 from multiturn.review.report.side import indented
@@ -142,11 +141,11 @@ def _differences(report: Report) -> dict[tuple[str, str], list[str]]:
     """Return each difference once, with the cases that have it, by the first of them."""
     changed = ((_key(c), *_changed(report, c)) for c in report.comparisons if c.causes)
     blocks: dict[tuple[str, str], list[str]] = {}
-    for difference in distinct(changed):
-        diff = _shown("\n".join(difference.lines))
-        title = f"The difference in {_code(in_words(difference.places))}"
+    for lines, cases in distinct(changed):
+        diff = _shown("\n".join(lines))
+        title = f"The difference in {_code(in_words(cases))}"
         block = _folded(title, _fenced(diff, "diff", _LONGEST_DIFF))
-        blocks.setdefault(difference.places[0], []).append(block)
+        blocks.setdefault(cases[0], []).append(block)
     for comparison in report.comparisons:
         if comparison.status == "added":
             prompt = _shown(next(filter(None, _changed(report, comparison)), ""))
@@ -165,8 +164,7 @@ def _fenced(text: str, language: str, longest: int) -> str:
 
 def difference(report: Report, comparison: Comparison) -> list[str]:
     """Return what is different in a case, without the places where."""
-    old, new = map(lines_of, _changed(report, comparison))
-    lines = list(unified_diff(old, new, "", ""))[2:]
+    lines = list(unified_diff(*_changed(report, comparison), "", ""))[2:]
     return ["@@" if line.startswith("@@") else line for line in lines]
 
 

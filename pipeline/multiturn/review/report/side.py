@@ -19,7 +19,7 @@ from multiturn.files import find_root
 from multiturn.model import Case, Conversion, ProviderRequest
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.prompts.provenance import Message, Spans, messages_of, spans_of, text_of
-from multiturn.review.lockfile import Promotion, promotions_of
+from multiturn.review.promotion import Promotion, promotions_of
 from multiturn.review.report.stages import Stage, stages_of
 from multiturn.review.snapshots import name_in_root, suite_of, texts_of_files
 from multiturn.suites.suite import STDIN

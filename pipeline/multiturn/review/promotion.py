@@ -1,0 +1,99 @@
+"""The files in system messages, and how they change.
+
+A file in a system message speaks with the operator's voice. That is a privilege, so each file that
+has it is on a list that somebody can own, and each new or changed entry is named.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from multiturn.model import Conversion
+from multiturn.prompts.record import utf8
+from multiturn.review.snapshots import digest
+from multiturn.suites.patterns import matching_pattern
+
+
+class Promotion(Struct, frozen=True):
+    """A file that reaches a system message."""
+
+    path: str  # relative to the root, with ``/``
+    sha256: str  # of its text as it is sent
+    # the guideline pattern that matched, as written; None where a system message attaches the file
+    pattern: str | None
+
+
+PromotedLock = Mapping[str, tuple[Promotion, ...]]  # by suite
+
+
+def promotions_of(conversion: Conversion) -> set[Promotion]:
+    """Return the files that reach a system message in a case; its guidelines, if it has no chat."""
+    chat, texts = conversion.chat, {f.resolved_path: f.text for f in conversion.input_files}
+    parts = conversion.guidelines
+    if chat is not None:
+        parts = tuple(part for turn in chat if turn.role == "system" for part in turn.parts)
+    found = set()
+    for part in parts:
+        path = part.resolved_path
+        if path is None or part.kind == "reference":
+            continue
+        # A file that no stage moved is where the suite attached it, whatever its name.
+        pattern = None
+        if part.moved_by is not None and part.path is not None:
+            pattern = matching_pattern(conversion.case.guideline_patterns, part.path, path)
+        sha256 = digest(texts.get(path, part.text))
+        found.add(Promotion(utf8(path), sha256, None if pattern is None else utf8(pattern)))
+    return found
+
+
+def in_order(promotions: Iterable[Promotion]) -> tuple[Promotion, ...]:
+    """Return the promotions of a suite in the lock's order."""
+    return tuple(sorted(promotions, key=lambda e: (e.path, e.pattern or "", e.sha256)))
+
+
+class PromotedChange(NamedTuple):
+    """A file that is new in the system messages of a suite, or changed there."""
+
+    suite: str
+    path: str
+    is_new: bool
+    what: str  # in words
+
+
+def changes_of_privilege(old: PromotedLock, new: PromotedLock) -> Iterator[PromotedChange]:
+    """Yield the files that are new in system messages, or changed there.
+
+    What another suite had, with the same text by the same pattern, is not new: suites are renamed,
+    and new ones share guidelines.
+    """
+    anywhere = _by_path(entry for entries in old.values() for entry in entries)
+    for suite, entries in new.items():
+        before, after = _by_path(old.get(suite, ())), _by_path(entries)
+        for path in sorted(after):
+            was, now = before.get(path) or anywhere.get(path, []), after[path]
+            texts, patterns = {e.sha256 for e in was}, {e.pattern for e in was}
+            added = " and ".join(_by(entry) for entry in now if entry.pattern not in patterns)
+            if not was:
+                what = f"{path} is new in a system message, {added}"
+                yield PromotedChange(suite, path, True, what)
+                continue
+            changes = ["has another text"] if any(e.sha256 not in texts for e in now) else []
+            if added:
+                changes.append(f"comes {added}")
+            if changes:
+                what = f"{path}, in a system message, {', '.join(changes)}"
+                yield PromotedChange(suite, path, False, what)
+
+
+def _by_path(entries: Iterable[Promotion]) -> dict[str, list[Promotion]]:
+    paths: dict[str, list[Promotion]] = {}
+    for entry in entries:
+        paths.setdefault(entry.path, []).append(entry)
+    return paths
+
+
+def _by(entry: Promotion) -> str:
+    if entry.pattern is None:
+        return "as its attachment"
+    return f"by the pattern {entry.pattern!r}"
