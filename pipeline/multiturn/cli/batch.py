@@ -11,7 +11,7 @@ from multiturn.text import number_of, visible
 
 if TYPE_CHECKING:
     from multiturn.cli.sending import Plan
-    from multiturn.engine.batches import Batch
+    from multiturn.engine.batches import Batches
     from multiturn.providers.results import ResultsFile
 
 
@@ -40,19 +40,19 @@ def check_batch(provider: Any, output: str, *, batch: bool, resume: bool) -> Non
 def preview_batch(plan: "Plan", output: str) -> None:
     """Print how many requests, parts and bytes would go where."""
     from multiturn.cli.sending import Tally
-    from multiturn.engine.dry_batch import DryBatch
+    from multiturn.engine.batch_run import DryBatchRun
 
     provider = plan.provider
-    batch = DryBatch(provider, output)
+    run = DryBatchRun(provider, output)
     refused = 0
-    for result in batch.submit(Tally(plan).read(), plan.pipeline, plan.skips):
+    for result in run.submit(Tally(plan).read(), plan.pipeline, plan.skips):
         if result.error is not None:
             refused += 1
             plan.failures.say(result.error.message)
-    requests = number_of(sum(part.requests for part in batch.parts), "request")
-    size = sum(part.size for part in batch.parts)
+    requests = number_of(sum(part.requests for part in run.parts), "request")
+    size = sum(part.size for part in run.parts)
     where = ", ".join(filter(None, (provider.kind, provider.settings.model, *provider.address())))
-    click.echo(f"{requests} in {number_of(len(batch.parts), 'part')}, {size:,} bytes, to {where}")
+    click.echo(f"{requests} in {number_of(len(run.parts), 'part')}, {size:,} bytes, to {where}")
     say_summary(
         f"{plan.counts['reuse']:,} to reuse, {refused:,} refused; nothing was sent", err=True
     )
@@ -69,45 +69,38 @@ def send_batch(
     """Send the cases in batches, and write their results once they have ended."""
     from multiturn.cli.progress import Progress
     from multiturn.cli.sending import Tally
-    from multiturn.engine.batches import Batch
+    from multiturn.engine.batch_run import BatchRun
     from multiturn.errors import MultiturnError
     from multiturn.providers.base import ProviderError
 
-    output = results.path
     tally = Tally(plan, results.append)
-    goes_on = f"--resume --batch goes on, multiturn batch cancel {output} ends it"
+    goes_on = f"--resume --batch goes on, multiturn batch cancel {results.path} ends it"
     with (
-        Batch(plan.provider, output, poll=poll, say=_say) as batch,
-        Progress(lambda: batch.requests, hidden=False, after=0) as progress,
+        BatchRun(plan.provider, results.path, poll=poll, say=_say) as run,
+        Progress(lambda: run.requests, hidden=False, after=0) as progress,
     ):
         try:
-            batch.state.forget()
-            batch.settle()
-            if batch.state.canceled:
-                _say("this batch was canceled: nothing more is sent, and what was answered is kept")
-            else:
-                for refused in batch.submit(
-                    tally.read(), plan.pipeline, plan.skips, record_wire=record_wire
-                ):
-                    tally.add(refused)
-            for result in batch.collect(results, wait=wait):
+            for result in run.run(
+                *(tally.read(), plan.pipeline, plan.skips, results),
+                wait=wait,
+                record_wire=record_wire,
+            ):
                 if result is not None:
                     tally.add(result)
                     continue
-                answered = sum(look.answered or 0 for look in batch.looks.values())
+                answered = sum(look.answered or 0 for look in run.looks.values())
                 progress.update(answered, f"{answered:,} answered")
         except KeyboardInterrupt:
             progress.__exit__()
             _say(f"interrupted; what was submitted goes on at the provider: {goes_on}")
             sys.exit(130)
         except ProviderError as error:
-            gives_up = f"removing {batch.state.path} forgets what was submitted"
+            gives_up = f"removing {run.state.path} forgets what was submitted"
             raise MultiturnError(f"{error}; {goes_on}; {gives_up}") from None
-        left = batch.requests
+        left = run.requests
     results.keep()
     if left:
-        under_way = f"{number_of(left, 'request')} under way"
-        click.echo(f"{under_way}; --resume --batch gets the results", err=True)
+        _say(f"{number_of(left, 'request')} under way; --resume --batch gets the results")
     say_summary(f"{tally.summary()}: {results.path}", err=True)
 
 
@@ -125,17 +118,17 @@ def batch() -> None:
 @targets_option
 def status(results: str, targets_file: str | None) -> None:
     """Print the state of each batch of the results file RESULTS."""
-    with _open(results, targets_file) as found:
-        for part, look in found.look():
-            count = "" if look.answered is None else f"{look.answered:,} of "
+    with _open(results, targets_file) as batches:
+        for part in batches.state.under_way:
             requests = number_of(part.requests, "request")
+            if not part.batch:
+                click.echo(f"{requests} without a batch so far; --resume --batch goes on")
+                continue
+            look = batches.look(part)
+            count = "" if look.answered is None else f"{look.answered:,} of "
             click.echo(visible(f"{part.batch}: {look.state}, {count}{requests}"))
             if look.why:
                 click.echo(f"  {visible(look.why)}")
-        for part in found.state.under_way:
-            if not part.batch:
-                requests = number_of(part.requests, "request")
-                click.echo(f"{requests} without a batch so far; --resume --batch goes on")
 
 
 @batch.command()
@@ -143,19 +136,19 @@ def status(results: str, targets_file: str | None) -> None:
 @targets_option
 def cancel(results: str, targets_file: str | None) -> None:
     """Cancel the batches of the results file RESULTS; answers so far are kept."""
-    with _open(results, targets_file) as found:
-        found.cancel()
+    with _open(results, targets_file) as batches:
+        batches.cancel()
     click.echo("canceled; the command of the run with --resume --batch gets what was answered")
 
 
-def _open(results: str, targets_file: str | None) -> "Batch":
+def _open(results: str, targets_file: str | None) -> "Batches":
     """Return the batches under way for a results file.
 
     Raises:
         MultiturnError: nothing is.
     """
     from multiturn.engine.batch_state import BatchState
-    from multiturn.engine.batches import Batch
+    from multiturn.engine.batches import Batches
     from multiturn.errors import MultiturnError
     from multiturn.providers.targets import load_target
 
@@ -163,4 +156,4 @@ def _open(results: str, targets_file: str | None) -> "Batch":
     if state.target is None or not state.under_way:
         raise MultiturnError(f"no batch for {results!r} is under way")
     provider = load_target(state.target.name, file=targets_file)
-    return Batch(provider, results, poll=60, say=_say)
+    return Batches(provider, results, poll=60, say=_say)

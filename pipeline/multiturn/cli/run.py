@@ -1,5 +1,6 @@
 """The command that sends suites to a provider."""
 
+import math
 import os
 
 import click
@@ -123,6 +124,8 @@ def run(
         raise click.UsageError("--resume continues the file that --output names; add --output")
     if batch and output is None:
         raise click.UsageError("--batch writes results into a file; name one with --output")
+    if not poll < math.inf:
+        raise click.UsageError("--poll takes a number of seconds, such as 60")
     chosen, selection = load_pipeline(pipeline), asked.select()
     failures = Failures(debug=asked.debug)
     with writing(output):

@@ -4,37 +4,24 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
-from multiturn.errors import MultiturnError, Place
+from multiturn.errors import MultiturnError
+from multiturn.output import open_output
 from multiturn.providers.batches.base import Part
-from multiturn.providers.results import Result, Stored, key_of, state_path
-
-_BEGINNING = b'{"is":"target"'
-_ASKED = b'{"is":"asked","part":"'
-_NO_STATE = "this is not the state of a batch; move it away"
-_BUFFER_SIZE = 2**16  # bytes
+from multiturn.providers.results import Result, key_of, state_path
 
 
 class Target(Struct, frozen=True, tag_field="is", tag="target"):
-    """The target of the batches, without its key.
-
-    Attributes:
-        name: of the target.
-        provider: its kind.
-        model: of the requests.
-        address: of the vendor.
-        version: of the state file's format.
-    """
+    """The target of the batches, without its key."""
 
     name: str
     provider: str
     model: str
     address: tuple[str, ...]
-    version: int = 1
 
 
 class _Canceled(Struct, frozen=True, tag_field="is", tag="canceled"):
@@ -44,173 +31,113 @@ class _Canceled(Struct, frozen=True, tag_field="is", tag="canceled"):
 class _Asked(Struct, frozen=True, tag_field="is", tag="asked"):
     """A case that waits for an answer; cases with the same request have the same part."""
 
-    part: str
-    where: str
-    result: Raw
+    part: str  # its token
+    where: str  # the place of the case, for errors
+    result: Result  # without the answer
 
 
-_decode = msgspec.json.Decoder(Target | Part | _Canceled | _Asked).decode
-
-
-class Waiting:
-    """The requests under way, and the cases that wait for an answer.
-
-    Attributes:
-        tokens: of the part that has each request, by the request's digest.
-        latest: the digest of the last request of each case, by the case's key.
-        outdated: key and digest, joined, of cases whose request has changed since: this answer must
-            not replace the one to the new request.
-    """
-
-    def __init__(self) -> None:
-        self.tokens: dict[bytes, str] = {}
-        self.latest: dict[bytes, bytes] = {}
-        self.outdated: set[bytes] = set()
-
-    def outdate(self, key: bytes, digest: bytes) -> None:
-        """Note the request that a case has now: the answer to another one is outdated."""
-        before = self.latest.get(key, digest)
-        if before != digest:
-            self.outdated.add(key + before)
-            self.outdated.discard(key + digest)
+_Record = Target | Part | _Canceled | _Asked
+_decode = msgspec.json.Decoder(_Record).decode
 
 
 class BatchState:
     """The state file of a run in batches: lines of JSON, of which the last one about a part counts.
 
-    A line that was cut short is ignored: nothing has relied on it yet.
-
-    Args:
-        output: path of the results file.
+    The target is its first line.
 
     Raises:
         MultiturnError: the file is not a state file.
         OSError: it cannot be read.
-
-    Attributes:
-        path: of the file.
-        target: of the batches; None if there is no such file yet.
-        parts: by their tokens.
-        canceled: whether no more parts may be sent.
     """
 
     def __init__(self, output: str) -> None:
         self.path = state_path(output)
-        self.target: Target | None = None
-        self.parts: dict[str, Part] = {}
+        self.target: Target | None = None  # None if there is no such file yet
+        self.parts: dict[str, Part] = {}  # by their tokens
         self.canceled = False
-        self._waiting = bytearray()
-        self._file: int | None = None
-        for number, line in enumerate(self._lines(), 1):
-            if line.startswith(_ASKED):
-                continue
-            with suppress(msgspec.MsgspecError, UnicodeDecodeError):
-                record = _decode(line)
-                if isinstance(record, Target):
-                    self.target = record
-                elif isinstance(record, Part):
-                    self.parts[record.token] = record
-                else:
-                    self.canceled = True
-            if self.target is None or self.target.version != 1:
-                raise MultiturnError(_NO_STATE, where=Place(self.path, number))
-        if self.target is None and not _BEGINNING.startswith(self._beginning()):
-            raise MultiturnError(_NO_STATE, where=self.path)
+        self._file: BinaryIO | None = None
+        for record in self._records():
+            if isinstance(record, Target):
+                self.target = record
+            elif isinstance(record, Part):
+                self.parts[record.token] = record
+            elif isinstance(record, _Canceled):
+                self.canceled = True
+        if self.target is None and os.path.exists(self.path):
+            what = "this is not the state of a batch; move it away"
+            raise MultiturnError(what, where=self.path)
 
-    def _beginning(self) -> bytes:
+    def _records(self) -> Iterator[_Record]:
+        """Yield the records of the file, without lines cut short: nothing has relied on them."""
+        if self._file is not None:
+            self._file.flush()
         with suppress(FileNotFoundError), open(self.path, "rb") as file:
-            return file.read(len(_BEGINNING) + 1).lstrip(b"\n")[: len(_BEGINNING)]
-        return b""
-
-    def _lines(self) -> Iterator[bytes]:
-        with suppress(FileNotFoundError), open(self.path, "rb") as file:
-            yield from (line for line in file if line.endswith(b"\n") and line != b"\n")
+            for line in file:
+                with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                    yield _decode(line)
 
     @property
     def under_way(self) -> list[Part]:
         """The parts that were sent, or may have been, and whose results are not stored."""
         return [part for part in self.parts.values() if not part.ended]
 
-    def add(self, record: Any) -> None:
-        """Buffer a record; ``keep`` makes it durable."""
-        self._waiting += msgspec.json.encode(record) + b"\n"
-        if len(self._waiting) >= _BUFFER_SIZE:
-            self._write()
-
-    def keep(self, *records: Any) -> None:
-        """Write records and all buffered ones to the disk.
-
-        Raises:
-            OSError: they cannot be written.
-        """
-        for record in records:
-            if isinstance(record, Part):
-                self.parts[record.token] = record
-            self.add(record)
-        self._write()
-        if self._file is not None:
-            os.fsync(self._file)
-
     def start(self, target: Target) -> None:
-        """Record the target."""
+        """Write a new file, as a whole or not at all."""
         self.target = target
-        self.keep(target)
+        with open_output(self.path) as file:
+            file.write(msgspec.json.encode(target) + b"\n")
+
+    def ask(self, part: str, where: str, result: Result) -> None:
+        """Record a case that waits for an answer, in a buffer that ``keep`` writes."""
+        self._add(_Asked(part, where, result))
+
+    def keep(self, part: Part) -> None:
+        """Write a part, after all that was recorded before, to the disk."""
+        self.parts[part.token] = part
+        self._sync(part)
 
     def cancel(self) -> None:
         """Record that no more parts may be sent."""
         self.canceled = True
-        self.keep(_Canceled())
+        self._sync(_Canceled())
 
-    def ask(self, part: str, where: str, result: Result) -> None:
-        """Record a case that waits for an answer.
-
-        Args:
-            part: token of the part with the case's request.
-            where: the place of the case, for errors.
-            result: its result, without the answer.
-        """
-        self.add(_Asked(part, where, Raw(msgspec.json.encode(result))))
-
-    def _write(self) -> None:
-        if not self._waiting:
-            return
+    def _add(self, record: _Record) -> BinaryIO:
         if self._file is None:
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
-            self._file = os.open(self.path, flags, 0o666)
-            self._waiting[:0] = b"\n"  # ends a line that was cut short
-        while self._waiting:
-            del self._waiting[: os.write(self._file, self._waiting)]
+            self._file = open(self.path, "ab", buffering=2**16)  # noqa: SIM115 - closed by close
+            self._file.write(b"\n")  # ends a line that was cut short
+        self._file.write(msgspec.json.encode(record) + b"\n")
+        return self._file
 
-    def asked(self, part: Part) -> Iterator[tuple[str, Result]]:
-        """Yield the place and the unanswered result of each case of a part."""
-        self._write()
-        begins = _ASKED + part.token.encode()
-        decode = msgspec.json.Decoder(Result).decode
-        for line in self._lines():
-            if line.startswith(begins):
-                record = _decode(line)
-                assert isinstance(record, _Asked)  # noqa: S101 - it begins as one
-                yield record.where, decode(record.result)
+    def _sync(self, record: _Record) -> None:
+        file = self._add(record)
+        file.flush()
+        os.fsync(file.fileno())
+
+    def asked(self, part: Part) -> Iterator[_Asked]:
+        """Yield each case that waits for a part."""
+        for record in self._records():
+            if isinstance(record, _Asked) and record.part == part.token:
+                yield record
 
     def digests(self, part: Part) -> set[str]:
         """Return the digests of a part's requests."""
-        return {result.digest for _, result in self.asked(part)}
+        return {asked.result.digest for asked in self.asked(part)}
 
-    def waiting(self) -> "Waiting":
-        """Return the requests under way, and the cases that wait for them."""
-        waiting = Waiting()
-        tokens = {part.token: part.token for part in self.under_way}  # one string for all cases
-        decode = msgspec.json.Decoder(Stored).decode
-        for line in self._lines() if tokens else ():
-            if line.startswith(_ASKED):
-                record = _decode(line)
-                if isinstance(record, _Asked) and record.part in tokens:
-                    stored = decode(record.result)
-                    key, digest = key_of(stored), bytes.fromhex(stored.digest)
-                    waiting.tokens[digest] = tokens[record.part]
-                    waiting.outdate(key, digest)
-                    waiting.latest[key] = digest
-        return waiting
+    def waiting(self) -> tuple[dict[bytes, str], dict[bytes, bytes]]:
+        """Return what waits for an answer.
+
+        Returns:
+            The token of the part that has each request, by the request's digest; and the digest of
+            the last request of each case, by the case's key.
+        """
+        tokens, latest = {}, {}
+        under_way = {part.token for part in self.under_way}
+        for record in self._records() if under_way else ():
+            if isinstance(record, _Asked) and record.part in under_way:
+                digest = bytes.fromhex(record.result.digest)
+                tokens[digest] = self.parts[record.part].token  # one string for all its requests
+                latest[key_of(record.result)] = digest
+        return tokens, latest
 
     def forget(self) -> None:
         """Remove the file if nothing is under way; only the run that writes it may call this."""
@@ -220,7 +147,7 @@ class BatchState:
             self.target, self.parts, self.canceled = None, {}, False
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file, and write what was recorded since it was last kept."""
         if self._file is not None:
-            os.close(self._file)
+            self._file.close()
             self._file = None

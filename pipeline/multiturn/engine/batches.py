@@ -1,4 +1,4 @@
-"""From cases to results through a vendor's batches, so that a killed process loses nothing.
+"""The batches of a results file: found, created, looked at and canceled at the vendor.
 
 Each step is recorded before the next one begins: the cases of a part, the id of its file, the id of
 its batch, and that its results are stored. A batch that may have been created without a record is
@@ -6,34 +6,26 @@ looked for first.
 """
 
 import asyncio
-import os
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator
-from contextlib import closing
-from functools import cached_property
-from tempfile import TemporaryFile
-from typing import Any, BinaryIO, Self, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Any, BinaryIO, Self, TypeVar, TypeVarTuple
 
 from msgspec.structs import replace
 
-from multiturn.engine.batch_state import BatchState, Target, Waiting
-from multiturn.engine.filling import Filling
-from multiturn.engine.runner import Prepared, answered, failed, prepare
+from multiturn.engine.batch_state import BatchState, Target
 from multiturn.errors import MultiturnError
-from multiturn.model import Case
-from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import ProviderError
 from multiturn.providers.batches import batches_of
-from multiturn.providers.batches.base import Look, Part, may_pass, places
-from multiturn.providers.results import Result, ResultsFile, is_stored, key_of
+from multiturn.providers.batches.base import Look, Part, may_pass
 from multiturn.text import number_of
 
 _T = TypeVar("_T")
+_Ts = TypeVarTuple("_Ts")
 _CREATIONS = 3  # attempts to create a batch that is not found afterwards
 
 
-class Batch:
-    """The batches of a run; a context manager.
+class Batches:
+    """The batches of a results file; a context manager.
 
     Args:
         provider: of the target.
@@ -43,9 +35,6 @@ class Batch:
 
     Raises:
         MultiturnError: the provider has no batches, or another target's are under way.
-
-    Attributes:
-        looks: the last known status of each part under way, by token.
     """
 
     def __init__(
@@ -55,13 +44,11 @@ class Batch:
         self.provider = provider
         self.poll = poll
         self.say = say
-        self.looks: dict[str, Look] = {}
-        self._folder = os.path.dirname(os.path.abspath(output))
         self.state = BatchState(output)
-        self._target = Target(
+        self.target = Target(
             provider.name, provider.kind, provider.settings.model, provider.address()
         )
-        if self.state.under_way and self.state.target != self._target:
+        if self.state.under_way and self.state.target != self.target:
             what = f"a batch of the target {self.state.target and self.state.target.name!r}, or of"
             what += " other settings, is under way; finish it with that target"
             raise MultiturnError(what, where=self.state.path)
@@ -78,107 +65,47 @@ class Batch:
             self._runner.close()
             self.state.close()
 
-    @property
-    def requests(self) -> int:
-        """Number of requests under way."""
-        return sum(part.requests for part in self.state.under_way)
-
-    @cached_property
-    def _waiting(self) -> Waiting:
-        return self.state.waiting()
-
-    def settle(self) -> None:
-        """Find the batches of parts that were being sent; create those of uploaded parts.
+    def call(self, method: Callable[[Any, *_Ts], Awaitable[_T]], *arguments: *_Ts) -> _T:
+        """Return what a method of the API returns.
 
         Raises:
-            ProviderError: the vendor refuses, or cannot be reached.
+            ProviderError: it fails; every method below may raise it.
         """
+
+        async def checked(client: Any) -> _T:
+            try:
+                return await method(client, *arguments)
+            except (LookupError, TypeError, AttributeError, ValueError) as error:
+                what = f"the answer is not in the vendor's format: {type(error).__name__}: {error}"
+                raise ProviderError(what, kind="malformed") from None
+
+        return self._runner.run(self.api.provider.call(checked))
+
+    def settle(self) -> None:
+        """Find the batches of parts that were being sent; create those of uploaded parts."""
         for part in self.state.under_way:
             if part.batch or self._found(part):
                 continue
             if part.file and not self.state.canceled:
-                self._create(part, None)
+                self.create(part, None)
             else:
                 self.state.keep(replace(part, ended=True))
 
-    def submit(
-        self,
-        cases: Iterable[Case],
-        pipeline: Pipeline,
-        skip: Callable[[Result], bool],
-        *,
-        record_wire: bool = False,
-    ) -> Iterator[Result]:
-        """Send the requests of cases in parts; cases with the same request share one.
-
-        Args:
-            cases: the cases.
-            pipeline: converts them.
-            skip: as for ``run``.
-            record_wire: as for ``run``.
-
-        Yields:
-            The result of each case that fails before it is sent.
-
-        Raises:
-            ProviderError: the vendor refuses a part, or cannot be reached.
-        """
-        waiting = self._waiting
-        with closing(Filling(self.api, self._folder)) as filling:
-            for case in cases:
-                prepared = prepare(case, pipeline, self.provider)
-                result = prepared.result
-                if result.error is not None:
-                    yield result
-                    continue
-                key, digest = key_of(result), bytes.fromhex(result.digest)
-                waiting.outdate(key, digest)
-                if waiting.latest.get(key) == digest or skip(result):
-                    continue
-                if digest not in waiting.tokens:
-                    line = self.api.line(result.digest, _body(prepared))
-                    if filling.is_full(line):
-                        self._send(filling)
-                    filling.add(line)
-                    waiting.tokens[digest] = filling.part.token
-                if record_wire:
-                    result = replace(result, wire=_body(prepared).decode())
-                self._ask(waiting.tokens[digest], str(case.where()), result)
-            if filling.part.requests:
-                self._send(filling)
-        self.state.keep()
-
-    def _ask(self, part: str, where: str, result: Result) -> None:
-        if self.state.target is None:
-            self.state.start(self._target)
-        self.state.ask(part, where, result)
-
-    def _send(self, filling: Filling) -> None:
-        """Upload a part, create its batch, and begin a new part."""
-        part = filling.finish()
-        part.after = self._run(self.api.newest())
-        if self.api.uploads:  # no batch exists without its file
-            part = replace(part, file=self._run(self.api.upload(part, filling.file)))
-        self.state.keep(part)
-        self._create(part, filling.file)
-        filling.begin()
-
-    def _create(self, part: Part, file: BinaryIO | None) -> None:
-        for tries_left in reversed(range(_CREATIONS)):
-            try:
-                self._created(part, self._run(self.api.create(part, file)))
-            except ProviderError as error:
-                if not may_pass(error):
-                    if file is not None:  # only this process has tried, and nothing was created
-                        self.state.keep(replace(part, ended=True))
-                    raise
-                self.say(f"no batch was created, or nobody said so: {error.what}")
-                if self._found(part):
-                    return
-                if not tries_left:
-                    raise
-            else:
+    def create(self, part: Part, file: BinaryIO | None, tries: int = _CREATIONS) -> None:
+        """Create the batch of a part, unless it is there after an attempt that seemed to fail."""
+        try:
+            self._created(part, self.call(self.api.create, part, file))
+        except ProviderError as error:
+            if not may_pass(error):
+                if file is not None:  # only this process has tried, and nothing was created
+                    self.state.keep(replace(part, ended=True))
+                raise
+            self.say(f"no batch was created, or nobody said so: {error.what}")
+            if self._found(part):
                 return
+            if tries == 1:
+                raise
+            self.create(part, file, tries - 1)
 
     def _created(self, part: Part, batch: str) -> None:
         self.state.keep(replace(part, batch=batch))
@@ -187,115 +114,47 @@ class Batch:
     def _found(self, part: Part) -> bool:
         """Look for the batch of a part; twice, because a vendor may be slow to list it."""
         others = {other.batch for other in self.state.parts.values()}
-        misses, said = 0, ""
+        once_more = "once more, before anything is sent again"
+        said: set[str] = set()
         while True:
-            found = self._run(self.api.find(part, others, lambda: self.state.digests(part)))
+            found = self.call(self.api.find, part, others, lambda: self.state.digests(part))
             if found.batch:
                 self._created(part, found.batch)
                 return True
+            what = once_more
             if found.undecided:
                 what = f"once {' and '.join(found.undecided)} ended: nothing else tells whose it is"
-            elif misses:
+            elif once_more in said:
                 return False
-            else:
-                what = "once more, before anything is sent again"
-                misses = 1
-            requests = number_of(part.requests, "request")
-            if what != said:
+            if what not in said:
+                requests = number_of(part.requests, "request")
                 self.say(f"looking for a batch of {requests} in {self.poll:g} s, {what}")
-            said = what
+            said.add(what)
             time.sleep(self.poll)
 
-    def collect(self, results: ResultsFile, *, wait: bool) -> Iterator[Result | None]:
-        """Yield the result of each case of the batches that have ended, and None after each look.
-
-        Args:
-            results: the caller writes each result into it before it asks for the next one.
-            wait: whether to wait until all batches have ended.
-
-        Raises:
-            ProviderError: the vendor refuses to give a batch; all others are done.
-        """
-        refused: dict[str, ProviderError] = {}
-        while True:
-            for part in self.state.under_way:
-                if part.token in refused:
-                    continue
-                try:
-                    look = self._look(part)
-                    if look.ended:
-                        yield from self._results(part, look, results)
-                        results.sync()
-                        self.state.keep(replace(part, ended=True))
-                except ProviderError as error:
-                    if not may_pass(error):
-                        refused[part.token] = error
-                        continue
-                    self.say(f"{part.batch}: {error.what}; asking again in {self.poll:g} s")
-            yield None
-            if refused and (not wait or len(refused) == len(self.state.under_way)):
-                raise next(iter(refused.values()))
-            if not self.state.under_way:
-                self.state.forget()
-                return
-            if not wait:
-                return
-            time.sleep(self.poll)
-
-    def _look(self, part: Part) -> Look:
-        look = self._run(self.api.look(part.batch))
-        before = self.looks.get(part.token)
-        if before is None or before.state != look.state:
-            self.say(f"{part.batch}: {look.state}")
-        self.looks[part.token] = look
-        return look
-
-    def _results(self, part: Part, look: Look, results: ResultsFile) -> Iterator[Result]:
-        with TemporaryFile(dir=self._folder) as file:
-            self._run(self.api.fetch(part.batch, look, file))
-            found = places(file)
-            for where, result in self.state.asked(part):
-                identity = key_of(result) + bytes.fromhex(result.digest)
-                if is_stored(result, results.stored) or identity in self._waiting.outdated:
-                    continue
-                try:
-                    if result.digest not in found:
-                        raise look.unanswered(part.batch)
-                    file.seek(found[result.digest])
-                    yield answered(result, self.api.read(file.readline()))
-                except ProviderError as error:
-                    yield failed(result, where, error)
+    def look(self, part: Part) -> Look:
+        """Return the status of a part's batch."""
+        return self.call(self.api.look, part.batch)
 
     def cancel(self) -> None:
         """Ask the vendor to end all batches under way, and send no more parts.
 
         Raises:
-            ProviderError: a batch cannot be asked for.
+            ProviderError: the vendor refuses to end a batch; all others were canceled.
         """
         self.state.cancel()
-        known = {part.token for part in self.state.under_way if part.batch}
-        for part, look in self.look():
-            if not look.ended:
-                self._run(self.api.cancel(part.batch))
+        known = [part for part in self.state.under_way if part.batch]
+        errors = [self._end(part) for part in known]
         self.settle()
-        for part in self.state.under_way:
-            if part.token not in known:
-                self._run(self.api.cancel(part.batch))
+        tokens = [part.token for part in known]
+        errors += [self._end(part) for part in self.state.under_way if part.token not in tokens]
+        for error in filter(None, errors):
+            raise error
 
-    def look(self) -> Iterator[tuple[Part, Look]]:
-        """Yield each part under way with the status of its batch.
-
-        Raises:
-            ProviderError: a batch cannot be asked for.
-        """
-        for part in self.state.under_way:
-            if part.batch:
-                yield part, self._run(self.api.look(part.batch))
-
-    def _run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
-        return self._runner.run(coroutine)
-
-
-def _body(prepared: Prepared) -> bytes:
-    assert prepared.wire is not None  # noqa: S101 - every provider with batches has a wire format
-    return prepared.wire.body
+    def _end(self, part: Part) -> ProviderError | None:
+        try:
+            if not self.look(part).ended:
+                self.call(self.api.cancel, part.batch)
+        except ProviderError as error:
+            return error if error.status != 409 else None  # 409: it has ended meanwhile
+        return None

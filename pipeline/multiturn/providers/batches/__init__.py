@@ -3,20 +3,20 @@
 from typing import Any
 
 from multiturn.errors import MultiturnError
-from multiturn.providers.batches.anthropic import AnthropicBatches
-from multiturn.providers.batches.base import Batches
-from multiturn.providers.batches.gemini import GeminiBatches
-from multiturn.providers.batches.openai import AzureBatches, OpenAIBatches
+from multiturn.providers.batches.anthropic import AnthropicBatchApi
+from multiturn.providers.batches.base import BatchApi
+from multiturn.providers.batches.gemini import GeminiBatchApi
+from multiturn.providers.batches.openai import AzureBatchApi, OpenAIBatchApi
 
-APIS: dict[str, type[Batches]] = {
-    "openai": OpenAIBatches,
-    "azure": AzureBatches,
-    "anthropic": AnthropicBatches,
-    "gemini": GeminiBatches,
+APIS: dict[str, type[BatchApi]] = {
+    "openai": OpenAIBatchApi,
+    "azure": AzureBatchApi,
+    "anthropic": AnthropicBatchApi,
+    "gemini": GeminiBatchApi,
 }
 
 
-def batches_of(provider: Any) -> Batches:
+def batches_of(provider: Any) -> BatchApi:
     """Return the Batch API of a target's provider.
 
     Raises:

@@ -1,21 +1,14 @@
-"""The Message Batches API of Anthropic: a batch is created by one request, and has no name."""
+"""The Message BatchApi API of Anthropic: a batch is created by one request, and has no name."""
 
 from collections.abc import AsyncIterator, Callable, Collection
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO, cast
 
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from multiturn.providers.base import ProviderError, ProviderResponse
-from multiturn.providers.batches.base import (
-    Batches,
-    Found,
-    Look,
-    Part,
-    VendorError,
-    places,
-    with_client,
-)
+from multiturn.providers.batches.base import BatchApi, Found, Look, Part, VendorError, places
 
 _PATH = "/v1/messages/batches"
 
@@ -34,19 +27,22 @@ class _Line(Struct):
     result: _Result
 
 
-class AnthropicBatches(Batches):
-    """Batches whose requests are not uploaded as a file first."""
+class AnthropicBatchApi(BatchApi):
+    """BatchApi whose requests are not uploaded as a file first."""
 
     most_requests = 100_000
     most_bytes = 8_000_000  # 256 MB are allowed, but a request that fails is sent again as a whole
     frame = (b'{"requests":[', b",", b"]}")
-    uploads = False
 
     def line(self, digest: str, body: bytes) -> bytes:
         """Return a request with ``custom_id`` and ``params``."""
         return b'{"custom_id":"%s","params":%s}' % (digest.encode(), body)
 
-    @with_client
+    async def prepare(self, client: Any, part: Part, file: BinaryIO) -> Part:
+        """Note the newest batch."""
+        page = await client.messages.batches.list(limit=1)
+        return replace(part, after=page.data[0].id if page.data else "")
+
     async def create(self, client: Any, part: Part, file: BinaryIO | None) -> str:
         """Create a batch of the requests, byte for byte."""
         from anthropic.types.messages import MessageBatch
@@ -58,48 +54,34 @@ class AnthropicBatches(Batches):
         batch = await once.post(_PATH, content=content, options=options, cast_to=MessageBatch)
         return str(batch.id)
 
-    @with_client
-    async def newest(self, client: Any) -> str:
-        """Return the id of the newest batch; empty if there is none."""
-        page = await client.messages.batches.list(limit=1)
-        return str(page.data[0].id) if page.data else ""
-
     async def find(
-        self, part: Part, others: Collection[str], asked: Callable[[], set[str]]
+        self, client: Any, part: Part, others: Collection[str], digests: Callable[[], set[str]]
     ) -> Found:
-        """Return the batch created since ``part.after`` whose results have the part's digests."""
-        candidates = await self._candidates(part, others)
-        for batch, look in candidates:
-            if look.ended and await self._answered(batch, look) == asked():
-                return Found(batch)
-        return Found(undecided=tuple(batch for batch, look in candidates if not look.ended))
-
-    @with_client
-    async def _candidates(
-        self, client: Any, part: Part, others: Collection[str]
-    ) -> list[tuple[str, Look]]:
-        found = []
+        """Return the batch created after ``part.after`` whose results have the part's digests."""
+        undecided = []
         async for batch in client.messages.batches.list(limit=100):  # the newest first
             if batch.id == part.after:
                 break
             look = _look(batch)
             total = batch.request_counts.processing + (look.answered or 0)
-            if batch.id not in others and total == part.requests:
-                found.append((batch.id, look))
-        return found
+            if batch.id in others or total != part.requests:
+                continue
+            if not look.ended:
+                undecided.append(batch.id)
+            elif await self._answered(client, look) == digests():
+                return Found(batch.id)
+        return Found(undecided=tuple(undecided))
 
-    async def _answered(self, batch: str, look: Look) -> set[str]:
+    async def _answered(self, client: Any, look: Look) -> set[str]:
         with TemporaryFile() as file:
-            await self.fetch(batch, look, file)
+            await self.fetch(client, look, file)
             return set(places(file))
 
-    @with_client
     async def look(self, client: Any, batch: str) -> Look:
         """Return the status and the counts, which are 0 until the batch has ended."""
         return _look(await client.messages.batches.retrieve(batch))
 
-    @with_client
-    async def fetch(self, client: Any, batch: str, look: Look, file: BinaryIO) -> None:
+    async def fetch(self, client: Any, look: Look, file: BinaryIO) -> None:
         """Write the results, fetched from the target's address: a URL in an answer gets no key."""
         import httpx2
 
@@ -112,7 +94,6 @@ class AnthropicBatches(Batches):
             finally:
                 await response.aclose()
 
-    @with_client
     async def cancel(self, client: Any, batch: str) -> None:
         """Cancel a batch."""
         await client.messages.batches.cancel(batch)

@@ -1,14 +1,14 @@
 """The Batch API of Gemini."""
 
 import warnings
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
 from typing import Any, BinaryIO
 
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from multiturn.providers.base import ProviderResponse, hide
-from multiturn.providers.batches.base import Batches, Found, Look, Part, VendorError, with_client
+from multiturn.providers.batches.base import BatchApi, Found, Look, Part, VendorError
 
 _ENDED = ("succeeded", "partially_succeeded", "failed", "cancelled", "expired")
 _LIMITED = (8, 429)  # codes of gRPC and of HTTP
@@ -19,16 +19,8 @@ class _Line(Struct):
     error: VendorError | None = None
 
 
-@contextmanager
-def _unknown_states() -> Iterator[None]:
-    """Silence the SDK's warning about a state that it does not know."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
-class GeminiBatches(Batches):
-    """Batches of uploaded files, each with a token in its name."""
+class GeminiBatchApi(BatchApi):
+    """BatchApi of uploaded files, each with a token in its name."""
 
     most_requests = 1_000_000
     most_bytes = 2_000_000_000
@@ -37,20 +29,18 @@ class GeminiBatches(Batches):
         """Return a line with ``key`` and ``request``."""
         return b'{"key":"%s","request":%s}' % (digest.encode(), body)
 
-    @with_client
-    async def upload(self, client: Any, part: Part, file: BinaryIO) -> str:
+    async def prepare(self, client: Any, part: Part, file: BinaryIO) -> Part:
         """Upload a file, through the target's ``base_url`` if it has one."""
         address = self.provider.settings.base_url
         config = {"display_name": _name(part), "mime_type": "application/jsonl"}
         options = {"http_options": {"base_url": address}} if address else {}
-        file.seek(0)
-        return str((await client.files.upload(file=file, config={**config, **options})).name)
+        uploaded = await client.files.upload(file=file, config={**config, **options})
+        return replace(part, file=uploaded.name)
 
-    @with_client
     async def create(self, client: Any, part: Part, file: BinaryIO | None) -> str:
         """Create a batch of the uploaded file."""
         once = {"http_options": {"retry_options": {"attempts": 1}}}
-        with _unknown_states():
+        with warnings.catch_warnings(action="ignore"):  # about unknown states
             batch = await client.batches.create(
                 model=self.provider.settings.model,
                 src=part.file,
@@ -58,21 +48,19 @@ class GeminiBatches(Batches):
             )
         return str(batch.name)
 
-    @with_client
     async def find(
-        self, client: Any, part: Part, others: Collection[str], asked: Callable[[], set[str]]
+        self, client: Any, part: Part, others: Collection[str], digests: Callable[[], set[str]]
     ) -> Found:
         """Return the batch with the token in its name."""
-        with _unknown_states():
+        with warnings.catch_warnings(action="ignore"):  # about unknown states
             async for batch in await client.batches.list(config={"page_size": 100}):
                 if batch.display_name == _name(part):
                     return Found(batch.name)
         return Found()
 
-    @with_client
     async def look(self, client: Any, batch: str) -> Look:
         """Return the state; Gemini does not count."""
-        with _unknown_states():
+        with warnings.catch_warnings(action="ignore"):  # about unknown states
             found = await client.batches.get(name=batch)
         state = found.state.value.removeprefix("JOB_STATE_").removeprefix("BATCH_STATE_").lower()
         file = found.dest and found.dest.file_name
@@ -83,13 +71,11 @@ class GeminiBatches(Batches):
             why=hide((found.error and found.error.message) or "", self.provider.secrets),
         )
 
-    @with_client
-    async def fetch(self, client: Any, batch: str, look: Look, file: BinaryIO) -> None:
+    async def fetch(self, client: Any, look: Look, file: BinaryIO) -> None:
         """Write the file of results."""
         for name in look.files:
             await client.files.download(file=name, destination=file)
 
-    @with_client
     async def cancel(self, client: Any, batch: str) -> None:
         """Cancel a batch."""
         await client.batches.cancel(name=batch)

@@ -5,12 +5,12 @@ from collections.abc import Callable, Collection
 from typing import Any, BinaryIO
 
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from multiturn.providers.base import ProviderResponse, hide
-from multiturn.providers.batches.base import Batches, Found, Look, Part, VendorError, with_client
+from multiturn.providers.batches.base import BatchApi, Found, Look, Part, VendorError
 from multiturn.providers.limits import status_error
 
-_DAY = 86_400
 _UNPROCESSED = ("notRunning", "pending", "running")  # Azure refuses a batch of such a file
 
 
@@ -24,8 +24,8 @@ class _Line(Struct):
     error: VendorError | None = None
 
 
-class OpenAIBatches(Batches):
-    """Batches of uploaded files, each with a token in its metadata."""
+class OpenAIBatchApi(BatchApi):
+    """BatchApi of uploaded files, each with a token in its metadata."""
 
     most_requests = 50_000
     most_bytes = 200_000_000
@@ -36,17 +36,15 @@ class OpenAIBatches(Batches):
         names = (digest.encode(), self.endpoint.encode(), body)
         return b'{"custom_id":"%s","method":"POST","url":"%s","body":%s}' % names
 
-    @with_client
-    async def upload(self, client: Any, part: Part, file: BinaryIO) -> str:
+    async def prepare(self, client: Any, part: Part, file: BinaryIO) -> Part:
         """Upload a file for batches, and wait until it is processed."""
         named = (f"multiturn-{part.token}.jsonl", file, "application/jsonl")
         found = await client.files.create(file=named, purpose="batch")
         while found.status in _UNPROCESSED:
             await asyncio.sleep(1)
             found = await client.files.retrieve(found.id)
-        return str(found.id)
+        return replace(part, file=found.id)
 
-    @with_client
     async def create(self, client: Any, part: Part, file: BinaryIO | None) -> str:
         """Create a batch of the uploaded file."""
         batch = await client.with_options(max_retries=0).batches.create(
@@ -61,20 +59,16 @@ class OpenAIBatches(Batches):
         )
         return str(batch.id)
 
-    @with_client
     async def find(
-        self, client: Any, part: Part, others: Collection[str], asked: Callable[[], set[str]]
+        self, client: Any, part: Part, others: Collection[str], digests: Callable[[], set[str]]
     ) -> Found:
         """Return the batch with the token, or of the part's own file."""
-        async for batch in client.batches.list(limit=100):  # the newest first
+        async for batch in client.batches.list(limit=100):
             token = (batch.metadata or {}).get("multiturn")
             if token == part.token or batch.input_file_id == part.file:
                 return Found(batch.id)
-            if batch.created_at < part.time - _DAY:  # clocks differ, but not that much
-                break
         return Found()
 
-    @with_client
     async def look(self, client: Any, batch: str) -> Look:
         """Return the status, the counts and the two files of results."""
         found = await client.batches.retrieve(batch)
@@ -88,8 +82,7 @@ class OpenAIBatches(Batches):
             why=hide("; ".join(whys), self.provider.secrets),
         )
 
-    @with_client
-    async def fetch(self, client: Any, batch: str, look: Look, file: BinaryIO) -> None:
+    async def fetch(self, client: Any, look: Look, file: BinaryIO) -> None:
         """Write the output file, then the error file."""
         for name in look.files:
             async with client.files.with_streaming_response.content(name) as response:
@@ -97,7 +90,6 @@ class OpenAIBatches(Batches):
                     file.write(piece)
             file.write(b"\n")
 
-    @with_client
     async def cancel(self, client: Any, batch: str) -> None:
         """Cancel a batch."""
         await client.batches.cancel(batch)
@@ -114,7 +106,7 @@ class OpenAIBatches(Batches):
         raise status_error(response.status_code, text, self.provider.secrets)
 
 
-class AzureBatches(OpenAIBatches):
+class AzureBatchApi(OpenAIBatchApi):
     """The same with another path in each line. A file is for one deployment, as a target is."""
 
     most_requests = 100_000

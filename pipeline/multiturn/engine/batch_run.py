@@ -1,0 +1,202 @@
+"""From cases to results through a vendor's batches, so that a killed process loses nothing."""
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from tempfile import TemporaryFile
+from typing import Any, BinaryIO
+
+from msgspec.structs import replace
+
+from multiturn.engine.batches import Batches
+from multiturn.engine.runner import answered, failed, prepare
+from multiturn.model import Case
+from multiturn.pipelines.pipeline import Pipeline
+from multiturn.providers.base import ProviderError
+from multiturn.providers.batches.base import Look, Part, may_pass, places
+from multiturn.providers.results import Result, ResultsFile, is_stored, key_of
+
+
+class BatchRun(Batches):
+    """A run in batches."""
+
+    def __init__(
+        self, provider: Any, output: str, *, poll: float, say: Callable[[str], None]
+    ) -> None:
+        super().__init__(provider, output, poll=poll, say=say)
+        self.looks: dict[str, Look] = {}  # the last known status of each part, by its token
+        self._folder = os.path.dirname(os.path.abspath(output))
+
+    @property
+    def requests(self) -> int:
+        """Number of requests under way."""
+        return sum(part.requests for part in self.state.under_way)
+
+    @cached_property
+    def _waiting(self) -> tuple[dict[bytes, str], dict[bytes, bytes]]:
+        return self.state.waiting()
+
+    def run(
+        self,
+        cases: Iterable[Case],
+        pipeline: Pipeline,
+        skip: Callable[[Result], bool],
+        results: ResultsFile,
+        *,
+        wait: bool = True,
+        record_wire: bool = False,
+    ) -> Iterator[Result | None]:
+        """Yield the result of each case, and None after each look at the batches.
+
+        Args:
+            cases: the cases.
+            pipeline: converts them.
+            skip: as for the ``run`` of single requests.
+            results: the caller writes each result into it before it asks for the next one.
+            wait: whether to wait until all batches have ended.
+            record_wire: add the exact body to each result.
+
+        Raises:
+            ProviderError: the vendor refuses, or cannot be reached.
+        """
+        self.state.forget()
+        self.settle()
+        if self.state.canceled:
+            self.say("this batch was canceled: nothing more is sent, and what was answered is kept")
+        else:
+            yield from self.submit(cases, pipeline, skip, record_wire=record_wire)
+        yield from self._collect(results, wait)
+
+    def submit(
+        self,
+        cases: Iterable[Case],
+        pipeline: Pipeline,
+        skip: Callable[[Result], bool],
+        *,
+        record_wire: bool = False,
+    ) -> Iterator[Result]:
+        """Send the requests of cases in parts; yield the results of those that fail before it.
+
+        Cases with the same request share one. The arguments are those of ``run``.
+        """
+        tokens, latest = self._waiting
+        before, between, after = self.api.frame
+        part = _new_part()
+        with TemporaryFile(dir=self._folder) as file:
+            for case in cases:
+                prepared = prepare(case, pipeline, self.provider)
+                result = prepared.result
+                if prepared.wire is None:  # it failed
+                    yield result
+                    continue
+                key, digest = key_of(result), bytes.fromhex(result.digest)
+                if latest.get(key) == digest:
+                    continue
+                if key in latest:
+                    latest[key] = digest  # the answer under way is outdated
+                if skip(result):
+                    continue
+                if digest not in tokens:
+                    line = self.api.line(result.digest, prepared.wire.body)
+                    size = file.tell() + len(between) + len(line) + len(after)
+                    is_full = size > self.api.most_bytes or part.requests == self.api.most_requests
+                    if is_full and part.requests:
+                        self._finish(part, file)
+                        part = _new_part()
+                    file.write((between if part.requests else before) + line)
+                    part = replace(part, requests=part.requests + 1)
+                    tokens[digest] = part.token
+                if record_wire:
+                    result = replace(result, wire=prepared.wire.body.decode())
+                self._ask(tokens[digest], str(case.where()), result)
+            if part.requests:
+                self._finish(part, file)
+
+    def _ask(self, part: str, where: str, result: Result) -> None:
+        if self.state.target is None:
+            self.state.start(self.target)
+        self.state.ask(part, where, result)
+
+    def _finish(self, part: Part, file: BinaryIO) -> None:
+        """Send a part, and empty its file."""
+        file.write(self.api.frame[2])
+        part = replace(part, size=file.tell())
+        file.seek(0)
+        self._send(part, file)
+        file.seek(0)
+        file.truncate()
+
+    def _send(self, part: Part, file: BinaryIO) -> None:
+        part = self.call(self.api.prepare, part, file)
+        self.state.keep(part)
+        self.create(part, file)
+
+    def _collect(self, results: ResultsFile, wait: bool) -> Iterator[Result | None]:
+        """Yield the results of batches that have ended; one that is refused keeps up no other."""
+        refused: dict[str, ProviderError] = {}
+        while True:
+            for part in self.state.under_way:
+                if part.token in refused:
+                    continue
+                try:
+                    look = self.look(part)
+                    if look.state != getattr(self.looks.get(part.token), "state", None):
+                        self.say(f"{part.batch}: {look.state}")
+                    self.looks[part.token] = look
+                    if look.ended:
+                        yield from self._results(part, look, results)
+                        results.sync()
+                        self.state.keep(replace(part, ended=True))
+                except ProviderError as error:
+                    if not may_pass(error):
+                        refused[part.token] = error
+                        continue
+                    self.say(f"{part.batch}: {error.what}; asking again in {self.poll:g} s")
+            yield None
+            if refused and (not wait or len(refused) == len(self.state.under_way)):
+                raise next(iter(refused.values()))
+            if not self.state.under_way:
+                self.state.forget()
+                return
+            if not wait:
+                return
+            time.sleep(self.poll)
+
+    def _results(self, part: Part, look: Look, results: ResultsFile) -> Iterator[Result]:
+        _, latest = self._waiting
+        with TemporaryFile(dir=self._folder) as file:
+            self.call(self.api.fetch, look, file)
+            found = places(file)
+            for asked in self.state.asked(part):
+                result = asked.result
+                digest = bytes.fromhex(result.digest)
+                is_outdated = latest.get(key_of(result), digest) != digest
+                if is_outdated or is_stored(result, results.stored):
+                    continue
+                try:
+                    if result.digest not in found:
+                        raise look.unanswered(part.batch)
+                    file.seek(found[result.digest])
+                    yield answered(result, self.api.read(file.readline()))
+                except ProviderError as error:
+                    yield failed(result, asked.where, error)
+
+
+class DryBatchRun(BatchRun):
+    """A run in batches whose parts are counted, not sent."""
+
+    def __init__(self, provider: Any, output: str) -> None:
+        super().__init__(provider, output, poll=0, say=lambda _: None)
+        self.parts: list[Part] = []
+
+    def _ask(self, part: str, where: str, result: Result) -> None:
+        """Record nothing."""
+
+    def _send(self, part: Part, file: BinaryIO) -> None:
+        self.parts.append(part)
+
+
+def _new_part() -> Part:
+    return Part(secrets.token_hex(16))

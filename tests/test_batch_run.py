@@ -1,0 +1,542 @@
+"""A run in batches: every case is sent once and answered once, whatever happens in between.
+
+The vendor is an object in this process; tests/test_batch.py asks the APIs through their SDKs.
+"""
+
+import json
+import os
+import resource
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+import pytest
+from msgspec import Struct
+from msgspec.structs import replace
+
+from batch_server import answer_to, prompt_of, text_for
+from multiturn import Case, MultiturnError, ProviderError, load_pipeline, load_suite
+from multiturn.engine.batch_run import BatchRun, DryBatchRun
+from multiturn.engine.batch_state import BatchState
+from multiturn.engine.batches import Batches
+from multiturn.providers.batches import batches_of
+from multiturn.providers.batches.anthropic import AnthropicBatchApi
+from multiturn.providers.batches.base import BatchApi, Found, Look, Part
+from multiturn.providers.batches.openai import OpenAIBatchApi
+from multiturn.providers.openai import OpenAIProvider
+from multiturn.providers.results import ResultsFile, is_stored
+from running import by_id, write_suite
+from vendors import anthropic, azure, gemini, openai
+
+_T = TypeVar("_T")
+PROMPTS = ("one", "two", "three", "one")  # the last is a duplicate of the first
+ALL = {f"c{number}": text_for(prompt) for number, prompt in enumerate(PROMPTS)}
+ONCE = Counter(set(PROMPTS))
+PIPELINE = load_pipeline("spec")
+
+
+class Sent(Struct):
+    """A batch as the vendor knows it."""
+
+    token: str
+    bodies: dict[str, Any]  # by the digests of the requests
+    looks: int = 0
+    canceled: bool = False
+
+
+class Vendor(OpenAIBatchApi):
+    """Keeps files and batches in memory, and takes two requests in a batch.
+
+    Attributes:
+        has_names: whether batches are found by their tokens, and have files that are uploaded.
+        lag: how often a batch is looked at before it ends.
+        troubles: the errors to raise: the operation, whether it is done before, and the error.
+        watch: called before and after each operation.
+        hidden: how often lists are empty.
+    """
+
+    most_requests = 2
+
+    def __init__(self, *, has_names: bool = True) -> None:
+        super().__init__(None)
+        self.has_names = has_names
+        self.lag = 0
+        self.hidden = 0
+        self.troubles: list[tuple[str, bool, ProviderError]] = []
+        self.watch: Callable[[], object] = lambda: None
+        self.files: dict[str, bytes] = {}
+        self.batches: dict[str, Sent] = {}
+
+    def sent(self) -> Counter[str]:
+        """Return how often each request was sent, by its prompt."""
+        return Counter(
+            prompt_of(body) for batch in self.batches.values() for body in batch.bodies.values()
+        )
+
+    def trouble(self, operation: str, *, acted: bool = False, times: int = 1, **why: Any) -> None:
+        """Let the next calls of an operation fail."""
+        self.troubles += [(operation, acted, ProviderError("told to", **why))] * times
+
+    def _do(self, operation: str, act: Callable[[], _T]) -> _T:
+        self.watch()
+        trouble = next((each for each in self.troubles if each[0] == operation), None)
+        if trouble is not None:
+            self.troubles.remove(trouble)
+            if not trouble[1]:
+                raise trouble[2]
+        done = act()
+        self.watch()
+        if trouble is not None:
+            raise trouble[2]
+        return done
+
+    async def prepare(self, _: Any, part: Part, file: BinaryIO) -> Part:
+        def act() -> Part:
+            if not self.has_names:
+                return replace(part, after=next(reversed(self.batches), ""))
+            name = f"file-{len(self.files)}"
+            self.files[name] = file.read()
+            return replace(part, file=name)
+
+        return self._do("prepare", act)
+
+    async def create(self, _: Any, part: Part, file: BinaryIO | None) -> str:
+        def act() -> str:
+            if file is not None:
+                file.seek(0)
+            text = self.files[part.file] if file is None or part.file else file.read()
+            lines = [json.loads(line) for line in text.splitlines()]
+            name = f"batch-{len(self.batches)}"
+            self.batches[name] = Sent(
+                part.token, {line["custom_id"]: line["body"] for line in lines}
+            )
+            return name
+
+        return self._do("create", act)
+
+    async def find(
+        self, _: Any, part: Part, others: Iterable[str], digests: Callable[[], set[str]]
+    ) -> Found:
+        def act() -> Found:
+            undecided = []
+            for name, batch in self.batches.items():
+                if self.has_names and batch.token == part.token:
+                    return Found(name)
+                if self.has_names or name in others or len(batch.bodies) != part.requests:
+                    continue
+                if not self._has_ended(batch):
+                    undecided.append(name)
+                elif set(batch.bodies) == digests():
+                    return Found(name)
+            return Found(undecided=tuple(undecided))
+
+        if self.hidden:
+            self.hidden -= 1
+            return Found()
+        return self._do("find", act)
+
+    def _has_ended(self, batch: Sent) -> bool:
+        batch.looks += 1
+        return batch.looks > self.lag
+
+    async def look(self, _: Any, batch: str) -> Look:
+        def act() -> Look:
+            if batch not in self.batches:
+                raise ProviderError("HTTP 404", kind="http", status=404)
+            ended = self._has_ended(self.batches[batch])
+            return Look(state="ended" if ended else "running", ended=ended, files=(batch,))
+
+        return self._do("look", act)
+
+    async def fetch(self, _: Any, look: Look, file: BinaryIO) -> None:
+        def act() -> None:
+            batch = self.batches[look.files[0]]
+            for digest, body in reversed(batch.bodies.items()):
+                if not batch.canceled:
+                    response = {"status_code": 200, "body": answer_to("azure", body)}
+                    line = {"custom_id": digest, "response": response}
+                    file.write(json.dumps(line).encode() + b"\n")
+
+        self._do("fetch", act)
+
+    async def cancel(self, _: Any, batch: str) -> None:
+        self._do("cancel", lambda: setattr(self.batches[batch], "canceled", True))
+
+
+class Provider(OpenAIProvider):
+    """Makes the requests of OpenAI, without a client."""
+
+    async def prepare(self) -> None:
+        """Import nothing."""
+
+
+@pytest.fixture(params=[True, False], ids=["batches with names", "batches without names"])
+def vendor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Vendor:
+    return serve(Vendor(has_names=request.param), monkeypatch)
+
+
+@pytest.fixture
+def named(monkeypatch: pytest.MonkeyPatch) -> Vendor:
+    """A vendor where batches have names."""
+    return serve(Vendor(), monkeypatch)
+
+
+def serve(vendor: Vendor, monkeypatch: pytest.MonkeyPatch) -> Vendor:
+    """Have each target ask a vendor."""
+
+    def api(provider: Any) -> BatchApi:
+        vendor.provider = provider
+        return vendor
+
+    monkeypatch.setattr("multiturn.engine.batches.batches_of", api)
+    return vendor
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_suite(tmp_path, PROMPTS)
+    return tmp_path
+
+
+def open_batches(kind: Any = Batches, say: Callable[[str], object] = str, **settings: Any) -> Any:
+    return kind(Provider(openai(**settings).settings), "out.jsonl", poll=0, say=say)
+
+
+def run(
+    *,
+    cases: Iterable[Case] | None = None,
+    wait: bool = True,
+    say: Callable[[str], object] = str,
+    **settings: Any,
+) -> dict[str, str | None]:
+    """Run a suite as ``run --batch --resume`` does, and return the responses in the file."""
+    with ResultsFile("out.jsonl", resume=True) as results:
+        cases = load_suite("a.eval.yaml") if cases is None else cases
+        with open_batches(BatchRun, say, **settings) as batch_run:
+            for result in batch_run.run(
+                *(cases, PIPELINE, lambda result: is_stored(result, results.stored), results),
+                wait=wait,
+            ):
+                if result is not None:
+                    results.append(result)
+        results.tidy()
+    return responses()
+
+
+def responses() -> dict[str, str | None]:
+    return {id_: line["response"] for id_, line in by_id(Path("out.jsonl")).items()}
+
+
+# kill -9, at any moment
+
+
+class Moment(Struct):
+    """What a killed process leaves: the files, and what the vendor has."""
+
+    files: dict[str, bytes]
+    vendor: tuple[dict[str, bytes], dict[str, Sent]]
+
+    def restore(self, folder: Path, vendor: Vendor) -> None:
+        for path in folder.iterdir():
+            path.unlink()
+        for name, content in self.files.items():
+            (folder / name).write_bytes(content)
+        vendor.files, vendor.batches = deepcopy(self.vendor)
+
+
+def moments(folder: Path, vendor: Vendor) -> list[Moment]:
+    """Run once, and return each state that a kill could leave, also in the middle of a write."""
+    found: list[Moment] = []
+
+    def note() -> None:
+        files = {path.name: path.read_bytes() for path in folder.iterdir()}
+        moment = Moment(files, deepcopy((vendor.files, vendor.batches)))
+        if found and moment == found[-1]:
+            return
+        for name, content in files.items():
+            before = found[-1].files.get(name, b"") if found else content
+            if len(content) > len(before) > 0 and content.startswith(before):
+                torn = content[: (len(before) + len(content)) // 2]
+                found.append(Moment({**found[-1].files, name: torn}, found[-1].vendor))
+        found.append(moment)
+
+    def profile(_: object, event: str, called: Any) -> None:
+        if event == "c_return" and called.__name__ in _CHANGES:
+            sys.setprofile(None)
+            note()
+            sys.setprofile(profile)
+
+    vendor.watch = note
+    sys.setprofile(profile)
+    try:
+        assert (run(), vendor.sent()) == (ALL, ONCE)
+    finally:
+        sys.setprofile(None)
+        vendor.watch = lambda: None
+    return found
+
+
+_CHANGES = {"open", "write", "flush", "truncate", "close", "__exit__", "replace", "unlink"}
+
+
+def test_killed_at_any_moment_it_goes_on(
+    folder: Path, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After each moment of a run, and after some moments of each run that has gone on."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # nothing else is true in this process
+    vendor.lag = 1
+    first = moments(folder, vendor)
+    for number, moment in enumerate(first):
+        moment.restore(folder, vendor)
+        later = moments(folder, vendor)
+        assert not Path("out.jsonl.batch").exists()
+        for other in later[number % 8 :: 8]:
+            other.restore(folder, vendor)
+            assert (run(), vendor.sent()) == (ALL, ONCE)
+    assert len(first) >= 30
+
+
+@pytest.mark.parametrize("largest", [100, 400, 700, 1000, 1500, 2000])
+def test_a_full_disk_ends_a_run_and_nothing_is_lost(
+    folder: Path, named: Vendor, largest: int
+) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (largest, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            run()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (run(), named.sent()) == (ALL, ONCE)
+
+
+# The vendor fails
+
+
+@pytest.mark.parametrize(
+    ("operation", "acted", "why", "ends"),
+    [
+        pytest.param("prepare", False, {"status": 500}, True, id="an upload fails"),
+        pytest.param("prepare", True, {"kind": "connection"}, True, id="an upload is cut after"),
+        pytest.param("create", False, {"kind": "timeout"}, False, id="a creation is cut before"),
+        pytest.param("create", True, {"kind": "timeout"}, False, id="a creation is cut after"),
+        pytest.param("create", False, {"status": 500}, False, id="a creation fails before"),
+        pytest.param("create", True, {"status": 408}, False, id="a creation fails after"),
+        pytest.param("create", True, {"kind": "malformed"}, False, id="no id is in the answer"),
+        pytest.param("create", False, {"kind": "rate_limit"}, False, id="a limit is met"),
+        pytest.param("create", False, {"status": 400}, True, id="a batch is refused"),
+        pytest.param("create", False, {"status": 401}, True, id="a key is wrong"),
+        pytest.param("look", False, {"status": 503}, False, id="a look fails"),
+        pytest.param("look", False, {"status": 401}, True, id="a look has the wrong key"),
+        pytest.param("fetch", False, {"kind": "connection"}, False, id="results are cut before"),
+        pytest.param("fetch", True, {"kind": "connection"}, False, id="results are cut after"),
+    ],
+)
+def test_a_step_that_fails_sends_nothing_twice(
+    folder: Path, vendor: Vendor, operation: str, acted: bool, why: Any, ends: bool
+) -> None:
+    vendor.trouble(operation, acted=acted, **why)
+    if ends:
+        with pytest.raises(ProviderError):
+            run()
+    assert (run(), vendor.sent()) == (ALL, ONCE)
+
+
+def test_a_batch_that_is_refused_can_be_given_up(folder: Path, vendor: Vendor) -> None:
+    vendor.trouble("create", status=400)
+    with pytest.raises(ProviderError):
+        run()
+    assert (run(model="another"), vendor.sent()) == (ALL, ONCE)
+
+
+def test_a_creation_that_fails_again_and_again_ends_the_run(folder: Path, vendor: Vendor) -> None:
+    vendor.trouble("create", times=3, kind="timeout")
+    with pytest.raises(ProviderError):
+        run()
+    assert (vendor.troubles, run(), vendor.sent()) == ([], ALL, ONCE)
+
+
+def test_a_lost_batch_that_is_listed_late_is_found(folder: Path, vendor: Vendor) -> None:
+    vendor.trouble("create", acted=True, kind="timeout")
+    vendor.hidden = 1
+    assert (run(), vendor.sent()) == (ALL, ONCE)
+
+
+def test_a_lost_batch_without_a_name_is_waited_for(folder: Path, vendor: Vendor) -> None:
+    vendor.trouble("create", acted=True, kind="timeout")
+    vendor.lag = 3
+    said: list[str] = []
+    assert (run(say=said.append), vendor.sent()) == (ALL, ONCE)
+    words = "looking for a batch of 2 requests in 0 s, once batch-0 ended: nothing else tells"
+    assert sum(text.startswith(words) for text in said) == (not vendor.has_names)
+
+
+def test_a_batch_that_is_gone_keeps_no_other_from_being_collected(
+    folder: Path, named: Vendor
+) -> None:
+    named.lag = 1
+    assert run(wait=False) == {}
+    gone = named.batches.pop("batch-0")
+    with pytest.raises(ProviderError, match="HTTP 404"):
+        run()
+    assert responses() == {"c2": text_for("three")}
+    named.batches["batch-0"] = gone
+    assert (run(), named.sent()) == (ALL, ONCE)
+
+
+# What goes on meanwhile
+
+
+def test_a_suite_that_has_changed_sends_only_what_is_new(folder: Path, named: Vendor) -> None:
+    """The answer to the first request comes last, and does not replace that to the second."""
+    named.lag = 2
+    run(wait=False)
+    for batch in named.batches.values():
+        batch.looks = -5
+    write_suite(folder, ["one", "TWO", "three", "one", "three"])
+    now = {**ALL, "c1": text_for("TWO"), "c4": text_for("three")}
+    for _ in range(2):
+        assert (run(), named.sent()) == (now, {**ONCE, "TWO": 1})
+
+
+def test_a_case_that_is_as_it_was_is_not_sent_again(folder: Path, named: Vendor) -> None:
+    named.lag = 9
+    for prompts in (PROMPTS, ["one", "TWO", "three", "one"], PROMPTS):
+        write_suite(folder, prompts)
+        run(wait=False)
+    assert (run(), named.sent()) == (ALL, {**ONCE, "TWO": 1})
+
+
+def test_another_target_or_model_loses_nothing(folder: Path, named: Vendor) -> None:
+    named.lag = 2
+    run(wait=False)
+    others: list[dict[str, Any]] = [{"name": "u"}, {"model": "x"}, {"base_url": "http://[::1]/v1"}]
+    for other in others:
+        with pytest.raises(MultiturnError) as caught:
+            run(**other)
+        assert str(caught.value) == (
+            "out.jsonl.batch: a batch of the target 't', or of other settings, is under way;"
+            " finish it with that target"
+        )
+    assert (run(), named.sent()) == (ALL, ONCE)
+
+
+def test_a_batch_that_is_being_filled_is_left_alone(folder: Path, named: Vendor) -> None:
+    """Nothing is under way until a part is full."""
+
+    def cases() -> Iterator[Case]:
+        yield from list(load_suite("a.eval.yaml"))[:1]
+        before = Path("out.jsonl.batch").stat()
+        with open_batches() as other:
+            assert other.state.under_way == []
+        dry = DryBatchRun(named.provider, "out.jsonl")
+        assert list(dry.submit(load_suite("a.eval.yaml"), PIPELINE, bool)) == []
+        with pytest.raises(MultiturnError, match="another run is writing"):
+            run()
+        assert os.path.samestat(before, Path("out.jsonl.batch").stat())
+        yield from list(load_suite("a.eval.yaml"))[1:]
+
+    assert (run(cases=cases()), named.sent()) == (ALL, ONCE)
+
+
+def test_a_case_that_cannot_be_converted_stops_no_other(folder: Path, named: Vendor) -> None:
+    brief = [{"id": "none", "input_messages": [{"role": "system", "content": "Be brief"}]}]
+    (folder / "b.eval.yaml").write_text(json.dumps({"evalcases": brief}))
+    assert run(cases=load_suite("b.eval.yaml")) == {"none": None}
+    assert (named.batches, Path("out.jsonl.batch").exists()) == ({}, False)
+    assert (run(cases=load_suite(".")), named.sent()) == ({**ALL, "none": None}, ONCE)
+
+
+@pytest.mark.parametrize("text", ["\n", "[]", "{}", "notes\n", "[" * 100_000 + "\n"], ids=repr)
+def test_a_file_that_is_no_state_is_refused(folder: Path, text: str) -> None:
+    Path("out.jsonl.batch").write_text(text)
+    with pytest.raises(MultiturnError) as caught:
+        BatchState("out.jsonl")
+    assert str(caught.value) == ("out.jsonl.batch: this is not the state of a batch; move it away")
+
+
+# Cancelling
+
+
+def test_a_canceled_run_keeps_what_was_answered_and_sends_no_more(
+    folder: Path, vendor: Vendor
+) -> None:
+    """A batch that was lost is canceled, too."""
+    vendor.lag = 3
+    vendor.trouble("create", acted=True, kind="timeout")
+    vendor.trouble("find", times=1, status=401)
+    with pytest.raises(ProviderError):
+        run(wait=False)
+    vendor.lag = 9 if vendor.has_names else 0
+    with open_batches() as batches:
+        batches.cancel()
+    assert vendor.batches["batch-0"].canceled == vendor.has_names  # else it has to end first
+    write_suite(folder, [*PROMPTS, "new"])
+    vendor.lag = 0
+    said: list[str] = []
+    answers = run(say=said.append)
+    assert "this batch was canceled: nothing more is sent, and what was answered is kept" in said
+    assert set(answers) == {"c0", "c1"}
+    assert vendor.sent() == {"one": 1, "two": 1}
+    assert set(run()) == {*ALL, "c4"}
+
+
+@pytest.mark.parametrize("operation", ["look", "cancel"])
+def test_a_batch_that_cannot_be_canceled_keeps_no_other_from_it(
+    folder: Path, named: Vendor, operation: str
+) -> None:
+    named.lag = 9
+    run(wait=False)
+    named.trouble(operation, status=409)  # it has ended meanwhile
+    with open_batches() as batches:
+        batches.cancel()
+    assert [batch.canceled for batch in named.batches.values()] == [False, True]
+    named.trouble(operation, status=404)
+    with open_batches() as batches, pytest.raises(ProviderError):
+        batches.cancel()
+
+
+# Parts
+
+
+@pytest.mark.parametrize(
+    ("most_requests", "most_bytes", "sizes"),
+    [
+        pytest.param(50, 10**6, [5], id="all fit into one part"),
+        pytest.param(2, 10**6, [2, 2, 1], id="a part is full of requests"),
+        pytest.param(50, 600, [2, 2, 1], id="a part is full of bytes"),
+        pytest.param(50, 10, [1, 1, 1, 1, 1], id="each request is larger than a part"),
+    ],
+)
+@pytest.mark.parametrize("api", [OpenAIBatchApi, AnthropicBatchApi])
+def test_requests_are_sent_in_parts(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    api: type[BatchApi],
+    most_requests: int,
+    most_bytes: int,
+    sizes: list[int],
+) -> None:
+    monkeypatch.setattr(api, "most_requests", most_requests)
+    monkeypatch.setattr(api, "most_bytes", most_bytes)
+    write_suite(folder, ["one", "two", "one", "six", "ten", "one", "all"])
+    connect = openai if api is OpenAIBatchApi else anthropic
+    dry = DryBatchRun(connect(), "out.jsonl")
+    assert list(dry.submit(load_suite("a.eval.yaml"), PIPELINE, lambda _: False)) == []
+    assert [part.requests for part in dry.parts] == sizes
+    assert all(part.size <= most_bytes for part in dry.parts) or most_bytes == 10
+
+
+def test_parts_keep_to_the_limits_of_the_vendors() -> None:
+    """From the vendors' documentation; Anthropic's parts are smaller than it takes."""
+    apis = [batches_of(connect()) for connect in (openai, azure, anthropic, gemini)]
+    assert [(api.most_requests, api.most_bytes) for api in apis] == [
+        (50_000, 200_000_000),
+        (100_000, 200_000_000),
+        (100_000, 8_000_000),
+        (1_000_000, 2_000_000_000),
+    ]
