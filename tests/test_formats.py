@@ -36,80 +36,58 @@ def test_the_command_offers_every_format() -> None:
     assert [*option.type.choices] == ["json", "yaml", "text", *FORMATS]
 
 
-def test_json_has_what_a_case_says_of_its_answer(tmp_path: Path) -> None:
-    said = {
-        "outcome": "Greets",
-        "expected_messages": [{"role": "assistant", "content": "Hello"}],
-        "conversation_id": "007",
-        "execution": {"temperature": 0, "target": "fast", "max_output_tokens": 9},
-    }
-    case = (
-        "outcome: Greets, conversation_id: 007, execution: {temperature: 0, target: fast},"
-        f" expected_messages: [{{role: assistant, content: Hello}}], {MESSAGES}"
-    )
-    head = "execution: {temperature: 1, max_output_tokens: 9}"
-    record, _ = converted(tmp_path, "json", case, head=head)
-    assert list(record)[-5:] == ["metadata", *said]
-    assert {key: record[key] for key in said} == said
-
-
-def test_json_leaves_out_what_a_case_does_not_say(tmp_path: Path) -> None:
-    record, _ = converted(tmp_path, "json", MESSAGES)
-    assert list(record)[-1] == "metadata"
-
-
-def test_what_a_case_says_is_in_its_request_for_orchestrators_too(tmp_path: Path) -> None:
-    from multiturn import load_pipeline, load_suite
-
-    (tmp_path / "a.yaml").write_text(f"execution: {{target: slow}}\nid: greet\n{MESSAGES}")
-    (case,) = load_suite(tmp_path / "a.yaml")
-    assert load_pipeline("spec").request(case).execution == {"target": "slow"}
-
-
-def test_openai_ends_with_the_answer_that_is_expected(tmp_path: Path) -> None:
-    answer = "expected_messages: [{role: assistant, content: Hello}]"
-    record, _ = converted(tmp_path, "openai", f"{answer}, {MESSAGES}")
-    assert record == {"messages": [*PROMPT, {"role": "assistant", "content": "Hello"}]}
-    record, _ = converted(tmp_path, "openai", f"outcome: Greets, {MESSAGES}")
-    assert record == {"messages": PROMPT}
-
-
-def test_evals(tmp_path: Path) -> None:
-    record, _ = converted(tmp_path, "evals", f"outcome: Greets, {MESSAGES}")
-    assert record == {"input": PROMPT, "ideal": "Greets"}
-
-
-METADATA = {
-    "topic": "tea",
-    "suite": "shop.eval.yaml",
-    "case": "greet",
-    "conversation_id": "c",
-    "outcome": "Greets",
-    "execution": {"temperature": 0},
-}
 CASE = (
-    "metadata: {topic: tea, case: mine}, conversation_id: c, outcome: Greets,"
-    f" execution: {{temperature: 0}}, {MESSAGES}"
+    "metadata: {topic: tea, case: mine}, conversation_id: 007, outcome: Greets,"
+    f" execution: {{temperature: 0, target: fast}}, {MESSAGES}"
 )
+SAID = {
+    "outcome": "Greets",
+    "expected_messages": [{"role": "assistant", "content": "Hello"}],
+    "conversation_id": "007",
+    "execution": {"temperature": 0, "target": "fast", "max_output_tokens": 9},
+}
+METADATA = {"topic": "tea", "suite": "shop.eval.yaml", "case": "greet", **SAID}
+ANSWER = {"role": "assistant", "content": "Hello"}
 
 
-def test_inspect(tmp_path: Path) -> None:
-    record, _ = converted(tmp_path, "inspect", CASE)
-    assert record == {
-        "id": "shop.eval.yaml#greet",
-        "input": PROMPT,
-        "target": "Greets",
-        "metadata": METADATA,
-    }
+@pytest.mark.parametrize(
+    ("format_", "record"),
+    [
+        ("openai", {"messages": [*PROMPT, ANSWER]}),
+        ("evals", {"input": PROMPT, "ideal": "Hello"}),
+        (
+            "inspect",
+            {
+                "id": "shop.eval.yaml#greet",
+                "input": PROMPT,
+                "target": "Hello",
+                "metadata": METADATA,
+            },
+        ),
+        (
+            "promptfoo",
+            {
+                "description": "shop.eval.yaml#greet",
+                "vars": {"messages": PROMPT},
+                "metadata": {**METADATA, "target": "Hello"},
+            },
+        ),
+    ],
+)
+def test_what_other_tools_get(tmp_path: Path, format_: str, record: dict[str, Any]) -> None:
+    case = f"expected_messages: [{{role: assistant, content: Hello}}], {CASE}"
+    head = "execution: {temperature: 1, max_output_tokens: 9}"
+    assert converted(tmp_path, format_, case, head=head)[0] == record
+    record, _ = converted(tmp_path, "json", case, head=head)
+    assert list(record)[-5:] == ["metadata", *SAID]
+    assert {key: record[key] for key in SAID} == SAID
 
 
-def test_promptfoo(tmp_path: Path) -> None:
-    record, _ = converted(tmp_path, "promptfoo", CASE)
-    assert record == {
-        "description": "shop.eval.yaml#greet",
-        "vars": {"messages": PROMPT},
-        "metadata": {**METADATA, "target": "Greets"},
-    }
+def test_what_a_case_does_not_say_is_left_out(tmp_path: Path) -> None:
+    assert list(converted(tmp_path, "json", MESSAGES)[0])[-1] == "metadata"
+    said = f"outcome: Greets, {MESSAGES}"
+    assert converted(tmp_path, "openai", said)[0] == {"messages": PROMPT}
+    assert converted(tmp_path, "evals", said)[0] == {"input": PROMPT, "ideal": "Greets"}
 
 
 @pytest.mark.parametrize(
@@ -197,6 +175,7 @@ def test_a_tool_message_goes_out_as_the_users_and_the_log_says_so(
         {"role": "user", "content": "[Tool]: 19"},
     ]
     assert record.get("metadata", {"repairs": [REPAIR]})["repairs"] == [REPAIR]
+    assert converted(tmp_path, "json", case)[0]["chat_prompt"][1]["role"] == "tool"
     (event,) = records(log)
     assert (event["event"], event["why"]) == ("prompt.repaired", REPAIR)
     assert event["where"].endswith("case 'greet'")
@@ -212,11 +191,6 @@ def test_json_imports_nothing_for_other_tools(tmp_path: Path) -> None:
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.endswith("set()\n")
-
-
-def test_json_keeps_a_tool_message(tmp_path: Path) -> None:
-    record, log = converted(tmp_path, "json", TOOL)
-    assert (record["chat_prompt"][1], log) == ({"role": "tool", "content": "18"}, "")
 
 
 @pytest.mark.parametrize(
@@ -239,14 +213,6 @@ def test_a_prompt_without_a_system_message(
     lone = "input_messages: [{role: user, content: Hi}]"
     record, _ = converted(tmp_path, "openai", lone, "--pipeline", pipeline)
     assert record["messages"] == prompt
-
-
-def test_processes_write_the_same(tmp_path: Path) -> None:
-    converted(tmp_path, "inspect", CASE)
-    command = ("convert", "shop.eval.yaml", "--format", "inspect")
-    one = commands.run(*command, folder=tmp_path)
-    two = commands.run(*command, "--workers", "2", folder=tmp_path)
-    assert one.stdout == two.stdout != ""
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
