@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 
 import yaml
 
+from multiturn.documents.node import place_of
 from multiturn.errors import MultiturnError, Place
 
 if not yaml.__with_libyaml__:
@@ -215,30 +216,9 @@ def _missing(data: bytes) -> int:
     return 0
 
 
-@contextmanager
-def yaml_errors_placed(source: Source) -> Iterator[None]:
-    """Raise errors of libyaml as MultiturnError with their place in the source."""
-    try:
-        yield
-    except yaml.MarkedYAMLError as error:
-        mark: Any = error.problem_mark or error.context_mark
-        where = Place(source.name)
-        if mark:
-            where = Place(source.name, mark.line + 1, mark.column + 1)
-        what = " ".join(filter(None, ("not YAML:", error.problem, error.context)))
-        if "invalid Unicode character escape" in what:
-            what += r"; \uD800 to \uDFFF are halves of a character: write both halves"
-        if "mapping values are not allowed" in what or "unexpected ':'" in what:
-            what += '; quote a text that contains ": " or ends with ":"'
-        if "expected ',' or" in what:
-            what += '; close the bracket, or quote a text that contains ": ", a bracket or a quote'
-        if "cannot start any token" in what:
-            what += "; indent with spaces, not tabs, and quote a text that begins with @, % or `"
-        if "tab character where an indentation" in what:
-            # YAML 1.2 allows it where text begins with a tab; libyaml wants to be told.
-            what += '; if the text begins with a tab, write how far it is indented: "|2"'
-        raise MultiturnError(what, where=where) from None
-    except yaml.reader.ReaderError as error:
+def placed(error: Any, source: Source) -> MultiturnError:
+    """Return an error of libyaml with its place in the source, and with what to do about it."""
+    if isinstance(error, yaml.reader.ReaderError):
         if "UTF-8" in error.reason or 0xD800 <= error.character <= 0xDFFF:
             what = "this is not UTF-8; save the file as UTF-8"
         else:
@@ -246,4 +226,19 @@ def yaml_errors_placed(source: Source) -> Iterator[None]:
                 f"YAML does not allow the character U+{error.character:04X};"
                 f' write it as an escape in double quotes: "\\u{error.character:04x}"'
             )
-        raise MultiturnError(what, where=source.place(error.position)) from None
+        return MultiturnError(what, where=source.place(error.position))
+    what = " ".join(filter(None, ("not YAML:", error.problem, error.context)))
+    if "invalid Unicode character escape" in what:
+        what += r"; \uD800 to \uDFFF are halves of a character: write both halves"
+    if "mapping values are not allowed" in what or "unexpected ':'" in what:
+        what += '; quote a text that contains ": " or ends with ":"'
+    if "expected ',' or" in what:
+        what += '; close the bracket, or quote a text that contains ": ", a bracket or a quote'
+    if "cannot start any token" in what:
+        what += "; indent with spaces, not tabs, and quote a text that begins with @, % or `"
+    if "tab character where an indentation" in what:
+        # YAML 1.2 allows it where text begins with a tab; libyaml wants to be told.
+        what += '; if the text begins with a tab, write how far it is indented: "|2"'
+    mark = error.problem_mark or error.context_mark
+    where = place_of(source.name, mark) if mark else Place(source.name)
+    return MultiturnError(what, where=where)

@@ -2,21 +2,19 @@
 
 import io
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from yaml.events import (
-    DocumentStartEvent,
     MappingEndEvent,
     MappingStartEvent,
     SequenceEndEvent,
     SequenceStartEvent,
-    StreamEndEvent,
 )
 
 from multiturn.documents.json_lines import Lines, read_json_lines
 from multiturn.documents.node import Node
-from multiturn.documents.source import Source, open_rewindable, yaml_errors_placed
+from multiturn.documents.source import Source, open_rewindable
 from multiturn.documents.yaml_events import MERGE, Reader, read_documents
 from multiturn.errors import MultiturnError
 from multiturn.suites.dialects import CASES
@@ -51,13 +49,11 @@ def read_cases_file(data: bytes, name: str) -> Iterator[Node | MultiturnError]:
     if name.endswith(".jsonl"):
         yield from read_json_lines(io.BytesIO(data), name)
         return
-    source = Source(io.BytesIO(data), name)
-    with yaml_errors_placed(source):
-        for document in _Stream(source, lists=True).suite():
-            if document.cases is None or document.head.children.keys() - CASES:
-                what = "a file of cases is a list of them; name a suite itself"
-                raise MultiturnError(what, where=document.head.place(name))
-            yield from document.cases
+    for document in _Stream(Source(io.BytesIO(data), name)).suite(lists=True):
+        if document.cases is None or document.head.children.keys() - CASES:
+            what = "a file of cases is a list of them; name a suite itself"
+            raise MultiturnError(what, where=document.head.place(name))
+        yield from document.cases
 
 
 def stream_documents(source: Source) -> Iterator[Document]:
@@ -67,57 +63,45 @@ def stream_documents(source: Source) -> Iterator[Document]:
     there may be such keys, and the file is read twice.
     """
     heads: list[Node] | None = None
-    with yaml_errors_placed(source):
-        for number, document in enumerate(_Stream(source).suite()):
-            if document.cases is None:
-                yield document
-                continue
+    for number, document in enumerate(_Stream(source).suite()):
+        if document.cases is not None:
             key = next(iter(CASES & document.head.children.keys()))
             if heads is None and not (document.at_margin and not source.has_keys_after(key)):
                 heads = _heads(source)
-            if heads is None or number >= len(heads):
-                yield document
-            else:
-                yield document._replace(head=heads[number])
+            if heads is not None and number < len(heads):
+                document = document._replace(head=heads[number])
+        yield document
 
 
 def _heads(source: Source) -> list[Node]:
     """Read the source to its end, or to its first error, and return the keys of its documents."""
     heads = []
-    with source.again():
-        try:
-            with yaml_errors_placed(source):
-                for document in _Stream(source).suite():
-                    heads.append(document.head)
-                    for _ in document.cases or ():
-                        pass
-        except MultiturnError:
-            pass  # the second reading finds it again, after the cases before it
+    # The second reading finds the error again, after the cases before it.
+    with source.again(), suppress(MultiturnError):
+        for document in _Stream(source).suite():
+            heads.append(document.head)
+            for _ in document.cases or ():
+                pass
     return heads
 
 
 class _Stream(Reader):
     """Reads the list of cases one by one, and anything else as a whole."""
 
-    def __init__(self, source: Source, *, lists: bool = False) -> None:
-        super().__init__(source)
-        self.source = source
-        self.lists = lists  # whether a document may be a list of cases
-        self.broken = False
+    broken = False
 
-    def suite(self) -> Iterator[Document]:
-        while not self.broken and (start := self.next()).__class__ is not StreamEndEvent:
-            if start.__class__ is DocumentStartEvent:
-                self.anchors.clear()
-                self.values = 0
-                event: Any = self.next()
-                if event.__class__ is MappingStartEvent and event.anchor is None:
-                    yield from self.root(event)
-                elif event.__class__ is SequenceStartEvent and event.anchor is None and self.lists:
-                    mark: Any = event.start_mark
-                    yield Document(Node({}, mark, None, {}), self.items(event))
-                else:
-                    yield Document(self.tree(event))
+    def suite(self, *, lists: bool = False) -> Iterator[Document]:
+        """Yield each document; one may be a list of cases, if ``lists`` are allowed."""
+        for event in self.roots():
+            kind = event.__class__
+            if kind is MappingStartEvent and event.anchor is None:
+                yield from self.root(event)
+            elif kind is SequenceStartEvent and event.anchor is None and lists:
+                yield Document(Node({}, event.start_mark, None, {}), self.items(event))
+            else:
+                yield Document(self.tree(event))
+            if self.broken:
+                return
 
     def root(self, event: Any) -> Iterator[Document]:
         """Build a document's mapping; it is yielded at its cases, else at its end."""
@@ -128,9 +112,9 @@ class _Stream(Reader):
         known: set[str] = set()  # its own keys; they win over merged ones
         merged: list[Node] = []
         self.depth += 1
-        while (key := self.next()).__class__ is not MappingEndEvent:
+        while (key := self.event()).__class__ is not MappingEndEvent:
             name = self.new_key(key, known)
-            value = self.next()
+            value = self.event()
             if name is MERGE:
                 merged += self.mappings(self.tree(value))
                 continue
@@ -159,13 +143,12 @@ class _Stream(Reader):
     def items(self, event: Any) -> Iterator[Node]:
         """Yield the values of a list; an error in them ends the documents, too."""
         self.broken = True
-        with yaml_errors_placed(self.source):
-            if event.tag is not None:
-                self.check_tag(event, "seq")
-            self.depth += 1
-            while (item := self.next()).__class__ is not SequenceEndEvent:
-                values = self.values
-                yield self.tree(item)
-                self.values = values
-            self.depth -= 1
+        if event.tag is not None:
+            self.check_tag(event, "seq")
+        self.depth += 1
+        while (item := self.event()).__class__ is not SequenceEndEvent:
+            values = self.values
+            yield self.tree(item)
+            self.values = values
+        self.depth -= 1
         self.broken = False
