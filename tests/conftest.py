@@ -1,17 +1,18 @@
 """What all tests share."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import certifi
 import pytest
 from hypothesis import HealthCheck, settings
 
+import memory
 from loopback import Server
 
 pytest_plugins = ["multiturn.testing", "pytester"]
-# Doctest would import them: only make fuzz brings atheris, and the other one runs a command.
-collect_ignore = ["fuzz.py", "warm.py"]
+# Doctest would import it, and only make fuzz brings atheris.
+collect_ignore = ["fuzz.py"]
 
 # A slow machine is no failing property.
 settings.register_profile(
@@ -34,3 +35,9 @@ def server(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     with Server() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def peak_of_convert() -> Iterator[Callable[[Path], float]]:
+    with memory.measuring() as peak_of_convert:
+        yield peak_of_convert

@@ -1,47 +1,74 @@
-"""How much memory a command takes, measured in a process that has run it before."""
+"""How much memory a command takes, measured in a fork of a process that has run it before.
 
-import multiprocessing
+Run as a program, it measures the suites that it is given, a path a line.
+"""
+
 import os
 import re
-from concurrent.futures import ProcessPoolExecutor
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from subprocess import PIPE, Popen
+from tempfile import TemporaryDirectory
 
-CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["warm"])
 measurable = Path("/proc/self/clear_refs").exists()
 
 
-def peak_of_convert(suite: Path) -> float:
-    """Return by how many MB converting a suite raises the peak memory of a process.
+@contextmanager
+def measuring() -> Iterator[Callable[[Path], float]]:
+    """Give a function that returns by how many MB converting a suite raises the peak memory.
 
-    It has to end with 0 or 1.
+    The command has to end with 0 or 1.
     """
-    with ProcessPoolExecutor(1, mp_context=CONTEXT, max_tasks_per_child=1) as pool:
-        return pool.submit(_measure, suite).result()
+    command = [sys.executable, __file__]
+    with Popen(command, stdin=PIPE, stdout=PIPE, text=True) as process:
+        ask, answer = process.stdin, process.stdout
+        assert ask is not None
+        assert answer is not None
+
+        def peak_of_convert(suite: Path) -> float:
+            ask.write(f"{suite}\n")
+            ask.flush()
+            return float(answer.readline())
+
+        yield peak_of_convert
 
 
-def _measure(suite: Path) -> float:
+def _main() -> None:
+    answer = os.fdopen(os.dup(1), "w")
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 1)
     os.dup2(nothing, 2)
-    first = suite.with_name("first.yaml")
-    first.write_text("input_messages: [{role: user, content: Hello}]")
-    _convert(first)
-    Path("/proc/self/clear_refs").write_text("5")  # begin anew with the peak
-    before = _peak()
-    _convert(suite)
-    return (_peak() - before) / 1000
+    with TemporaryDirectory() as folder:
+        first = Path(folder, "first.yaml")
+        first.write_text("input_messages: [{role: user, content: Hello}]")
+        _convert(str(first))
+    for line in sys.stdin:
+        if os.fork() == 0:
+            Path("/proc/self/clear_refs").write_text("5")  # begin anew with the peak
+            before = _peak()
+            _convert(line.rstrip("\n"))
+            print((_peak() - before) / 1000, file=answer, flush=True)
+            os._exit(0)
+        _, status = os.wait()
+        if status:
+            print(f"converting {line!r} ended with {status}", file=answer, flush=True)
 
 
-def _convert(suite: Path) -> None:
+def _convert(suite: str) -> None:
     from multiturn.cli.group import main
 
     try:
-        main(["convert", str(suite)])
+        main(["convert", suite])
     except SystemExit as ended:
         if ended.code not in (None, 0, 1):
-            raise AssertionError(f"it ended with {ended.code}") from None
+            os._exit(1)
 
 
 def _peak() -> int:
     return int(re.findall(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())[0])
+
+
+if __name__ == "__main__":
+    _main()

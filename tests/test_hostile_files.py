@@ -25,16 +25,19 @@ def error_of(source: str | Path, **options: Any) -> MultiturnError:
     return caught.value
 
 
-@pytest.mark.parametrize("name", ["s.yaml", "s.jsonl"])
-@pytest.mark.parametrize("head", ["", "# a suite\n"])
-def test_a_suite_that_is_a_gigabyte_of_nothing_is_an_error(
-    tmp_path: Path, name: str, head: str
-) -> None:
+@pytest.mark.parametrize(
+    ("name", "size"), [("s.yaml", GIGABYTE), ("s.jsonl", GIGABYTE // 10), ("targets", GIGABYTE)]
+)
+def test_a_gigabyte_of_nothing_is_an_error(tmp_path: Path, name: str, size: int) -> None:
     path = tmp_path / name
     with path.open("w") as file:
-        file.write(head)
-        file.truncate(GIGABYTE)
-    assert str(error_of(path).where).startswith(f"{path}:")
+        file.write("# a file\n")
+        file.truncate(size)
+    if name == "targets":
+        with pytest.raises(MultiturnError, match=f"^{path}: .* of over 10,000,000 bytes"):
+            load_target("t", file=str(path))
+    else:
+        assert str(error_of(path).where).startswith(f"{path}:")
 
 
 def test_a_folder_with_a_large_suite_is_searched_in_little_memory(tmp_path: Path) -> None:
@@ -48,15 +51,6 @@ def test_a_folder_with_a_large_suite_is_searched_in_little_memory(tmp_path: Path
         tracemalloc.stop()
 
 
-def test_targets_that_are_a_gigabyte_of_nothing_are_an_error(tmp_path: Path) -> None:
-    path = tmp_path / "targets.yaml"
-    with path.open("w") as file:
-        file.truncate(GIGABYTE)
-    with pytest.raises(MultiturnError, match="over 10,000,000 bytes") as caught:
-        load_target("t", file=str(path))
-    assert str(caught.value.where) == str(path)
-
-
 @pytest.mark.parametrize("nested", ['{"x":' + "[" * 100_000, '{"suite":' * 100_000])
 def test_results_that_are_nested_deep_are_an_error(tmp_path: Path, nested: str) -> None:
     path = tmp_path / "results.jsonl"
@@ -66,17 +60,11 @@ def test_results_that_are_nested_deep_are_an_error(tmp_path: Path, nested: str) 
 
 
 @pytest.mark.parametrize("path", ["/dev/zero", "/dev/null", "/dev/tty", "/"])
-def test_targets_that_are_no_file_are_an_error(path: str) -> None:
-    with pytest.raises(MultiturnError) as caught:
-        load_target("t", file=path)
-    assert str(caught.value.where) == path
-
-
-@pytest.mark.parametrize("path", ["/dev/zero", "/", "a\0b", "\ud800"])
-def test_a_pipeline_that_is_no_file_is_an_error(path: str) -> None:
-    with pytest.raises(MultiturnError) as caught:
-        load_pipeline(path)
-    assert caught.value.where
+def test_targets_or_a_pipeline_that_are_no_file_are_an_error(path: str) -> None:
+    for load in (lambda: load_target("t", file=path), lambda: load_pipeline(path)):
+        with pytest.raises(MultiturnError) as caught:
+            load()
+        assert str(caught.value.where) == path
 
 
 @pytest.mark.parametrize("named", ["suite", "root"])
@@ -98,7 +86,7 @@ def test_a_link_that_is_swapped_while_a_path_is_resolved_is_an_error(
 
 
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs /proc")
-@pytest.mark.parametrize("name", ["mem", "environ", "cmdline", "maps", "pagemap", "clear_refs"])
+@pytest.mark.parametrize("name", ["mem", "environ", "clear_refs"])
 def test_a_file_of_proc_is_no_suite(name: str) -> None:
     path = f"/proc/self/{name}"
     assert str(error_of(path).where).startswith(path)
@@ -108,7 +96,7 @@ def test_a_suite_that_fails_while_it_is_read_is_an_error_about_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "s.yaml"
-    cases = "".join(f"- {{id: c{number}, {HELLO}}}\n" for number in range(10_000))
+    cases = "".join(f"- {{id: c{number}, {HELLO}}}\n" for number in range(4_000))
     path.write_text(f"evalcases:\n{cases}")
     read = Source.read
 
@@ -138,7 +126,7 @@ def test_a_suite_that_changes_while_it_is_read_gives_cases_or_an_error(
     tmp_path: Path, change: Callable[[Path], None]
 ) -> None:
     path = tmp_path / "s.yaml"
-    cases = "".join(f"- {{id: c{number}, {HELLO}}}\n" for number in range(10_000))
+    cases = "".join(f"- {{id: c{number}, {HELLO}}}\n" for number in range(4_000))
     path.write_text(f"evalcases:\n{cases}metadata: {{systemPrompt: L}}\n")
     errors: list[MultiturnError] = []
     reading = load_suite(path, on_error=errors.append)
@@ -162,8 +150,9 @@ def test_what_can_be_no_path_is_an_error(tmp_path: Path, path: str) -> None:
     (tmp_path / "s.yaml").write_text(HELLO)
     assert str(error_of(path).where) == ascii(path)
     assert "no path can have such a character" in str(error_of(tmp_path / "s.yaml", root=path))
-    with pytest.raises(MultiturnError, match="no path can have such a character"):
-        load_target("t", file=path)
+    for load in (lambda: load_target("t", file=path), lambda: load_pipeline(path)):
+        with pytest.raises(MultiturnError, match="no path can have such a character"):
+            load()
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
