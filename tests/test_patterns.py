@@ -1,7 +1,6 @@
 """Guideline patterns: a false match would put a user's file into the system message."""
 
 import re
-from contextlib import suppress
 from time import process_time
 
 import pytest
@@ -17,61 +16,37 @@ def matches(pattern: str, path: str) -> bool:
     return guideline_matcher((pattern,))(path)
 
 
+# Common globs are compared with wcmatch, below: here is what it does not have, or has otherwise
 @pytest.mark.parametrize(
     ("pattern", "path"),
     [
-        pytest.param("python.md", "python.md", id="a name matches itself"),
-        pytest.param("docs/python.md", "docs/python.md", id="a path matches itself"),
-        pytest.param("*.md", "python.md", id="a star stands for characters"),
-        pytest.param("*.md", ".md", id="a star stands for no character"),
-        pytest.param("p*n.md", "python.md", id="a star inside a name"),
         pytest.param("*", ".hidden", id="a star stands for a dot in front"),
-        pytest.param("?.md", "é.md", id="a question mark stands for one character"),
         pytest.param("?", "😀", id="a character beyond 16 bits is one character"),
-        pytest.param("?x", ".x", id="a question mark stands for a dot in front"),
-        pytest.param("[pq].md", "q.md", id="one of a set"),
-        pytest.param("[a-c].md", "b.md", id="one of a range"),
-        pytest.param("[!a].md", "b.md", id="none of a set"),
         pytest.param("[^a].md", "b.md", id="none of a set, with a caret"),
         pytest.param("[^a].md", "^.md", id="a caret in front is not of the set"),
         pytest.param("[a^].md", "^.md", id="a caret behind is of the set"),
+        pytest.param("[[^]", "^", id="a caret inside a set is itself"),
         pytest.param("[]].md", "].md", id="a bracket in a set"),
-        pytest.param("[a-].md", "-.md", id="a hyphen at the end of a set"),
         pytest.param("[[]x].md", "[x].md", id="a name with brackets"),
         pytest.param("[a", "[a", id="a bracket that does not close is a character"),
-        pytest.param("docs/*.md", "docs/python.md", id="a star in a folder"),
-        pytest.param("*/python.md", "docs/python.md", id="a star as a folder"),
-        pytest.param("**/*.md", "python.md", id="two stars stand for no folder"),
-        pytest.param("**/*.md", "docs/python.md", id="two stars stand for one folder"),
-        pytest.param("**/*.md", "a/b/c/python.md", id="two stars stand for folders"),
+        pytest.param("a[^", "a[^", id="a set that does not end is text"),
         pytest.param("**/*.md", ".github/instructions/x.md", id="dot folders match"),
-        pytest.param("**/.*/**", ".github/x.md", id="dot folders match a dot"),
-        pytest.param("**", "a/b/c.md", id="two stars alone match everything"),
-        pytest.param("**/docs/*.md", "docs/python.md", id="a folder at the front"),
-        pytest.param("**/docs/*.md", "a/docs/b/docs/python.md", id="a later folder of that name"),
         pytest.param("**/a/**/b.md", "a/x/a/y/b.md", id="two stars give back what they took"),
-        pytest.param("a/**/b.md", "a/b.md", id="two stars between stand for no folder"),
         pytest.param("a/**/b.md", "a/x/b.md/b.md", id="two stars go past the first fit"),
         pytest.param("docs/**", "docs/a/b.md", id="everything below a folder"),
-        pytest.param("**/**/x", "x", id="two stars twice stand for no folder"),
-        pytest.param("*.{md,txt}", "a.txt", id="braces are alternatives"),
         pytest.param("{a,b}{c,d}", "bc", id="braces beside braces"),
-        pytest.param("{a,{b,c}}.md", "c.md", id="braces in braces"),
+        pytest.param("{a,b}" * 8, "ab" * 4, id="some hundred alternatives"),
         pytest.param("{docs/a,b}/*.md", "docs/a/x.md", id="a slash in braces"),
         pytest.param("{**/a,b}.md", "x/y/a.md", id="two stars in braces"),
         pytest.param("x{,.instructions}.md", "x.md", id="an empty alternative"),
         pytest.param("{x}", "{x}", id="one alternative is no alternative"),
         pytest.param("{x", "{x", id="a brace that does not close is a character"),
-        pytest.param("x}", "x}", id="a brace that does not open is a character"),
         pytest.param("a,b", "a,b", id="a comma outside braces is a character"),
-        pytest.param("a.b", "a.b", id="a dot is a character"),
         pytest.param("(a)|b+^$", "(a)|b+^$", id="what a regular expression obeys is a character"),
         pytest.param("a!", "a!", id="an exclamation mark behind the start is a character"),
-        pytest.param("#a", "#a", id="a number sign is a character"),
-        pytest.param("a b.md", "a b.md", id="a space is a character"),
         pytest.param("a?b", "a\nb", id="a newline is a character"),
-        pytest.param("python.md", "./python.md", id="a path's leading ./ does not count"),
-        pytest.param("docs/*.md", "./docs/x.md", id="nor does it before a folder"),
+        pytest.param("*.md", "a\\b.md", id="a star stands for a backslash, too"),
+        pytest.param("docs/*.md", "./docs/x.md", id="a path's leading ./ does not count"),
         pytest.param("../common/*.md", "../common/x.md", id="a written .. matches a written .."),
     ],
 )
@@ -83,47 +58,27 @@ def test_matches(pattern: str, path: str) -> None:
     ("pattern", "path"),
     [
         pytest.param("**/*.instructions.md", "x.instructions.md/evil.js", id="a matching folder"),
-        pytest.param("**/*.instructions.md", "a/x.instructions.md/evil.js", id="a deeper one"),
         pytest.param("**/*.md", "x.md.js", id="a matching start of the name"),
-        pytest.param("*.md", "x.md/y", id="a matching first name"),
         pytest.param("python.md", "docs/python.md", id="a matching last name"),
-        pytest.param("*.md", "docs/python.md", id="a star does not cross folders"),
         pytest.param("*", "a/b", id="a lone star does not cross folders"),
-        pytest.param("?", "ab", id="a question mark is one character"),
         pytest.param("?", "", id="a question mark is not nothing"),
-        pytest.param("a?b", "a/b", id="a question mark is no slash"),
         pytest.param("a[!x]b", "a/b", id="none of a set is no slash"),
         pytest.param("a[.-0]b", "a/b", id="a range around the slash is no slash"),
-        pytest.param("a[/]b", "a/b", id="a slash in a set is no slash"),
-        pytest.param("[!a].md", "a.md", id="one of a refused set"),
         pytest.param("[^a].md", "a.md", id="a caret refuses a set, too"),
-        pytest.param("**/b", "ab", id="two stars stand for whole folders"),
-        pytest.param("a/**/b", "ab", id="a folder's slash is needed"),
-        pytest.param("a/**/b", "a/xb", id="the last name is whole"),
+        pytest.param("[[^]", "!", id="a caret inside a set is no exclamation mark"),
         pytest.param("docs/**", "docs", id="the folder is not below itself"),
         pytest.param("*/**", "x.md", id="a file is not below itself"),
         pytest.param("docs/**", "docs2/x.md", id="a folder's name is whole"),
         pytest.param("docs/**", "x/docs/y.md", id="the start is anchored"),
-        pytest.param("*.{md,txt}", "a.js", id="none of the alternatives"),
         pytest.param("*.{md,txt}", "a.md,txt", id="braces are not their own text"),
-        pytest.param("*.MD", "a.md", id="the pattern's case counts"),
-        pytest.param("*.md", "a.MD", id="the path's case counts"),
-        pytest.param("[a-c]", "B", id="a range's case counts"),
-        pytest.param("**/*.md", "../x.md", id="two stars are no .."),
-        pytest.param("**/*.md", "../../x.md", id="two stars are not .. twice"),
-        pytest.param("*/*.md", "../x.md", id="a star is no .."),
-        pytest.param("??/*.md", "../x.md", id="question marks are no .."),
-        pytest.param(".?/*.md", "../x.md", id="a dot and a question mark are no .."),
-        pytest.param(".*/*.md", "../x.md", id="a dot and a star are no .."),
-        pytest.param("[.][.]/*.md", "../x.md", id="sets are no .."),
+        pytest.param("*.md", "a.MD", id="case counts"),
         pytest.param("docs/*/x.md", "docs/../x.md", id="a star inside is no .."),
         pytest.param("docs/**", "docs/../secret.md", id="what leaves the folder is not below it"),
         pytest.param("../**/*.md", "../../x.md", id="two stars behind .. are no .."),
         pytest.param("github/x.md", ".github/x.md", id="a folder's dot is not a leading ./"),
-        pytest.param("x.md", ".x.md", id="a file's dot is not a leading ./"),
         pytest.param("*.md", "a.md\n", id="a newline at the end counts"),
-        pytest.param("a.b", "axb", id="a dot is a dot"),
-        pytest.param("a b", "ab", id="a space counts"),
+        pytest.param("docs/*.md", "docs\\x.md", id="a backslash is no folder"),
+        pytest.param("*.md", "x.md\\evil", id="a backslash ends no name"),
         pytest.param("*", "", id="no path, no match"),
         pytest.param("!a", "b", id="a refusal alone matches nothing"),
     ],
@@ -160,29 +115,19 @@ def test_patterns_and_paths(patterns: tuple[str, ...], paths: list[str], meant: 
 @pytest.mark.parametrize(
     "pattern",
     [
-        pytest.param("", id="an empty pattern"),
-        pytest.param("!", id="an empty refusal"),
-        pytest.param("[c-a]", id="a range that runs backwards"),
-        pytest.param("[b-a!c]", id="a range that runs backwards before an exclamation mark"),
-        pytest.param("!**/[b-a].md", id="a range that runs backwards in a refusal"),
         pytest.param("{a,b}" * 30, id="a billion alternatives"),
         pytest.param("!" + "{a,b}" * 30, id="a billion refusals"),
-        pytest.param("{a,b}" * 11, id="two thousand alternatives"),
         pytest.param("{" + "a," * 100_000 + "a}", id="a long list of alternatives"),
         pytest.param("{a," * 50_000 + "}" * 50_000, id="braces 50,000 deep"),
         pytest.param("{" * 100_000, id="100,000 braces that do not close"),
         pytest.param("{a,{b,{c,d}{e,f}}}{g,h}" * 20, id="nested braces beside each other"),
     ],
 )
-def test_a_pattern_that_is_none_or_a_bomb_is_an_error_at_once(pattern: str) -> None:
+def test_a_pattern_that_is_a_bomb_is_an_error_at_once(pattern: str) -> None:
     start = process_time()
     with pytest.raises(MultiturnError):
         guideline_matcher((pattern,))("a.md")
     assert process_time() - start < 1
-
-
-def test_some_hundred_alternatives_are_fine() -> None:
-    assert matches("{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}", "abababab")
 
 
 @pytest.mark.parametrize(
@@ -235,11 +180,12 @@ PATTERNS = st.builds(
     )
 )
 PATHS = st.lists(st.lists(LITERALS, min_size=1, max_size=3).map("".join), min_size=1, max_size=4)
+FEWER = settings(max_examples=50)  # patterns take long to make
 FLAGS = glob.GLOBSTAR | glob.DOTGLOB | glob.BRACE | glob.NEGATE | glob.CASE
 
 
 def ended(pattern: str) -> str:
-    """Let no pattern end in a name of stars only: that is the next test's."""
+    """Let no pattern end in a name of stars only, of which wcmatch says another thing."""
     return f"{pattern}/a" if pattern.rpartition("/")[2].count("*") > 1 else pattern
 
 
@@ -248,22 +194,18 @@ def as_pattern(names: list[str]) -> str:
     return re.sub("^!", "[?!]", "/".join(names))
 
 
-@settings(max_examples=200)
+@FEWER
 @given(st.lists(PATTERNS, min_size=1, max_size=3), PATHS.map("/".join))
 @example(["**/*.instructions.md"], "x.instructions.md/evil.js")
 @example(["**/a/**/b"], "a/x/a/y/b")
 def test_agrees_with_wcmatch(patterns: list[str], path: str) -> None:
     patterns = [ended(pattern) for pattern in patterns]
+    patterns.append(f"{patterns[0].lstrip('!')}/**")
     meant = glob.globmatch(path, patterns, flags=FLAGS)
     assert guideline_matcher(tuple(patterns))(path) is meant
 
 
-@given(PATTERNS, PATHS.map("/".join))
-def test_agrees_with_wcmatch_below_a_folder(pattern: str, path: str) -> None:
-    meant = glob.globmatch(path, f"{pattern.lstrip('!')}/**", flags=FLAGS)
-    assert matches(f"{pattern.lstrip('!')}/**", path) is meant
-
-
+@FEWER
 @given(PATHS, PATTERNS)
 def test_a_pattern_that_is_made_from_the_path_matches(names: list[str], other: str) -> None:
     """Most random paths match nothing; these do."""
@@ -285,7 +227,7 @@ def test_never_matches_a_prefix(names: list[str], more: list[str]) -> None:
     assert not matches(f"**/{as_pattern(names)}", f"{longer}/x")
 
 
-@settings(max_examples=120)
+@FEWER
 @given(PATTERNS, PATHS, st.integers(0, 4))
 def test_a_wildcard_is_never_two_dots(pattern: str, names: list[str], at: int) -> None:
     """No pattern without a written .. matches a path that climbs."""
@@ -293,6 +235,7 @@ def test_a_wildcard_is_never_two_dots(pattern: str, names: list[str], at: int) -
     assert not matches(pattern, "/".join([*["a"] * at, *[".."] * (at + 1), *names]))
 
 
+@FEWER
 @given(st.lists(PATTERNS, max_size=3), PATHS.map("/".join), PATHS.map("/".join))
 def test_any_path_may_match_and_any_may_be_refused(
     patterns: list[str], written: str, resolved: str
@@ -304,30 +247,3 @@ def test_any_path_may_match_and_any_may_be_refused(
     )
     assert guideline_matcher(tuple(patterns))(written, resolved) is meant
     assert guideline_matcher(tuple(patterns))(f"./{written}", resolved) is meant
-
-
-@given(st.text(max_size=20), st.text(max_size=20))
-@example("[", "[")
-@example("{", "{")
-@example("[!", "a")
-@example("{,}", "a")
-@example("!{,}", "a")
-@example("///", "///")
-def test_any_pattern_gives_an_answer_or_an_error(pattern: str, path: str) -> None:
-    with suppress(MultiturnError):
-        assert matches(pattern, path) in (True, False)
-
-
-@pytest.mark.parametrize(
-    ("pattern", "path", "matches"),
-    [
-        pytest.param("docs/*.md", "docs\\x.md", False, id="a backslash is no folder"),
-        pytest.param("*.md", "x.md\\evil", False, id="a backslash ends no name"),
-        pytest.param("*.md", "a\\b.md", True, id="a star stands for a backslash, too"),
-        pytest.param("[[^]", "^", True, id="a caret inside a set is itself"),
-        pytest.param("[[^]", "!", False, id="and no exclamation mark"),
-        pytest.param("a[^", "a[^", True, id="a set that does not end is text"),
-    ],
-)
-def test_odd_characters_are_themselves(pattern: str, path: str, matches: bool) -> None:
-    assert guideline_matcher((pattern,))(path) is matches
