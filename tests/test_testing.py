@@ -4,8 +4,6 @@ import hashlib
 import os
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -82,18 +80,15 @@ def recorded(project: Path) -> dict[str, bytes]:
     }
 
 
-def test_five_lines_are_a_test_with_an_id_for_each_case(project: Path) -> None:
+def test_five_lines_are_a_test_with_an_id_for_each_case(project: Path, call_pytest: Pytest) -> None:
     assert len([line for line in TEST.splitlines() if line]) == 5
     run("snapshot", "evals", folder=project)
-    command = [sys.executable, "-W", "error", "-m", "pytest", "-p", "no:cacheprovider", "-v"]
-    done = subprocess.run(command, cwd=project, capture_output=True, text=True)
-    assert done.returncode == 0
-    names = re.findall(r"test_prompt\[(.*)\] PASSED", done.stdout)
-    assert names == [
+    code, out = call_pytest("-W", "error")
+    assert (code, "3 snapshots passed." in out) == (0, True)
+    assert re.findall(r"test_prompt\[(.*)\] PASSED", out) == [
         *("evals/deep/b.eval.yaml b", "evals/shop.eval.yaml one"),
         r"evals/shop.eval.yaml Two / \xe9",
     ]
-    assert "3 snapshots passed." in done.stdout
 
 
 def test_pytest_and_the_command_write_the_same_files(project: Path, call_pytest: Pytest) -> None:
@@ -281,9 +276,7 @@ def test_a_root_is_where_globs_and_names_begin(project: Path) -> None:
 
 
 def test_a_glob_that_matches_no_suite_is_told_what_would_be_right(project: Path) -> None:
-    with pytest.raises(
-        MultiturnError, match=f"no suite matches .* in {project}/evals; name"
-    ):
+    with pytest.raises(MultiturnError, match=f"no suite matches .* in {project}/evals; name"):
         cases("*.eval.yaml", "*.none", root=project / "evals")
     with pytest.raises(MultiturnError, match=r"or the files, as evals/\*\*/\*\.eval\.yaml$"):
         cases("evals/", root=project)
