@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
@@ -32,30 +32,45 @@ def open_browser() -> Iterator[Browser]:
         browser.close()
 
 
-@contextmanager
-def open_page(
-    browser: Browser, file: Path, address: str = "", script: str = "", **context: Any
-) -> Iterator[Page]:
-    """Open a file; whatever a page must not do while it is open fails at the end.
+class Reader:
+    """Opens reports in the one page of a browser, and notes what they must not do.
 
-    Args:
-        browser: to open it in.
-        file: the page.
-        address: what follows the file's name.
-        script: to run before the page's own.
-        context: of the page, as Playwright calls it.
+    A page of its own for each report would take three times as long.
     """
-    errors: list[str] = []
-    options: dict[str, Any] = {"viewport": {"width": 1200, "height": 800}}
-    page = browser.new_page(**options | context)
-    page.add_init_script(script)
-    page.on("console", lambda message: errors.append(f"console: {message.text}"))
-    page.on("pageerror", lambda error: errors.append(f"error: {error}"))
-    page.on("dialog", lambda dialog: errors.append(f"dialog: {dialog.message}"))
-    page.on("request", lambda request: errors.append(f"request: {request.url}"))
-    page.goto(f"{file.as_uri()}{address}")
-    assert errors.pop(0) == f"request: {file.as_uri()}"
-    page.wait_for_selector("#count:not(:empty)")
-    yield page
-    page.close()
-    assert errors == []
+
+    def __init__(self, browser: Browser, script: str = "") -> None:
+        self.page = browser.new_page()
+        self.page.add_init_script(script)
+        self.errors: list[str] = []
+        self._opened: list[str] = []
+        self.page.on("console", lambda message: self.errors.append(f"console: {message.text}"))
+        self.page.on("pageerror", lambda error: self.errors.append(f"error: {error}"))
+        self.page.on("dialog", self._dismiss)
+        self.page.on("request", self._note)
+
+    def open(
+        self,
+        file: Path,
+        address: str = "",
+        width: int = 1200,
+        scheme: Literal["light", "dark"] = "light",
+    ) -> Page:
+        """Open a file as a new visitor would; ``address`` follows its name."""
+        self._opened = ["about:blank", file.as_uri()]
+        self.page.goto("about:blank")  # another fragment alone would load nothing
+        self.page.set_viewport_size({"width": width, "height": 800})
+        self.page.emulate_media(media="null", color_scheme=scheme)
+        self.page.mouse.move(0, 0)
+        self.page.goto(f"{file.as_uri()}{address}")
+        self.page.wait_for_selector("#count:not(:empty)")
+        return self.page
+
+    def _note(self, request: Any) -> None:
+        if request.url in self._opened:
+            self._opened.remove(request.url)
+        else:
+            self.errors.append(f"request: {request.url}")
+
+    def _dismiss(self, dialog: Any) -> None:
+        self.errors.append(f"dialog: {dialog.message}")
+        dialog.dismiss()

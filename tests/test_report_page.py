@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -11,10 +11,12 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
-from browser import open_browser, open_page
+from browser import Reader, open_browser
 from commands import run
-from test_report import git, write
+from comparing import report_of
+from multiturn.review.report.html import to_html
 
+OpenPage = Callable[..., Page]
 VIEWS = ["Chat prompt", "Transcript", "OpenAI, Azure", "Anthropic", "Gemini", "Codex", "VS Code"]
 SUITE = """\
 guideline_patterns: ["**/*.instructions.md"]
@@ -55,57 +57,50 @@ USER = (
 )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module")  # not for all modules: its event loop would be in the way of theirs
 def browser() -> Iterator[Browser]:
     with open_browser() as browser:
         yield browser
 
 
-def report(folder: Path, *arguments: str, failures: bool = False) -> Path:
-    done = run("report", "evals", "--output", "r.html", *arguments, folder=folder)
-    assert done.returncode == failures, done.stderr
-    return folder / "r.html"
+@pytest.fixture(scope="module")
+def reader(browser: Browser) -> Reader:
+    return Reader(browser)
 
 
-def commit(folder: Path, files: dict[str, str]) -> None:
-    """Make a repository with one commit."""
-    write(folder, files)
-    git(folder, "init", "-q")
-    git(folder, "add", ".")
-    git(folder, "commit", "-qm", "before")
+@pytest.fixture
+def open_page(reader: Reader) -> Iterator[OpenPage]:
+    """Open reports, and fail at the end for whatever they must not do."""
+    yield reader.open
+    errors, reader.errors = reader.errors, []
+    assert errors == []
+
+
+def page_of(folder: Path, *states: dict[str, str], pipeline: str = "spec") -> Path:
+    """Write the page of files, or of what differs between two states of them."""
+    page = folder / "r.html"
+    page.write_bytes(to_html(report_of(folder, *states, pipeline=pipeline)))
+    return page
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository whose last commit changed nothing yet."""
-    folder = tmp_path_factory.mktemp("project")
-    commit(folder, FILES)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def plain(project: Path) -> Path:
-    return report(project).rename(project / "plain.html")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return page_of(tmp_path_factory.mktemp("plain"), FILES)
 
 
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report of two guidelines' changes, a case that is new, one that is gone, one that fails."""
-    folder = tmp_path_factory.mktemp("compared")
-    commit(folder, FILES)
-    write(
-        folder,
-        {
-            "rules/sql.instructions.md": "Bind every single value.\nName the line.\n",
-            "evals/review.eval.yaml": SUITE.replace("Hello there", "Good morning")
-            .replace('      - {role: tool, content: "grep: 2 hits"}\n', "")
-            .replace("id: monologue", "id: soliloquy")
-            .replace("I speak first.", "To be or not to be?")
-            + "  - id: broken\n    input_messages:\n"
-            + "      - {role: user, content: [{type: file, value: x}]}\n",
-        },
-    )
-    return report(folder, "--against", "HEAD", failures=True)
+    changes = {
+        "rules/sql.instructions.md": "Bind every single value.\nName the line.\n",
+        "evals/review.eval.yaml": SUITE.replace("Hello there", "Good morning")
+        .replace('      - {role: tool, content: "grep: 2 hits"}\n', "")
+        .replace("id: monologue", "id: soliloquy")
+        .replace("I speak first.", "To be or not to be?")
+        + "  - id: broken\n    input_messages:\n"
+        + "      - {role: user, content: [{type: file, value: x}]}\n",
+    }
+    return page_of(tmp_path_factory.mktemp("compared"), FILES, changes)
 
 
 def texts(page: Page, selector: str) -> list[str]:
@@ -122,29 +117,29 @@ def expect_found(page: Page, *found: str) -> None:
     page.wait_for_function(f"found => {marked} === JSON.stringify(found)", arg=found, timeout=5000)
 
 
-def test_a_conversation_is_a_bubble_for_each_message(browser: Browser, plain: Path) -> None:
-    with open_page(browser, plain) as page:
-        assert texts(page, "#panel .turn h3") == ["system", "user", "assistant", "tool", "user"]
-        assert texts(page, "#panel .turn.assistant .text") == ['No: "name" is\npasted.']
-        assert texts(page, "#panel .turn.user .text") == [USER, "And now?"]
-        assert page.title() == "injection · Prompts"
+def test_a_conversation_is_a_bubble_for_each_message(open_page: OpenPage, plain: Path) -> None:
+    page = open_page(plain)
+    assert texts(page, "#panel .turn h3") == ["system", "user", "assistant", "tool", "user"]
+    assert texts(page, "#panel .turn.assistant .text") == ['No: "name" is\npasted.']
+    assert texts(page, "#panel .turn.user .text") == [USER, "And now?"]
+    assert page.title() == "injection · Prompts"
 
 
-def test_guidelines_are_folded_by_file(browser: Browser, plain: Path) -> None:
-    with open_page(browser, plain) as page:
-        folds = page.locator("#panel details")
-        assert texts(page, "#panel summary") == [
-            "rules/tone.instructions.md 2 lines",
-            "rules/sql.instructions.md 2 lines",
-        ]
-        expect(page.get_by_text("Be brief.")).to_be_hidden()
-        folds.nth(0).locator("summary").click()
-        expect(page.get_by_text("Be brief.")).to_be_visible()
-        expect(page.get_by_text("Bind every value.")).to_be_hidden()
-        page.keyboard.press("e")
-        expect(page.get_by_text("Bind every value.")).to_be_visible()
-        page.keyboard.press("e")
-        expect(page.get_by_text("Be brief.")).to_be_hidden()
+def test_guidelines_are_folded_by_file(open_page: OpenPage, plain: Path) -> None:
+    page = open_page(plain)
+    folds = page.locator("#panel details")
+    assert texts(page, "#panel summary") == [
+        "rules/tone.instructions.md 2 lines",
+        "rules/sql.instructions.md 2 lines",
+    ]
+    expect(page.get_by_text("Be brief.")).to_be_hidden()
+    folds.nth(0).locator("summary").click()
+    expect(page.get_by_text("Be brief.")).to_be_visible()
+    expect(page.get_by_text("Bind every value.")).to_be_hidden()
+    page.keyboard.press("e")
+    expect(page.get_by_text("Bind every value.")).to_be_visible()
+    page.keyboard.press("e")
+    expect(page.get_by_text("Be brief.")).to_be_hidden()
 
 
 def payload(page: Page) -> Any:
@@ -152,130 +147,130 @@ def payload(page: Page) -> Any:
     return json.loads(page.locator("#panel .text").text_content() or "")
 
 
-def test_each_view_is_a_click_a_number_or_an_arrow_away(browser: Browser, plain: Path) -> None:
-    with open_page(browser, plain) as page:
-        tabs = page.get_by_role("tab")
-        assert tabs.all_text_contents() == VIEWS
-        for number, name in enumerate(VIEWS):
-            tabs.nth(number).click()
-            expect(page.get_by_role("tab", selected=True)).to_have_text(name)
-            page.keyboard.press("1")
-            page.keyboard.press(str(number + 1))
-            expect(page.get_by_role("tab", selected=True)).to_have_text(name)
-        page.get_by_role("tab", selected=True).focus()
-        page.keyboard.press("ArrowRight")
-        expect(page.get_by_role("tab", selected=True)).to_have_text("Chat prompt")
-        page.keyboard.press("ArrowLeft")
-        expect(page.get_by_role("tab", selected=True)).to_have_text("VS Code")
-        expect(page.get_by_role("tab", selected=True)).to_be_focused()
+def test_each_view_is_a_click_a_number_or_an_arrow_away(open_page: OpenPage, plain: Path) -> None:
+    page = open_page(plain)
+    tabs = page.get_by_role("tab")
+    assert tabs.all_text_contents() == VIEWS
+    for number, name in enumerate(VIEWS):
+        tabs.nth(number).click()
+        expect(page.get_by_role("tab", selected=True)).to_have_text(name)
+        page.keyboard.press("1")
+        page.keyboard.press(str(number + 1))
+        expect(page.get_by_role("tab", selected=True)).to_have_text(name)
+    page.get_by_role("tab", selected=True).focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("tab", selected=True)).to_have_text("Chat prompt")
+    page.keyboard.press("ArrowLeft")
+    expect(page.get_by_role("tab", selected=True)).to_have_text("VS Code")
+    expect(page.get_by_role("tab", selected=True)).to_be_focused()
 
 
-def test_a_payload_is_the_json_that_goes_out(browser: Browser, plain: Path) -> None:
+def test_a_payload_is_the_json_that_goes_out(open_page: OpenPage, plain: Path) -> None:
     turns = [
         {"role": "user", "content": USER},
         {"role": "assistant", "content": 'No: "name" is\npasted.'},
     ]
-    with open_page(browser, plain) as page:
-        page.keyboard.press("3")
-        sent = payload(page)
-        assert sent["messages"][:3] == [{"role": "system", "content": SYSTEM}, *turns]
-        page.keyboard.press("4")
-        sent = payload(page)
-        assert sent["system"] == SYSTEM
-        assert sent["messages"] == [
-            *turns,
-            {"role": "user", "content": "[Tool]: grep: 2 hits\n\nAnd now?"},
-        ]
-        assert any("A6" in note for note in texts(page, ".notes li"))
-        page.keyboard.press("5")
-        sent = payload(page)
-        assert sent["systemInstruction"]["parts"] == [{"text": SYSTEM}]
-        page.keyboard.press("6")
-        assert (page.locator("#panel .text").text_content() or "").startswith(
-            "[[ ## System Prompt ## ]]\n\nYou review code.\n\n[[ ## Conversation ## ]]\n\n[User]: "
-        )
-        choose(page, "monologue")
-        page.keyboard.press("5")
-        assert texts(page, ".notes li")[0].startswith("refused: G4")
-        expect(page.locator("#panel .text")).to_have_count(0)
+    page = open_page(plain)
+    page.keyboard.press("3")
+    sent = payload(page)
+    assert sent["messages"][:3] == [{"role": "system", "content": SYSTEM}, *turns]
+    page.keyboard.press("4")
+    sent = payload(page)
+    assert sent["system"] == SYSTEM
+    assert sent["messages"] == [
+        *turns,
+        {"role": "user", "content": "[Tool]: grep: 2 hits\n\nAnd now?"},
+    ]
+    assert any("A6" in note for note in texts(page, ".notes li"))
+    page.keyboard.press("5")
+    sent = payload(page)
+    assert sent["systemInstruction"]["parts"] == [{"text": SYSTEM}]
+    page.keyboard.press("6")
+    assert (page.locator("#panel .text").text_content() or "").startswith(
+        "[[ ## System Prompt ## ]]\n\nYou review code.\n\n[[ ## Conversation ## ]]\n\n[User]: "
+    )
+    choose(page, "monologue")
+    page.keyboard.press("5")
+    assert texts(page, ".notes li")[0].startswith("refused: G4")
+    expect(page.locator("#panel .text")).to_have_count(0)
 
 
-def test_pointing_at_a_text_says_where_it_comes_from(browser: Browser, plain: Path) -> None:
-    with open_page(browser, plain) as page:
-        page.get_by_text("You review code.").hover()
-        origin = page.locator("#origin")
-        expect(origin).to_have_text("metadata.systemPrompt of evals/review.eval.yaml")
-        page.get_by_text("And now?").hover()
-        expect(origin).to_have_text("evals/review.eval.yaml:14")
-        page.get_by_text("db.run").hover()
-        expect(origin).to_have_text("query.py, attached at evals/review.eval.yaml:10")
-        page.keyboard.press("e")
-        page.get_by_text("Bind every value.").hover()
-        expect(origin).to_have_text(
-            "rules/sql.instructions.md, attached at evals/review.eval.yaml:9,"
-            " moved by extract_guidelines"
-        )
-        page.keyboard.press("4")
-        page.get_by_text("Is this safe?").hover()
-        expect(origin).to_have_text("evals/review.eval.yaml:11")
+def test_pointing_at_a_text_says_where_it_comes_from(open_page: OpenPage, plain: Path) -> None:
+    page = open_page(plain)
+    page.get_by_text("You review code.").hover()
+    origin = page.locator("#origin")
+    expect(origin).to_have_text("metadata.systemPrompt of evals/review.eval.yaml")
+    page.get_by_text("And now?").hover()
+    expect(origin).to_have_text("evals/review.eval.yaml:14")
+    page.get_by_text("db.run").hover()
+    expect(origin).to_have_text("query.py, attached at evals/review.eval.yaml:10")
+    page.keyboard.press("e")
+    page.get_by_text("Bind every value.").hover()
+    expect(origin).to_have_text(
+        "rules/sql.instructions.md, attached at evals/review.eval.yaml:9,"
+        " moved by extract_guidelines"
+    )
+    page.keyboard.press("4")
+    page.get_by_text("Is this safe?").hover()
+    expect(origin).to_have_text("evals/review.eval.yaml:11")
 
 
-def test_tab_goes_from_text_to_text(browser: Browser, plain: Path) -> None:
-    with open_page(browser, plain) as page:
-        page.locator("#panel").focus()
-        found = []
-        for _ in range(9):
-            page.keyboard.press("Tab")
-            found.append(page.locator("#origin").text_content())
-        assert found[0] == "metadata.systemPrompt of evals/review.eval.yaml"
-        assert found[1] == "added by consolidate_system"
-        assert "query.py, attached at evals/review.eval.yaml:10" in found
-        assert "evals/review.eval.yaml:11" in found
+def test_tab_goes_from_text_to_text(open_page: OpenPage, plain: Path) -> None:
+    page = open_page(plain)
+    page.locator("#panel").focus()
+    found = []
+    for _ in range(9):
+        page.keyboard.press("Tab")
+        found.append(page.locator("#origin").text_content())
+    assert found[0] == "metadata.systemPrompt of evals/review.eval.yaml"
+    assert found[1] == "added by consolidate_system"
+    assert "query.py, attached at evals/review.eval.yaml:10" in found
+    assert "evals/review.eval.yaml:11" in found
 
 
-def test_what_changed_comes_first_with_its_cause(browser: Browser, compared: Path) -> None:
-    with open_page(browser, compared) as page:
-        assert texts(page, "#cases h2") == [
-            "failed",
-            "changed: more than one cause",
-            "changed: evals/review.eval.yaml line 16: the messages of 'greeting'",
-            "added",
-            "removed",
-        ]
-        assert texts(page, "#cases li")[0].startswith("broken")
-        assert "no file 'x'" in texts(page, ".error")[0]
-        page.keyboard.press("j")
-        assert texts(page, ".causes li") == [
-            "rules/sql.instructions.md line 1",
-            "evals/review.eval.yaml line 4: the messages of 'injection'",
-            "rules/sql.instructions.md, in a system message, has another text",
-        ]
+def test_what_changed_comes_first_with_its_cause(open_page: OpenPage, compared: Path) -> None:
+    page = open_page(compared)
+    assert texts(page, "#cases h2") == [
+        "failed",
+        "changed: more than one cause",
+        "changed: evals/review.eval.yaml line 16: the messages of 'greeting'",
+        "added",
+        "removed",
+    ]
+    assert texts(page, "#cases li")[0].startswith("broken")
+    assert "no file 'x'" in texts(page, ".error")[0]
+    page.keyboard.press("j")
+    assert texts(page, ".causes li") == [
+        "rules/sql.instructions.md line 1",
+        "evals/review.eval.yaml line 4: the messages of 'injection'",
+        "rules/sql.instructions.md, in a system message, has another text",
+    ]
 
 
-def test_changed_words_are_marked_side_by_side(browser: Browser, compared: Path) -> None:
-    with open_page(browser, compared) as page:
-        page.keyboard.press("j")
-        expect(page.locator("#panel details[open]")).to_have_count(2)
-        assert texts(page, "#panel ins") == ["single"]
-        assert texts(page, "#panel del") == ["grep: 2 hits"]
-        assert texts(page, "#panel .absent") == ["no such message"]
-        left, right = page.locator("#panel .turn.system").all()
-        boxes = left.bounding_box(), right.bounding_box()
-        assert boxes[0] is not None
-        assert boxes[1] is not None
-        assert boxes[0]["y"] == boxes[1]["y"]
-        assert boxes[0]["x"] < boxes[1]["x"]
-        page.keyboard.press("j")
-        assert texts(page, "#panel del") == ["Hello there"]
-        assert texts(page, "#panel ins") == ["Good morning"]
-        page.keyboard.press("4")
-        assert texts(page, "#panel ins") == ["Good morning"]
-        page.keyboard.press("j")
-        expect(page.locator("#case h2")).to_have_text("soliloquy")
-        page.keyboard.press("j")
-        expect(page.locator("#case h2")).to_have_text("monologue")
-        page.keyboard.press("1")
-        assert texts(page, "#panel .text") == ["You review code.", "I speak first."]
+def test_changed_words_are_marked_side_by_side(open_page: OpenPage, compared: Path) -> None:
+    page = open_page(compared)
+    page.keyboard.press("j")
+    expect(page.locator("#panel details[open]")).to_have_count(2)
+    assert texts(page, "#panel ins") == ["single"]
+    assert texts(page, "#panel del") == ["grep: 2 hits"]
+    assert texts(page, "#panel .absent") == ["no such message"]
+    left, right = page.locator("#panel .turn.system").all()
+    boxes = left.bounding_box(), right.bounding_box()
+    assert boxes[0] is not None
+    assert boxes[1] is not None
+    assert boxes[0]["y"] == boxes[1]["y"]
+    assert boxes[0]["x"] < boxes[1]["x"]
+    page.keyboard.press("j")
+    assert texts(page, "#panel del") == ["Hello there"]
+    assert texts(page, "#panel ins") == ["Good morning"]
+    page.keyboard.press("4")
+    assert texts(page, "#panel ins") == ["Good morning"]
+    page.keyboard.press("j")
+    expect(page.locator("#case h2")).to_have_text("soliloquy")
+    page.keyboard.press("j")
+    expect(page.locator("#case h2")).to_have_text("monologue")
+    page.keyboard.press("1")
+    assert texts(page, "#panel .text") == ["You review code.", "I speak first."]
 
 
 POLITE = {
@@ -299,10 +294,7 @@ POLITER = {
 @pytest.fixture(scope="module")
 def politer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report in which a file is new in a system message."""
-    folder = tmp_path_factory.mktemp("politer")
-    commit(folder, POLITE)
-    write(folder, POLITER)
-    return report(folder, "--against", "HEAD")
+    return page_of(tmp_path_factory.mktemp("politer"), POLITE, POLITER)
 
 
 def joined(page: Page, selector: str) -> str:
@@ -311,70 +303,70 @@ def joined(page: Page, selector: str) -> str:
     return " ".join(text.replace("\\n", " ").split())
 
 
-def test_only_the_words_of_a_new_guideline_are_marked(browser: Browser, politer: Path) -> None:
+def test_only_the_words_of_a_new_guideline_are_marked(open_page: OpenPage, politer: Path) -> None:
     reference = "<Attached: polite.md>"
     guideline = "=== polite.md === Be polite. Say please."
     folder = "Read these guidelines first, and follow them: - .multiturn-request/files/1/polite.md"
-    with open_page(browser, politer) as page:
-        assert joined(page, "#panel ins") == f"{guideline} {reference}"
-        assert texts(page, "#panel summary") == ["evals/polite.md 2 lines, new"]
-        for view, marked in (
-            ("Transcript", reference),
-            ("OpenAI, Azure", f"{guideline} {reference}"),
-            ("Anthropic", f"{reference} {guideline}"),
-            ("Gemini", f"{reference} {guideline}"),
-            ("Codex", f"{reference} {folder}"),
-            ("VS Code", f"{reference} {folder}"),
-        ):
-            page.get_by_role("tab", name=view).click()
-            assert joined(page, "#panel ins") == marked, view
-            assert texts(page, "#panel del") == []
+    page = open_page(politer)
+    assert joined(page, "#panel ins") == f"{guideline} {reference}"
+    assert texts(page, "#panel summary") == ["evals/polite.md 2 lines, new"]
+    for view, marked in (
+        ("Transcript", reference),
+        ("OpenAI, Azure", f"{guideline} {reference}"),
+        ("Anthropic", f"{reference} {guideline}"),
+        ("Gemini", f"{reference} {guideline}"),
+        ("Codex", f"{reference} {folder}"),
+        ("VS Code", f"{reference} {folder}"),
+    ):
+        page.get_by_role("tab", name=view).click()
+        assert joined(page, "#panel ins") == marked, view
+        assert texts(page, "#panel del") == []
 
 
-def test_a_file_is_named_new_changed_or_removed(browser: Browser, tmp_path: Path) -> None:
+def test_a_file_is_named_new_changed_or_removed(open_page: OpenPage, tmp_path: Path) -> None:
     suite = (
         'guideline_patterns: ["*.md"]\nevalcases:\n  - id: a\n    input_messages:\n'
         "      - {role: user, content: [%s, Hi]}\n"
     )
-    files = {name: f"{{type: file, value: {name}.md}}" for name in ("old", "same", "kept", "new")}
-    then = [files["old"], files["same"], files["kept"]]
-    now = [files["same"], files["kept"], files["new"]]
-    contents = {f"evals/{name}.md": f"Say {name}.\n" for name in files}
-    commit(tmp_path, contents | {"evals/a.eval.yaml": suite % ", ".join(then)})
-    write(tmp_path, {"evals/a.eval.yaml": suite % ", ".join(now), "evals/kept.md": "Say what."})
-    with open_page(browser, report(tmp_path, "--against", "HEAD")) as page:
-        assert texts(page, "#panel [data-side^=at] summary") == [
-            "evals/old.md 1 line, removed",
-            "evals/same.md 1 line",
-            "evals/kept.md 1 line, changed",
-        ]
-        assert texts(page, "#panel [data-side=now] summary") == [
-            "evals/same.md 1 line",
-            "evals/kept.md 1 line, changed",
-            "evals/new.md 1 line, new",
-        ]
+    old, same, kept, new = (
+        f"{{type: file, value: {name}.md}}" for name in ("old", "same", "kept", "new")
+    )
+    then = {f"evals/{name}.md": f"Say {name}.\n" for name in ("old", "same", "kept", "new")}
+    then["evals/a.eval.yaml"] = suite % ", ".join([old, same, kept])
+    now = {"evals/a.eval.yaml": suite % ", ".join([same, kept, new]), "evals/kept.md": "Say what."}
+    page = open_page(page_of(tmp_path, then, now))
+    assert texts(page, "#panel [data-side^=at] summary") == [
+        "evals/old.md 1 line, removed",
+        "evals/same.md 1 line",
+        "evals/kept.md 1 line, changed",
+    ]
+    assert texts(page, "#panel [data-side=now] summary") == [
+        "evals/same.md 1 line",
+        "evals/kept.md 1 line, changed",
+        "evals/new.md 1 line, new",
+    ]
 
 
 IS_NEW = "evals/polite.md is new in a system message, by the pattern '*.md': "
 IS_NEW += r"'Be polite.\nSay please.'"
 
 
-def test_a_change_of_privilege_is_named_above_all(browser: Browser, politer: Path) -> None:
-    with open_page(browser, politer, "#suite=evals%2Fpolite.eval.yaml&case=hello") as page:
-        expect(page.locator("#case h2")).to_have_text("hello")
-        assert texts(page, "#privileges:has(~ #case) p") == [
-            f"Change of privilege: {IS_NEW}, in 1 case"
-        ]
-        assert texts(page, "#cases li") == [
-            "thanksevals/polite.eval.yamlChange of privilege",
-            "helloevals/polite.eval.yaml",
-        ]
-        page.locator("#privileges").get_by_role("link", name="evals/polite.md").click()
-        expect(page.locator("#case h2")).to_have_text("thanks")
-        assert texts(page, ".causes .privilege") == [IS_NEW]
+def test_a_change_of_privilege_is_named_above_all(open_page: OpenPage, politer: Path) -> None:
+    page = open_page(politer, "#suite=evals%2Fpolite.eval.yaml&case=hello")
+    expect(page.locator("#case h2")).to_have_text("hello")
+    assert texts(page, "#privileges:has(~ #case) p") == [
+        f"Change of privilege: {IS_NEW}, in 1 case"
+    ]
+    assert texts(page, "#cases li") == [
+        "thanksevals/polite.eval.yamlChange of privilege",
+        "helloevals/polite.eval.yaml",
+    ]
+    page.locator("#privileges").get_by_role("link", name="evals/polite.md").click()
+    expect(page.locator("#case h2")).to_have_text("thanks")
+    assert texts(page, ".causes .privilege") == [IS_NEW]
 
 
-def test_twenty_changes_of_privilege_are_open(browser: Browser, tmp_path: Path) -> None:
+def test_twenty_changes_of_privilege_are_open(open_page: OpenPage, tmp_path: Path) -> None:
     case = (
         "  - {id: c%d, input_messages: [{role: system, content: %s %d}, {role: user, content: a}]}"
     )
@@ -382,61 +374,53 @@ def test_twenty_changes_of_privilege_are_open(browser: Browser, tmp_path: Path) 
         "\n".join(["evalcases:", *(case % (number, word, number) for number in range(22))])
         for word in ("Rule", "Law")
     )
-    commit(tmp_path, {"evals/a.eval.yaml": then})
-    write(tmp_path, {"evals/a.eval.yaml": now})
-    with open_page(browser, report(tmp_path, "--against", "HEAD")) as page:
-        expect(page.locator("#privileges p")).to_have_count(20)
-        page.locator("#privileges").get_by_text("2 more").click()
-        expect(page.locator("#privileges p")).to_have_count(22)
-        page.locator("#privileges p a").last.click()
-        expect(page.locator("#case h2")).to_have_text("c21")
+    page = open_page(page_of(tmp_path, {"evals/a.eval.yaml": then}, {"evals/a.eval.yaml": now}))
+    expect(page.locator("#privileges p")).to_have_count(20)
+    page.locator("#privileges").get_by_text("2 more").click()
+    expect(page.locator("#privileges p")).to_have_count(22)
+    page.locator("#privileges p a").last.click()
+    expect(page.locator("#case h2")).to_have_text("c21")
 
 
-def test_nothing_is_new_where_nothing_is_compared(browser: Browser, plain: Path) -> None:
-    with open_page(browser, plain) as page:
-        expect(page.locator("#case h2")).to_have_text("injection")
-        expect(page.get_by_text("new in a system message")).to_have_count(0)
-        expect(page.locator("#privileges")).to_be_hidden()
+def test_nothing_is_new_where_nothing_is_compared(open_page: OpenPage, plain: Path) -> None:
+    page = open_page(plain)
+    expect(page.locator("#case h2")).to_have_text("injection")
+    expect(page.get_by_text("new in a system message")).to_have_count(0)
+    expect(page.locator("#privileges")).to_be_hidden()
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "old", "new"),
-    [
-        ("Be kind.", "Be very kind.", [], ["very "]),
-        ("Be kind.", "Be kind!", ["."], ["!"]),
-        ("one two three", "one 2 3", ["two three"], ["2 3"]),
-        ("你好世界", "你好\uff0c世界", [], ["\uff0c"]),
-        ("a\nb\nc\n", "a\nc\n", ["b\n"], []),
-        ("Be nice.", "Be nice.\nBe brief.", [], ["\nBe brief."]),
+WORDS: list[tuple[str, str, list[str], list[str]]] = [
+    ("Be kind.", "Be very kind.", [], ["very "]),
+    ("Be kind.", "Be kind!", ["."], ["!"]),
+    ("one two three", "one 2 3", ["two three"], ["2 3"]),
+    ("你好世界", "你好\uff0c世界", [], ["\uff0c"]),
+    ("a\nb\nc\n", "a\nc\n", ["b\n"], []),
+    ("Be nice.", "Be nice.\nBe brief.", [], ["\nBe brief."]),
+    *[
         (
             "Answer in one sentence.",
             "Answer in two short ones.",
             ["one sentence"],
             ["two short ones"],
-        ),
-        ("same", "same", [], []),
-        ("", "new", [], ["new"]),
-        ("He likes the old house on that hill", "We sell the books of many", None, None),
+        )
     ],
-)
-def test_words_that_differ_are_found(
-    browser: Browser,
-    plain: Path,
-    before: str,
-    after: str,
-    old: list[str] | None,
-    new: list[str] | None,
-) -> None:
-    with open_page(browser, plain) as page:
-        found = page.evaluate("texts => changes(...texts)", [before, after])
+    ("same", "same", [], []),
+    ("", "new", [], ["new"]),
+    ("He likes that house", "We sell old books", ["He likes that house"], ["We sell old books"]),
+]
+
+
+def test_words_that_differ_are_found(open_page: OpenPage, plain: Path) -> None:
+    pairs = [[before, after] for before, after, *_ in WORDS]
+    found = open_page(plain).evaluate("pairs => pairs.map(pair => changes(...pair))", pairs)
     shown = [
-        [text[start:end] for start, end in stretches]
-        for text, stretches in zip((before, after), found, strict=True)
+        [[text[start:end] for start, end in side] for text, side in zip(pair, sides, strict=True)]
+        for pair, sides in zip(pairs, found, strict=True)
     ]
-    assert shown == [[before] if old is None else old, [after] if new is None else new]
+    assert shown == [[old, new] for _, _, old, new in WORDS]
 
 
-def test_marks_change_no_text_and_leave_the_same_words(browser: Browser, plain: Path) -> None:
+def test_marks_change_no_text_and_leave_the_same_words(open_page: OpenPage, plain: Path) -> None:
     random = Random(5)
     texts = [
         [
@@ -446,12 +430,12 @@ def test_marks_change_no_text_and_leave_the_same_words(browser: Browser, plain: 
             ]
             for _ in "ab"
         ]
-        for _ in range(500)
+        for _ in range(200)
     ]
     script = """pairs => pairs.map(pair => mark(...pair.map(
         side => side.map((text, origin) => ({ text, origin })))))"""
-    with open_page(browser, plain) as page:
-        marked = page.evaluate(script, texts)
+    page = open_page(plain)
+    marked = page.evaluate(script, texts)
     for pair, sides in zip(texts, marked, strict=True):
         for spans, side in zip(pair, sides, strict=True):
             pieces = [
@@ -465,48 +449,48 @@ def test_marks_change_no_text_and_leave_the_same_words(browser: Browser, plain: 
         assert "".join(kept[0].split()) == "".join(kept[1].split())
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "same\n" * 100_000,
-        "".join(f"{n % 101}\n" for n in range(50_000)),
-        "x" * 9_000_000,
-        "a b " * 200_000,
-    ],
-    ids=["equal lines", "shuffled lines", "one word", "words"],
-)
-def test_hostile_texts_are_compared_in_time(browser: Browser, plain: Path, text: str) -> None:
-    lines = text.splitlines(keepends=True)
-    Random(0).shuffle(lines)
-    with open_page(browser, plain) as page:
-        page.set_default_timeout(10_000)
-        script = (
-            "texts => { const start = Date.now(); changes(...texts); return Date.now() - start }"
+HOSTILE_TEXTS = {
+    "equal lines": '"same\\n".repeat(100_000)',
+    "shuffled lines": "Array.from({length: 50_000}, (_, at) => `${at * 7919 % 101}\\n`).join('')",
+    "one word": '"x".repeat(9_000_000)',
+    "words": '"a b ".repeat(200_000)',
+}
+
+
+def test_hostile_texts_are_compared_in_time(open_page: OpenPage, plain: Path) -> None:
+    page = open_page(plain)
+    for name, text in HOSTILE_TEXTS.items():
+        taken = page.evaluate(
+            f"""() => {{
+                const text = {text};
+                const other = text.split("\\n").sort().join("\\n");
+                const start = Date.now();
+                steps = 0;
+                changes(text, `${{other.slice(0, -7)}}end`);
+                return Date.now() - start;
+            }}"""
         )
-        taken = page.evaluate(script, [text, f"{''.join(lines)[:-7]}end"])
-    assert taken < 5_000
+        assert taken < 5_000, name
 
 
-def test_a_renamed_case_is_shown_with_its_difference(browser: Browser, tmp_path: Path) -> None:
-    commit(tmp_path, FILES)
+def test_a_renamed_case_is_shown_with_its_difference(open_page: OpenPage, tmp_path: Path) -> None:
     suite = SUITE.replace("id: injection", "id: safety").replace("Is this safe?", "Is it safe?")
     suite = suite[: suite.index("  - id: monologue")].replace("id: greeting", "id: hello")
-    write(tmp_path, {"evals/review.eval.yaml": suite})
-    with open_page(browser, report(tmp_path, "--against", "HEAD")) as page:
-        expect(page.locator("#summary")).to_contain_text("2 cases renamed, 1 removed")
-        assert texts(page, "#cases h2") == [
-            "renamed: evals/review.eval.yaml line 6: the messages of 'safety'",
-            "renamed",
-            "removed",
-        ]
-        about = "evals/review.eval.yaml:4 · renamed from evals/review.eval.yaml · injection"
-        assert texts(page, ".about") == [about]
-        assert texts(page, "#panel del") == ["this"]
-        assert texts(page, "#panel ins") == ["it"]
-        choose(page, "hello")
-        assert texts(page, "#case .absent") == [
-            "Its texts are the same. With --all, the report has them."
-        ]
+    page = open_page(page_of(tmp_path, FILES, {"evals/review.eval.yaml": suite}))
+    expect(page.locator("#summary")).to_contain_text("2 cases renamed, 1 removed")
+    assert texts(page, "#cases h2") == [
+        "renamed: evals/review.eval.yaml line 6: the messages of 'safety'",
+        "renamed",
+        "removed",
+    ]
+    about = "evals/review.eval.yaml:4 · renamed from evals/review.eval.yaml · injection"
+    assert texts(page, ".about") == [about]
+    assert texts(page, "#panel del") == ["this"]
+    assert texts(page, "#panel ins") == ["it"]
+    choose(page, "hello")
+    assert texts(page, "#case .absent") == [
+        "Its texts are the same. With --all, the report has them."
+    ]
 
 
 def greeting(words: str) -> dict[str, str]:
@@ -514,93 +498,90 @@ def greeting(words: str) -> dict[str, str]:
     return {"evals/greeting.eval.yaml": f"evalcases: [{case}]"}
 
 
-def test_a_pipeline_without_a_chat_prompt_says_so(browser: Browser, tmp_path: Path) -> None:
+def test_a_pipeline_without_a_chat_prompt_says_so(open_page: OpenPage, tmp_path: Path) -> None:
     nothing = "The pipeline gives no chat prompt; providers get the transcript."
-    commit(tmp_path, greeting("Hello") | {"p.yaml": "extends: shipped\n"})
-    write(tmp_path, greeting("Good morning"))
-    for against in ((), ("--against", "HEAD")):
-        with open_page(browser, report(tmp_path, "--pipeline", "shipped", *against)) as page:
-            assert texts(page, "#panel") == [nothing]
-            page.keyboard.press("6")
-            assert texts(page, "#panel .text")[-1] == "Good morning"
-    write(tmp_path, {"p.yaml": "extends: spec\n"})
-    with open_page(browser, report(tmp_path, "--pipeline", "p.yaml", "--against", "HEAD")) as page:
-        assert texts(page, "#panel .absent") == [nothing]
-        assert texts(page, "#panel ins") == ["Good morning"]
+    then = greeting("Hello") | {"p.yaml": "extends: shipped\n"}
+    page = open_page(page_of(tmp_path, then, greeting("Good morning"), pipeline="p.yaml"))
+    assert texts(page, "#panel") == [nothing]
+    page.keyboard.press("6")
+    assert texts(page, "#panel .text")[-1] == "Good morning"
+    now = greeting("Good morning") | {"p.yaml": "extends: spec\n"}
+    page = open_page(page_of(tmp_path, then, now, pipeline="p.yaml"))
+    assert texts(page, "#panel .absent") == [nothing]
+    assert texts(page, "#panel ins") == ["Good morning"]
 
 
-def test_search_finds_any_text_and_shows_it(browser: Browser, plain: Path) -> None:
-    with open_page(browser, plain) as page:
-        page.keyboard.press("/")
-        page.keyboard.type("BIND")
-        expect(page.locator("#count")).to_have_text("1 of 3 cases")
-        page.keyboard.type(" every")  # which leaves the number of cases as it is
-        expect_found(page, "Bind every")
-        expect(page.locator("#count")).to_have_text("1 of 3 cases")
-        expect(page.get_by_text("Bind every value.")).to_be_visible()
-        page.locator("#search").fill("nowhere at all")
-        expect(page.locator("#count")).to_have_text("0 of 3 cases")
-        page.keyboard.press("Escape")
-        expect(page.locator("#count")).to_have_text("3 cases")
-        expect(page.locator("#search")).to_have_value("")
+def test_search_finds_any_text_and_shows_it(open_page: OpenPage, plain: Path) -> None:
+    page = open_page(plain)
+    page.keyboard.press("/")
+    page.keyboard.type("BIND")
+    expect(page.locator("#count")).to_have_text("1 of 3 cases")
+    page.keyboard.type(" every")  # which leaves the number of cases as it is
+    expect_found(page, "Bind every")
+    expect(page.locator("#count")).to_have_text("1 of 3 cases")
+    expect(page.get_by_text("Bind every value.")).to_be_visible()
+    page.locator("#search").fill("nowhere at all")
+    expect(page.locator("#count")).to_have_text("0 of 3 cases")
+    page.keyboard.press("Escape")
+    expect(page.locator("#count")).to_have_text("3 cases")
+    expect(page.locator("#search")).to_have_value("")
 
 
-def test_search_finds_a_phrase_across_a_changed_word(browser: Browser, compared: Path) -> None:
-    with open_page(browser, compared) as page:
-        page.keyboard.press("j")
-        assert texts(page, "#panel ins") == ["single"]
-        for phrase in ("every single value", "every s", "e value."):
-            page.locator("#search").fill(phrase)
-            expect_found(page, phrase)
-            expect(page.locator("#count")).to_have_text("1 of 5 cases")
-        page.locator("#search").fill("single every")
-        expect(page.locator("#count")).to_have_text("0 of 5 cases")
+def test_search_finds_a_phrase_across_a_changed_word(open_page: OpenPage, compared: Path) -> None:
+    page = open_page(compared)
+    page.keyboard.press("j")
+    assert texts(page, "#panel ins") == ["single"]
+    for phrase in ("every single value", "every s", "e value."):
+        page.locator("#search").fill(phrase)
+        expect_found(page, phrase)
+        expect(page.locator("#count")).to_have_text("1 of 5 cases")
+    page.locator("#search").fill("single every")
+    expect(page.locator("#count")).to_have_text("0 of 5 cases")
 
 
-def test_roles_and_statuses_filter(browser: Browser, plain: Path, compared: Path) -> None:
-    with open_page(browser, plain) as page:
-        page.get_by_role("button", name="user").click()
-        expect(page.locator("#panel .turn.user").first).to_be_hidden()
-        expect(page.locator("#panel .turn.tool")).to_be_visible()
-        page.keyboard.press("j")
-        expect(page.locator("#panel .turn.user").first).to_be_hidden()
-        page.get_by_role("button", name="user").click()
-        expect(page.locator("#panel .turn.user").first).to_be_visible()
-    with open_page(browser, compared) as page:
-        page.get_by_role("button", name="1 added").click()
-        assert texts(page, "#cases li:not([hidden])") == ["soliloquyevals/review.eval.yaml"]
-        page.get_by_role("button", name="2 changed").click()
-        expect(page.locator("#count")).to_have_text("3 of 5 cases")
+def test_roles_and_statuses_filter(open_page: OpenPage, plain: Path, compared: Path) -> None:
+    page = open_page(plain)
+    page.get_by_role("button", name="user").click()
+    expect(page.locator("#panel .turn.user").first).to_be_hidden()
+    expect(page.locator("#panel .turn.tool")).to_be_visible()
+    page.keyboard.press("j")
+    expect(page.locator("#panel .turn.user").first).to_be_hidden()
+    page.get_by_role("button", name="user").click()
+    expect(page.locator("#panel .turn.user").first).to_be_visible()
+    page = open_page(compared)
+    page.get_by_role("button", name="1 added").click()
+    assert texts(page, "#cases li:not([hidden])") == ["soliloquyevals/review.eval.yaml"]
+    page.get_by_role("button", name="2 changed").click()
+    expect(page.locator("#count")).to_have_text("3 of 5 cases")
 
 
-def test_the_panel_follows_the_search(browser: Browser, plain: Path) -> None:
-    with open_page(browser, plain) as page:
-        heading, search = page.locator("#case h2"), page.locator("#search")
-        search.fill("nowhere at all")
-        expect(heading).to_have_text("No case matches")
-        expect(page.locator("#panel")).to_have_count(0)
-        search.fill("I speak first")
-        expect(heading).to_have_text("monologue")
-        expect_found(page, "I speak first")
-        expect(search).to_be_focused()
-        search.fill("nowhere at all")
-        expect(heading).to_have_text("No case matches")
-        page.locator("#cases").focus()
-        page.keyboard.press("2")
-        expect(heading).to_have_text("No case matches")
-        page.keyboard.press("Escape")
-        expect(heading).to_have_text("monologue")
-        search.fill("hello")
-        expect(heading).to_have_text("greeting")
+def test_the_panel_follows_the_search(open_page: OpenPage, plain: Path) -> None:
+    page = open_page(plain)
+    heading, search = page.locator("#case h2"), page.locator("#search")
+    search.fill("nowhere at all")
+    expect(heading).to_have_text("No case matches")
+    expect(page.locator("#panel")).to_have_count(0)
+    search.fill("I speak first")
+    expect(heading).to_have_text("monologue")
+    expect_found(page, "I speak first")
+    expect(search).to_be_focused()
+    search.fill("nowhere at all")
+    expect(heading).to_have_text("No case matches")
+    page.locator("#cases").focus()
+    page.keyboard.press("2")
+    expect(heading).to_have_text("No case matches")
+    page.keyboard.press("Escape")
+    expect(heading).to_have_text("monologue")
+    search.fill("hello")
+    expect(heading).to_have_text("greeting")
 
 
-def test_a_removed_case_that_failed_says_why(browser: Browser, tmp_path: Path) -> None:
+def test_a_removed_case_that_failed_says_why(open_page: OpenPage, tmp_path: Path) -> None:
     broken = "  - {id: x, input_messages: [{role: user, content: [{type: file, value: x}]}]}\n"
-    commit(tmp_path, FILES | {"evals/review.eval.yaml": SUITE + broken})
-    write(tmp_path, FILES)
-    with open_page(browser, report(tmp_path, "--against", "HEAD")) as page:
-        expect(page.locator("#case h2")).to_have_text("x")
-        assert "no file 'x'" in texts(page, ".error")[0]
+    then = FILES | {"evals/review.eval.yaml": SUITE + broken}
+    page = open_page(page_of(tmp_path, then, FILES))
+    expect(page.locator("#case h2")).to_have_text("x")
+    assert "no file 'x'" in texts(page, ".error")[0]
 
 
 def test_a_browser_that_is_too_old_says_so(browser: Browser, plain: Path) -> None:
@@ -609,6 +590,24 @@ def test_a_browser_that_is_too_old_says_so(browser: Browser, plain: Path) -> Non
     page.goto(plain.as_uri())
     expect(page.locator("#case h2")).to_have_text("This browser is too old")
     page.close()
+
+
+def see_all(page: Page) -> int:
+    """Show each view of each case; return by how much the widest one is wider than the window."""
+    script = """() => {
+        let most = 0;
+        for (const link of document.querySelectorAll("#cases a")) {
+            link.click();
+            const views = document.querySelectorAll("[role=tab]").length;
+            for (let view = 0; view < Math.max(1, views); view++) {
+                document.getElementById(`tab-${view}`)?.click();
+                most = Math.max(most, document.documentElement.scrollWidth - innerWidth);
+            }
+        }
+        return most;
+    }"""
+    widest: int = page.evaluate(script)
+    return widest
 
 
 def test_a_browser_of_two_years_ago_is_enough(browser: Browser, compared: Path) -> None:
@@ -620,149 +619,148 @@ def test_a_browser_of_two_years_ago_is_enough(browser: Browser, compared: Path) 
         delete window.Highlight;
         delete window.Iterator;
     """
-    with open_page(browser, compared, script=older) as page:
-        for case in page.locator("#cases a").all():
-            case.click()
-            for view in range(page.get_by_role("tab").count()):
-                page.keyboard.press(str(view + 1))
-        page.locator("#search").fill("every single value")
-        expect(page.locator("#case h2")).to_have_text("injection")
-        expect(page.locator("#count")).to_have_text("1 of 5 cases")
+    reader = Reader(browser, older)
+    page = reader.open(compared)
+    see_all(page)
+    page.locator("#search").fill("every single value")
+    expect(page.locator("#case h2")).to_have_text("injection")
+    expect(page.locator("#count")).to_have_text("1 of 5 cases")
+    page.close()
+    assert reader.errors == []
 
 
-def test_a_filter_that_hides_the_case_says_so(browser: Browser, compared: Path) -> None:
-    with open_page(browser, compared) as page:
-        heading = page.locator("#case h2")
-        expect(heading).to_have_text("broken")
-        page.get_by_role("button", name="2 changed").click()
-        expect(heading).to_have_text("The case that was shown does not match")
-        expect(page.locator("#case")).to_contain_text("2 cases in the list")
-        page.keyboard.press("j")
-        expect(heading).to_have_text("injection")
-    with open_page(browser, compared, "#suite=x&case=y") as page:
-        page.locator("#search").fill("nowhere at all")
-        expect(page.locator("#case h2")).to_have_text("No case matches")
-        page.keyboard.press("Escape")
-        expect(page.locator("#case h2")).to_have_text("No such case in this report")
+def test_a_filter_that_hides_the_case_says_so(open_page: OpenPage, compared: Path) -> None:
+    page = open_page(compared)
+    heading = page.locator("#case h2")
+    expect(heading).to_have_text("broken")
+    page.get_by_role("button", name="2 changed").click()
+    expect(heading).to_have_text("The case that was shown does not match")
+    expect(page.locator("#case")).to_contain_text("2 cases in the list")
+    page.keyboard.press("j")
+    expect(heading).to_have_text("injection")
+    page = open_page(compared, "#suite=x&case=y")
+    page.locator("#search").fill("nowhere at all")
+    expect(page.locator("#case h2")).to_have_text("No case matches")
+    page.keyboard.press("Escape")
+    expect(page.locator("#case h2")).to_have_text("No such case in this report")
 
 
-def test_keys_go_through_the_cases_that_are_shown(browser: Browser, plain: Path) -> None:
-    with open_page(browser, plain) as page:
-        heading = page.locator("#case h2")
-        page.keyboard.press("k")
-        expect(heading).to_have_text("injection")
-        page.locator("#search").fill("I speak")
-        expect(page.locator("#count")).to_have_text("1 of 3 cases")
-        page.locator("#panel").focus()
-        page.keyboard.press("j")
-        expect(heading).to_have_text("monologue")
-        page.keyboard.press("?")
-        expect(page.get_by_role("dialog")).to_be_visible()
-        page.keyboard.press("Escape")
-        expect(page.get_by_role("dialog")).to_be_hidden()
+def test_keys_go_through_the_cases_that_are_shown(open_page: OpenPage, plain: Path) -> None:
+    page = open_page(plain)
+    heading = page.locator("#case h2")
+    page.keyboard.press("k")
+    expect(heading).to_have_text("injection")
+    page.locator("#search").fill("I speak")
+    expect(page.locator("#count")).to_have_text("1 of 3 cases")
+    page.locator("#panel").focus()
+    page.keyboard.press("j")
+    expect(heading).to_have_text("monologue")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_be_hidden()
 
 
-def test_the_focus_stays_in_the_case(browser: Browser, plain: Path) -> None:
-    with open_page(browser, plain) as page:
-        page.get_by_role("tab", selected=True).focus()
-        page.keyboard.press("4")
-        expect(page.get_by_role("tab", name="Anthropic")).to_be_focused()
-        page.keyboard.press("End")
-        expect(page.get_by_role("tab", name="VS Code")).to_be_focused()
-        page.keyboard.press("Home")
-        expect(page.get_by_role("tab", name="Chat prompt")).to_be_focused()
-        page.locator("#panel .span:visible").first.focus()
-        page.keyboard.press("2")
-        expect(page.locator("#panel")).to_be_focused()
-        page.locator("#panel .span").first.focus()
-        page.keyboard.press("j")
-        heading = page.get_by_role("heading", name="greeting")
-        expect(heading).to_be_focused()
-        page.keyboard.press("3")
-        expect(heading).to_be_focused()
-        page.locator("#cases a", has_text="monologue").focus()
-        page.keyboard.press("Enter")
-        expect(page.get_by_role("heading", name="monologue")).to_be_focused()
+def test_the_focus_stays_in_the_case(open_page: OpenPage, plain: Path) -> None:
+    page = open_page(plain)
+    page.get_by_role("tab", selected=True).focus()
+    page.keyboard.press("4")
+    expect(page.get_by_role("tab", name="Anthropic")).to_be_focused()
+    page.keyboard.press("End")
+    expect(page.get_by_role("tab", name="VS Code")).to_be_focused()
+    page.keyboard.press("Home")
+    expect(page.get_by_role("tab", name="Chat prompt")).to_be_focused()
+    page.locator("#panel .span:visible").first.focus()
+    page.keyboard.press("2")
+    expect(page.locator("#panel")).to_be_focused()
+    page.locator("#panel .span").first.focus()
+    page.keyboard.press("j")
+    heading = page.get_by_role("heading", name="greeting")
+    expect(heading).to_be_focused()
+    page.keyboard.press("3")
+    expect(heading).to_be_focused()
+    page.locator("#cases a", has_text="monologue").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="monologue")).to_be_focused()
 
 
-def test_from_the_search_a_link_skips_to_the_case(browser: Browser, plain: Path) -> None:
-    with open_page(browser, plain) as page:
-        address = page.url
-        page.keyboard.press("/")
-        page.keyboard.press("Tab")
-        expect(page.get_by_role("link", name="Skip to the case")).to_be_focused()
-        page.keyboard.press("Enter")
-        expect(page.get_by_role("heading", name="injection")).to_be_focused()
-        assert page.url == address
+def test_from_the_search_a_link_skips_to_the_case(open_page: OpenPage, plain: Path) -> None:
+    page = open_page(plain)
+    address = page.url
+    page.keyboard.press("/")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the case")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="injection")).to_be_focused()
+    assert page.url == address
 
 
-def test_keys_of_one_sign_act_alone_and_can_be_switched_off(browser: Browser, plain: Path) -> None:
-    with open_page(browser, plain) as page:
-        heading = page.locator("#case h2")
-        for held in ("Control", "Alt", "Meta"):
-            page.keyboard.press(f"{held}+j")
-            page.keyboard.press(f"{held}+2")
-        expect(heading).to_have_text("injection")
-        expect(page.get_by_role("tab", selected=True)).to_have_text("Chat prompt")
-        page.get_by_role("button", name="Keys").click()
-        page.get_by_role("checkbox", name="Use these letters, digits and signs").uncheck()
-        page.keyboard.press("Escape")
-        for key in "j2e/?":
-            page.keyboard.press(key)
-        expect(heading).to_have_text("injection")
-        expect(page.get_by_role("tab", selected=True)).to_have_text("Chat prompt")
-        expect(page.locator("#panel details[open]")).to_have_count(0)
-        expect(page.locator("#search")).not_to_be_focused()
-        expect(page.get_by_role("dialog")).to_be_hidden()
-        page.get_by_role("tab", selected=True).focus()
-        page.keyboard.press("ArrowRight")
-        expect(page.get_by_role("tab", name="Transcript")).to_be_focused()
+def test_keys_of_one_sign_act_alone_and_can_be_switched_off(
+    open_page: OpenPage, plain: Path
+) -> None:
+    page = open_page(plain)
+    heading = page.locator("#case h2")
+    for held in ("Control", "Alt", "Meta"):
+        page.keyboard.press(f"{held}+j")
+        page.keyboard.press(f"{held}+2")
+    expect(heading).to_have_text("injection")
+    expect(page.get_by_role("tab", selected=True)).to_have_text("Chat prompt")
+    page.get_by_role("button", name="Keys").click()
+    page.get_by_role("checkbox", name="Use these letters, digits and signs").uncheck()
+    page.keyboard.press("Escape")
+    for key in "j2e/?":
+        page.keyboard.press(key)
+    expect(heading).to_have_text("injection")
+    expect(page.get_by_role("tab", selected=True)).to_have_text("Chat prompt")
+    expect(page.locator("#panel details[open]")).to_have_count(0)
+    expect(page.locator("#search")).not_to_be_focused()
+    expect(page.get_by_role("dialog")).to_be_hidden()
+    page.get_by_role("tab", selected=True).focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("tab", name="Transcript")).to_be_focused()
 
 
-def test_an_address_leads_to_a_case_and_a_view(browser: Browser, plain: Path) -> None:
-    with open_page(browser, plain) as page:
-        choose(page, "greeting")
-        page.keyboard.press("2")
-        address = page.url.partition("#")[2]
-    with open_page(browser, plain, f"#{address}") as page:
-        expect(page.locator("#case h2")).to_have_text("greeting")
-        assert texts(page, "#panel .text") == ["Hello there"]
+def test_an_address_leads_to_a_case_and_a_view(open_page: OpenPage, plain: Path) -> None:
+    page = open_page(plain)
+    choose(page, "greeting")
+    page.keyboard.press("2")
+    address = page.url.partition("#")[2]
+    page = open_page(plain, f"#{address}")
+    expect(page.locator("#case h2")).to_have_text("greeting")
+    assert texts(page, "#panel .text") == ["Hello there"]
 
 
-def test_an_address_of_no_case_says_so_and_stays(browser: Browser, plain: Path) -> None:
+def test_an_address_of_no_case_says_so_and_stays(open_page: OpenPage, plain: Path) -> None:
     address = "#suite=evals%2Freview.eval.yaml&case=%3Cb%3Egone"
-    with open_page(browser, plain, address) as page:
-        heading = page.locator("#case h2")
-        expect(heading).to_have_text("No such case in this report")
-        assert texts(page, ".about") == ["evals/review.eval.yaml · <b>gone"]
-        assert page.url.endswith(address)
-        expect(page.locator("[aria-current]")).to_have_count(0)
-        page.keyboard.press("2")
-        expect(heading).to_have_text("No such case in this report")
-        page.keyboard.press("j")
-        expect(heading).to_have_text("injection")
-        page.evaluate(f"location.hash = '{address}'")
-        expect(heading).to_have_text("No such case in this report")
-        expect(page.locator("[aria-current]")).to_have_count(0)
+    page = open_page(plain, address)
+    heading = page.locator("#case h2")
+    expect(heading).to_have_text("No such case in this report")
+    assert texts(page, ".about") == ["evals/review.eval.yaml · <b>gone"]
+    assert page.url.endswith(address)
+    expect(page.locator("[aria-current]")).to_have_count(0)
+    page.keyboard.press("2")
+    expect(heading).to_have_text("No such case in this report")
+    page.keyboard.press("j")
+    expect(heading).to_have_text("injection")
+    page.evaluate(f"location.hash = '{address}'")
+    expect(heading).to_have_text("No such case in this report")
+    expect(page.locator("[aria-current]")).to_have_count(0)
 
 
-def test_an_address_that_says_nothing_changes_nothing(browser: Browser, plain: Path) -> None:
-    with open_page(browser, plain, "#panel") as page:
-        expect(page.locator("#case h2")).to_have_text("injection")
-        assert page.url.endswith("#panel")
-        choose(page, "greeting")
-        page.keyboard.press("2")
-        page.evaluate(
-            "new Promise(done => { onhashchange = () => done(); location.hash = '#case' })"
-        )
-        expect(page.locator("#case h2")).to_have_text("greeting")
-        expect(page.get_by_role("tab", selected=True)).to_have_text("Transcript")
-        assert page.url.endswith("#case")
+def test_an_address_that_says_nothing_changes_nothing(open_page: OpenPage, plain: Path) -> None:
+    page = open_page(plain, "#panel")
+    expect(page.locator("#case h2")).to_have_text("injection")
+    assert page.url.endswith("#panel")
+    choose(page, "greeting")
+    page.keyboard.press("2")
+    page.evaluate("new Promise(done => { onhashchange = () => done(); location.hash = '#case' })")
+    expect(page.locator("#case h2")).to_have_text("greeting")
+    expect(page.get_by_role("tab", selected=True)).to_have_text("Transcript")
+    assert page.url.endswith("#case")
 
 
-def test_the_browser_would_stop_whatever_asks_the_network(browser: Browser, plain: Path) -> None:
-    page = browser.new_page()
-    page.goto(plain.as_uri())
+def test_the_browser_would_stop_whatever_asks_the_network(reader: Reader, plain: Path) -> None:
+    page = reader.open(plain)
     stopped = """what => new Promise(resolve => {
         addEventListener('securitypolicyviolation', event => resolve(event.effectiveDirective));
         const element = document.createElement(what);
@@ -772,7 +770,7 @@ def test_the_browser_would_stop_whatever_asks_the_network(browser: Browser, plai
     assert page.evaluate(stopped, "img") == "img-src"
     assert page.evaluate(stopped, "iframe") == "frame-src"
     assert page.evaluate(stopped, "script") == "script-src-elem"
-    page.close()
+    reader.errors.clear()
 
 
 HOSTILE = [
@@ -784,68 +782,78 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("text", HOSTILE)
-def test_no_text_becomes_markup_or_script(
-    browser: Browser, tmp_path: Path, project: Path, text: str
-) -> None:
-    quoted = f'"{text}"'
-    name = text.replace("/", "_").replace("\\", "_")
-    suite = (
-        f"guideline_patterns: [{json.dumps(f'{name}*')}]\n"
-        f"metadata: {{systemPrompt: {quoted}}}\nguidelines: [{quoted}]\nevalcases:\n"
-        f"  - id: {quoted}\n    input_messages:\n"
-        f"      - {{role: user, content: [{quoted}, {{type: file, value: {json.dumps(name)}}}]}}\n"
-        f"      - {{role: assistant, content: {{a: {quoted}}}}}\n"
-        "  - id: gone\n    input_messages:\n"
-        f"      - {{role: user, content: [{{type: file, value: {json.dumps(f'x/{name}')}}}]}}\n"
-    )
-    write(tmp_path, {f"evals/{name[:40]}.eval.yaml": suite, f"evals/{name}": text})
-    page_file = report(tmp_path, failures=True)
-    meant = json.loads(quoted.replace("\\U000E0041", "\\udb40\\udc41"))
-    with open_page(browser, page_file) as page:
-        for case in page.locator("#cases a").all():
-            case.click()
-            for view in range(max(1, page.get_by_role("tab").count())):
-                page.keyboard.press(str(view + 1))
-        page.locator("#cases a").nth(1).click()
-        page.keyboard.press("2")
-        shown = page.locator("#panel .text").text_content() or ""
+def test_no_text_becomes_markup_or_script(open_page: OpenPage, tmp_path: Path) -> None:
+    files = {}
+    for text in HOSTILE:
+        name = text.replace("/", "_").replace("\\", "_")
+        files[f"evals/{name}"] = text
+        files[f"evals/{name[:40]}.eval.yaml"] = f"""\
+guideline_patterns: [{json.dumps(f"{name}*")}]
+metadata: {{systemPrompt: "{text}"}}
+guidelines: ["{text}"]
+evalcases:
+  - id: "{text}"
+    input_messages:
+      - {{role: user, content: ["{text}", {{type: file, value: {json.dumps(name)}}}]}}
+      - {{role: assistant, content: {{a: "{text}"}}}}
+  - id: gone
+    input_messages:
+      - {{role: user, content: [{{type: file, value: {json.dumps(f"x/{name}")}}}]}}
+"""
+    page = open_page(page_of(tmp_path, files))
+    see_all(page)
+    expect(page.locator("#cases a")).to_have_count(10)
+    page.locator("#cases h2 + ul").evaluate("list => list.remove()")  # what failed has no texts
+    for text in HOSTILE:
+        shown = text
         if "\\u" in text:
-            assert "U+202EneddihU+202C U+E0041U+200B" in shown
-        else:
-            assert meant in shown
-        assert page.locator("script").count() == 2
-        assert page.locator("img").count() == 0
+            shown = "U+2028U+2029 U+202EneddihU+202C U+E0041U+200B"
+        page.locator("#cases a", has_text=shown).first.click()
+        page.keyboard.press("2")
+        assert shown in (page.locator("#panel .text").text_content() or "")
+    assert page.locator("script").count() == 2
+    assert page.locator("img").count() == 0
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 360)])
+AXE = Axe().axe_script
+
+
+# What is dark or narrow differs in its colors and its width; all else is tested once.
+@pytest.mark.parametrize(
+    ("scheme", "width", "rules"),
+    [("light", 1200, {}), ("dark", 360, {"runOnly": ["color-contrast"]})],
+)
 def test_everybody_can_use_it(
-    browser: Browser, plain: Path, compared: Path, politer: Path, scheme: str, width: int
+    *,
+    open_page: OpenPage,
+    plain: Path,
+    compared: Path,
+    politer: Path,
+    scheme: str,
+    width: int,
+    rules: dict[str, Any],
 ) -> None:
-    for file, chosen in ((plain, 0), (compared, 1), (politer, 0)):
-        size = {"width": width, "height": 800}
-        with open_page(browser, file, viewport=size, color_scheme=scheme) as page:
-            for case in range(page.locator("#cases a").count()):
-                page.locator("#cases a").nth(case).click()
-                for view in range(max(1, page.get_by_role("tab").count())):
-                    page.keyboard.press(str(view + 1))
-                    if case == chosen and view in (0, 1, 3, 5):  # the others are drawn as 3 is
-                        found = Axe().run(page).response["violations"]
-                        assert [(v["id"], v["nodes"][0]["html"]) for v in found] == []
-                    wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-                    assert wide <= 0
-            page.keyboard.press("?")
-            assert Axe().run(page).response["violations"] == []
+    script = """async (rules) => (await axe.run({ reporter: "no-passes", ...rules })).violations
+        .map(({ id, nodes }) => [id, nodes[0].html])"""
+    # One side is shown as two are, without columns; the views left out are drawn as the fourth is.
+    for file, case, views in ((plain, 0, [1]), (politer, 0, [1]), (compared, 1, [1, 2, 4, 6])):
+        page = open_page(file, width=width, scheme=scheme)
+        page.evaluate(AXE)
+        page.locator("#cases a").nth(case).click()
+        for view in views:
+            page.keyboard.press(str(view))
+            assert page.evaluate(script, rules) == []
+    if width == 360:
+        assert see_all(page) <= 0
+    page.keyboard.press("?")
+    assert page.evaluate(script, rules) == []
 
 
-def test_a_long_word_does_not_widen_the_page(browser: Browser, tmp_path: Path) -> None:
+def test_a_long_word_does_not_widen_the_page(open_page: OpenPage, tmp_path: Path) -> None:
     word = "x" * 3000
     suite = f"evalcases: [{{id: {word}, input_messages: [{{role: user, content: {word}}}]}}]"
-    write(tmp_path, {f"evals/{word[:200]}.eval.yaml": suite})
-    with open_page(browser, report(tmp_path), viewport={"width": 360, "height": 640}) as page:
-        for view in range(len(VIEWS)):
-            page.keyboard.press(str(view + 1))
-            assert page.evaluate("document.documentElement.scrollWidth") == 360
+    file = page_of(tmp_path, {f"evals/{word[:200]}.eval.yaml": suite})
+    assert see_all(open_page(file, width=360)) == 0
 
 
 def pages(page: Page) -> int:
@@ -853,49 +861,46 @@ def pages(page: Page) -> int:
     return page.pdf(format="A4").count(b"/Type /Page\n")
 
 
-def test_the_whole_case_is_printed(browser: Browser, tmp_path: Path, plain: Path) -> None:
+@pytest.mark.parametrize(("states", "view"), [(1, "3"), (2, "1")], ids=["one side", "two sides"])
+def test_the_whole_case_is_printed(
+    open_page: OpenPage, tmp_path: Path, states: int, view: str
+) -> None:
     lines = "\\n".join(f"Line {number}." for number in range(300))
-    commit(tmp_path, greeting(f'"{lines}"'))
-    write(tmp_path, greeting(f'"{lines} More."'))
-    for against in ((), ("--against", "HEAD")):
-        with open_page(browser, report(tmp_path, *against)) as page:
-            assert 5 <= pages(page) <= 8  # 300 lines, 40 to 60 on each
-            page.keyboard.press("3")
-            assert 5 <= pages(page) <= 8
-    with open_page(browser, plain) as page:
-        assert pages(page) == 1
-        page.emulate_media(media="print")
-        for hidden in ("nav", "header", "footer", ".bar"):
-            expect(page.locator(hidden)).to_be_hidden()
+    files = [greeting(f'"{lines}"'), greeting(f'"{lines} More."')]
+    page = open_page(page_of(tmp_path, *files[:states]))
+    page.keyboard.press(view)
+    assert 5 <= pages(page) <= 8  # 300 lines, 40 to 60 on each
 
 
-def test_folded_guidelines_are_printed_too(browser: Browser, plain: Path) -> None:
-    with open_page(browser, plain) as page:
-        shown = "folds => folds.map(fold => fold.open)"
-        page.evaluate(
-            "addEventListener('beforeprint', () => { printed = [...document.querySelectorAll"
-            "('#panel details')].map(fold => fold.open) })"
-        )
-        page.pdf()
-        assert page.evaluate("printed") == [True, True]
-        assert page.locator("#panel details").evaluate_all(shown) == [False, False]
+def test_folded_guidelines_are_printed_too(open_page: OpenPage, plain: Path) -> None:
+    page = open_page(plain)
+    page.evaluate(
+        "addEventListener('beforeprint', () => { printed = [...document.querySelectorAll"
+        "('#panel details')].map(fold => fold.open) })"
+    )
+    assert pages(page) == 1
+    assert page.evaluate("printed") == [True, True]
+    folds = page.locator("#panel details")
+    assert folds.evaluate_all("folds => folds.map(fold => fold.open)") == [False, False]
+    page.emulate_media(media="print")
+    for hidden in ("nav", "header", "footer", ".bar"):
+        expect(page.locator(hidden)).to_be_hidden()
 
 
-def test_two_thousand_cases_are_listed(browser: Browser, tmp_path: Path) -> None:
+def test_many_cases_are_listed(open_page: OpenPage, tmp_path: Path) -> None:
     cases = "".join(
         f"  - {{id: c{number}, input_messages: [{{role: user, content: Text {number}}}]}}\n"
-        for number in range(2000)
+        for number in range(300)
     )
-    write(tmp_path, {"evals/many.eval.yaml": f"evalcases:\n{cases}"})
-    with open_page(browser, report(tmp_path)) as page:
-        expect(page.locator("#count")).to_have_text("2000 cases")
-        page.locator("#search").fill("Text 1999")
-        expect(page.locator("#count")).to_have_text("1 of 2000 cases")
-        page.locator("#cases a:visible").click()
-        assert texts(page, "#panel .text") == ["Text 1999"]
+    page = open_page(page_of(tmp_path, {"evals/many.eval.yaml": f"evalcases:\n{cases}"}))
+    expect(page.locator("#count")).to_have_text("300 cases")
+    page.locator("#search").fill("Text 299")
+    expect(page.locator("#count")).to_have_text("1 of 300 cases")
+    page.locator("#cases a:visible").click()
+    assert texts(page, "#panel .text") == ["Text 299"]
 
 
-def test_the_same_suites_give_the_same_bytes(project: Path, plain: Path) -> None:
-    text = plain.read_bytes()
-    assert report(project).read_bytes() == text
-    assert os.fsencode(project) not in text
+def test_the_command_writes_the_same_bytes(plain: Path) -> None:
+    done = run("report", "evals", "--root=.", folder=plain.parent)
+    assert done.stdout.encode() == plain.read_bytes()
+    assert os.fsencode(plain.parent) not in plain.read_bytes()

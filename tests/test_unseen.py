@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from browser import open_browser, open_page
+from browser import Reader, open_browser
 from commands import run
 from multiturn.documents.dump import dump
 from multiturn.prompts.record import to_json
@@ -151,5 +151,7 @@ def test_a_page_shows_the_same(tmp_path: Path) -> None:
     (tmp_path / "s.eval.yaml").write_text(dump({"input_messages": messages}), encoding="utf-8")
     assert run("report", "s.eval.yaml", "--output", "r.html", folder=tmp_path).returncode == 0
     shown = "|".join([*(f"aU+{ord(sign):04X}b" for sign in HIDDEN.values()), *SHOWN.values()])
-    with open_browser() as browser, open_page(browser, tmp_path / "r.html") as page:
-        assert page.locator(".turn .text").text_content() == shown
+    with open_browser() as browser:
+        reader = Reader(browser)
+        assert reader.open(tmp_path / "r.html").locator(".turn .text").text_content() == shown
+    assert reader.errors == []
