@@ -1,7 +1,7 @@
 """From cases to results: convert, send, many at a time; an error stops only its own case."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
@@ -162,52 +162,44 @@ async def run(
     if hasattr(provider, "check"):
         provider.check()
     waiting = _waiting(cases, pipeline, provider, skip)
-    done: asyncio.Queue[Result | Exception | None] = asyncio.Queue(concurrency)
-
-    async def work() -> None:
-        try:
-            for prepared in waiting:
-                if prepared is None:
-                    await asyncio.sleep(0)  # let other tasks run
-                else:
-                    await done.put(await _send(prepared, provider, record_wire))
-                    await asyncio.sleep(0)  # who gets this result may end the cases
-        except Exception as error:  # reading cases failed: requests under way still finish
-            await done.put(error)
-        await done.put(None)
-
-    workers = [asyncio.create_task(work()) for _ in range(concurrency)]
+    under_way: list[asyncio.Task[Result]] = []
+    failure = None
     try:
-        running = len(workers)
-        failure = None
-        while running:
-            item = await done.get()
-            if item is None:
-                running -= 1
-            elif isinstance(item, Exception):
-                failure = item
-            else:
-                yield item
+        while True:
+            try:
+                while len(under_way) < concurrency and (prepared := await anext(waiting, None)):
+                    sending = _send(prepared, provider, record_wire)
+                    under_way.append(asyncio.create_task(sending))
+            except Exception as error:  # reading cases failed: requests under way still finish
+                failure = error
+            if not under_way:
+                break
+            await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+            for task in filter(asyncio.Task.done, [*under_way]):
+                under_way.remove(task)
+                yield task.result()
         if failure is not None:
             raise failure
     finally:
-        for worker in workers:
-            worker.cancel()
-        await asyncio.gather(*workers, return_exceptions=True)
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
 
 
-def _waiting(
+async def _waiting(
     cases: Iterable[Case],
     pipeline: Pipeline,
     provider: Provider,
     skip: Callable[[Result], bool] | None,
-) -> Iterator[Prepared | None]:
-    """Yield each case that must be sent, and None for each that is skipped."""
+) -> AsyncIterator[Prepared]:
+    """Yield each case that is not skipped."""
     for case in cases:
         _want(case, Case, "each of the cases must be a Case, as load_suite gives it")
         prepared = prepare(case, pipeline, provider)
         result = prepared.result
-        yield None if skip and result.error is None and skip(result) else prepared
+        if not (skip and result.error is None and skip(result)):
+            yield prepared
+        await asyncio.sleep(0)  # let requests under way go on
 
 
 def _want(value: object, kind: Any, words: str) -> None:
