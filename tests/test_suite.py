@@ -3,16 +3,13 @@
 import io
 import json
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from textwrap import dedent
-from time import process_time
 from typing import Any
 
 import pytest
-from msgspec import structs
 from structlog.testing import capture_logs
 
 import commands
@@ -64,10 +61,13 @@ def chat(path: str | Path = "x.eval.yaml", **options: Any) -> Chat:
     return [(message.role, message.content) for message in request.chat_prompt or ()]
 
 
-def said_in_warnings(load: Callable[[], object]) -> list[str]:
-    with capture_logs() as logs:
-        load()
-    return [str(entry.get("key", entry)) for entry in logs if entry["log_level"] == "warning"]
+def attach(*paths: str, patterns: Iterable[str] = ()) -> str:
+    """Return a suite of a case that attaches files."""
+    files = ", ".join(f"{{type: file, value: {path}}}" for path in paths)
+    return (
+        f"guideline_patterns: {list(patterns)}\n"
+        f"id: x\ninput_messages:\n- role: user\n  content: [{files}, Go.]\n"
+    )
 
 
 # Documents
@@ -82,20 +82,11 @@ def test_a_suite_has_cases(write: Write) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        *[
-            (name, HI)
-            for name in ("greeting.eval.yaml", "evals/greeting.eval.yml", "greeting.yaml")
-        ],
-        ("greeting.eval.json", json.dumps({"input_messages": [{"role": "user", "content": "😀"}]})),
-    ],
+    "name", ["greeting.eval.yaml", "evals/greeting.eval.yml", "greeting.eval.json", "greeting.yaml"]
 )
-def test_a_bare_case_without_an_id_has_its_files_name(write: Write, name: str, text: str) -> None:
-    write(name, text)
-    [case] = cases(name)
-    assert case.id.startswith("greeting")
-    assert "/" not in case.id
+def test_a_bare_case_without_an_id_has_its_files_name(write: Write, name: str) -> None:
+    write(name, json.dumps({"input_messages": [{"role": "user", "content": "😀"}]}))
+    assert [case.id for case in cases(name)] == ["greeting"]
 
 
 def test_a_file_holds_several_documents(write: Write) -> None:
@@ -159,86 +150,12 @@ def test_what_a_case_holds(write: Write) -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "meant"),
-    [
-        ("010", "010"),
-        ("10.0", "10.0"),
-        ("1.50", "1.50"),
-        ("0x1F", "0x1F"),
-        ("1e3", "1e3"),
-        ("2024-01-01", "2024-01-01"),
-        ("12:30", "12:30"),
-        ("yes", "yes"),
-        ("true", "true"),
-        ('"010"', "010"),
-        ("a b/c", "a b/c"),
-        ("日本", "日本"),
-    ],
+    "written",
+    ["010", "10.0", "0x1F", "1e3", "2024-01-01", "12:30", "yes", "true", '"010"', "a b/c", "日本"],
 )
-def test_an_id_is_taken_as_written(write: Write, written: str, meant: str) -> None:
+def test_an_id_is_taken_as_written(write: Write, written: str) -> None:
     write("x.eval.yaml", f"evalcases:\n- id: {written}\n  {HI}")
-    assert [case.id for case in cases()] == [meant]
-
-
-def test_an_agentv_suite_loads_as_it_is(write: Write) -> None:
-    write("js.instructions.md", "Use const.\n")
-    write(
-        "x.eval.yaml",
-        """\
-        $schema: agentv-eval-v2
-        description: Example eval
-        target: default
-
-        evalcases:
-          - id: code-review-javascript
-            conversation_id: code-review
-            outcome: Assistant provides helpful code analysis
-            execution:
-              target: azure_base
-              evaluators:
-                - name: keyword_check
-                  type: code_judge
-                  script: uv run check.py
-            input_messages:
-              - role: system
-                content: You are an expert software developer.
-              - role: user
-                content:
-                  - type: text
-                    value: |
-                      Please review this function:
-
-                      ```javascript
-                      function add(a, b) { return a + b; }
-                      ```
-                  - type: file
-                    value: ./js.instructions.md
-            expected_messages:
-              - role: assistant
-                content: |
-                  The function adds two numbers.
-        """,
-    )
-    assert said_in_warnings(cases) == []
-    assert errors_of() == []
-    assert chat(guideline_patterns=["**/*.instructions.md"]) == [
-        (
-            "system",
-            "You are an expert software developer.\n\n[[ ## Guidelines ## ]]\n\nUse const.",
-        ),
-        (
-            "user",
-            "Please review this function:\n\n```javascript\n"
-            "function add(a, b) { return a + b; }\n```\n\n<Attached: ./js.instructions.md>",
-        ),
-    ]
-
-
-def test_unknown_keys_change_nothing_in_a_request(write: Write) -> None:
-    write("x.eval.yaml", f"id: a\n{HI}")
-    write("y.eval.yaml", f"id: a\nnote: x\nchat_prompt: [x]\n{HI}")
-    first, second = requests("x.eval.yaml") + requests("y.eval.yaml")
-    assert structs.replace(first, suite="y.eval.yaml") == second
+    assert [case.id for case in cases()] == [written.strip('"')]
 
 
 # System prompts and given guidelines
@@ -258,9 +175,8 @@ def test_a_suites_system_prompt_counts_unless_a_case_has_its_own(
     assert chats == [["Shared", "hi"], ["Own", "hi"]]
 
 
-@pytest.mark.parametrize("key", ["systemPrompt", "system_prompt"])
-def test_a_bare_case_has_a_system_prompt(write: Write, key: str) -> None:
-    write("x.eval.yaml", f"metadata: {{{key}: Shared}}\n{HI}")
+def test_a_bare_case_has_a_system_prompt(write: Write) -> None:
+    write("x.eval.yaml", f"metadata: {{systemPrompt: Shared}}\n{HI}")
     assert chat() == [("system", "Shared"), ("user", "hi")]
 
 
@@ -314,27 +230,21 @@ NEITHER = [("user", "=== a.md ===\nA\n=== b.txt ===\nB")]
     ("own", "configs", "options", "meant"),
     [
         pytest.param("", {}, {}, NEITHER, id="nowhere: none"),
-        pytest.param('["**/*.md"]', {}, {}, MARKDOWN, id="from the suite"),
+        pytest.param('["**/*.{md,txt}", "!**/b.*"]', {}, {}, MARKDOWN, id="from the suite"),
         pytest.param('["*.md"]', {}, {}, MARKDOWN, id="from the suite, for the written path"),
         pytest.param('["/evals/deep/*.md"]', {}, {}, MARKDOWN, id="anchored"),
         pytest.param("", {"": "md"}, {}, MARKDOWN, id="from the root's config"),
-        pytest.param("", {"evals/": "md"}, {}, MARKDOWN, id="from a config between"),
+        pytest.param("", {"": "txt", "evals/": "md"}, {}, MARKDOWN, id="the nearest config wins"),
         pytest.param(
-            "", {"evals/deep/": "md"}, {}, MARKDOWN, id="from the config beside the suite"
+            "", {"evals/": "txt", "evals/deep/": "md"}, {}, MARKDOWN, id="also beside the suite"
         ),
-        pytest.param("", {"": "txt", "evals/": "md"}, {}, MARKDOWN, id="the nearest wins"),
-        pytest.param("", {"evals/": "txt", "evals/deep/": "md"}, {}, MARKDOWN, id="nearer still"),
         pytest.param('["**/*.md"]', {"evals/deep/": "txt"}, {}, MARKDOWN, id="the suite wins"),
         pytest.param("[]", {"": "txt"}, {}, NEITHER, id="the suite's empty list wins"),
         pytest.param("", {"../": "md"}, {}, NEITHER, id="above the root there is none"),
         pytest.param("", {"evals/other/": "md"}, {}, NEITHER, id="beside the way there is none"),
-        pytest.param("", {"evals/deep/a/": "md"}, {}, NEITHER, id="below the suite there is none"),
         pytest.param("", {"": "md"}, {"root": "evals"}, NEITHER, id="above another root"),
         pytest.param(
-            '["**/*.md"]', {"": "md"}, {"guideline_patterns": ["**/*.txt"]}, TEXT, id="replaced"
-        ),
-        pytest.param(
-            '["**/*.md"]', {}, {"guideline_patterns": ["x", "b.*"]}, TEXT, id="replaced by two"
+            '["**/*.md"]', {"": "md"}, {"guideline_patterns": ["x", "b.*"]}, TEXT, id="replaced"
         ),
     ],
 )
@@ -351,11 +261,6 @@ def test_where_guideline_patterns_come_from(
         text = f'$schema: agentv-config-v2\nguideline_patterns:\n  - "**/*.{extension}"\nmore: 1\n'
         write(f"{folder}.agentv/config.yaml", text)
     assert chat(suite, **options) == meant
-
-
-def test_a_pattern_of_a_suite_may_refuse(attached: Write) -> None:
-    suite = attached('guideline_patterns: ["**/*.{md,txt}", "!**/b.*"]\n')
-    assert chat(suite) == MARKDOWN
 
 
 @pytest.mark.parametrize(
@@ -390,40 +295,33 @@ def test_the_nearest_config_counts_even_where_it_says_nothing(
 # The root
 
 
-@pytest.mark.parametrize("marker", ["folder", "file"])
-def test_the_root_is_the_nearest_parent_with_git(
-    write: Write, attached: Write, marker: str
-) -> None:
-    if marker == "folder":
-        Path("evals/.git").mkdir(parents=True)
+@pytest.mark.parametrize("is_worktree", [False, True])
+def test_the_root_is_the_nearest_parent_with_git(write: Write, is_worktree: bool) -> None:
+    if is_worktree:
+        write("evals/.git", "gitdir: ../.git/worktrees/x\n")
     else:
-        write("evals/.git", "gitdir: ../.git/worktrees/x\n")  # a worktree, or a submodule
+        Path("evals/.git").mkdir(parents=True)
     write("a.txt", "A")
-    write(
-        "evals/x.eval.yaml", "input_messages: [{role: user, content: [{type: file, value: a.txt}]}]"
-    )
-    [said] = errors_of("evals/x.eval.yaml")
-    assert "a.txt" in said
-    assert chat("evals/x.eval.yaml", root=".") == [("user", "=== a.txt ===\nA")]
+    write("evals/x.eval.yaml", attach("a.txt"))
+    assert ["no file 'a.txt'" in said for said in errors_of("evals/x.eval.yaml")] == [True]
+    assert chat("evals/x.eval.yaml", root=".") == [("user", "=== a.txt ===\nA\nGo.")]
 
 
 def test_without_git_the_root_is_the_suites_folder(write: Write) -> None:
     Path(".git").rmdir()
     write("a.txt", "A")
     write("evals/b.txt", "B")
-    for name in ("a.txt", "b.txt", "/b.txt"):
-        file = f"{{type: file, value: {name}}}"
-        write(f"evals/{name[-5]}.yaml", f"input_messages: [{{role: user, content: [{file}]}}]")
+    for name in ("a", "b"):
+        write(f"evals/{name}.yaml", attach(f"{name}.txt"))
     assert [len(errors_of(f"evals/{name}.yaml")) for name in ("a", "b")] == [1, 0]
 
 
 def test_a_root_beside_the_suite_holds_its_files(write: Write) -> None:
     write("data/a.txt", "A")
-    file = "{type: file, value: a.txt}"
-    write("evals/x.yaml", f"input_messages: [{{role: user, content: [{file}]}}]")
-    assert chat("evals/x.yaml", root="data") == [("user", "=== a.txt ===\nA")]
     write("evals/a.txt", "outside")
-    assert chat("evals/x.yaml", root=Path("data")) == [("user", "=== a.txt ===\nA")]
+    write("evals/x.yaml", attach("a.txt"))
+    for root in ("data", Path("data")):
+        assert chat("evals/x.yaml", root=root) == [("user", "=== a.txt ===\nA\nGo.")]
 
 
 # Text
@@ -432,63 +330,20 @@ def test_a_root_beside_the_suite_holds_its_files(write: Write) -> None:
 @pytest.mark.parametrize(
     ("written", "text"),
     [
-        pytest.param("yes", "yes", id="yes"),
         pytest.param("12:30", "12:30", id="a time"),
-        pytest.param("2024-01-01", "2024-01-01", id="a date"),
-        pytest.param("1_000", "1_000", id="digits and an underscore"),
         pytest.param('"true"', "true", id="a quoted boolean"),
-        pytest.param("'1.5'", "1.5", id="a quoted number"),
-        pytest.param("|\n    a\n\n     b\n", "a\n\n b\n", id="a literal scalar"),
         pytest.param("a\u2028b\x85c", "a\u2028b\x85c", id="old line ends"),
         pytest.param("[yes, 'no']", "yes\nno", id="a list of texts"),
-        pytest.param("{type: text, value: yes}", None, id="a mapping with a type"),
-        pytest.param("[{type: text, value: 12:30}]", "12:30", id="a text segment"),
+        pytest.param("{type: text, value: yes}", "yes", id="a text segment"),
+        pytest.param("[{type: text, value: 12:30}]", "12:30", id="a list of text segments"),
         pytest.param(
             "{a: yes, b: [1]}", '{\n  "a": "yes",\n  "b": [\n    1\n  ]\n}', id="a mapping"
         ),
     ],
 )
-def test_content_arrives_as_written(write: Write, written: str, text: str | None) -> None:
-    write("x.eval.yaml", "input_messages:\n- role: user\n  content: X\n".replace("X", written))
-    assert text is None or chat() == [("user", text)]
-
-
-@pytest.mark.parametrize("word", ["true", "null", "1.5", "010", "False", "~", "0x1F"])
-@pytest.mark.parametrize(
-    ("written", "where"),
-    [
-        pytest.param("  content: X", "4:12", id="as content"),
-        pytest.param("  content:\n  - ok\n  - X", "6:5", id="as a segment"),
-    ],
-)
-def test_a_plain_value_as_content_is_an_error_that_says_to_quote_it(
-    write: Write, word: str, written: str, where: str
-) -> None:
-    write("x.eval.yaml", f"id: a\ninput_messages:\n- role: user\n{written.replace('X', word)}\n")
-    [said] = errors_of()
-    assert said.startswith(f"x.eval.yaml:{where}: case 'a': input_messages[0].content")
-    assert f'quote it: {"content: " if where == "4:12" else ""}"{word}"' in said
-
-
-@pytest.mark.parametrize(
-    "encoded",
-    [
-        pytest.param(lambda text: text.replace("\n", "\r\n").encode(), id="CRLF"),
-        pytest.param(lambda text: b"\xef\xbb\xbf" + text.encode(), id="a BOM"),
-        pytest.param(lambda text: b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode(), id="both"),
-    ],
-)
-def test_a_suite_of_windows_is_the_same(write: Write, encoded: Callable[[str], bytes]) -> None:
-    text = "id: é\ninput_messages:\n- role: user\n  content: |\n    a\n\n    b\u2028\n"
-    path = write("x.eval.yaml", "")
-    path.write_bytes(encoded(text))
-    [case] = cases()
-    assert (case.id, case.input_messages[0].content) == ("é", "a\n\nb\u2028\n")
-    assert (case.line, case.input_messages[0].line, case.input_messages[0].content_lines) == (
-        1,
-        3,
-        (4,),
-    )
+def test_content_arrives_as_written(write: Write, written: str, text: str) -> None:
+    write("x.eval.yaml", f"input_messages:\n- role: user\n  content: {written}\n")
+    assert chat() == [("user", text)]
 
 
 def test_anchors_are_shared_by_cases(write: Write) -> None:
@@ -503,27 +358,7 @@ def test_anchors_are_shared_by_cases(write: Write) -> None:
     assert chats == [[("user", "hi\nthere")]] * 2 + [[("assistant", "hi\nthere")]]
 
 
-def test_ten_thousand_cases_may_share_a_long_text(write: Write) -> None:
-    shared = "x" * 2048
-    rest = "".join(
-        f"- {{id: {i}, input_messages: [{{role: user, content: *t}}]}}\n" for i in range(10_000)
-    )
-    write("x.eval.yaml", f"metadata: {{text: &t {shared}}}\nevalcases:\n{rest}")
-    start = process_time()
-    contents = [case.input_messages[0].content for case in cases()]
-    assert process_time() - start < 5
-    assert (len(contents), set(contents)) == (10_000, {shared})
-
-
 # Known ways to lose text
-
-
-def attach(*paths: str, patterns: Iterable[str] = (), text: str = "Go.") -> str:
-    files = ", ".join(f"{{type: file, value: {path}}}" for path in paths)
-    content = f"[{files}, {text}]" if text else f"[{files}]"
-    return f"guideline_patterns: {list(patterns)}\n" + (
-        f"id: x\ninput_messages:\n- role: user\n  content: {content}\n"
-    )
 
 
 @pytest.mark.parametrize(
@@ -599,22 +434,6 @@ def test_what_comes_before_broken_yaml_is_converted(write: Write) -> None:
     assert [str(error.where) for error in said] == ["x.eval.yaml:5:1"]
 
 
-def test_a_missing_file_may_be_left_out_with_a_warning(write: Write) -> None:
-    write("a.txt", "A")
-    write("pipeline.yaml", "stages:\n- resolve_segments: {missing_file: warn}\n- embed_files\n")
-    write("x.eval.yaml", attach("no.txt", "a.txt"))
-    pipeline = load_pipeline("pipeline.yaml")
-    with capture_logs() as logs:
-        turn = "".join(
-            str(part) for case in cases() for part in [pipeline.request(case).input_files, case.id]
-        )
-    assert "no.txt" not in turn
-    assert "a.txt" in turn
-    [warning] = [entry for entry in logs if entry["log_level"] == "warning"]
-    assert "no.txt" in str(warning)
-    assert "x.eval.yaml:5" in str(warning)
-
-
 @pytest.mark.parametrize(
     ("source", "options", "error"),
     [
@@ -662,9 +481,14 @@ def stdin(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
 
 def test_a_hyphen_is_standard_input(write: Write, stdin: Callable[[str], None]) -> None:
-    write("evals/a.txt", "A")
-    stdin("id: é\ninput_messages:\n- role: user\n  content: [{type: file, value: /evals/a.txt}]\n")
-    assert chat("-") == [("user", "=== /evals/a.txt ===\nA")]
+    write(".agentv/config.yaml", 'guideline_patterns: ["*.md"]')
+    write("a.md", "A")
+    write("evals/b.txt", "B")
+    stdin(attach("a.md", "/evals/b.txt").partition("\n")[2].replace("id: x", "id: é"))
+    assert chat("-") == [
+        ("system", "[[ ## Guidelines ## ]]\n\nA"),
+        ("user", "<Attached: a.md>\n=== /evals/b.txt ===\nB\nGo."),
+    ]
 
 
 def test_an_error_in_standard_input_has_its_place(
@@ -672,19 +496,7 @@ def test_an_error_in_standard_input_has_its_place(
 ) -> None:
     stdin(f"id: é\n{HI}---\nid: b\ninput_messages: x\n")
     [said] = errors_of("-")
-    assert re.match("<?(stdin|-)>?:5:17: case 'b': input_messages", said)
-
-
-def test_the_config_beside_standard_input_counts(
-    write: Write, stdin: Callable[[str], None]
-) -> None:
-    write(".agentv/config.yaml", 'guideline_patterns: ["*.md"]')
-    write("a.md", "A")
-    stdin("input_messages: [{role: user, content: [{type: file, value: a.md}, Go.]}]\n")
-    assert chat("-") == [
-        ("system", "[[ ## Guidelines ## ]]\n\nA"),
-        ("user", "<Attached: a.md>\nGo."),
-    ]
+    assert said.startswith("<stdin>:5:17: case 'b': input_messages")
 
 
 # Finding suites
