@@ -76,17 +76,14 @@ def request(files: Files, path: str, **options: Any) -> ProviderRequest:
     ("written", "found"),
     [
         pytest.param("code.js", "evals/code.js", id="beside the suite"),
-        pytest.param("./code.js", "evals/code.js", id="beside the suite, with ./"),
-        pytest.param(".//code.js", "evals/code.js", id="with a slash too many"),
-        pytest.param("deep/low.md", "evals/deep/low.md", id="in a folder beside the suite"),
+        pytest.param(".//code.js", "evals/code.js", id="beside the suite, with ./"),
         pytest.param("deep/../code.js", "evals/code.js", id="with .. inside the root"),
-        pytest.param("top.md", "top.md", id="in a parent of the suite"),
         pytest.param("./top.md", "top.md", id="in a parent, with ./"),
         pytest.param("../top.md", "top.md", id="in a parent, with .."),
         pytest.param("evals/code.js", "evals/code.js", id="by its path from the root"),
         pytest.param("/evals/code.js", "evals/code.js", id="from the root, with a leading /"),
-        pytest.param("/top.md", "top.md", id="in the root, with a leading /"),
         pytest.param("//top.md", "top.md", id="in the root, with two leading slashes"),
+        pytest.param("/deep/low.md", "evals/deep/low.md", id="with a leading /, not in the root"),
     ],
 )
 def test_finds(files: Files, written: str, found: str) -> None:
@@ -102,14 +99,6 @@ def test_the_file_beside_the_suite_comes_before_that_of_a_parent(root: Path) -> 
     (root / "evals" / "top.md").write_text("near")
     files = Files(root / "evals" / "deep", root)
     assert (files.find("top.md"), files.find("/top.md")) == ("evals/top.md", "top.md")
-
-
-def test_a_leading_slash_means_the_root_first_then_beside_the_suite(
-    root: Path, files: Files
-) -> None:
-    assert files.find("/code.js") == "evals/code.js"
-    (root / "code.js").write_text("of the root")
-    assert Files(root / "evals", root).find("/code.js") == "code.js"
 
 
 def test_a_folder_of_that_name_beside_the_suite_hides_no_file_below_the_parents(
@@ -134,34 +123,23 @@ def test_a_name_is_taken_to_the_letter(root: Path, files: Files, name: str) -> N
 @pytest.mark.parametrize(
     "written",
     [
-        pytest.param("no.md", id="a file that there is not"),
         pytest.param("Code.js", id="another case"),
         pytest.param(" code.js", id="a space in front"),
         pytest.param("", id="an empty path"),
         pytest.param("~/code.js", id="a home folder"),
         pytest.param("$PWD/code.js", id="a variable"),
-        pytest.param("file:code.js", id="a URL"),
-        pytest.param("*.js", id="a glob"),
         pytest.param("code.js/x", id="a file below a file"),
-        pytest.param("a\0b", id="a NUL"),
         pytest.param("code.js\0.md", id="a NUL behind a file's name"),
         pytest.param("a\nb.txt", id="a newline"),
-        pytest.param("a\x1b[31m.txt", id="an escape"),
         pytest.param("\ud800", id="a lone surrogate"),
         pytest.param("x" * 300, id="a name too long"),
         pytest.param("x/" * 5000, id="a path too long"),
-        pytest.param("../" * 2, id="a folder"),
     ],
 )
 def test_what_is_not_there_is_an_error_of_one_line(files: Files, written: str) -> None:
     with pytest.raises(MultiturnError) as caught:
         files.read(files.find(written), LIMIT)
     assert str(caught.value).isprintable()
-
-
-def test_a_missing_file_names_the_places_that_were_looked_in(files: Files) -> None:
-    with pytest.raises(AttachmentError, match=r"no\.md.*evals/.*\./"):
-        files.find("no.md")
 
 
 def test_a_newline_in_a_path_cannot_forge_a_header(root: Path, files: Files) -> None:
@@ -177,16 +155,11 @@ def test_a_newline_in_a_path_cannot_forge_a_header(root: Path, files: Files) -> 
     "written",
     [
         "../../secret.txt",
-        "./../../secret.txt",
-        "..//..//secret.txt",
-        "../.././secret.txt",
+        "..//.././/secret.txt",
         "deep/../../../secret.txt",
-        "../evals/../../secret.txt",
-        "../../elsewhere/secret.txt",
         "../../rootling/secret.txt",
         "../../../../../../../../../../../../etc/passwd",
         "/../secret.txt",
-        "/evals/../../secret.txt",
         "//../secret.txt",
         "/./../secret.txt",
     ],
@@ -239,15 +212,12 @@ def test_an_absolute_path_is_from_the_root_even_where_it_exists(root: Path, file
         pytest.param({"a": "../../elsewhere"}, "a/../secret.txt", id="a link and .."),
         pytest.param({"a": "/etc"}, "a/passwd", id="an absolute link"),
         pytest.param({"a": "/dev/zero"}, "a", id="a link to a device without an end"),
-        pytest.param({"a": "/dev/stdin"}, "a", id="a link to standard input"),
         pytest.param({"a": "/proc/self/environ"}, "a", id="a link to the environment"),
-        pytest.param({"a": "/proc/self/root"}, "a/etc/passwd", id="a link by way of /proc"),
         pytest.param({"../a": "../secret.txt"}, "a", id="a link in a parent of the suite"),
         pytest.param({"../a": "../secret.txt"}, "/a", id="a link in the root"),
         pytest.param({"a": "../../missing"}, "a", id="a dangling link"),
         pytest.param({"a": "missing"}, "a", id="a dangling link inside"),
         pytest.param({"a": "a"}, "a", id="a link to itself"),
-        pytest.param({"a": "b", "b": "a"}, "a", id="two links to each other"),
         pytest.param({"a": "b/x", "b": "a/x"}, "b", id="two links that grow"),
     ],
 )
@@ -284,22 +254,18 @@ def test_a_link_inside_the_root_is_followed(
     assert files.read(files.find(written), LIMIT) == text
 
 
-def test_a_root_behind_a_link_is_the_same_root(root: Path) -> None:
+def test_a_root_may_be_behind_a_link_or_relative(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(root)
     (link := root.parent / "link").symlink_to(root)
-    for folder, top in ((link / "evals", link), (root / "evals", link), (link / "evals", root)):
-        files = Files(folder, top)
+    evals = link / "evals"
+    for folder, top in ((evals, link), (root / "evals", link), (evals, root), ("evals", "")):
+        files = Files(Path(folder), Path(top))
         assert files.read(files.find("code.js"), LIMIT) == "code"
         assert files.find("top.md") == "top.md"
         with pytest.raises(OutsideRootError):
             files.find("../../secret.txt")
-
-
-def test_a_root_may_be_relative(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(root)
-    files = Files(Path("evals"), Path())
-    assert [files.find("code.js"), files.find("/top.md")] == ["evals/code.js", "top.md"]
-    with pytest.raises(OutsideRootError):
-        files.find("../../secret.txt")
 
 
 def test_the_root_may_be_the_whole_file_system(root: Path) -> None:
@@ -308,17 +274,13 @@ def test_the_root_may_be_the_whole_file_system(root: Path) -> None:
     assert files.find(written) == files.find("code.js") == written[1:]
 
 
-def test_a_suite_outside_the_root_reads_nothing_beside_itself(root: Path) -> None:
-    files = Files(root.parent / "elsewhere", root)
+@pytest.mark.parametrize("folder", ["elsewhere", "rootling"])
+def test_a_suite_outside_the_root_reads_nothing_beside_itself(root: Path, folder: str) -> None:
+    files = Files(root.parent / folder, root)
     for written in ("secret.txt", "./secret.txt", "/secret.txt", "../secret.txt"):
         with pytest.raises(MultiturnError):
             files.find(written)
     assert files.read(files.find("/top.md"), LIMIT) == "top"
-
-
-def test_a_suite_in_a_folder_whose_name_begins_like_the_root_is_outside(root: Path) -> None:
-    with pytest.raises(MultiturnError):
-        Files(root.parent / "rootling", root).find("secret.txt")
 
 
 # Swapped between finding and reading
@@ -424,31 +386,18 @@ def test_what_is_named_nearly_like_it_is_attached(root: Path, files: Files, name
     ("content", "text"),
     [
         pytest.param(b"", "", id="an empty file"),
-        pytest.param(b"x", "x", id="no newline at the end"),
-        pytest.param(b"x\n", "x", id="a newline at the end"),
         pytest.param(b"x\n\n\n", "x", id="newlines at the end"),
-        pytest.param(b"x\r\n\r\n", "x", id="newlines of Windows at the end"),
-        pytest.param(b"\n", "", id="a newline only"),
-        pytest.param(b"\n\n\n", "", id="newlines only"),
         pytest.param(b"\r\n\r\n", "", id="newlines of Windows only"),
-        pytest.param(b"  \n\t\n", "  \n\t", id="blank lines stay"),
-        pytest.param(b"\n\n x\n", "\n\n x", id="newlines in front stay"),
-        pytest.param(b"x  \n", "x  ", id="spaces at the end stay"),
-        pytest.param(b"x\n \n", "x\n ", id="a line of a space at the end stays"),
+        pytest.param(b"\n\n x  \n \n", "\n\n x  \n ", id="blank lines and spaces stay"),
         pytest.param(b"a\r\nb\nc\r\n", "a\nb\nc", id="mixed line ends"),
-        pytest.param(b"a\rb\r", "a\rb\r", id="a lone CR stays"),
-        pytest.param(b"a\r\r\nb", "a\r\nb", id="only the pair of CR and LF is one"),
-        pytest.param(b"\xef\xbb\xbfx", "x", id="a BOM is dropped"),
+        pytest.param(b"a\rb\r\r\nc\r", "a\rb\r\nc\r", id="a lone CR stays"),
         pytest.param(b"\xef\xbb\xbf", "", id="a BOM only"),
         pytest.param(b"\xef\xbb\xbf\xef\xbb\xbfx", "\ufeffx", id="the second BOM is text"),
-        pytest.param(b"x\xef\xbb\xbf", "x\ufeff", id="a BOM at the end is text"),
-        pytest.param("é漢😀\n".encode(), "é漢😀", id="characters of many bytes"),
         pytest.param(
-            "a\u2028b\x85c\u2029".encode(), "a\u2028b\x85c\u2029", id="other line ends stay"
+            "é漢😀\u2028b\x85c\u2029".encode(), "é漢😀\u2028b\x85c\u2029", id="other line ends stay"
         ),
         pytest.param(b"a\x0bb\x0cc\x1c\n\x0c", "a\x0bb\x0cc\x1c\n\x0c", id="form feeds stay"),
         pytest.param(b"a\tb\x1b[0m\x00", "a\tb\x1b[0m\x00", id="control characters stay"),
-        pytest.param(b"=== x ===\n", "=== x ===", id="what looks like a header stays"),
     ],
 )
 def test_text_of_a_file(tmp_path: Path, content: bytes, text: str) -> None:
@@ -458,14 +407,10 @@ def test_text_of_a_file(tmp_path: Path, content: bytes, text: str) -> None:
 @pytest.mark.parametrize(
     "content",
     [
-        pytest.param(b"\xff\xfea\x00", id="UTF-16 with a BOM"),
-        pytest.param("é".encode("latin-1"), id="Latin-1"),
         pytest.param(b"ok\n" * 10_000 + b"\xff", id="a wrong byte at the end"),
         pytest.param("é".encode()[:1], id="half a character"),
         pytest.param(b"\xc0\x80", id="an overlong NUL"),
         pytest.param(b"\xed\xa0\x80", id="a surrogate"),
-        pytest.param(b"\xf4\x90\x80\x80", id="beyond Unicode"),
-        pytest.param(b"\x89PNG\r\n\x1a\n\x00\x00", id="an image"),
     ],
 )
 def test_what_is_not_utf_8_is_an_error(tmp_path: Path, content: bytes) -> None:
@@ -522,19 +467,16 @@ def test_a_file_that_lies_about_its_size_is_bounded_too() -> None:
         files.read(files.find("cpuinfo"), 10)
 
 
-def test_a_folder_or_a_pipe_is_an_error(root: Path, files: Files) -> None:
-    os.mkfifo(root / "evals" / "pipe")
-    for written in ("deep", "deep/", ".", "..", "/", "pipe"):
-        with pytest.raises(AttachmentError):
-            files.read(files.find(written), LIMIT)
-
-
-def test_a_socket_is_an_error(root: Path, files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_or_a_pipe_is_an_error(
+    root: Path, files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(root / "evals")  # a socket's path is short
+    os.mkfifo("pipe")
     with socket.socket(socket.AF_UNIX) as server:
         server.bind("socket")
-        with pytest.raises(AttachmentError):
-            files.read(files.find("socket"), LIMIT)
+        for written in ("deep", "deep/", ".", "..", "/", "pipe", "socket"):
+            with pytest.raises(AttachmentError):
+                files.read(files.find(written), LIMIT)
 
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs devices")
@@ -601,28 +543,24 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_file_is_read_once_by_whatever_path(root: Path, opened: list[str]) -> None:
     (root / "evals" / "link.md").symlink_to("../top.md")
     texts = Texts()
-    for folder in (root / "evals", root, root / "evals" / "deep"):
-        files = Files(folder, root, texts)
+    for folder, top in ((root / "evals", root), (root, root), (root, root.parent)):
+        files = Files(folder, top, texts)
         for written in ("top.md", "./top.md", "/top.md", "/evals/link.md"):
             assert files.read(files.find(written), LIMIT) == "top"
     assert opened.count("top.md") == 1
 
 
-def test_a_file_is_read_once_with_and_without_its_newlines(root: Path, opened: list[str]) -> None:
-    (root / "end.md").write_text("end\n\n")
+@pytest.mark.parametrize("newlines", ["\n\n", ""])
+def test_a_file_is_read_once_with_and_without_its_newlines(
+    root: Path, opened: list[str], newlines: str
+) -> None:
+    text = "end" if newlines else ""
+    (root / "end.md").write_text(f"{text}{newlines}")
     files = Files(root, root)
     assert files.known("end.md") is None
-    assert files.read("end.md", LIMIT, trailing_newlines=True) == "end\n\n"
-    assert files.read("end.md", LIMIT) == files.known("end.md") == "end"
+    assert files.read("end.md", LIMIT, trailing_newlines=True) == text + newlines
+    assert files.read("end.md", LIMIT) == files.known("end.md") == text
     assert opened.count("end.md") == 1
-
-
-def test_a_file_is_read_once_under_two_roots(root: Path, opened: list[str]) -> None:
-    texts = Texts()
-    for top in (root, root / "evals"):
-        files = Files(root / "evals", top, texts)
-        assert files.read(files.find("code.js"), LIMIT) == "code"
-    assert opened.count("code.js") == 1
 
 
 def test_files_of_one_base_name_are_kept_apart(root: Path) -> None:
@@ -648,18 +586,11 @@ def test_each_reading_has_its_own_limit(files: Files, limits: tuple[int, ...]) -
             files.read("evals/code.js", limit)
 
 
-def test_an_empty_file_is_read_once_too(root: Path, opened: list[str]) -> None:
-    (root / "empty.md").write_bytes(b"")
-    files = Files(root, root)
-    assert [files.read("empty.md", LIMIT) for _ in range(3)] == ["", "", ""]
-    assert opened.count("empty.md") == 1
-
-
-def test_a_thousand_cases_attach_one_file_that_is_read_once(
+def test_a_hundred_cases_attach_one_file_that_is_read_once(
     root: Path, files: Files, opened: list[str]
 ) -> None:
     pipeline = load_pipeline("spec")
-    for index in range(1000):
+    for index in range(100):
         case = Case(id=str(index), input_messages=attach(files, "code.js"), files=files)
         assert pipeline.request(case).question == "=== code.js ===\ncode"
     assert opened.count("code.js") == 1
