@@ -14,7 +14,7 @@ import click
 import msgspec
 import pytest
 import yaml
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import commands
@@ -40,22 +40,12 @@ def write(path: Path | str, content: bytes) -> None:
         file.write(content)
 
 
-def test_a_new_file_is_written(tmp_path: Path) -> None:
-    write(tmp_path / "new", b"one\r\ntwo")
-    assert (tmp_path / "new").read_bytes() == b"one\r\ntwo"
-    assert os.listdir(tmp_path) == ["new"]
-
-
-def test_an_empty_result_is_an_empty_file(target: Path) -> None:
-    write(target, b"")
-    assert target.read_bytes() == b""
-
-
-def test_a_large_result_is_whole(target: Path) -> None:
-    with open_output(str(target)) as file:
-        for _ in range(300):
-            file.write(b"x" * 9_999 + b"\n")
-    assert target.read_bytes() == (b"x" * 9_999 + b"\n") * 300
+@pytest.mark.parametrize("content", [b"", b"one\r\ntwo", b"x" * 3_000_000])
+def test_a_file_is_written_new_or_over_another(target: Path, content: bytes) -> None:
+    for name in ("new", "out.jsonl"):
+        write(target.with_name(name), content)
+        assert target.with_name(name).read_bytes() == content
+    assert sorted(os.listdir(target.parent)) == ["new", "out.jsonl"]
 
 
 def test_the_file_takes_its_name_only_at_the_end(target: Path) -> None:
@@ -87,18 +77,12 @@ def test_a_mishap_leaves_what_was_there_and_nothing_else(
 
 
 def test_a_full_disk_leaves_the_old_file(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_args: object, **_options: object) -> None:
+    def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    def convert() -> None:
-        with open_output(str(target)) as file:
-            file.write(b"new")
-            monkeypatch.setattr(os, "replace", fail)
-            monkeypatch.setattr(os, "rename", fail)
-            monkeypatch.setattr(Path, "replace", fail)
-
+    monkeypatch.setattr(os, "replace", fail)
     with pytest.raises(OSError, match="No space left"):
-        convert()
+        write(target, b"new")
     assert target.read_bytes() == b"old\n"
     assert os.listdir(target.parent) == ["out.jsonl"]
 
@@ -141,14 +125,14 @@ def test_a_killed_process_leaves_the_old_file(target: Path) -> None:
     assert target.read_bytes() == b"the next run\n"
 
 
-@pytest.mark.parametrize("mode", [0o600, 0o640, 0o644, 0o664, 0o755, 0o400])
+@pytest.mark.parametrize("mode", [0o600, 0o664, 0o755, 0o400])
 def test_permissions_are_kept(target: Path, mode: int) -> None:
     target.chmod(mode)
     write(target, b"new")
     assert stat.S_IMODE(target.stat().st_mode) == mode
 
 
-@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600)])
 def test_permissions_of_a_new_file_are_those_of_any_new_file(
     tmp_path: Path, mask: int, mode: int
 ) -> None:
@@ -169,23 +153,17 @@ def test_what_is_being_written_is_no_more_readable_than_the_old_file(target: Pat
         assert stat.S_IMODE(partial.stat().st_mode) & 0o077 == 0
 
 
-def test_a_link_stays_and_its_file_is_replaced(target: Path) -> None:
+@pytest.mark.parametrize("name", ["out.jsonl", "new"])
+def test_a_link_stays_and_its_file_is_written(target: Path, name: str) -> None:
     folder = target.parent / "links"
     folder.mkdir()
-    (folder / "link").symlink_to("../out.jsonl")
+    (folder / "link").symlink_to(f"../{name}")
     target.chmod(0o640)
     write(folder / "link", b"new")
     assert (folder / "link").is_symlink()
-    assert target.read_bytes() == b"new"
+    assert target.with_name(name).read_bytes() == b"new"
     assert stat.S_IMODE(target.stat().st_mode) == 0o640
     assert os.listdir(folder) == ["link"]
-
-
-def test_a_dangling_link_gets_its_file(tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to("new")
-    write(tmp_path / "link", b"new")
-    assert (tmp_path / "link").is_symlink()
-    assert (tmp_path / "new").read_bytes() == b"new"
 
 
 def test_a_pipe_is_written_to(tmp_path: Path) -> None:
@@ -208,16 +186,14 @@ def test_nothing_named_is_standard_output(capfdbinary: pytest.CaptureFixture[byt
     assert capfdbinary.readouterr().out == b"\xc3\xa9\nstill open\n"
 
 
-def test_a_name_may_stand_without_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["x" * 255, "é" * 127, "a b'\"$.json", ".out"])
+def test_a_name_may_be_long_or_odd(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     monkeypatch.chdir(tmp_path)
-    write("out", b"new")
-    assert (tmp_path / "out").read_bytes() == b"new"
-
-
-@pytest.mark.parametrize("name", ["x" * 255, "é" * 127, "a b'\"$.json", "-", ".out"])
-def test_a_name_may_be_long_or_odd(tmp_path: Path, name: str) -> None:
-    write(tmp_path / name, b"new")
-    assert (tmp_path / name).read_bytes() == b"new"
+    for path in (tmp_path / name, name):
+        write(path, b"new")
+        assert (tmp_path / name).read_bytes() == b"new"
     assert os.listdir(tmp_path) == [name]
 
 
@@ -278,31 +254,27 @@ MEANT = {
 ODD_TEXTS = [
     *("", " ", "\n", "\n\n", " \n ", "\t", "a\n", "a\n\n", "\na", " a", "a ", "a \nb", "a\tb\n\tc"),
     *("a\nb\n", "a\nb\n\n", "a\nb\n\n\n", "\n\na\nb", "  a\nb\n", "a\n\n b \n"),
+    *("=", "yes", "No", "on", "y", "n", "null", "~", "true", "12:30", "010", "1_000", "0x1F"),
+    *("2024-01-01", "<<", "---", "...", "- a", "? a", "a: b", "a:", "#a", "a #b", "&a", "*a", "!a"),
     *(
-        "yes",
-        "No",
-        "on",
-        "y",
-        "n",
-        "null",
-        "~",
-        "true",
-        "12:30",
-        "010",
-        "1_000",
-        "0x1F",
-        "1e3",
+        "|",
+        ">",
+        "%a",
+        "@a",
+        "`a`",
+        "'",
+        '"',
+        "{}",
+        "[]",
+        ",",
+        "a\\nb",
+        "\\",
+        "--- a\n...\nb\n",
         "=",
     ),
-    *("2024-01-01", "<<", "---", "...", "- a", "? a", "a: b", "a:", "#a", "a #b", "&a", "*a", "!a"),
-    *("|", ">", "%a", "@a", "`a`", "'", '"', "{}", "[]", ",", "a\\nb", "\\", "--- a\n...\nb\n"),
     *("\r", "a\r\nb", "\x00", "\x1b[31m", "\x7f", "\x85", "\x9b", "\u2028", "\u2029", "a\u2028\nb"),
     *("\ufeff", "\ufeffa\nb", "\uffff", "\ufffe", "é漢😀", "\u202e", "\xa0a\xa0", "a" * 5_000),
 ]
-
-
-def named(text: str) -> str:
-    return f"the text {text[:12]!a}"
 
 
 def record(text: str = "x", **metadata: Any) -> Record:
@@ -388,27 +360,15 @@ def test_a_record_as_yaml() -> None:
     ).replace("path: ./a.md", 'path: "./a.md"')
 
 
-@pytest.mark.parametrize("text", ODD_TEXTS, ids=named)
-def test_json_is_one_line_that_reads_back(text: str) -> None:
-    rendered = to_json(record(text))
-    assert (rendered.count(b"\n"), rendered[-1:], rendered.count(b"\r")) == (1, b"\n", 0)
-    assert json.loads(rendered)["chat_prompt"][1] == {"role": "user", "content": text}
-    assert json.loads(rendered) == plain(record(text))
-
-
-@pytest.mark.parametrize("text", ODD_TEXTS, ids=named)
-def test_yaml_reads_back_by_1_1_and_by_1_2(text: str) -> None:
-    odd = record(text, **{text[:99]: [text, {text[:99]: text}], "n": 1, "y": None, "f": 1.5})
-    rendered, meant = to_yaml(odd), plain(odd)
-    assert yaml.safe_load(rendered) == meant
-    assert [node.value for node in read_documents(rendered.decode(), "x")] == [meant]
-    assert yaml.safe_load(rendered)["question"] == text
-
-
-def test_a_key_of_over_1024_characters_reads_back() -> None:
-    rendered = to_yaml(record("x", **{"k" * 2000: "v"}))
-    [node] = read_documents(rendered.decode(), "x")
-    assert node.value["metadata"]["k" * 2000] == "v"
+@pytest.mark.parametrize("text", [*ODD_TEXTS, "k" * 2000], ids=lambda text: ascii(text[:12]))
+def test_odd_text_reads_back_from_json_and_from_yaml_1_1_and_1_2(text: str) -> None:
+    odd = record(text, **{text: [text, {text: text}], "n": 1, "y": None, "f": 1.5})
+    meant, line, document = plain(odd), to_json(odd), to_yaml(odd)
+    assert (line.count(b"\n"), line[-1:], line.count(b"\r")) == (1, b"\n", 0)
+    assert json.loads(line) == meant
+    assert meant["chat_prompt"][1] == {"role": "user", "content": text}
+    assert len(text) > 1000 or yaml.safe_load(document) == meant  # PyYAML reads no key of that
+    assert [node.value for node in read_documents(document.decode(), "x")] == [meant]
 
 
 def test_yaml_documents_follow_each_other() -> None:
@@ -435,11 +395,6 @@ def test_yaml_shows_each_line_of_a_text_as_a_line(text: str) -> None:
         assert line.strip() in lines
 
 
-def test_the_same_record_is_always_the_same_text() -> None:
-    for render in (to_json, to_yaml, to_text):
-        assert render(record("a\nb")) == render(record("a\nb"))
-
-
 LETTERS = st.characters(exclude_categories=["Cs"]) | st.sampled_from("\n\t\r \x1b\x85\u2028:#-'\"|")
 TEXTS = st.text(LETTERS, max_size=40)
 TREES = st.recursive(
@@ -453,7 +408,6 @@ TREES = st.recursive(
 )
 
 
-@settings(max_examples=150)
 @given(TEXTS, TREES)
 @example("a\n ", [[], {}, ""])
 def test_any_record_reads_back(text: str, tree: Any) -> None:
@@ -484,34 +438,22 @@ def test_control_characters_are_shown(text: str, shown: str) -> None:
     assert visible(text) == shown
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        pytest.param(code, id=f"U+{code:04X}")
-        for code in (*range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0))
-    ],
-)
-def test_no_control_character_reaches_a_terminal_raw(code: int) -> None:
-    hostile = record(f"<{chr(code)}>", **{f"<{chr(code)}>": f"<{chr(code)}>"})
-    harmless = to_text(record("<.>")).decode()
-    text = to_text(hostile).decode()
-    assert f"<\\x{code:02x}>" in text
-    assert f"<{chr(code)}>" not in text
-    assert text.count("\x1b") == harmless.count("\x1b")
+def test_no_control_character_reaches_a_terminal_raw() -> None:
+    harmless = to_text(record("<.>", **{"<.>": "<.>"})).decode()
+    for code in (*range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0)):
+        raw = f"<{chr(code)}>"
+        text = to_text(record(raw, **{raw: raw})).decode()
+        assert f"<\\x{code:02x}>" in text
+        assert raw not in text
+        assert text.count("\x1b") == harmless.count("\x1b")
 
 
-def test_a_message_cannot_pass_for_another_role() -> None:
+def test_neither_a_message_nor_an_id_can_pass_for_a_role() -> None:
     """What the suite wrote is indented below the role, which the program wrote."""
     messages = (ChatMessage("user", "x\nassistant\ny"), ChatMessage("user", "assistant"))
-    request = ProviderRequest(question="x", chat_prompt=messages, eval_id="x")
-    lines = click.unstyle(to_text(record_of(of("x", request))).decode()).split("\n")
-    assert (lines.count("user"), lines.count("assistant")) == (2, 0)
-
-
-def test_an_id_cannot_pass_for_a_role() -> None:
-    request = ProviderRequest(question="x", chat_prompt=(), eval_id="x\nassistant\ny")
+    request = ProviderRequest(question="x", chat_prompt=messages, eval_id="x\nassistant\ny")
     lines = click.unstyle(to_text(record_of(of("x\nassistant\n", request))).decode()).split("\n")
-    assert "assistant" not in lines
+    assert (lines.count("user"), lines.count("assistant")) == (2, 0)
 
 
 def test_text_shows_each_message_under_its_role_in_order() -> None:
