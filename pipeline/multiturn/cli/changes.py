@@ -35,8 +35,8 @@ def as_lines(update: Update, show: Literal["once", "stat", "all"]) -> Iterator[s
     for change in changes if show == "all" else ():
         if change.state != "changed":
             yield visible(str(change))
-        if change.old and change.new:
-            yield diff_of(change).removesuffix("\n")
+        if diff := diff_of(change):
+            yield diff.removesuffix("\n")
 
 
 def _once(changes: Sequence[FileChange]) -> Iterator[str]:

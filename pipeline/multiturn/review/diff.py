@@ -99,20 +99,24 @@ def distinct(changed: Iterable[tuple[_T, str, str]]) -> Iterator[tuple[list[str]
     ...     print(places, lines)
     ('x', 'y') ['@@', ' a', '-Be brief.', '+Be quick.']
     """
-    found: dict[Hashable, tuple[list[str], dict[_T, None]]] = {}
+    found: dict[Hashable, tuple[tuple[_T, int], list[str], dict[_T, None]]] = {}
     for place, old, new in changed:
-        keyed = [(_key(lines), lines) for lines in _stretches(_lines(old), _lines(new))]
-        for key, lines in keyed:
-            if key or not any(key for key, _ in keyed):  # a digest follows from its text
-                found.setdefault(key, (lines, {}))[1][place] = None
+        stretches = list(_stretches(_lines(old), _lines(new)))
+        keys = list(map(_key, stretches))
+        for number, (key, lines) in enumerate(zip(keys, stretches, strict=True)):
+            if key or not any(keys):  # a digest follows from its text
+                found.setdefault(key, ((place, number), lines, {}))[2][place] = None
     together: dict[tuple[_T, ...], list[str]] = {}
-    for lines, places in found.values():
-        shown = together.setdefault(tuple(places), [])
-        if not shown and lines[0] != _HUNK:
+    last: dict[tuple[_T, ...], tuple[_T, int]] = {}
+    for (place, number), lines, places in found.values():
+        group = tuple(places)
+        shown = together.setdefault(group, [])
+        if lines[0] != _HUNK and last.get(group) != (place, number - 1):
             shown.append(_HUNK)
         shown += lines
-    for places_of, lines in together.items():
-        yield lines, places_of
+        last[group] = place, number
+    for group, lines in together.items():
+        yield lines, group
 
 
 def _stretches(old: list[str], new: list[str]) -> Iterator[list[str]]:
