@@ -33,6 +33,15 @@ class TestMessage(Struct, frozen=True, gc=False, repr_omit_defaults=True):
     content_lines: tuple[int, ...] = ()
 
 
+def segments_of(message: TestMessage) -> Iterator[tuple[str, Any, int]]:
+    """Yield the key, the value and the line of each segment of a message's content."""
+    is_list = isinstance(message.content, list)
+    segments = message.content if is_list else [message.content]
+    lines = message.content_lines or (message.line,) * len(segments)
+    for number, (segment, line) in enumerate(zip(segments, lines, strict=True)):
+        yield f"content[{number}]" if is_list else "content", segment, line
+
+
 class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """One eval case, with what its suite gives it.
 

@@ -84,41 +84,42 @@ class SystemFirst(Struct, frozen=True, kw_only=True):
         others: list[Turn] = []
         markers_only: list[Turn] = []
         for turn in conversion.turns:
-            parts = turn.parts
+            shown = turn
             if self.references == "omit":
-                parts = tuple(part for part in parts if part.kind != "reference")
-                if turn.parts and not parts:
-                    markers_only += [turn] if turn.role != "system" else []
-                    continue
+                said = tuple(part for part in turn.parts if part.kind != "reference")
+                shown = replace(turn, parts=said)
             if turn.role != "system":
-                others.append(replace(turn, parts=parts))
+                if turn.parts and not shown.parts:
+                    markers_only.append(turn)
+                else:
+                    others.append(shown)
             elif not turn.has_content:
                 continue
             elif self.later_system == "merge" or turn.message is None or turn.message < first_other:
-                front += separate_first("\n\n", parts)
+                front += separate_first("\n\n", shown.parts)
             elif self.later_system == "keep":
-                others.append(replace(turn, parts=parts))
+                others.append(shown)
             else:
-                marker = Part("text", self.system_marker, stage="consolidate_system")
-                others.append(Turn("assistant", (marker, *separate_first("", parts)), turn.message))
+                parts = (_added(self.system_marker), *separate_first("", shown.parts))
+                others.append(Turn("assistant", parts, turn.message))
 
         prompt = conversion.system_prompt
         if prompt is None or is_blank(prompt.text):
-            prompt = Part("text", self.default_prompt, "\n\n", stage="consolidate_system")
-        guidelines = tuple(part for part in conversion.guidelines if not is_blank(part.text))
+            prompt = _added(self.default_prompt)
         made = {
             "messages": front,
             "prompt": [] if is_blank(prompt.text) else [prompt],
-            "guidelines": self._guidelines(guidelines),
+            "guidelines": self._guidelines(conversion.guidelines),
         }
         made["messages_else_prompt"] = front or made["prompt"]
         system = tuple(part for section in self.sections for part in made[section])
         others = others or markers_only
         return (Turn("system", system), *others) if system else tuple(others)
 
-    def _guidelines(self, guidelines: tuple[Part, ...]) -> list[Part]:
+    def _guidelines(self, given: tuple[Part, ...]) -> list[Part]:
+        guidelines = [part for part in given if not is_blank(part.text)]
         has_headers = len(guidelines) > 1 or self.single_guideline == "header"
-        parts = []
+        parts = [_added(self.guidelines_heading)] if self.guidelines_heading and guidelines else []
         for guideline in guidelines:
             text = guideline.text.rstrip()
             if self.guideline_end == "trim" and text != guideline.text:
@@ -130,10 +131,11 @@ class SystemFirst(Struct, frozen=True, kw_only=True):
                 parts.append(replace(guideline, separator="\n"))
             else:
                 parts.append(replace(guideline, separator="\n\n"))
-        if self.guidelines_heading and parts:
-            heading = Part("text", self.guidelines_heading, "\n\n", stage="consolidate_system")
-            parts.insert(0, heading)
         return parts
+
+
+def _added(text: str) -> Part:
+    return Part("text", text, "\n\n", stage="consolidate_system")
 
 
 def _filled(header: str, path: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from multiturn import Conversion, Part, Turn, stage
 from multiturn.errors import AttachmentError, MultiturnError, SegmentTypeError, add_or_mend, cut
-from multiturn.model import PROMPT_KEY, Case
+from multiturn.model import PROMPT_KEY, Case, segments_of
 from multiturn.output import Notice
 from multiturn.turns import as_json, is_blank
 
@@ -44,16 +44,12 @@ def resolve_segments(
     notices: list[Notice] = []
     size = 0
     for index, message in enumerate(case.input_messages):
-        content = message.content
-        segments = content if isinstance(content, list) else [content]
-        lines = message.content_lines or (message.line,) * len(segments)
         parts: list[Part] = []
-        for number, segment in enumerate(segments):
+        for number, (key, segment, line) in enumerate(segments_of(message)):
             try:
-                part = _read(segment, case, max_file_bytes, keep, index, number, lines[number])
+                part = _read(segment, case, max_file_bytes, keep, index, number, line)
             except MultiturnError as error:
-                key = f"[{number}]" if segments is content else ""
-                where = case.where(lines[number], f"input_messages[{index}].content{key}")
+                where = case.where(line, f"input_messages[{index}].{key}")
                 is_file = isinstance(error, AttachmentError)
                 if (is_file and missing_file == "warn") or (
                     isinstance(error, SegmentTypeError) and unknown_type == "warn"
@@ -66,7 +62,7 @@ def resolve_segments(
                 size += len(part.text)
                 if size > MAX_CASE_SIZE:
                     what = f"the case is larger than {MAX_CASE_SIZE:,} characters with its files"
-                    raise MultiturnError(what).at(case.where(lines[number]), case.id)
+                    raise MultiturnError(what).at(case.where(line), case.id)
         turns.append(Turn(message.role, tuple(parts), index))
     prompt = case.system_prompt
     return conversion.replace(

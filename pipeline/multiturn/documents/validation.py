@@ -69,14 +69,14 @@ def _keys_at(type_: Any, path: str) -> tuple[str, ...]:
     return names
 
 
-def _choices(type_: Any) -> list[str]:
+def choices_of(type_: Any) -> list[str]:
     """Return the words that a type takes: those of a ``Literal``, and of a boolean."""
     if type_ is bool:
         return ["true", "false"]
     return [
         word
         for item in typing.get_args(type_)
-        for word in ([item] if isinstance(item, str) else _choices(item))
+        for word in ([item] if isinstance(item, str) else choices_of(item))
     ]
 
 
@@ -87,7 +87,7 @@ def _reword(what: str, key: str, node: Node, type_: Any) -> str:
             f'unknown key "{cut(names[0])}"; {did_you_mean(names[0], _keys_at(type_, f".{key}"))}'
         )
     if what.startswith("Invalid enum value"):
-        choices = _choices(typing.get_type_hints(type_)[key])
+        choices = choices_of(typing.get_type_hints(type_)[key])
         if choices == ["omit"]:
             return f"{key} must be a number or omit"
         return f"there is no {key} {what.split()[-1]}; {did_you_mean('', choices)}"

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from multiturn.documents.validation import choices_of
 from multiturn.errors import MultiturnError, Place, did_you_mean, from_here
 from multiturn.model import Conversion
 
@@ -135,7 +136,7 @@ class Option(msgspec.Struct, frozen=True):
         if self.default is inspect.Parameter.empty:
             return "no default"
         chosen = self.default if isinstance(self.default, tuple) else (self.default,)
-        others = [choice for choice in _choices(self.type) if choice not in map(str, chosen)]
+        others = [choice for choice in choices_of(self.type) if choice not in map(str, chosen)]
         return in_words(self.default) + (f" (or {', '.join(others)})" if others else "")
 
 
@@ -228,7 +229,7 @@ def _wrong_value(type_: Any, value: Any, error: str) -> str:
         if written not in known:
             return f'there is no placeholder "{written}"; {did_you_mean(written, known)}'
     what = error.replace("`", "").partition(" - at $")[0]
-    choices = _choices(type_)
+    choices = choices_of(type_)
     hint = f"; choose from: {', '.join(choices)}" if choices else ""
     return what[0].lower() + what[1:] + hint
 
@@ -238,11 +239,3 @@ def _placeholders(type_: Any) -> list[str]:
     if isinstance(type_, msgspec.Meta):
         return [*(type_.extra or {}).get("placeholders", ())]
     return [name for each in typing.get_args(type_) for name in _placeholders(each)]
-
-
-def _choices(type_: Any) -> list[str]:
-    """Return the words that a type allows, if it is a Literal or a list of them."""
-    arguments = typing.get_args(type_)
-    if typing.get_origin(type_) is typing.Literal:
-        return [str(argument) for argument in arguments]
-    return _choices(arguments[0]) if typing.get_origin(type_) in (tuple, list) else []

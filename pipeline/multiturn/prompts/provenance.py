@@ -3,14 +3,14 @@
 All of it is read off the finished Conversion, so a run that does not ask pays nothing.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Literal
 
 from msgspec import Struct
 
 from multiturn.errors import MultiturnError, Place
-from multiturn.model import PROMPT_KEY, Case, Conversion
+from multiturn.model import PROMPT_KEY, Case, Conversion, parts_of, segments_of
 from multiturn.text import visible
 from multiturn.turns import Part, as_json, is_blank, joined
 
@@ -104,10 +104,10 @@ def explain(conversion: Conversion) -> Explanation:
 def spans_of(conversion: Conversion) -> tuple[tuple[Message, ...] | None, Spans]:
     """Return the chat prompt and the question of a finished conversion in spans."""
     case, chat = conversion.case, conversion.chat
-    question = tuple(_spans(conversion.transcript, case))
+    question = _spans(conversion.transcript, case)
     if chat is None:
         return None, question
-    return tuple(Message(turn.role, tuple(_spans(turn.parts, case))) for turn in chat), question
+    return tuple(Message(turn.role, _spans(turn.parts, case)) for turn in chat), question
 
 
 def messages_of(conversion: Conversion) -> tuple[Message, ...]:
@@ -116,20 +116,22 @@ def messages_of(conversion: Conversion) -> tuple[Message, ...]:
     if chat is not None:
         return chat
     prompt = () if conversion.system_prompt is None else (conversion.system_prompt,)
-    system = tuple(_spans((*prompt, *conversion.guidelines), conversion.case))
+    system = _spans((*prompt, *conversion.guidelines), conversion.case)
     return Message("system", system), Message("user", question)
 
 
-def _spans(parts: Iterable[Part], case: Case) -> Iterator[Span]:
+def _spans(parts: Sequence[Part], case: Case) -> Spans:
+    spans: list[Span] = []
     above = None
     for number, part in enumerate(parts):
         path = part.resolved_path or ""
         if number and part.separator:
             origin = "between two parts (rule 6)"
-            yield Span(part.separator, origin, path if path == above else "", stage="")
+            spans.append(Span(part.separator, origin, path if path == above else "", stage=""))
         if part.text:
-            yield Span(part.text, origin_of(part, case), path, stage=part.stage)
+            spans.append(Span(part.text, origin_of(part, case), path, stage=part.stage))
         above = path
+    return tuple(spans)
 
 
 def origin_of(part: Part, case: Case) -> str:
@@ -157,25 +159,20 @@ def origin_of(part: Part, case: Case) -> str:
 
 
 def _fates(conversion: Conversion) -> Iterator[Fate]:
-    """Follow each segment from the suite to where it is now."""
+    """Follow each segment, and each text that is not in a message, to where it is now."""
     case = conversion.case
     for index, message in enumerate(case.input_messages):
-        content = message.content
-        segments = content if isinstance(content, list) else [content]
-        for number, segment in enumerate(segments):
-            line = message.content_lines[number] if message.content_lines else message.line
-            key = f"[{number}]" if segments is content else ""
-            where = case.where(line, f"input_messages[{index}].content{key}")
+        for number, (key, segment, line) in enumerate(segments_of(message)):
+            where = case.where(line, f"input_messages[{index}].{key}")
             yield _fate(conversion, where, (index, number), segment)
     yield from _keyed_fates(conversion)
 
 
 def _keyed_fates(conversion: Conversion) -> Iterator[Fate]:
-    """Follow the texts that are not in a message; yield what is not shown as it was written."""
-    case, chat, prompt = conversion.case, conversion.chat, conversion.system_prompt
-    parts = [part for turn in chat or () for part in turn.parts]
-    if chat is None:  # providers make a prompt of these
-        parts = [*conversion.guidelines, *(() if prompt is None else (prompt,))]
+    """Yield what became of the texts of keys that are not sent as they were written."""
+    case, chat = conversion.case, conversion.chat
+    # Without a chat, providers make a prompt of the guidelines and the system prompt.
+    parts = [*parts_of(conversion)] if chat is None else [p for turn in chat for p in turn.parts]
     explicit = any(
         turn.role == "system" and any(p.message is not None and not p.moved_by for p in turn.parts)
         for turn in chat or ()
