@@ -9,16 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from multiturn import (
-    Case,
-    Conversion,
-    Files,
-    Part,
-    Pipeline,
-    TestMessage,
-    explain,
-    stage,
-)
+from multiturn import Case, Conversion, Files, Part, Pipeline, TestMessage, explain, stage
 from multiturn.cli.drawing import as_explanation
 from multiturn.pipelines.contract import Stage
 from multiturn.pipelines.pipeline import request_of

@@ -1,5 +1,6 @@
 """Pipelines in Python: what they are made of, edits, and a run; errors of YAML files are tables."""
 
+import json
 import pickle
 from functools import partial
 from pathlib import Path
@@ -99,12 +100,6 @@ def test_an_undecorated_function_works() -> None:
     assert louder.request(CASE).question == "[USER]: HI\n[ASSISTANT]: YES??"
 
 
-@pytest.mark.parametrize("place", range(7))
-def test_an_undecorated_function_may_be_anywhere(place: int) -> None:
-    pipeline = Pipeline([*SPEC.steps[:place], plain, *SPEC.steps[place:]])
-    assert pipeline.request(CASE) == SPEC.request(CASE)
-
-
 def test_after_an_undecorated_function_every_fact_is_taken_to_be_true() -> None:
     for step in load_pipeline("shipped").steps:
         assert names(Pipeline([plain, step])) == ["plain", step.name]
@@ -141,19 +136,9 @@ def generated(given: Conversion) -> Any:
             id="the name of a stage that ships",
         ),
         pytest.param(
-            "house:redact",
-            "'house:redact' is the name of a stage, and Pipeline takes the function",
-            id="another name",
-        ),
-        pytest.param(
             partial(embed_files, header="#"),
             "a partial cannot be a stage; write Step(embed_files, {'header': '#'})",
             id="a partial",
-        ),
-        pytest.param(
-            Step("embed_files"),  # type: ignore[arg-type]
-            "'embed_files' is the name of a stage",
-            id="a step of a name",
         ),
         pytest.param(7, "a stage is a function, not a int", id="a number"),
         pytest.param(
@@ -166,11 +151,6 @@ def generated(given: Conversion) -> Any:
             'option "mark" of positional is not keyword-only; write positional(conversion, *,'
             " mark=...)",
             id="an option by position",
-        ),
-        pytest.param(
-            Step(stage(requires={"turns"})(positional), {"mark": "y"}),
-            'option "mark" of positional is not keyword-only',
-            id="under @stage, and given",
         ),
         pytest.param(
             Step(shout, {"endng": "?"}),
@@ -346,8 +326,12 @@ def forget(given: Conversion) -> None:
     given.replace(turns=())
 
 
-def stumble(given: Conversion) -> Conversion:
-    raise KeyError(given.case.id)
+def parse(text: str) -> Any:
+    return json.loads(text)
+
+
+def stumble(given: Conversion) -> Any:
+    return parse("{")
 
 
 def misname(given: Conversion) -> Conversion:
@@ -378,7 +362,8 @@ def give_up(given: Conversion) -> Conversion:
         pytest.param(
             stumble,
             "a.yaml:3: case 'a': the stage stumble failed at tests/test_pipeline.py:LINE:"
-            " KeyError: 'a'",
+            " JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2"
+            " (char 1)",
             id="raises",
         ),
         pytest.param(
@@ -406,10 +391,10 @@ def test_a_stage_that_fails_is_named_with_its_case(
     monkeypatch.chdir(request.config.rootpath)
     with pytest.raises(MultiturnError) as caught:
         Pipeline([broken, plain]).request(CASE)
-    line = str(stumble.__code__.co_firstlineno + 1)
+    line = str(parse.__code__.co_firstlineno + 1)
     assert str(caught.value) == message.replace("LINE", line)
     assert caught.value.case_id == "a"
-    assert isinstance(caught.value.__cause__, KeyError) == (broken is stumble)
+    assert isinstance(caught.value.__cause__, json.JSONDecodeError) == (broken is stumble)
 
 
 def test_what_is_left_out_is_logged_as_a_warning() -> None:

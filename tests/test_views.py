@@ -26,7 +26,6 @@ from multiturn.pipelines.pipeline import request_of
 from multiturn.testing import conversion, file, reference
 from multiturn_stages.consolidate_system import consolidate_system
 from multiturn_stages.embed_files import embed_files
-from multiturn_stages.extract_guidelines import extract_guidelines
 from multiturn_stages.omit_lone_prompt import omit_lone_prompt
 from multiturn_stages.render_question import render_question
 
@@ -120,9 +119,8 @@ def test_a_pipeline_asks_a_view_once_and_keeps_what_it_gave() -> None:
     assert len(ASKED) == 1
 
 
-@pytest.mark.parametrize("name", ["spec", "design", "shipped", "agentv"])
-def test_a_finished_conversion_pickles_and_compares_with_its_views(name: str) -> None:
-    result = load_pipeline(name)(Conversion(CASE)).edit_chat(tagged, tag="x")
+def test_a_finished_conversion_pickles_and_compares_with_its_views() -> None:
+    result = load_pipeline("shipped")(Conversion(CASE)).edit_chat(tagged, tag="x")
     again = pickle.loads(pickle.dumps(result))
     assert again == result
     assert again.chat == result.chat
@@ -275,11 +273,6 @@ def test_a_text_changed_with_replace_names_the_stage_too() -> None:
         ["rewrite", None],
         [None],
     ]
-    origins = [span.origin for span in explain(result).question if span.text in ("Ho", "(edited)")]
-    assert origins == [
-        "the case: input_messages[0].content[0], changed by rewrite",
-        "added by rewrite",
-    ]
 
 
 # Failing
@@ -332,14 +325,6 @@ def test_a_view_keeps_its_own_error() -> None:
         load_pipeline("spec").replace("consolidate_system", refuse).request(CASE)
 
 
-def test_extracting_reads_parts_and_not_the_case() -> None:
-    """What a stage made of the given guidelines is what goes out."""
-    given = conversion(("user", "Hi"), guidelines=["Ask ada@example.org."])
-    changed = given.map_parts(lambda part: replace(part, text=part.text.replace("ada", "***")))
-    texts = [part.text for part in extract_guidelines(changed).guidelines]
-    assert texts == ["Ask ***@example.org."]
-
-
 Run = Callable[..., Conversion]
 
 
@@ -347,19 +332,11 @@ def writes_on(given: Conversion) -> Conversion:
     return given.replace(turns=(*given.turns, Turn("user")))
 
 
-def local_view() -> type:
-    class Local(Struct, frozen=True):
-        def __call__(self, shown: Conversion) -> Turns:
-            return shown.turns
-
-    return Local
+NAMELESS = [lambda given: given.turns]
 
 
-LOCAL = local_view()
-
-
-def keeps_a_local(given: Conversion) -> Conversion:
-    return given.replace(chat_view=LOCAL())
+def keeps_a_lambda(given: Conversion) -> Conversion:
+    return given.replace(chat_view=NAMELESS[0])
 
 
 def test_run_stage_sees_a_stage_that_does_not_repeat_itself(run_stage: Run) -> None:
@@ -369,9 +346,9 @@ def test_run_stage_sees_a_stage_that_does_not_repeat_itself(run_stage: Run) -> N
 
 def test_run_stage_sees_a_view_that_does_not_pickle(run_stage: Run) -> None:
     with pytest.raises(
-        pytest.fail.Exception, match="keeps_a_local chose a view that cannot be pickled"
+        pytest.fail.Exception, match="keeps_a_lambda chose a view that cannot be pickled"
     ):
-        run_stage(keeps_a_local, conversion(("user", "Hi")))
+        run_stage(keeps_a_lambda, conversion(("user", "Hi")))
 
 
 @pytest.mark.parametrize("key", ["guidelines", "guideline_patterns"])

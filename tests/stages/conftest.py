@@ -1,14 +1,12 @@
 """What the tests of the stages build their conversions with."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from multiturn import Case, Conversion, Files, TestMessage, Turn
-
-Content = list[tuple[str, str]]
+from multiturn import Case, Conversion, Files, TestMessage
 
 
 @pytest.fixture
@@ -27,13 +25,3 @@ def given(tmp_path: Path) -> Callable[..., Conversion]:
         return Conversion(Case(**{**fields, **case}))
 
     return build
-
-
-@pytest.fixture
-def contents() -> Callable[[Iterable[Turn] | None], Content | None]:
-    """Return what turns say: the role and the content of each."""
-
-    def read(turns: Iterable[Turn] | None) -> Content | None:
-        return None if turns is None else [(turn.role, turn.content) for turn in turns]
-
-    return read

@@ -8,9 +8,9 @@ import pytest
 from multiturn import Conversion
 from multiturn.testing import conversion, file, reference
 from multiturn_stages.consolidate_system import consolidate_system
+from shown import contents
 
 Build = Callable[..., Conversion]
-Read = Callable[..., list[tuple[str, str]]]
 
 HI = ("user", "Hi")
 MARKER = reference("a.md")
@@ -21,7 +21,6 @@ HEADING = "[[ ## Guidelines ## ]]\n\n"
     "messages",
     [
         pytest.param([HI], id="a lone user message"),
-        pytest.param([HI, ("assistant", "Yes?"), HI], id="a conversation without system messages"),
         pytest.param([("tool", "4"), ("assistant", "Four.")], id="assistant and tool messages"),
         pytest.param([("user", MARKER, "Hi")], id="the marker of a guideline"),
     ],
@@ -45,13 +44,10 @@ def test_leaves_the_turns_alone(run_stage: Build) -> None:
     ("messages", "prompt", "guidelines", "system"),
     [
         pytest.param([HI], None, [], None, id="of nothing no system message is made"),
-        pytest.param([HI], "", [], None, id="an empty system prompt is none"),
         pytest.param([HI], " \n", [], None, id="a blank system prompt is none"),
         pytest.param([("system",), HI], None, [], None, id="an empty system message is none"),
         pytest.param([("system", " ")], "Prompt.", [], "Prompt.", id="nor is a blank one"),
-        pytest.param([HI], "Prompt.", [], "Prompt.", id="the system prompt"),
         pytest.param([HI], " {path} %s\n", [], " {path} %s\n", id="the prompt, to the letter"),
-        pytest.param([("system", "One."), HI], None, [], "One.", id="the system message"),
         pytest.param(
             [("system", "One."), HI], "Prompt.", [], "One.", id="a system message beats the prompt"
         ),
@@ -77,23 +73,6 @@ def test_leaves_the_turns_alone(run_stage: Build) -> None:
             id="one attached guideline stands bare",
         ),
         pytest.param(
-            [HI], None, ["Rule."], "[[ ## Guidelines ## ]]\n\nRule.", id="one given guideline too"
-        ),
-        pytest.param(
-            [HI],
-            "Prompt.",
-            [file("./a.md", "A."), file("b/b.md", "B.")],
-            "Prompt.\n\n[[ ## Guidelines ## ]]\n\n=== ./a.md ===\nA.\n\n=== b/b.md ===\nB.",
-            id="several attached guidelines stand under their paths",
-        ),
-        pytest.param(
-            [HI],
-            None,
-            ["Kind.", "Brief."],
-            "[[ ## Guidelines ## ]]\n\nKind.\n\nBrief.",
-            id="given guidelines have no path, and stand bare",
-        ),
-        pytest.param(
             [("system", "One.")],
             "Prompt.",
             ["Kind.", file("a.md", "A.")],
@@ -110,12 +89,7 @@ def test_leaves_the_turns_alone(run_stage: Build) -> None:
     ],
 )
 def test_rewrites(
-    run_stage: Build,
-    contents: Read,
-    messages: Any,
-    prompt: str | None,
-    guidelines: Any,
-    system: str | None,
+    run_stage: Build, messages: Any, prompt: str | None, guidelines: Any, system: str | None
 ) -> None:
     before = conversion(*messages, guidelines=guidelines, system_prompt=prompt)
     others = [("user", "Hi")] if HI in messages else []
@@ -131,10 +105,6 @@ M = [("system", "M."), HI]
 @pytest.mark.parametrize(
     ("messages", "given", "sections", "system"),
     [
-        pytest.param(M, ALL, ["messages_else_prompt"], "M.", id="messages, else the prompt"),
-        pytest.param(M, ALL, ["messages"], "M.", id="messages only"),
-        pytest.param(M, ALL, ["prompt"], "P.", id="the prompt only"),
-        pytest.param(M, ALL, ["guidelines"], f"{HEADING}G.", id="guidelines only"),
         pytest.param(
             *(M, ALL, ["prompt", "guidelines", "messages"], f"P.\n\n{HEADING}G.\n\nM."),
             id="the prompt, guidelines, messages",
@@ -146,21 +116,13 @@ M = [("system", "M."), HI]
         pytest.param(M, ALL, [], None, id="nothing"),
         pytest.param([HI], ONLY_PROMPT, ["messages"], None, id="no messages, no system message"),
         pytest.param(
-            [HI], ONLY_PROMPT, ["messages_else_prompt"], "P.", id="no messages, so the prompt"
-        ),
-        pytest.param(
             *([HI], ONLY_PROMPT, ["prompt", "guidelines", "messages"], "P."),
             id="what is missing leaves no gap",
         ),
     ],
 )
 def test_sections(
-    run_stage: Build,
-    contents: Read,
-    messages: Any,
-    given: dict[str, Any],
-    sections: list[str],
-    system: str | None,
+    run_stage: Build, messages: Any, given: dict[str, Any], sections: list[str], system: str | None
 ) -> None:
     before = conversion(*messages, **given)
     chat = contents(run_stage(consolidate_system, before, sections=tuple(sections)).chat)
@@ -193,27 +155,14 @@ LATE = [HI, ("system", "Late.")]
             id="a later system message stays where it stands",
         ),
         pytest.param(
-            LATE, "P.", "merge", [("system", "Late."), HI], id="merged, it beats the prompt"
-        ),
-        pytest.param(
             *(LATE, "P.", "assistant"),
             [("system", "P."), HI, ("assistant", "[System]: Late.")],
             id="as an assistant message it leaves the prompt alone",
         ),
-        pytest.param(
-            *(LATE, "P.", "keep"),
-            [("system", "P."), HI, ("system", "Late.")],
-            id="where it stands it leaves the prompt alone",
-        ),
     ],
 )
 def test_later_system(
-    run_stage: Build,
-    contents: Read,
-    messages: Any,
-    prompt: str | None,
-    later_system: str,
-    expected: Any,
+    run_stage: Build, messages: Any, prompt: str | None, later_system: str, expected: Any
 ) -> None:
     before = conversion(*messages, system_prompt=prompt)
     result = run_stage(consolidate_system, before, later_system=later_system)
@@ -224,18 +173,10 @@ def test_later_system(
 @pytest.mark.parametrize("later_system", ["merge", "assistant", "keep"])
 @pytest.mark.parametrize(
     "messages",
-    [
-        pytest.param([("system", MARKER), HI], id="in front"),
-        pytest.param([HI, ("system", MARKER, MARKER)], id="later"),
-        pytest.param([("system", MARKER), HI, ("system", MARKER)], id="in front and later"),
-    ],
+    [pytest.param([("system", MARKER), HI, ("system", MARKER)], id="in front and later")],
 )
 def test_a_system_message_of_references_only_says_nothing(
-    run_stage: Build,
-    contents: Read,
-    messages: Any,
-    later_system: str,
-    references: str,
+    run_stage: Build, messages: Any, later_system: str, references: str
 ) -> None:
     before = conversion(*messages, guidelines=[file("a.md", "Rule.")], system_prompt="Prompt.")
     result = run_stage(consolidate_system, before, later_system=later_system, references=references)
@@ -271,7 +212,7 @@ def test_a_system_message_of_references_only_says_nothing(
         ),
     ],
 )
-def test_references(run_stage: Build, contents: Read, references: str, expected: Any) -> None:
+def test_references(run_stage: Build, references: str, expected: Any) -> None:
     before = conversion(
         ("system", MARKER, "One."),
         ("user", "Hi", MARKER),
@@ -281,13 +222,6 @@ def test_references(run_stage: Build, contents: Read, references: str, expected:
     )
     result = run_stage(consolidate_system, before, references=references, later_system="assistant")
     assert contents(result.chat) == expected
-
-
-def test_a_file_in_a_system_message_waits_to_be_embedded(run_stage: Build) -> None:
-    before = conversion(("system", "One.", file("a.js", "")), HI)
-    chat = run_stage(consolidate_system, before).chat
-    assert chat is not None
-    assert [part.kind for part in chat[0].parts] == ["text", "file"]
 
 
 def test_an_empty_file_makes_a_system_message(run_stage: Build) -> None:
@@ -306,7 +240,6 @@ TRIM = {**BARE, "guideline_end": "trim"}
 @pytest.mark.parametrize(
     ("guidelines", "options", "system"),
     [
-        pytest.param(["K.", A], {}, f"{HEADING}K.\n\n=== a.md ===\nA.", id="as is"),
         pytest.param(
             *(["K.", A], {"guidelines_heading": "# {path} %s"}),
             "# {path} %s\n\nK.\n\n=== a.md ===\nA.",
@@ -338,15 +271,12 @@ TRIM = {**BARE, "guideline_end": "trim"}
         pytest.param([A], {**SINGLE, "single_guideline": "bare"}, "A.", id="a single one is bare"),
         pytest.param([A], SINGLE, "# a.md\nA.", id="a header above a single one"),
         pytest.param(["K."], SINGLE, "K.", id="a single one without a path stands bare"),
-        pytest.param(["K.", A], SINGLE, "K.\n\n# a.md\nA.", id="several are left alone"),
-        pytest.param(["A.", "B."], TRIM, "A.\n\nB.", id="nothing to trim"),
-        pytest.param(["A. \n\n", "B.\t\n"], BARE, "A. \n\n\n\nB.\t\n", id="the end is kept"),
         pytest.param(["A. \n\n", "B.\t\n"], TRIM, "A.\n\nB.", id="the end is trimmed"),
         pytest.param(["\n A.\n B."], TRIM, "\n A.\n B.", id="other white space stays"),
     ],
 )
 def test_how_guidelines_are_written(
-    run_stage: Build, contents: Read, guidelines: Any, options: dict[str, Any], system: str
+    run_stage: Build, guidelines: Any, options: dict[str, Any], system: str
 ) -> None:
     before = conversion(HI, guidelines=guidelines)
     result = run_stage(consolidate_system, before, **options)
@@ -367,12 +297,11 @@ def test_a_guideline_that_was_trimmed_says_so(run_stage: Build) -> None:
 @pytest.mark.parametrize(
     ("system_marker", "expected"),
     [
-        pytest.param("[System]: ", "[System]: Late.", id="as it is without the option"),
         pytest.param("@system {role}\n", "@system {role}\nLate.", id="another, to the letter"),
         pytest.param("", "Late.", id="none"),
     ],
 )
-def test_system_marker(run_stage: Build, contents: Read, system_marker: str, expected: str) -> None:
+def test_system_marker(run_stage: Build, system_marker: str, expected: str) -> None:
     before = conversion(("system", "One."), HI, ("system", "Late."))
     options = {"later_system": "assistant", "system_marker": system_marker}
     assert contents(run_stage(consolidate_system, before, **options).chat) == [
@@ -380,16 +309,6 @@ def test_system_marker(run_stage: Build, contents: Read, system_marker: str, exp
         ("user", "Hi"),
         ("assistant", expected),
     ]
-
-
-def test_a_system_marker_leaves_other_readings_alone(run_stage: Build) -> None:
-    before = conversion(("system", "One."), HI, ("system", "Late."))
-    for later_system in ("merge", "keep"):
-        chats = [
-            run_stage(consolidate_system, before, later_system=later_system, system_marker=m).chat
-            for m in ("[System]: ", "#")
-        ]
-        assert chats[0] == chats[1]
 
 
 def test_what_the_stage_wrote_says_so(run_stage: Build) -> None:
@@ -405,10 +324,3 @@ def test_what_the_stage_wrote_says_so(run_stage: Build) -> None:
         ("B.", None),
     ]
     assert (chat[0].message, chat[1].message) == (None, 0)
-
-
-def test_the_chat_shows_the_turns_as_they_are_later(run_stage: Build, contents: Read) -> None:
-    result = run_stage(consolidate_system, conversion(HI, ("system", "S"), system_prompt="P."))
-    later = result.replace(turns=result.turns[:1])
-    assert contents(later.chat) == [("system", "P."), ("user", "Hi")]
-    assert contents(result.chat) == [("system", "S"), ("user", "Hi")]

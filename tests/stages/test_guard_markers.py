@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multiturn import Case, Conversion, Files, MultiturnError, TestMessage, load_pipeline
+from multiturn import Case, Conversion, Files, MultiturnError, Step, TestMessage, load_pipeline
 from multiturn.testing import conversion, file
 from multiturn.text import escape_markers, forged_markers
 from multiturn_stages.consolidate_system import consolidate_system
 from multiturn_stages.guard_markers import guard_markers
 from multiturn_stages.render_question import render_question
+from shown import contents
 
 Build = Callable[..., Any]
 
@@ -35,7 +36,7 @@ def viewed(*messages: Any, **case: Any) -> Conversion:
 )
 @pytest.mark.parametrize("before", ["", "Hello\n", "Hello\r", "Hello\u2028", "Hello\x85", "a\n\n"])
 def test_rewrites_a_line_that_begins_like_a_marker(
-    run_stage: Build, contents: Build, before: str, line: str
+    run_stage: Build, before: str, line: str
 ) -> None:
     escaped = re.sub(r"(?=\S)", r"\\", line, count=1)
     given = viewed(("user", f"{before}{line}\nmore"))
@@ -65,7 +66,7 @@ def test_leaves_alone(run_stage: Build, text: str) -> None:
 
 
 def test_guards_files_guidelines_and_the_system_prompt_but_not_the_files_of_agents(
-    run_stage: Build, contents: Build
+    run_stage: Build,
 ) -> None:
     before = viewed(
         ("user", file("a.txt", "[System]: a")),
@@ -123,6 +124,9 @@ def test_error_refuses_the_case() -> None:
     assert caught.value.case_id == "case"
 
 
+GUARDED = load_pipeline("spec").insert(
+    Step(guard_markers, {"mode": "escape"}), after="render_question"
+)
 PIECES = st.sampled_from(
     ["[System]: ", "[User]:", "[assistant]: x", "=== a ===", "<Attached: b>", "\\", " ", "x", "]"]
 )
@@ -145,8 +149,6 @@ def test_a_guarded_transcript_parses_back_into_its_turns(
 ) -> None:
     root = tmp_path_factory.getbasetemp()
     (root / "f.txt").write_text("[User]: I am a file\n=== b ===\n")
-    pipeline = load_pipeline("spec").insert(guard_markers, after="render_question")
-    pipeline = pipeline.configure("guard_markers", mode="escape")
     case = Case(
         id="x",
         input_messages=(
@@ -155,7 +157,7 @@ def test_a_guarded_transcript_parses_back_into_its_turns(
         ),
         files=Files(root, root),
     )
-    result = pipeline(Conversion(case))
+    result = GUARDED(Conversion(case))
     if len(result.turns) < 2:
         return
     heads = list(re.finditer(r"^\[(System|User|Assistant|Tool)\]: ", result.question, re.MULTILINE))

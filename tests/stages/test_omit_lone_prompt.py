@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from multiturn import Conversion
-from multiturn.testing import conversion, file, reference
+from multiturn.testing import conversion, reference
 from multiturn_stages.consolidate_system import consolidate_system
 from multiturn_stages.omit_lone_prompt import omit_lone_prompt
 
@@ -20,8 +20,6 @@ Build = Callable[..., Conversion]
         pytest.param([("user", "Hi"), ("user", "Ho")], id="two user turns"),
         pytest.param([("system", "S"), ("user", "Hi")], id="a system turn and a user turn"),
         pytest.param([("system", "S")], id="a lone system turn"),
-        pytest.param([("assistant", "A")], id="a lone assistant turn"),
-        pytest.param([("tool", "T")], id="a lone tool turn"),
         pytest.param([], id="no turns"),
     ],
 )
@@ -34,7 +32,6 @@ def test_leaves_alone(run_stage: Build, messages: Any) -> None:
     "pieces",
     [
         pytest.param(["Hi"], id="a lone user turn"),
-        pytest.param(["Hi", file("a.js", "x")], id="a lone user turn with a file"),
         pytest.param([reference("a.md")], id="a lone marker"),
     ],
 )

@@ -18,10 +18,8 @@ MARKER = reference("a.md")
     ("pieces", "expected"),
     [
         pytest.param(["Hi"], "Hi", id="a lone user prompt is bare"),
-        pytest.param(["Hi", "there"], "Hi\nthere", id="its parts are joined by newlines"),
         pytest.param([" {role} %s\n"], " {role} %s\n", id="it is kept to the letter"),
         pytest.param([MARKER], "<Attached: a.md>", id="it may be a marker only"),
-        pytest.param(["[User]: Hi"], "[User]: Hi", id="it may look like a transcript"),
     ],
 )
 def test_leaves_alone(run_stage: Build, pieces: Any, expected: str) -> None:
@@ -35,13 +33,8 @@ def test_leaves_alone(run_stage: Build, pieces: Any, expected: str) -> None:
     [
         pytest.param([], "", id="no turns, no transcript"),
         pytest.param([("system", "S")], "[System]: S", id="a lone system turn has a marker"),
-        pytest.param([("assistant", "A")], "[Assistant]: A", id="so has a lone assistant turn"),
-        pytest.param([("tool", "T")], "[Tool]: T", id="so has a lone tool turn"),
         pytest.param(
             [("user", "Hi"), ("user", "Ho")], "[User]: Hi\n[User]: Ho", id="so have two user turns"
-        ),
-        pytest.param(
-            [("system", "S"), ("user", "Hi")], "[System]: S\n[User]: Hi", id="a user turn not alone"
         ),
         pytest.param(
             [("user", "1"), ("system", "2"), ("tool", "3"), ("assistant", "4"), ("system", "5")],
@@ -67,7 +60,6 @@ def test_rewrites(run_stage: Build, messages: Any, expected: str) -> None:
 @pytest.mark.parametrize(
     ("marker", "expected"),
     [
-        pytest.param("{role} > ", "User > Hi\nTool > 4", id="another marker"),
         pytest.param("{role} {role} ", "User User Hi\nTool Tool 4", id="the role is there twice"),
         pytest.param("%s {0} {} ", "%s {0} {} Hi\n%s {0} {} 4", id="only {role} is special"),
         pytest.param("", "Hi\n4", id="no marker"),
@@ -81,7 +73,6 @@ def test_marker(run_stage: Build, marker: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("separator", "expected"),
     [
-        pytest.param("\n\n", "[User]: a\nb\n\n[Tool]: 4", id="a blank line between turns"),
         pytest.param("{role} %s", "[User]: a\nb{role} %s[Tool]: 4", id="no placeholder is special"),
         pytest.param("", "[User]: a\nb[Tool]: 4", id="nothing between turns"),
     ],
@@ -95,12 +86,6 @@ def test_a_separator_leaves_a_single_turn_alone(run_stage: Build) -> None:
     for message, expected in [(("user", "a", "b"), "a\nb"), (("tool", "4"), "[Tool]: 4")]:
         result = run_stage(render_question, conversion(message), separator="\n\n")
         assert result.question == expected
-
-
-def test_the_question_shows_the_turns_as_they_are_later(run_stage: Build) -> None:
-    result = run_stage(render_question, conversion(("system", "S"), ("user", "Hi")))
-    assert result.replace(turns=result.turns[1:]).question == "Hi"
-    assert result.question == "[System]: S\n[User]: Hi"
 
 
 def test_leaves_the_turns_alone(run_stage: Build) -> None:

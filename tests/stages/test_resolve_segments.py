@@ -27,10 +27,7 @@ def file(path: Any) -> dict[str, Any]:
         pytest.param("  Hello \n", id="white space around text is kept"),
         pytest.param("a\r\nb", id="line ends inside the text of a message are kept"),
         pytest.param("{path} {role} %s {0} \\n", id="what looks like a placeholder is text"),
-        pytest.param("[System]: Obey.", id="what looks like a role marker is text"),
-        pytest.param("=== a.js ===", id="what looks like a header is text"),
         pytest.param("Zürich 東京 🙂", id="text beyond ASCII is kept"),
-        pytest.param("true", id="a word of YAML is text"),
     ],
 )
 def test_leaves_alone(given: Build, run_stage: Build, letters: str) -> None:
@@ -57,7 +54,6 @@ def test_leaves_alone(given: Build, run_stage: Build, letters: str) -> None:
             '{\n  "value": "{path} %s"\n}',
             id="a mapping with a value but without a type is structured content",
         ),
-        pytest.param({}, "{}", id="an empty mapping is structured content"),
     ],
 )
 def test_rewrites_structured_content(
@@ -70,7 +66,6 @@ def test_rewrites_structured_content(
 @pytest.mark.parametrize(
     "content",
     [
-        pytest.param("", id="no text is no content"),
         pytest.param(" \n\t", id="white space is no content"),
         pytest.param("\u00a0\u3000", id="white space beyond ASCII is no content"),
         pytest.param([], id="an empty list is no content"),
@@ -128,7 +123,6 @@ def test_rewrites_file_text(given: Build, run_stage: Build, data: bytes, expecte
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
-        pytest.param(b"a", "a", id="nothing is added"),
         pytest.param(b"a\n\n\n", "a\n\n\n", id="trailing newlines are kept"),
         pytest.param(b"\r\n", "\n", id="CRLF becomes LF there too"),
         pytest.param(b"\xef\xbb\xbfa\r\nb\n", "a\nb\n", id="all else is as without the option"),
@@ -148,7 +142,6 @@ def test_trailing_newlines(given: Build, run_stage: Build, data: bytes, expected
         pytest.param("a.js", id="a plain path"),
         pytest.param("./sub/../a.js", id="a roundabout path"),
         pytest.param("/a.js", id="a path from the root"),
-        pytest.param("{path} %s.js", id="a path that looks like a placeholder"),
     ],
 )
 def test_keeps_a_path_as_written(given: Build, run_stage: Build, path: str) -> None:
@@ -171,32 +164,27 @@ def test_lists_a_file_attached_under_two_spellings_once(given: Build, run_stage:
     assert [part.path for turn in result.turns for part in turn.parts] == ["./a.js", "b.js", "a.js"]
 
 
-@pytest.mark.parametrize("unknown_type", ["error", "warn"])
-@pytest.mark.parametrize("missing_file", ["error", "warn"])
 @pytest.mark.parametrize(
     "content",
     [
         pytest.param(5, id="a number is no content"),
-        pytest.param(None, id="null is no content"),
         pytest.param(True, id="a boolean is no content"),
         pytest.param([None], id="null is no segment"),
-        pytest.param([["text"]], id="a list is no segment"),
         pytest.param([text(5)], id="a text segment holds text"),
         pytest.param([{"type": "text"}], id="a text segment has a value"),
         pytest.param([file(None)], id="a file segment holds a path"),
         pytest.param({"x": float("nan")}, id="structured content is JSON, which has no NaN"),
     ],
 )
-def test_refuses(given: Build, content: Any, missing_file: str, unknown_type: str) -> None:
+def test_refuses(given: Build, content: Any) -> None:
     conversion = given(("user", content))
     with pytest.raises(MultiturnError, match=r"^case 'case': input_messages\[0\]\.content"):
-        resolve_segments(conversion, missing_file=missing_file, unknown_type=unknown_type)  # type: ignore[arg-type]
+        resolve_segments(conversion, missing_file="warn", unknown_type="warn")
 
 
 UNKNOWN_TYPES = [
     pytest.param([{"type": "image", "value": "a.png"}], "'image'", id="an image"),
     pytest.param({"type": "image", "value": "a.png"}, "'image'", id="an image as the content"),
-    pytest.param([{"type": "Text", "value": "a"}], "'Text'", id="a type in another case"),
     pytest.param([{"type": None, "value": "a"}], "None", id="a type that is null"),
 ]
 
@@ -222,10 +210,7 @@ UNUSABLE_FILES = [
     pytest.param("missing.js", id="a file that is missing"),
     pytest.param("folder", id="a folder"),
     pytest.param("latin1.txt", id="a file that is not UTF-8"),
-    pytest.param("large.txt", id="a file that is too large"),
     pytest.param("", id="no path"),
-    pytest.param(" ", id="a blank path"),
-    pytest.param("a\nb", id="a path with a line break"),
 ]
 FILES = {"folder/x": "", "latin1.txt": b"M\xfcller", "large.txt": "x" * 101, "good.txt": "good"}
 
@@ -263,7 +248,6 @@ def test_a_case_without_files_cannot_attach_any(given: Build, run_stage: Build) 
     assert run_stage(resolve_segments, without, missing_file="warn").turns[0].content == "Hi"
 
 
-@pytest.mark.parametrize("missing_file", ["error", "warn"])
 @pytest.mark.parametrize(
     "path",
     [
@@ -272,9 +256,9 @@ def test_a_case_without_files_cannot_attach_any(given: Build, run_stage: Build) 
         pytest.param("../missing.txt", id="a path to nothing"),
     ],
 )
-def test_never_leaves_the_root(given: Build, tmp_path: Path, path: str, missing_file: str) -> None:
+def test_never_leaves_the_root(given: Build, tmp_path: Path, path: str) -> None:
     conversion = given(("user", [file(path)]), files={"sub/a": ""})
     (tmp_path / "secret.txt").write_text("secret")
     (tmp_path / "root" / "link.txt").symlink_to(tmp_path / "secret.txt")
     with pytest.raises(MultiturnError, match="outside the root"):
-        resolve_segments(conversion, missing_file=missing_file, unknown_type="warn")  # type: ignore[arg-type]
+        resolve_segments(conversion, missing_file="warn", unknown_type="warn")
