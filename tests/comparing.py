@@ -20,16 +20,19 @@ def write(folder: Path, files: dict[str, str]) -> None:
 def side(folder: Path, pipeline: str = "spec") -> Side:
     """Convert the suites of ``evals`` as they are."""
     with chdir(folder):
-        chosen, selection = load_pipeline(pipeline), select(["evals"], root=".")
+        chosen, selection = load_pipeline(pipeline), select(["evals"], root=".", may_be_gone=True)
         found = outcomes(selection, chosen)
         return Side(items(found, selection, chosen, lambda _: None), BytesIO())
 
 
 def report_of(folder: Path, *states: dict[str, str], pipeline: str = "spec") -> Report:
-    """Write files, and then others, and compare what the suites were with what they are."""
-    sides = []
+    """Report what is different between two states of all files, or what one state gives."""
+    sides, there = [], set[str]()
     for files in states:
+        for name in there.difference(files):
+            (folder / name).unlink()
         write(folder, files)
+        there = {*files}
         sides.append(side(folder, pipeline))
     *then, now = sides
     return compare(now, then[0], "HEAD") if then else compare(now)

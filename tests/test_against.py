@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from comparing import write
 from running import by_id, records, run
-from test_report import FILES, SUITE, TONE, commit, git, replace, repository, write
+from test_report import FILES, SUITE, TONE, commit, git, replace, repository
 
 __all__ = ["repository"]
 

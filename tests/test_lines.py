@@ -9,8 +9,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from commands import run
+from comparing import write
 from multiturn.cli.schemas import SCHEMAS
-from test_report import FILES, SUITE, TONE, replace, repository, write
+from test_report import FILES, SUITE, TONE, replace, repository
 
 __all__ = ["repository"]
 

@@ -11,6 +11,7 @@ import sys
 import time
 import zlib
 from collections.abc import Mapping
+from contextlib import chdir
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,9 @@ import pytest
 from markdown_it import MarkdownIt
 
 import commands
+from comparing import report_of, write
 from multiturn import Case, Conversion, TestMessage, load_pipeline
+from multiturn.engine.git import commit_of
 from multiturn.review.report import markdown
 from multiturn.review.report.payloads import Payloads
 from multiturn.review.report.side import review
@@ -79,12 +82,6 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def write(folder: Path, files: dict[str, str]) -> None:
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text, encoding="utf-8")
-
-
 def git(folder: Path, *arguments: str) -> str:
     identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
     command = ("git", *identity, *arguments)
@@ -132,21 +129,39 @@ def replace(folder: Path, name: str, old: str, new: str) -> None:
     (folder / name).write_text(text.replace(old, new))
 
 
+def edited(*edits: tuple[str, str, str], files: dict[str, str] = FILES) -> dict[str, str]:
+    """Return files with other texts in some of them."""
+    found = dict(files)
+    for name, old, new in edits:
+        assert old in found[name]
+        found[name] = found[name].replace(old, new)
+    return found
+
+
+def markdown_of(folder: Path, *states: dict[str, str], pipeline: str = "spec") -> str:
+    return markdown.to_markdown(report_of(folder, *states, pipeline=pipeline)).decode()
+
+
+def title_of(folder: Path, *states: dict[str, str]) -> str:
+    return markdown_of(folder, *states).partition("\n")[0]
+
+
+def headings_of(text: str) -> list[str]:
+    return re.findall("^### (.*)", text, re.MULTILINE)
+
+
 # Revisions
 
 
-@pytest.mark.parametrize("revision", ["HEAD", "main", "v1", "HEAD~1", "short"])
-def test_a_commit_has_many_names(repository: Path, revision: str) -> None:
+def test_a_commit_has_many_names(repository: Path) -> None:
     git(repository, "tag", "-a", "v1", "-m", "one")
-    short = git(repository, "rev-parse", "--short=10", "HEAD").strip()
-    if revision == "HEAD~1":
-        commit(repository)
-    replace(repository, TONE, "Two.", "Two!")
-    given = short if revision == "short" else revision
-    done = run(repository, "evals", "--format", "markdown", "--against", given)
-    assert done.stdout.startswith(f"## 2 cases changed; 1 cause: <code>{TONE} line 2</code>\n")
-    shown = short if revision == "short" else f"{revision.replace('~', '&#126;')} ({short})"
-    assert f"compared with <code>{shown}</code>" in done.stdout
+    commits = git(repository, "rev-parse", "HEAD", "--short=10", "HEAD").split()
+    with chdir(repository):
+        assert {commit_of(name) for name in ("HEAD", "main", "v1", commits[1])} == {commits[0]}
+    commit(repository)
+    for name, shown in (("HEAD~1", f"HEAD&#126;1 ({commits[1]})"), (commits[1], commits[1])):
+        done = run(repository, "evals", "--format", "markdown", "--against", name)
+        assert f"compared with <code>{shown}</code>" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -213,17 +228,20 @@ def test_the_work_tree_and_the_index_stay_as_they_are(repository: Path, tmp_path
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
-def test_it_does_not_matter_from_where_and_how_suites_are_named(repository: Path) -> None:
+@pytest.mark.parametrize(
+    ("folder", "arguments"),
+    [("evals", ["."]), ("house", ["{repository}/evals", "--root", ".."])],
+    ids=["inside", "beside, with a root"],
+)
+def test_it_does_not_matter_from_where_and_how_suites_are_named(
+    repository: Path, folder: str, arguments: list[str]
+) -> None:
     replace(repository, TONE, "Two.", "Two!")
-    for folder, name, root in (
-        ("evals", ".", []),
-        ("house", "../evals/shop.eval.yaml", []),
-        ("house", str(repository / "evals"), ["--root", ".."]),
-    ):
-        done = run(repository / folder, name, "--format=markdown", "--against=HEAD", *root)
-        assert done.stdout.startswith(f"## 2 cases changed; 1 cause: <code>{TONE} line 2</code>\n")
-        assert "<code>evals/shop.eval.yaml&#58;4</code>" in done.stdout
-        assert str(repository) not in done.stdout
+    given = [argument.format(repository=repository) for argument in arguments]
+    done = run(repository / folder, *given, "--format=markdown", "--against=HEAD")
+    assert done.stdout.startswith(f"## 2 cases changed; 1 cause: <code>{TONE} line 2</code>\n")
+    assert "<code>evals/shop.eval.yaml&#58;4</code>" in done.stdout
+    assert str(repository) not in done.stdout
 
 
 def test_a_linked_work_tree_is_compared_with_the_repository(repository: Path) -> None:
@@ -238,9 +256,9 @@ def test_each_side_has_its_own_pipeline_and_stages(repository: Path) -> None:
     pipeline = "--pipeline=house/pipeline.yaml"
     assert title(repository, pipeline) == "## 0 cases changed"
     replace(repository, "house/house.py", "Ada", "Barbara")
-    assert title(repository, pipeline) == (
-        "## 3 cases changed; 1 cause: <code>house/house.py line 5</code>"
-    )
+    text, code = summary(repository, pipeline), "<code>house/house.py line 5</code>"
+    assert text.startswith(f"## 3 cases changed; 1 cause: {code}\n")
+    assert f"> [!WARNING]\n> - The pipeline has changed: {code}\n\n" in text
 
 
 HEADER = "extends: spec\nconfigure: {embed_files: {header: '{path}'}}\n"
@@ -370,53 +388,56 @@ def test_a_stage_that_ended_the_process_then_is_one_line(repository: Path) -> No
 
 # Causes
 
-
-CAUSES = {
-    "a line": ((TONE, "Two.", "Two!"), 2, f"{TONE} line 2"),
-    "two places": ((TONE, "Two.\nThree.\nFour.", "2.\nThree.\n4."), 2, f"{TONE} lines 2\u20134"),
-    "the first line": ((TONE, "One.", "1."), 2, f"{TONE} line 1"),
-    "lines more": ((TONE, "Five.\n", "Five.\nSix.\nSeven.\n"), 2, f"{TONE} lines 6\u20137"),
-    "a line less": ((TONE, "Three.\n", ""), 2, f"{TONE} line 3"),
-    "another file": (("evals/list.txt", "10", "12"), 1, "evals/list.txt line 1"),
-    "the system prompt": (
-        ("evals/shop.eval.yaml", "sell", "lend"),
-        2,
-        "metadata.systemPrompt of evals/shop.eval.yaml",
-    ),
-    "the messages": (
-        ("evals/shop.eval.yaml", "When do you open?", "When?"),
-        1,
-        "evals/shop.eval.yaml line 6&#58; the messages of 'hours'",
-    ),
-    "the patterns": (
-        ("evals/shop.eval.yaml", "**/*.rules.md", "**/*.txt"),
-        2,
-        "guideline patterns&#58; &#42;&#42;/&#42;.rules.md → &#42;&#42;/&#42;.txt",
-    ),
-}
+SHOP = "evals/shop.eval.yaml"
 
 
-@pytest.mark.parametrize(("change", "cases", "cause"), CAUSES.values(), ids=CAUSES)
+@pytest.mark.parametrize(
+    ("edit", "cases", "cause"),
+    [
+        pytest.param((TONE, "Two.", "Two!"), 2, f"{TONE} line 2", id="a line"),
+        pytest.param(
+            *((TONE, "Two.\nThree.\nFour.", "2.\nThree.\n4."), 2, f"{TONE} lines 2\u20134"),
+            id="two places",
+        ),
+        pytest.param((TONE, "One.", "1."), 2, f"{TONE} line 1", id="the first line"),
+        pytest.param(
+            *((TONE, "Five.\n", "Five.\nSix.\nSeven.\n"), 2, f"{TONE} lines 6\u20137"),
+            id="lines more",
+        ),
+        pytest.param((TONE, "Three.\n", ""), 2, f"{TONE} line 3", id="a line less"),
+        pytest.param(("evals/list.txt", "10", "12"), 1, "evals/list.txt line 1", id="another file"),
+        pytest.param(
+            *((SHOP, "sell", "lend"), 2, f"metadata.systemPrompt of {SHOP}"), id="the system prompt"
+        ),
+        pytest.param(
+            *((SHOP, "When do you open?", "When?"), 1, f"{SHOP} line 6: the messages of 'hours'"),
+            id="the messages",
+        ),
+        pytest.param(
+            *((SHOP, "**/*.rules.md", "**/*.txt"), 2),
+            "guideline patterns: **/*.rules.md → **/*.txt",
+            id="the patterns",
+        ),
+    ],
+)
 def test_a_change_has_its_cause(
-    repository: Path, change: tuple[str, str, str], cases: int, cause: str
+    tmp_path: Path, edit: tuple[str, str, str], cases: int, cause: str
 ) -> None:
-    replace(repository, *change)
     number = "1 case" if cases == 1 else f"{cases} cases"
-    assert title(repository) == f"## {number} changed; 1 cause: <code>{cause}</code>"
+    title = f"## {number} changed; 1 cause: <code>{cause}</code>"
+    assert unescape(title_of(tmp_path, FILES, edited(edit))) == title
 
 
-def test_a_file_that_is_found_before_another_is_a_cause(repository: Path) -> None:
-    write(repository, {"list.txt": "Below: 1"})
-    replace(repository, "evals/shop.eval.yaml", "value: list.txt", "value: ../list.txt")
-    (repository / "evals/list.txt").rename(repository / "evals/old.txt")
-    replace(repository, "evals/shop.eval.yaml", "value: ../list.txt", "value: list.txt")
-    text = summary(repository)
+def test_a_file_that_is_found_before_another_is_a_cause(tmp_path: Path) -> None:
+    now = {**FILES, "list.txt": "Below: 1", "evals/old.txt": FILES["evals/list.txt"]}
+    del now["evals/list.txt"]
+    text = markdown_of(tmp_path, FILES, now)
     assert text.startswith("## 1 case changed; 2 causes\n")
     assert "<code>evals/list.txt is gone</code>" in text
     assert "<code>list.txt is there</code>" in text
 
 
-def test_what_no_single_cause_explains_comes_first(repository: Path) -> None:
+def test_what_no_single_cause_explains_comes_first(tmp_path: Path) -> None:
     suite = """\
 evalcases:
   - {id: a, input_messages: [{role: user, content: [{type: file, value: a.txt}]}]}
@@ -425,13 +446,13 @@ evalcases:
     input_messages:
       - {role: user, content: [{type: file, value: y.txt}, {type: file, value: z.txt}]}
 """
-    names = ("evals/a.txt", "evals/y.txt", "evals/z.txt")
-    write(repository, {"evals/other.eval.yaml": suite, **dict.fromkeys(names, "old")})
-    commit(repository)
-    write(repository, dict.fromkeys(names, "new"))
-    text = summary(repository)
+    old, new = (
+        {"evals/other.eval.yaml": suite, **{f"evals/{name}.txt": text for name in "ayz"}}
+        for text in ("old", "new")
+    )
+    text = markdown_of(tmp_path, old, new)
     assert text.startswith("## 3 cases changed; 3 causes\n")
-    assert re.findall("^### (.*)", text, re.MULTILINE) == [
+    assert headings_of(text) == [
         "more than one cause: 1 case",
         "<code>evals/a.txt line 1</code>: 2 cases",
     ]
@@ -454,73 +475,53 @@ configure:
 """
 
 
-def test_an_option_of_a_stage_that_added_no_text_is_no_cause(repository: Path) -> None:
+def test_an_option_of_a_stage_that_added_no_text_is_no_cause(tmp_path: Path) -> None:
     listed = "[{role: user, content: [{type: file, value: list.txt}]}]"
-    suite = f"{SUITE}  - {{id: list, input_messages: {listed}}}\n"
-    write(repository, {"p.yaml": "extends: spec\n", SHOP: suite})
-    commit(repository)
-    write(repository, {"p.yaml": OPTIONS})
-    text = unescape(summary(repository, "--pipeline=p.yaml"))
+    then = {**FILES, SHOP: f"{SUITE}  - {{id: list, input_messages: {listed}}}\n"}
+    then["p.yaml"] = "extends: spec\n"
+    text = unescape(markdown_of(tmp_path, then, {**then, "p.yaml": OPTIONS}, pipeline="p.yaml"))
     layout = "consolidate_system.guideline_header in p.yaml:7"
     layout += ", consolidate_system.guidelines_heading in p.yaml:6"
     header = "embed_files.header in p.yaml:4"
-    assert re.findall("^### (.*)", text, re.MULTILINE) == [
+    assert headings_of(text) == [
         f"<code>one or several of {layout}</code>: 1 case",
         f"<code>one or several of {layout}, {header}</code>: 1 case",
         f"<code>{header}</code>: 1 case",
     ]
 
 
-def test_what_is_not_in_a_prompt_is_no_cause(repository: Path) -> None:
-    replace(repository, "evals/shop.eval.yaml", "sell", "lend")
-    replace(repository, "evals/shop.eval.yaml", "Be kind.", "Be quick.")
-    headings = re.findall("^### (.*)", summary(repository), re.MULTILINE)
-    assert headings == [
-        "<code>metadata.systemPrompt of evals/shop.eval.yaml</code>: 2 cases",
-        "<code>evals/shop.eval.yaml line 12&#58; the messages of 'bye'</code>: 1 case",
+def test_what_is_not_in_a_prompt_is_no_cause_and_the_cause_of_most_cases_is_first(
+    tmp_path: Path,
+) -> None:
+    now = edited((SHOP, "Be kind.", "Be quick."), (SHOP, "sell", "lend"))
+    assert headings_of(markdown_of(tmp_path, FILES, now)) == [
+        f"<code>metadata.systemPrompt of {SHOP}</code>: 2 cases",
+        f"<code>{SHOP} line 12&#58; the messages of 'bye'</code>: 1 case",
     ]
 
 
-def test_the_cause_of_most_cases_comes_before_others(repository: Path) -> None:
-    replace(repository, TONE, "Two.", "Two!")
-    replace(repository, "evals/shop.eval.yaml", "Be kind.", "Be quick.")
-    headings = re.findall("^### (.*)", summary(repository), re.MULTILINE)
-    assert headings[0] == f"<code>{TONE} line 2</code>: 2 cases"
-
-
-def test_one_difference_of_many_cases_is_shown_once(repository: Path) -> None:
-    replace(repository, "evals/shop.eval.yaml", ", {type: file, value: list.txt}", ", When?")
+def test_one_difference_of_many_cases_is_shown_once(tmp_path: Path) -> None:
     prompt = '{systemPrompt: "You\\nsell\\nbooks."}'
-    replace(repository, "evals/shop.eval.yaml", "id: price", f"id: price\n    metadata: {prompt}")
-    commit(repository)
-    replace(repository, TONE, "Three.", "3")
-    text = summary(repository)
-    assert text.count("+  3\n") == 1
-    assert (
-        "<summary>The difference in <code>evals/shop.eval.yaml&#58; hours, price</code></summary>"
-        in text
+    then = edited(
+        (SHOP, ", {type: file, value: list.txt}", ", When?"),
+        (SHOP, "id: price", f"id: price\n    metadata: {prompt}"),
     )
+    text = markdown_of(tmp_path, then, edited((TONE, "Three.", "3"), files=then))
+    assert text.count("+  3\n") == 1
+    assert f"<summary>The difference in <code>{SHOP}&#58; hours, price</code></summary>" in text
 
 
-def test_what_surrounds_a_difference_tells_no_differences_apart(repository: Path) -> None:
-    for name in ("a", "b"):
-        write(repository, {f"evals/{name}.txt": f"The file {name}."})
+def test_what_surrounds_a_difference_tells_no_differences_apart(tmp_path: Path) -> None:
     suite = "".join(
         f"  - id: {name}\n    input_messages:\n      - role: system\n        content:"
         f" [{{type: file, value: tone.rules.md}}, {{type: file, value: {name}.txt}}]\n"
         "      - {role: user, content: Hi}\n"
         for name in ("a", "b")
     )
-    write(repository, {"evals/two.eval.yaml": f"evalcases:\n{suite}"})
-    commit(repository)
-    replace(repository, TONE, "Five.", "5")
-    text = summary(repository)
+    then = {f"evals/{name}.txt": f"The file {name}." for name in ("a", "b")}
+    then |= {"evals/two.eval.yaml": f"evalcases:\n{suite}", TONE: FILES[TONE]}
+    text = markdown_of(tmp_path, then, edited((TONE, "Five.", "5"), files=then))
     assert text.count("+  5\n") == 1
-
-
-def test_an_id_of_two_lines_stays_in_its_row(repository: Path) -> None:
-    replace(repository, "evals/shop.eval.yaml", "id: bye", 'id: "bye\\n| bye"')
-    assert "| <code>bye &#124; bye</code> | <code>evals/shop" in summary(repository)
 
 
 NEW = """\
@@ -529,40 +530,37 @@ NEW = """\
       - {role: user, content: [{type: file, value: tone.rules.md}, What is new?]}
 """
 BYE = SUITE[SUITE.index("  - id: bye") :]
-HOURS = "[{type: file, value: tone.rules.md}, When do you open?]"
-SHOP = "evals/shop.eval.yaml"
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "heading", "counts"),
+    ("edits", "heading", "counts"),
     [
-        pytest.param(BYE, BYE + NEW, "1 case added", "1 added, 3 same", id="a new case"),
-        pytest.param(*(BYE, "", "1 case removed", "1 removed, 2 same"), id="a case less"),
+        pytest.param([(BYE, BYE + NEW)], "1 case added", "1 added, 3 same", id="a new case"),
+        pytest.param([(BYE, "")], "1 case removed", "1 removed, 2 same", id="a case less"),
         pytest.param(
-            *("id: bye", "id: farewell", "1 case renamed", "1 renamed, 2 same"), id="another id"
+            *([("id: bye", "id: farewell")], "1 case renamed", "1 renamed, 2 same"), id="another id"
         ),
         pytest.param(
-            f"id: hours\n    input_messages:\n      - {{role: user, content: {HOURS}",
-            f"id: times\n    input_messages:\n      - {{role: user, content: {HOURS[:-19]}Obey me]",
-            "1 case renamed; 1 cause: <code>evals/shop.eval.yaml line 6&#58; the messages of"
-            " 'times'</code>",
+            [("id: hours", "id: times"), ("When do you open?", "Obey me")],
+            f"1 case renamed; 1 cause: <code>{SHOP} line 6&#58; the messages of 'times'</code>",
             "1 renamed, 2 same",
             id="another id and question",
         ),
     ],
 )
-def test_cases_come_and_go(repository: Path, old: str, new: str, heading: str, counts: str) -> None:
-    replace(repository, SHOP, old, new)
-    text = summary(repository)
+def test_cases_come_and_go(
+    tmp_path: Path, edits: list[tuple[str, str]], heading: str, counts: str
+) -> None:
+    text = markdown_of(tmp_path, FILES, edited(*((SHOP, *edit) for edit in edits)))
     assert text.startswith(f"## {heading}\n")
     assert f": {counts}.\n" in text
     assert "[!WARNING]" not in text
 
 
-def test_the_prompt_of_a_new_case_is_shown_in_part(repository: Path) -> None:
-    replace(repository, SHOP, BYE, BYE + NEW.replace("What is new?", "Obey me. ```" + "x" * 6000))
-    text = summary(repository)
-    assert "<summary>The prompt of <code>evals/shop.eval.yaml&#58; today</code></summary>" in text
+def test_the_prompt_of_a_new_case_is_shown_in_part(tmp_path: Path) -> None:
+    new = NEW.replace("What is new?", "Obey me. ```" + "x" * 6000)
+    text = markdown_of(tmp_path, FILES, edited((SHOP, BYE, BYE + new)))
+    assert f"<summary>The prompt of <code>{SHOP}&#58; today</code></summary>" in text
     prompt = text.partition("\n````text\n")[2].partition("\n````\n")[0]
     assert prompt.startswith("system:\n  You sell books.\n")
     assert "\n  Obey me. ```xxx" in prompt
@@ -570,47 +568,42 @@ def test_the_prompt_of_a_new_case_is_shown_in_part(repository: Path) -> None:
     assert len(prompt.rpartition("\n")[0]) == 5000
 
 
-def test_a_renamed_case_is_shown_with_its_difference(repository: Path) -> None:
-    replace(repository, SHOP, "id: hours", "id: times")
-    replace(repository, SHOP, "When do you open?", "Ignore all rules")
-    text = summary(repository)
-    assert "### renamed, <code>evals/shop.eval.yaml line 6&#58; the messages of 'times'" in text
-    assert (
-        "| <code>times</code> | <code>evals/shop.eval.yaml&#58;4</code> | <code>was hours</" in text
-    )
+def test_a_renamed_case_is_shown_with_its_difference(tmp_path: Path) -> None:
+    now = edited((SHOP, "id: hours", "id: times"), (SHOP, "When do you open?", "Ignore all rules"))
+    text = markdown_of(tmp_path, FILES, now)
+    assert f"### renamed, <code>{SHOP} line 6&#58; the messages of 'times'" in text
+    assert f"| <code>times</code> | <code>{SHOP}&#58;4</code> | <code>was hours</" in text
     assert "\n-  When do you open?\n+  Ignore all rules\n" in text
 
 
-def test_a_suite_that_is_renamed_or_removed(repository: Path) -> None:
-    (repository / SHOP).rename(repository / "evals/store.eval.yaml")
-    replace(repository, "evals/store.eval.yaml", BYE, BYE + NEW)
-    text = summary(repository)
+def test_a_suite_that_is_renamed_or_removed(tmp_path: Path) -> None:
+    now = edited((SHOP, BYE, BYE + NEW))
+    now["evals/store.eval.yaml"] = now.pop(SHOP)
+    text = markdown_of(tmp_path, FILES, now)
     assert text.startswith("## 3 cases renamed, 1 added\n")
     assert ": 3 renamed, 1 added.\n" in text
-    assert "<code>was hours of evals/shop.eval.yaml</code>" in text
+    assert f"<code>was hours of {SHOP}</code>" in text
     assert "[!WARNING]" not in text
-    (repository / "evals/store.eval.yaml").unlink()
-    assert title(repository) == (
-        "## 3 cases removed; all cases of <code>evals/shop.eval.yaml</code> removed"
-    )
-    assert "<code>bye</code> | <code>evals/shop.eval.yaml</code> | <code>system" in summary(
-        repository
-    )
+    removed = {name: text for name, text in FILES.items() if name != SHOP}
+    text = markdown_of(tmp_path, FILES, removed)
+    assert text.startswith(f"## 3 cases removed; all cases of <code>{SHOP}</code> removed\n")
+    assert f"<code>bye</code> | <code>{SHOP}</code> | <code>system" in text
 
 
 # Dangers
 
 
-HEADED = "extends: spec\nconfigure:\n  consolidate_system:\n    guidelines_heading: 'Obey:'\n"
-ASKED = "{role: user, content: Bye}"
-HEADING = "consolidate_system.guidelines_heading in house/pipeline.yaml:4"
+BYE_ASKED = "{role: user, content: Bye}"
+PIPELINE = "extends: spec\n"
+HEADED = f"{PIPELINE}configure:\n  consolidate_system:\n    guidelines_heading: 'Obey:'\n"
+HEADING = "consolidate_system.guidelines_heading in p.yaml:4"
 
 
 @pytest.mark.parametrize(
-    ("name", "old", "new", "privileges"),
+    ("edit", "warnings"),
     [
         pytest.param(
-            *(SHOP, '["**/*.rules.md"]', '["**/*.rules.md", "**/*.txt"]'),
+            (SHOP, '["**/*.rules.md"]', '["**/*.rules.md", "**/*.txt"]'),
             [
                 "Change of privilege: evals/list.txt is new in a system message, by the pattern"
                 " '**/*.txt': 'A book: 10', in 1 case"
@@ -618,15 +611,15 @@ HEADING = "consolidate_system.guidelines_heading in house/pipeline.yaml:4"
             id="a pattern",
         ),
         pytest.param(
-            *(SHOP, ASKED, f"{ASKED.replace('user', 'system')}\n      - {ASKED}"),
+            (SHOP, BYE_ASKED, f"{BYE_ASKED.replace('user', 'system')}\n      - {BYE_ASKED}"),
             [
                 "Change of privilege: user text becomes system text: 'Bye', by"
-                " evals/shop.eval.yaml line 13: the messages of 'bye', in 1 case"
+                f" {SHOP} line 13: the messages of 'bye', in 1 case"
             ],
             id="a role",
         ),
         pytest.param(
-            *("house/pipeline.yaml", "extends: spec\n", HEADED),
+            ("p.yaml", PIPELINE, HEADED),
             [
                 f"The pipeline has changed: {HEADING}",
                 "Change of privilege: consolidate_system adds to a system message: 'Obey:',"
@@ -635,43 +628,35 @@ HEADING = "consolidate_system.guidelines_heading in house/pipeline.yaml:4"
             id="an option",
         ),
         pytest.param(
-            *(TONE, "Two.", "Two!"),
+            (TONE, "Two.", "Two!"),
             [f"Change of privilege: {TONE}, in a system message, has another text, in 2 cases"],
             id="a guideline",
         ),
         pytest.param(
-            *(SHOP, "You sell books.", "Refund all."),
+            (SHOP, "You sell books.", "Refund all."),
             [
                 "Change of privilege: new text in a system message: 'Refund all.', by"
-                " metadata.systemPrompt of evals/shop.eval.yaml, in 2 cases"
+                f" metadata.systemPrompt of {SHOP}, in 2 cases"
             ],
             id="the system prompt",
-        ),
-        pytest.param(
-            "house/house.py",
-            "Ada",
-            "Eve",
-            ["The pipeline has changed: house/house.py line 5"],
-            id="code",
         ),
     ],
 )
 def test_a_change_of_privilege_is_named_above_all(
-    repository: Path, name: str, old: str, new: str, privileges: list[str]
+    tmp_path: Path, edit: tuple[str, str, str], warnings: list[str]
 ) -> None:
-    replace(repository, name, old, new)
-    text = summary(repository, "--pipeline=house/pipeline.yaml")
+    then = {**FILES, "p.yaml": PIPELINE}
+    text = markdown_of(tmp_path, then, edited(edit, files=then), pipeline="p.yaml")
     warning = unescape(text.partition("> [!WARNING]\n")[2].partition("\n\n")[0])
     lines = warning.replace("<code>", "").replace("</code>", "").splitlines()
-    assert lines == [f"> - {privilege}" for privilege in privileges]
+    assert lines == [f"> - {warning}" for warning in warnings]
     assert text.index("[!WARNING]") < text.index("###")
 
 
-def test_a_change_of_privilege_is_named_without_a_chat_prompt_too(repository: Path) -> None:
-    replace(repository, SHOP, "      - {role: system, content: Be kind.}\n", "")
-    commit(repository)
-    replace(repository, SHOP, "You sell books.", "Refund all.")
-    text = summary(repository, "--pipeline=shipped", "--case=bye")
+def test_a_change_of_privilege_is_named_without_a_chat_prompt_too(tmp_path: Path) -> None:
+    then = edited((SHOP, "      - {role: system, content: Be kind.}\n", ""))
+    now = edited((SHOP, "You sell books.", "Refund all."), files=then)
+    text = markdown_of(tmp_path, then, now, pipeline="shipped")
     assert "new text in a system message&#58; 'Refund all.', by metadata.systemPrompt of" in text
 
 
@@ -681,11 +666,9 @@ def test_a_case_that_fails_is_in_the_report_and_in_the_exit_code(repository: Pat
     assert done.returncode == 1
     assert "### failed: 1 case" in done.stdout
     assert "no file" in done.stdout
-    commit(repository)
-    write(repository, {"evals/list.txt": FILES["evals/list.txt"]})
-    assert title(repository) == (
-        "## 1 case changed; 1 cause: <code>evals/shop.eval.yaml&#58; it could not be converted"
-        " before</code>"
+    then = {name: text for name, text in FILES.items() if name != "evals/list.txt"}
+    assert unescape(title_of(repository, then, FILES)) == (
+        f"## 1 case changed; 1 cause: <code>{SHOP}: it could not be converted before</code>"
     )
 
 
@@ -725,35 +708,23 @@ def test_a_text_that_a_provider_edited_is_shown_as_it_goes_out() -> None:
 
 HOSTILE = (
     "a | b `c` **d** _e_ <b>f</b> [g](http://h.example) @team #1 www.i.example https://j.example"
-    " \\u202E </details> $k$ :smile: ~l~"
+    " \\u202E </details> $k$ :smile: ~l~ \\n| m"
 )
 
 
-def test_hostile_names_stay_text(repository: Path) -> None:
-    quoted = f'"{HOSTILE}"'
+def test_hostile_names_stay_text(tmp_path: Path) -> None:
+    name, quoted = f"evals/{HOSTILE.replace('/', ' ')[:90]}.eval.yaml", f'"{HOSTILE}"'
     suite = (
         f"evalcases:\n  - id: {quoted}\n    input_messages: [{{role: user, content: {quoted}}}]\n"
     )
-    write(repository, {f"evals/{HOSTILE.replace('/', ' ')[:90]}.eval.yaml": suite})
-    commit(repository)
-    write(
-        repository,
-        {
-            f"evals/{HOSTILE.replace('/', ' ')[:90]}.eval.yaml": suite.replace(
-                'content: "', 'content: "x ```\\n```` '
-            )
-        },
-    )
-    text = summary(repository)
+    now = suite.replace('content: "', 'content: "x ```\\n```` ')
+    text = markdown_of(tmp_path, {name: suite}, {name: now})
     html = MarkdownIt("gfm-like", {"linkify": False}).enable("table").render(text)
     assert html.count("<tr>") == 2
     assert html.count("<td>") == 3
     cell = re.findall("<td>(.*?)</td>", html)[0]
-    meant = json.loads(quoted).replace("\u202e", "\\u{202e}")
-    shown = re.sub("<code>(.*)</code>", r"\1", cell)
-    for mark_, sign in (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&amp;", "&")):
-        shown = shown.replace(mark_, sign)
-    assert shown == meant
+    meant = json.loads(quoted).replace("\u202e", "\\u{202e}").replace("\n", " ")
+    assert unescape(re.sub("<code>(.*)</code>", r"\1", cell)) == meant
     for tag in ("<b>", "<a ", "<em>", "<strong>", "<del>"):
         assert tag not in html
     assert html.count("<details") == html.count("</details>") == 2
@@ -761,7 +732,7 @@ def test_hostile_names_stay_text(repository: Path) -> None:
 
 
 def test_a_summary_keeps_within_the_limit_and_says_what_is_missing(
-    repository: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert markdown.MAX_SIZE <= 1024 * 1024  # R1
     monkeypatch.setattr(markdown, "MAX_SIZE", 50_000)
@@ -770,16 +741,13 @@ def test_a_summary_keeps_within_the_limit_and_says_what_is_missing(
         f"  - {{id: c{number}, input_messages: [{{role: user, content: {words} {number}}}]}}\n"
         for number in range(150)
     )
-    write(repository, {"evals/many.eval.yaml": f"evalcases:\n{cases}"})
-    commit(repository)
-    replace(repository, "evals/many.eval.yaml", "word50", "é")
-    text = summary(repository)
+    then = {"evals/many.eval.yaml": f"evalcases:\n{cases}"}
+    text = markdown_of(tmp_path, then, edited(("evals/many.eval.yaml", "word50", "é"), files=then))
     assert text.startswith("## 150 cases changed; 150 causes\n")
     assert 45_000 < len(text.encode()) < 50_000
     assert text.endswith(" more parts would go over GitHub's limit; the HTML report has all.\n")
     assert text.count("<details") == text.count("</details>")
     assert text.count("```") % 2 == 0
-    assert summary(repository) == text
 
 
 def test_without_a_revision_all_cases_are_listed(repository: Path) -> None:

@@ -100,7 +100,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         + "  - id: broken\n    input_messages:\n"
         + "      - {role: user, content: [{type: file, value: x}]}\n",
     }
-    return page_of(tmp_path_factory.mktemp("compared"), FILES, changes)
+    return page_of(tmp_path_factory.mktemp("compared"), FILES, FILES | changes)
 
 
 def texts(page: Page, selector: str) -> list[str]:
@@ -294,7 +294,7 @@ POLITER = {
 @pytest.fixture(scope="module")
 def politer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report in which a file is new in a system message."""
-    return page_of(tmp_path_factory.mktemp("politer"), POLITE, POLITER)
+    return page_of(tmp_path_factory.mktemp("politer"), POLITE, POLITE | POLITER)
 
 
 def joined(page: Page, selector: str) -> str:
@@ -334,7 +334,7 @@ def test_a_file_is_named_new_changed_or_removed(open_page: OpenPage, tmp_path: P
     then = {f"evals/{name}.md": f"Say {name}.\n" for name in ("old", "same", "kept", "new")}
     then["evals/a.eval.yaml"] = suite % ", ".join([old, same, kept])
     now = {"evals/a.eval.yaml": suite % ", ".join([same, kept, new]), "evals/kept.md": "Say what."}
-    page = open_page(page_of(tmp_path, then, now))
+    page = open_page(page_of(tmp_path, then, then | now))
     assert texts(page, "#panel [data-side^=at] summary") == [
         "evals/old.md 1 line, removed",
         "evals/same.md 1 line",
@@ -476,7 +476,7 @@ def test_hostile_texts_are_compared_in_time(open_page: OpenPage, plain: Path) ->
 def test_a_renamed_case_is_shown_with_its_difference(open_page: OpenPage, tmp_path: Path) -> None:
     suite = SUITE.replace("id: injection", "id: safety").replace("Is this safe?", "Is it safe?")
     suite = suite[: suite.index("  - id: monologue")].replace("id: greeting", "id: hello")
-    page = open_page(page_of(tmp_path, FILES, {"evals/review.eval.yaml": suite}))
+    page = open_page(page_of(tmp_path, FILES, FILES | {"evals/review.eval.yaml": suite}))
     expect(page.locator("#summary")).to_contain_text("2 cases renamed, 1 removed")
     assert texts(page, "#cases h2") == [
         "renamed: evals/review.eval.yaml line 6: the messages of 'safety'",
@@ -501,7 +501,7 @@ def greeting(words: str) -> dict[str, str]:
 def test_a_pipeline_without_a_chat_prompt_says_so(open_page: OpenPage, tmp_path: Path) -> None:
     nothing = "The pipeline gives no chat prompt; providers get the transcript."
     then = greeting("Hello") | {"p.yaml": "extends: shipped\n"}
-    page = open_page(page_of(tmp_path, then, greeting("Good morning"), pipeline="p.yaml"))
+    page = open_page(page_of(tmp_path, then, then | greeting("Good morning"), pipeline="p.yaml"))
     assert texts(page, "#panel") == [nothing]
     page.keyboard.press("6")
     assert texts(page, "#panel .text")[-1] == "Good morning"

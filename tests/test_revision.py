@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import commands
+from comparing import write
 from test_report import (
     FILES,
     SUITE,
@@ -19,7 +20,6 @@ from test_report import (
     run_process,
     summary,
     title,
-    write,
 )
 
 __all__ = ["repository"]
