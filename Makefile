@@ -44,7 +44,7 @@ snapshots: $(READY)  ## write the prompt snapshots anew, and say what changed
 	git diff --stat snapshots
 
 bench: $(READY)  ## measure times and memory against floors
-	for question in conversion startup peak_memory workers run batch report snapshot; do \
+	for question in conversion startup workers run batch report; do \
 		PYTHONPATH=tests $(BIN)/python benchmarks/$$question.py || exit 1; done
 
 fuzz: $(READY)  ## look for input that breaks something, FUZZ_SECONDS=20 for each kind

@@ -8,24 +8,10 @@ from pathlib import Path
 
 from batch_server import BatchServer
 from loopback import KEY
-from measuring import MULTITURN, show, write_suite
+from measuring import MULTITURN, show, usage, write_suite
 
 CASES, FEW = 10_000, 1_000
 MODELS = {"openai": "gpt-4o", "anthropic": "claude-sonnet-4-5", "gemini": "m"}
-_SPENT = (  # a small process of its own, because a child inherits the peak of its parent
-    "import os, sys\n"
-    "_, status, usage = os.wait4(os.spawnv(os.P_NOWAIT, sys.argv[1], sys.argv[1:]), 0)\n"
-    "print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, file=sys.stderr)\n"
-    "sys.exit(os.waitstatus_to_exitcode(status))"
-)
-
-
-def spent(*command: str) -> tuple[float, float]:
-    """Run a process, and return its CPU time in seconds and its peak memory in MiB."""
-    small = (sys.executable, "-S", "-c", _SPENT, *command)
-    done = subprocess.run(small, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=True)
-    time, memory = done.stderr.split()[-2:]
-    return float(time), float(memory)
 
 
 def main(url: str, folder: Path) -> None:
@@ -39,13 +25,13 @@ def main(url: str, folder: Path) -> None:
     for count in (FEW, CASES):
         write_suite(folder / f"{count}.eval.yaml", count)
     command = (MULTITURN, "run", "--targets", str(folder / "targets.yaml"), "--batch", "--no-wait")
-    time, _ = spent(MULTITURN, "convert", str(folder / f"{CASES}.eval.yaml"))
+    time, _ = usage(MULTITURN, "convert", str(folder / f"{CASES}.eval.yaml"))
     times, peaks = {f"convert {CASES} cases": time}, {}
     for vendor in MODELS:
         for count in (FEW, CASES):
             output = str(folder / f"{vendor}-{count}.jsonl")
             given = (str(folder / f"{count}.eval.yaml"), "--target", vendor, "--output", output)
-            time, peaks[f"{vendor}, {count} cases"] = spent(*command, *given)
+            time, peaks[f"{vendor}, {count} cases"] = usage(*command, *given)
         times[f"{vendor}: submit them"] = time
     show("CPU time", times, "s", **{f"{vendor}:": 1.5 for vendor in MODELS})
     for vendor in MODELS:

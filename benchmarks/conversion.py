@@ -1,5 +1,6 @@
-"""How long does a large suite take, against libyaml's bare event scan of the same text?"""
+"""How long do a large suite and its snapshots take, and how much memory do many cases take?"""
 
+import os
 import sys
 import tempfile
 from collections import deque
@@ -8,45 +9,63 @@ from time import perf_counter
 
 import yaml
 
-from measuring import MULTITURN, medians, process, show, write_suite
+from measuring import MULTITURN, medians, process, show, usage, write_suite
 from multiturn import Conversion, load_pipeline, load_suite
 from multiturn.prompts.record import record_of, to_json
 
 _SCAN = "import sys, yaml\nfor _ in yaml.parse(open(sys.argv[1], 'rb'), yaml.CSafeLoader): pass"
+_CASE = "  - id: case-{}\n    input_messages:\n      - role: user\n        content: Question {}?\n"
 
 
-def main() -> None:
-    """Print the tables."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "large.eval.yaml")
-        write_suite(path, 2_000)
-        text = path.read_text(encoding="utf-8")
-        pipeline = load_pipeline("spec")
+def time() -> None:
+    """Print times against libyaml's bare event scan of the same text."""
+    path = Path("large.eval.yaml")
+    write_suite(path, 2_000)
+    text = path.read_text(encoding="utf-8")
+    pipeline = load_pipeline("spec")
 
-        def convert() -> None:
-            for case in load_suite(path):
-                to_json(record_of(pipeline.request(case)))
+    def convert() -> None:
+        for case in load_suite(path):
+            to_json(record_of(pipeline.request(case)))
 
-        size = f"2,000 cases, {path.stat().st_size / 1e6:.1f} MB"
-        subjects = {
-            "libyaml's bare event scan": lambda: deque(yaml.parse(text, yaml.CSafeLoader), 0),
-            "yaml.load with CSafeLoader": lambda: yaml.load(text, yaml.CSafeLoader),
-            "load_suite": lambda: list(load_suite(path)),
-            "convert to JSON lines": convert,
-        }
-        show(f"{size}, in this process", medians(7, subjects), load_suite=2.0, convert=3.5)
-        scan = process(sys.executable, "-c", _SCAN, str(path))
-        ours = process(MULTITURN, "convert", str(path))
-        figures = medians(5, {"libyaml's bare event scan": scan, "multiturn convert": ours})
-        show(f"{size}, as whole processes", figures, multiturn=3.0)
+    size = f"2,000 cases, {path.stat().st_size / 1e6:.1f} MB"
+    subjects = {
+        "libyaml's bare event scan": lambda: deque(yaml.parse(text, yaml.CSafeLoader), 0),
+        "yaml.load with CSafeLoader": lambda: yaml.load(text, yaml.CSafeLoader),
+        "load_suite": lambda: list(load_suite(path)),
+        "convert to JSON lines": convert,
+    }
+    show(f"{size}, in this process", medians(7, subjects), load_suite=2.0, convert=3.5)
+    scan = process(sys.executable, "-c", _SCAN, path.name)
+    ours = process(MULTITURN, "convert", path.name)
+    figures = medians(5, {"libyaml's bare event scan": scan, "multiturn convert": ours})
+    show(f"{size}, as whole processes", figures, multiturn=3.0)
+    process(MULTITURN, "snapshot", path.name)()
+    check = process(MULTITURN, "snapshot", path.name, "--check")
+    figures = medians(5, {"multiturn convert": ours, "checking that nothing has changed": check})
+    show(f"{size}, their snapshots", figures, checking=1.6)
 
-        conversions = [Conversion(case) for case in load_suite(path)]
-        print("\nstages, cases a second")
-        for step in pipeline.steps:
-            start = perf_counter()
-            conversions = [step(conversion) for conversion in conversions]
-            print(f"  {step.name:<46}{len(conversions) / (perf_counter() - start):>10,.0f}")
+    conversions = [Conversion(case) for case in load_suite(path)]
+    print("\nstages, cases a second")
+    for step in pipeline.steps:
+        start = perf_counter()
+        conversions = [step(conversion) for conversion in conversions]
+        print(f"  {step.name:<46}{len(conversions) / (perf_counter() - start):>10,.0f}")
+
+
+def memory() -> None:
+    """Print the peak memory that the system counts."""
+    figures = {}
+    for count in (1_000, 100_000):
+        path = Path(f"{count}.eval.yaml")
+        cases = "".join(_CASE.format(number, number) for number in range(count))
+        path.write_text(f"evalcases:\n{cases}")
+        figures[f"{count} cases"] = usage(MULTITURN, "convert", path.name)[1]
+    show("peak memory", figures, "MiB", **{"100000": 2.0})
 
 
 if __name__ == "__main__":
-    main()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        time()
+        memory()

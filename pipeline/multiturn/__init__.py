@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     __version__: str
 
-    from multiturn.engine.loading import load_suite as load_suite
+    from multiturn.engine.outcomes import load_suite as load_suite
     from multiturn.engine.runner import run as run
     from multiturn.errors import ErrorDetail as ErrorDetail
     from multiturn.errors import MultiturnError as MultiturnError
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from multiturn.turns import Turn as Turn
 
 _NAMES = {  # by the module that they are in
-    "engine.loading": ("load_suite",),
+    "engine.outcomes": ("load_suite",),
     "engine.runner": ("run",),
     "errors": ("ErrorDetail", "MultiturnError", "PipelineError", "Place"),
     "files": ("Files",),

@@ -59,7 +59,7 @@ def _offered(names: Iterable[str], incomplete: str) -> "list[CompletionItem]":
 
 def _case_ids(paths: Iterable[str]) -> Iterator[str]:
     """Yield the ids of the cases that can be read."""
-    from multiturn.engine.loading import load_suite
+    from multiturn.engine.outcomes import load_suite
     from multiturn.errors import MultiturnError
     from multiturn.output import Settings, configure
 

@@ -5,8 +5,8 @@ import pickle
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,6 +26,7 @@ from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE, load_pipeline, p
 
 T = TypeVar("T")
 _CHILD = "import sys; from multiturn.engine.revision import convert; convert(sys.argv[1])"
+_WORK, _ITEMS = "work", "items"  # the files by which the processes talk
 _OURS = [str(Path(package.__path__[0]).parent) for package in (multiturn, multiturn_stages)]
 
 
@@ -137,18 +138,16 @@ def reading_at(
         except (FileExistsError, NotADirectoryError):
             raise MultiturnError(f"--against: {os.getcwd()} was no folder then") from None
         work = _Work(checkout, read, selection, pipeline, is_default, sys.path)
-        output = os.path.join(folder, "read")
+        with open(os.path.join(folder, _WORK), "wb") as file:
+            pickle.dump(work, file)
         with subprocess.Popen(  # noqa: S603 - this very Python
-            (sys.executable, "-P", "-c", _CHILD, output),
-            stdin=subprocess.PIPE,
+            (sys.executable, "-P", "-c", _CHILD, folder),
+            stdin=subprocess.DEVNULL,
             stdout=2,  # what a stage prints is not part of the output
             start_new_session=True,  # Ctrl-C reaches only this process, which kills it
         ) as process:
             try:
-                assert process.stdin is not None  # noqa: S101 - it is a pipe
-                with suppress(BrokenPipeError), process.stdin:
-                    pickle.dump(work, process.stdin)
-                yield _results(process, output, commit)
+                yield _items(process, folder, commit)
             finally:
                 process.kill()
 
@@ -168,37 +167,35 @@ def _write_tree(commit: str, checkout: _Checkout, index: str) -> None:
                 os.symlink(tree + target.removeprefix(top), link)
 
 
-def _results(
-    process: "subprocess.Popen[bytes]", output: str, commit: str
-) -> Generator[Any, None, None]:
-    if process.wait() != 0 or not os.path.exists(output):
+def _items(process: "subprocess.Popen[bytes]", folder: str, commit: str) -> Iterator[Any]:
+    """Yield what the process has read, once it has ended."""
+    path = os.path.join(folder, _ITEMS)
+    if process.wait() != 0 or not os.path.exists(path):
         raise MultiturnError(
             f"--against: the process that converts the suites of {commit[:10]} died"
         )
-    with open(output, "rb") as file:
+    with open(path, "rb") as file:
         while file.peek(1):
-            result = pickle.load(file)  # noqa: S301 - our own, in a folder of our own
-            if isinstance(result, MultiturnError):
-                raise result
-            yield result
+            item = pickle.load(file)  # noqa: S301 - our own, in a folder of our own
+            if isinstance(item, MultiturnError):
+                raise item
+            yield item
 
 
-def convert(output: str) -> None:
-    """Write the pickled items of a revision, or an error, to a file.
+def convert(folder: str) -> None:
+    """Read a revision, in a process of its own; in the folder are its work and, then, the items.
 
-    Runs in a process of its own, which gets its ``_Work`` through standard input.
+    An error is an item.
     """
-    try:
-        work: _Work = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the parent process
-    except (EOFError, pickle.UnpicklingError):  # the parent was interrupted
-        return
+    with open(os.path.join(folder, _WORK), "rb") as file:
+        work: _Work = pickle.load(file)  # noqa: S301 - from the parent process
     checkout, now = work.checkout, os.getcwd()
     configure(Settings("error"))  # warnings are those of the current files
     sys.path[:] = [_entry_then(checkout, entry) for entry in work.path]
     os.chdir(checkout.inside("."))
     named = sorted(work.selection.named)
     outside = [name for name in named if os.path.exists(name) and not checkout.has(name)]
-    with open(output, "wb") as file:
+    with open(os.path.join(folder, _ITEMS), "wb") as file:
         try:
             selection = select(
                 (name for name in named if name not in outside),

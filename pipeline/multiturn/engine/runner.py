@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from multiturn.engine.loading import load_suite
+from multiturn.engine.outcomes import load_suite
 from multiturn.errors import MultiturnError
 from multiturn.model import Case, ProviderRequest
 from multiturn.pipelines.pipeline import Pipeline
