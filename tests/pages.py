@@ -26,14 +26,24 @@ def sessions(text: str) -> list[tuple[str, str]]:
 
 def said(command: str, folder: Path) -> str:
     """Run a command of a page, and return what it prints; ours runs inside this process."""
-    program, *arguments = shlex.split(command)
-    if program == "multiturn" and not set(command) & set("|>&;$*"):
-        done = commands.run(*arguments, folder=folder, env={"ANTHROPIC_API_KEY": None})
-    else:
+    ours = re.fullmatch(
+        r"((?:\w+=\w+ )*)multiturn ([^|>&;$*]*)(?:(>|\| (?:head|tail)) (\S+))?", command
+    )
+    if ours is None:
         done = subprocess.run(
             command, shell=True, cwd=folder, env=environment(), capture_output=True, text=True
         )
-    return done.stdout + done.stderr
+        return done.stdout + done.stderr
+    given, words, then, operand = ours.groups()
+    env = {"ANTHROPIC_API_KEY": None, **dict(each.split("=") for each in given.split())}
+    done = commands.run(*shlex.split(words), folder=folder, env=env)
+    shown = done.stdout.splitlines(keepends=True)
+    if then == ">":
+        (folder / operand).write_text(done.stdout, encoding="utf-8")
+        shown = []
+    elif then:
+        shown = shown[: int(operand[1:])] if "head" in then else shown[-int(operand[1:]) :]
+    return "".join(shown) + done.stderr
 
 
 def write_files(text: str, folder: Path) -> None:

@@ -129,16 +129,6 @@ def test_a_case_that_is_not_there(folder: Path) -> None:
     assert json.loads(line)["file"] is None
 
 
-@pytest.mark.parametrize("key", ["evalcases", "tests", "input_messages", "cases", "messages"])
-@pytest.mark.parametrize("command", ["check", "show"])
-def test_a_suite_imports_nothing(folder: Path, command: str, key: str) -> None:
-    (folder / "planted.py").write_text("open('imported', 'w')")
-    (folder / "c.yaml").write_text(f'stages: ["planted:x"]\n{key}: []\n')
-    done = run(command, "c.yaml", folder=folder)
-    assert not (folder / "imported").exists()
-    assert ("this is a suite, and no pipeline" in done.stderr) == (command == "show")
-
-
 @pytest.mark.parametrize(
     ("left_out", "so"),
     [

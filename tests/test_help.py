@@ -58,9 +58,7 @@ def test_quiet_leaves_out_the_summary(
     assert (summary in done.stdout + done.stderr) == (not options)
 
 
-@pytest.mark.parametrize(
-    "command", ["list", "check", "convert", "run", "snapshot", "report", "explain", "show"]
-)
+@pytest.mark.parametrize("command", ["list", "run", "show"])
 def test_each_command_says_where_defaults_come_from(folder: Path, command: str) -> None:
     for options, is_said in ([], False), (["-v"], True):
         said = run(command, *options, folder=folder).stderr
