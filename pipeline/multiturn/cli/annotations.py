@@ -3,9 +3,8 @@
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Literal
 
-from multiturn.cli.lines import message_of
+from multiturn.cli.lines import Severity, message_of
 from multiturn.errors import MultiturnError, Place
 from multiturn.files import find_root
 from multiturn.review.changes import FileChange, Finding, State, in_words
@@ -17,9 +16,7 @@ from multiturn.text import visible
 _LONGEST = 2_000  # characters of a difference; the report has all
 
 
-def annotation(
-    where: Place, message: str, *, title: str, severity: Literal["error", "warning"] = "error"
-) -> str:
+def annotation(where: Place, message: str, *, title: str, severity: Severity = "error") -> str:
     """Return the workflow command of an annotation.
 
     The file is named from the top of its repository. Escapes are those of the toolkit:

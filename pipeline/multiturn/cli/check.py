@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,6 +21,7 @@ from multiturn.errors import MultiturnError, PipelineError, nearest
 from multiturn.text import number_of
 
 if TYPE_CHECKING:
+    from multiturn.cli.lines import Severity
     from multiturn.engine.selection import Selection
     from multiturn.model import Conversion
     from multiturn.output import Notice
@@ -105,7 +106,7 @@ class _Findings(Failures):
         if self.is_text:
             say_summary(f"{name}: {what}")
 
-    def _print(self, error: MultiturnError, severity: Literal["error", "warning"]) -> None:
+    def _print(self, error: MultiturnError, severity: "Severity") -> None:
         from multiturn.cli.annotations import annotation
         from multiturn.cli.lines import check_line, message_of
         from multiturn.prompts.record import to_json

@@ -2,6 +2,7 @@
 
 import os
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -82,7 +83,7 @@ def convert(
     is then 1.
     """
     from multiturn.cli.progress import show_progress
-    from multiturn.cli.rendering import Render
+    from multiturn.cli.rendering import render
     from multiturn.engine.outcomes import outcomes
     from multiturn.engine.slices import Work, rendered
     from multiturn.output import open_output
@@ -105,8 +106,9 @@ def convert(
     selection = asked.select()
     refuse_output(output, selection)
     in_color = format_ == "text" and output is None and on_terminal()
-    render = Render(format_, in_color, warns=asked.log.level == "debug")
-    work = Work(selection, chosen, render, asked.debug)
+    warns = asked.log.level == "debug"
+    to_bytes = partial(render, format_=format_, in_color=in_color, warns=warns)
+    work = Work(selection, chosen, to_bytes, asked.debug)
     if workers > 1 and "-" not in selection.suites:
         from multiturn.engine.processes import on_processes
 

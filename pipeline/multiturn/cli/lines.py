@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from multiturn.review.snapshots import Key
     from multiturn.review.update import Update
 
+Severity = Literal["error", "warning"]
 Suite = Annotated[str, Meta(description="path of the suite, as it was named or found.")]
 CaseId = Annotated[str, Meta(description="id of the case.")]
 File = Annotated[str | None, Meta(description="path of the file; null if it is about none.")]
@@ -24,9 +25,7 @@ Line = Annotated[int | None, Meta(description="line of the file, from 1; null fo
 class CheckLine(Struct, frozen=True, kw_only=True):
     """What `multiturn check` prints of an error or a warning."""
 
-    severity: Annotated[
-        Literal["error", "warning"], Meta(description="only an error makes the exit code 1.")
-    ]
+    severity: Annotated[Severity, Meta(description="only an error makes the exit code 1.")]
     file: File
     line: Line
     column: Annotated[int | None, Meta(description="column of the line, from 1; null for all.")]
@@ -41,7 +40,7 @@ class DiffLine(Struct, frozen=True):
     id: CaseId
     diff: Annotated[
         str | None,
-        Meta(description="a unified diff of what convert writes as YAML; null for no difference."),
+        Meta(description="a unified diff of what convert writes as YAML; null for none."),
     ]
 
 
@@ -50,10 +49,7 @@ class ExplainedSpan(Struct, frozen=True):
 
     text: Annotated[str, Meta(description="as the model sees it.")]
     origin: Annotated[str, Meta(description="where it comes from, in words.")]
-    path: Annotated[
-        str | None,
-        Meta(description="path, from the root, of the file that it belongs to; null for none."),
-    ]
+    path: Annotated[str | None, Meta(description="path of its file, from the root; null for none.")]
 
 
 class ExplainedMessage(Struct, frozen=True):
@@ -124,16 +120,13 @@ class SnapshotLine(Struct, frozen=True, kw_only=True):
     kind: Annotated[
         Literal["failed", "privilege", "text", "new", "changed", "renamed", "removed"],
         Meta(
-            description="failed: a case cannot be converted; privilege: a change of"
-            " privilege; text: a file has another text; else what has become of a file of the"
-            " folder."
+            description="failed: a case cannot be converted; privilege: a change of privilege;"
+            " text: a file has another text; else what has become of a file of the folder."
         ),
     ]
     file: Annotated[
         str | None,
-        Meta(
-            description="path of the snapshot or list; of a file with another text, from the root."
-        ),
+        Meta(description="path of the snapshot or list; of an attached file, from the root."),
     ] = None
     was_file: Annotated[str | None, Meta(description="of a renamed one: its path then.")] = None
     cases: Annotated[tuple[SnapshotCase, ...], Meta(description="that have it.")] = ()
@@ -141,7 +134,7 @@ class SnapshotLine(Struct, frozen=True, kw_only=True):
     diff: Annotated[str | None, Meta(description="unified diff; null for one side.")] = None
 
 
-def check_line(error: MultiturnError, severity: Literal["error", "warning"]) -> CheckLine:
+def check_line(error: MultiturnError, severity: Severity) -> CheckLine:
     """Return the line of an error, or of a warning."""
     where = error.where
     return CheckLine(

@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 import click
-from msgspec import Struct
 
 from multiturn.model import ChatMessage, Conversion
 from multiturn.pipelines.pipeline import request_of
@@ -16,27 +15,22 @@ if TYPE_CHECKING:
 _COLORS = {"system": "magenta", "user": "cyan", "assistant": "green", "tool": "yellow"}
 
 
-class Render(Struct, frozen=True):
-    """Makes what is written of a conversion, in whatever process it is."""
+def render(
+    conversion: Conversion, *, format_: str, in_color: bool = False, warns: bool = False
+) -> bytes:
+    """Return what is written of a conversion; ``warns`` logs text that poses as a marker."""
+    if warns:
+        _warn_of_markers(conversion)
+    if format_ not in ("json", "yaml", "text"):
+        from multiturn.engine.formats import to_line
 
-    format: str  # json, yaml, text, or one of engine.formats
-    in_color: bool = False
-    warns: bool = False  # logs text that poses as a marker
-
-    def __call__(self, conversion: Conversion, /) -> bytes:
-        """Return the bytes to write."""
-        if self.warns:
-            _warn_of_markers(conversion)
-        if self.format not in ("json", "yaml", "text"):
-            from multiturn.engine.formats import to_line
-
-            return to_line(self.format, conversion)
-        record = record_of(request_of(conversion), conversion.notices)
-        if self.format == "json":
-            return to_json(record)
-        if self.format == "yaml":
-            return to_yaml(record)
-        return to_text(record, color=self.in_color)
+        return to_line(format_, conversion)
+    record = record_of(request_of(conversion), conversion.notices)
+    if format_ == "json":
+        return to_json(record)
+    if format_ == "yaml":
+        return to_yaml(record)
+    return to_text(record, color=in_color)
 
 
 def _warn_of_markers(conversion: Conversion) -> None:
