@@ -24,7 +24,7 @@ from multiturn.providers.base import (
     Wire,
     asked,
 )
-from multiturn.providers.results import Failure, Result, raw_request
+from multiturn.providers.results import Failure, RawRequest, Result
 
 
 class Prepared(Struct, frozen=True):
@@ -49,7 +49,8 @@ def prepare(case: Case, pipeline: Pipeline, provider: Provider) -> Prepared:
     except Exception as error:  # a custom stage may raise anything
         message = str(error) if isinstance(error, MultiturnError) else repr(error)
         return Prepared(case, replace(result, error=Failure("conversion", utf8(message))))
-    result = replace(result, raw_request=raw_request(request))
+    asked_for = RawRequest(request.question, request.guidelines, request.chat_prompt)
+    result = replace(result, raw_request=asked_for)
     try:
         wire = wire_of(request, provider)
         result = replace(result, repairs=wire.repairs, digest=wire.digest())

@@ -12,7 +12,7 @@ from msgspec import Meta, structs
 
 from multiturn.errors import MultiturnError
 from multiturn.model import InputFile, ProviderRequest
-from multiturn.providers.ax import GUIDELINES_HEADING
+from multiturn.providers.ax import GUIDELINES_HEADING, guidelines_with_files
 from multiturn.providers.base import (
     ProviderError,
     ProviderResponse,
@@ -201,10 +201,7 @@ def _instructions(request: ProviderRequest) -> Iterator[str]:
         system = ""
     if system and (not messages or any(system in text for text in messages)):
         yield from (_SYSTEM_HEADING, system)
-    texts = list(request.guidelines)
-    for file in request.input_files:
-        if file.guideline and file.text in texts:
-            texts.remove(file.text)
+    texts = [text for text, file in guidelines_with_files(request) if file is None]
     if texts:
         yield from (GUIDELINES_HEADING, *texts)
 

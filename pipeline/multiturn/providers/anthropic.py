@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from multiturn.model import ChatMessage, ProviderRequest
-from multiturn.providers.ax import TEMPERATURE, Prefill
+from multiturn.providers.ax import Prefill, UpTo1
 from multiturn.providers.base import ProviderResponse, counts
 from multiturn.providers.http import HttpProvider, HttpSettings
 from multiturn.providers.limits import http_client
@@ -21,9 +21,7 @@ class AnthropicSettings(HttpSettings, frozen=True, kw_only=True):
         None
     )
     prefill: Prefill = None
-    temperature: Annotated[
-        Annotated[float, Meta(ge=0, le=1)] | Literal["omit"] | None, TEMPERATURE
-    ] = None
+    temperature: UpTo1 = None
     later_system: Annotated[
         Literal["refuse", "keep"],
         Meta(

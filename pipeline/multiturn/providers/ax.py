@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from multiturn.documents.validation import LARGEST_NUMBER
-from multiturn.model import ChatMessage, ProviderRequest
+from multiturn.model import ChatMessage, InputFile, ProviderRequest
 from multiturn.providers.base import ProviderResponse, Settings, TargetProvider, Wire
 from multiturn.providers.rules import Layout
 from multiturn.turns import is_blank
@@ -16,10 +16,6 @@ from multiturn.turns import is_blank
 DEFAULT_SYSTEM_PROMPT = "You are a careful assistant."
 GUIDELINES_HEADING = "[[ ## Guidelines ## ]]"
 Model = Annotated[str, Meta(description="the model, or the deployment, to ask.")]
-_WHERE_UNSET = Meta(description="used where the request says nothing.")
-TEMPERATURE = Meta(
-    description="used where the request says nothing; `omit` sends none, whatever a suite says."
-)
 Prefill = Annotated[
     bool | None,
     Meta(
@@ -27,15 +23,22 @@ Prefill = Annotated[
         " null to go by its name."
     ),
 ]
-Temperature = Annotated[float, Meta(ge=0, le=LARGEST_NUMBER)]
+_TEMPERATURE = Meta(
+    description="used where the request says nothing; `omit` sends none, whatever a suite says."
+)
+_Finite = Annotated[float, Meta(ge=0, le=LARGEST_NUMBER)]
+UpTo1 = Annotated[Annotated[float, Meta(ge=0, le=1)] | Literal["omit"] | None, _TEMPERATURE]
+UpTo2 = Annotated[Annotated[float, Meta(ge=0, le=2)] | Literal["omit"] | None, _TEMPERATURE]
 
 
 class ChatSettings(Settings, frozen=True, kw_only=True):
     """What every target with a model may set."""
 
     model: Model = ""
-    temperature: Annotated[Temperature | Literal["omit"] | None, TEMPERATURE] = None
-    max_output_tokens: Annotated[Annotated[int, Meta(ge=1)] | None, _WHERE_UNSET] = None
+    temperature: Annotated[_Finite | Literal["omit"] | None, _TEMPERATURE] = None
+    max_output_tokens: Annotated[
+        Annotated[int, Meta(ge=1)] | None, Meta(description="used where the request says nothing.")
+    ] = None
     max_retries: Annotated[
         int, Meta(ge=0, description="how often the SDK repeats a request after a passing error.")
     ] = 2
@@ -78,22 +81,26 @@ class AxProvider(ABC):
         if prompt:
             return (ChatMessage("system", system), *prompt)
         if request.guidelines:
-            system = "\n\n".join((system, GUIDELINES_HEADING, *_headed(request)))
+            headed = [
+                text
+                if file is None or len(request.guidelines) == 1
+                else f"=== {file.path} ===\n{text}"
+                for text, file in guidelines_with_files(request)
+            ]
+            system = "\n\n".join((system, GUIDELINES_HEADING, *headed))
         return ChatMessage("system", system), ChatMessage("user", request.question)
 
 
-def _headed(request: ProviderRequest) -> list[str]:
-    """Return the guidelines; each of several that is a file's text gets the file's header."""
-    if len(request.guidelines) == 1:
-        return list(request.guidelines)
+def guidelines_with_files(request: ProviderRequest) -> list[tuple[str, InputFile | None]]:
+    """Return each guideline with its file, or None for one that is not a file's text."""
     files = [file for file in request.input_files if file.guideline]
-    headed = []
+    found = []
     for text in request.guidelines:
         file = next((file for file in files if file.text == text), None)
         if file is not None:
             files.remove(file)
-        headed.append(text if file is None else f"=== {file.path} ===\n{text}")
-    return headed
+        found.append((text, file))
+    return found
 
 
 class ChatProvider(TargetProvider, AxProvider):

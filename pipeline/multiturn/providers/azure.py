@@ -1,11 +1,11 @@
 """Azure OpenAI: the Chat Completions API at the address of a deployment."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from msgspec import Meta
 
-from multiturn.providers.ax import TEMPERATURE
-from multiturn.providers.openai import CompletionsProvider, CompletionsSettings
+from multiturn.providers.ax import UpTo2
+from multiturn.providers.openai import CompletionsSettings, OpenAIProvider
 
 
 class AzureSettings(CompletionsSettings, frozen=True, kw_only=True):
@@ -13,20 +13,21 @@ class AzureSettings(CompletionsSettings, frozen=True, kw_only=True):
 
     endpoint: Annotated[str, Meta(description="`https://NAME.openai.azure.com`.")]
     version: Annotated[str, Meta(description="of the API.")] = "2024-12-01-preview"
-    temperature: Annotated[
-        Annotated[float, Meta(ge=0, le=2)] | Literal["omit"] | None, TEMPERATURE
-    ] = None
+    temperature: UpTo2 = None
 
 
-class AzureProvider(CompletionsProvider):
+class AzureProvider(OpenAIProvider):
     """Sends the chat prompt to a deployment of Azure OpenAI."""
 
     kind = "azure"
-    settings: AzureSettings
 
     def address(self) -> tuple[str, ...]:
         """Return the endpoint and the version of the API."""
         return self.settings.endpoint, self.settings.version
+
+    def is_openai(self) -> bool:
+        """Return true."""
+        return True
 
     def client(self, sdk: Any, **options: Any) -> Any:
         """Return a client for the deployment."""

@@ -1,12 +1,12 @@
 """Gemini, through the google-genai SDK: system_instruction, and the roles user and model."""
 
 import json
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from msgspec import Meta
 
 from multiturn.model import ProviderRequest
-from multiturn.providers.ax import TEMPERATURE, Prefill
+from multiturn.providers.ax import Prefill, UpTo2
 from multiturn.providers.base import ProviderError, ProviderResponse, Wire, counts
 from multiturn.providers.http import HttpProvider, HttpSettings
 from multiturn.providers.limits import http_client
@@ -21,9 +21,7 @@ class GeminiSettings(HttpSettings, frozen=True, kw_only=True):
     base_url: Annotated[str | None, Meta(description="of a gateway; null for Google's own.")] = None
     version: Annotated[str, Meta(description="of the API (G6).")] = "v1beta"
     prefill: Prefill = None
-    temperature: Annotated[
-        Annotated[float, Meta(ge=0, le=2)] | Literal["omit"] | None, TEMPERATURE
-    ] = None
+    temperature: UpTo2 = None
 
 
 class GeminiProvider(HttpProvider):

@@ -38,43 +38,64 @@ class CompletionsSettings(HttpSettings, frozen=True, kw_only=True):
     ] = "max_completion_tokens"
 
 
-class CompletionsProvider(HttpProvider):
-    """The base of the providers with the Chat Completions API; subclasses define ``client``."""
+class OpenAISettings(CompletionsSettings, frozen=True, kw_only=True):
+    """The settings of an ``openai`` target."""
 
+    api_key: Annotated[str | None, API_KEY] = None  # type: ignore[assignment]
+    base_url: Annotated[
+        str, Meta(description="the server's address, up to `/v1`; by default OpenAI's own.")
+    ] = _OPENAI
+
+
+class OpenAIProvider(HttpProvider):
+    """Sends the chat prompt to OpenAI, or to a server with its API, which may need no key."""
+
+    kind = "openai"
     sdk = "openai"
     path = "/chat/completions"
-    highest: tuple[str, float] | None = ("O7", 2)  # the rule for temperatures, and what it is
-    settings: CompletionsSettings
+
+    def __init__(self, settings: CompletionsSettings, secrets: Iterable[str] = ()) -> None:
+        super().__init__(settings, secrets)
+        if settings.api_key is None and self.is_openai():
+            what = f"the target {self.name!r} has no api_key"
+            raise MultiturnError(f"{what}; add it, or the base_url of a server that needs none")
+
+    def address(self) -> tuple[str, ...]:
+        """Return the address of the server."""
+        return (self.settings.base_url.rstrip("/"),)
+
+    def is_openai(self) -> bool:
+        """Return whether the model is one of OpenAI's; those of other servers have other rules."""
+        return self.address() == (_OPENAI,)
 
     def body(self, layout: Layout, request: ProviderRequest) -> dict[str, Any]:
         """Return the messages, tool messages as the user's (O1), and the parameters."""
+        settings, is_openai = self.settings, self.is_openai()
         layout.tools_as_user("O1")
-        if self.settings.later_system == "merge":
+        if settings.later_system == "merge":
             layout.merge_system("O5")
         layout.want_turns("C1")
-        roles = {"system": self.settings.system_role}
-        temperature, limit = self.sampling(layout, request, self.highest)
-        if self.highest and temperature not in (None, 1) and _REASONS.match(self.settings.model):
+        roles = {"system": settings.system_role}
+        temperature, limit = self.sampling(layout, request, ("O7", 2) if is_openai else None)
+        if is_openai and temperature not in (None, 1) and _REASONS.match(settings.model):
             layout.refuse("O8", "set temperature: omit in the target")
         return {
             "messages": [
                 {"role": roles.get(message.role, message.role), "content": message.content}
                 for message in layout.messages
             ],
-            "model": self.settings.model,
-            self.settings.max_tokens_field: limit,
+            "model": settings.model,
+            settings.max_tokens_field: limit,
             "temperature": temperature,
         }
 
-    def client(self, sdk: Any, **options: Any) -> Any:
-        """Return a client of the SDK for the target's address."""
-        raise NotImplementedError
-
     def connect(self) -> Any:
-        """Return an openai client."""
+        """Return an openai client; without a key, no key is sent."""
         import openai
 
         self.http = http_client(openai.DefaultAioHttpClient)
+        if self.settings.api_key is None:
+            self.http.event_hooks["request"].append(_without_key)
         return self.client(
             openai,
             api_key=self.settings.api_key or "none",  # without one, the SDK refuses to start
@@ -82,6 +103,10 @@ class CompletionsProvider(HttpProvider):
             max_retries=self.settings.max_retries,
             http_client=self.http,
         )
+
+    def client(self, sdk: Any, **options: Any) -> Any:
+        """Return a client of the SDK for the target's address."""
+        return sdk.AsyncOpenAI(base_url=self.settings.base_url, **options)
 
     def read(self, answer: Any) -> ProviderResponse:
         """Return the first choice; a refusal by the model is an answer, too."""
@@ -97,40 +122,6 @@ class CompletionsProvider(HttpProvider):
             ),
             finish_reason=choice.get("finish_reason"),
         )
-
-
-class OpenAISettings(CompletionsSettings, frozen=True, kw_only=True):
-    """The settings of an ``openai`` target."""
-
-    api_key: Annotated[str | None, API_KEY] = None  # type: ignore[assignment]
-    base_url: Annotated[
-        str, Meta(description="the server's address, up to `/v1`; by default OpenAI's own.")
-    ] = _OPENAI
-
-
-class OpenAIProvider(CompletionsProvider):
-    """Sends the chat prompt to OpenAI, or to a server with its API, which may need no key."""
-
-    kind = "openai"
-    settings: OpenAISettings
-
-    def __init__(self, settings: OpenAISettings, secrets: Iterable[str] = ()) -> None:
-        super().__init__(settings, secrets)
-        if self.address() != (_OPENAI,):
-            self.highest = None  # other servers may take more
-        elif settings.api_key is None:
-            what = f"the target {self.name!r} has no api_key"
-            raise MultiturnError(f"{what}; add it, or the base_url of a server that needs none")
-
-    def address(self) -> tuple[str, ...]:
-        """Return the address of the server."""
-        return (self.settings.base_url.rstrip("/"),)
-
-    def client(self, sdk: Any, **options: Any) -> Any:
-        """Return a client for the server; without a key, no key is sent."""
-        if self.settings.api_key is None:
-            self.http.event_hooks["request"].append(_without_key)
-        return sdk.AsyncOpenAI(base_url=self.settings.base_url, **options)
 
 
 async def _without_key(request: Any) -> None:

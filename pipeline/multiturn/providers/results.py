@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from multiturn.errors import MultiturnError, Place
-from multiturn.model import ChatMessage, ProviderRequest
+from multiturn.model import ChatMessage
 from multiturn.output import open_output
 
 
@@ -67,11 +67,6 @@ class Result(Struct, frozen=True, kw_only=True):
     digest: str = ""
     wire: str | UnsetType = UNSET
     conversation_id: Any = UNSET
-
-
-def raw_request(request: ProviderRequest) -> RawRequest:
-    """Return the part of a request that results hold."""
-    return RawRequest(request.question, request.guidelines, request.chat_prompt)
 
 
 class Stored(Struct, frozen=True):
@@ -137,11 +132,9 @@ class ResultsFile:
             _lock(self._file, path)
             whole = 0
             for line, stored in _read(path):
-                if stored is not None:
-                    self.untouched.add(_store(self.stored, stored))
+                self.untouched.add(_store(self.stored, stored))
                 whole += len(line)
-            if whole < self._file.tell():
-                self._file.truncate(whole)
+            self._file.truncate(whole)
         except BaseException:
             self._file.close()
             raise
@@ -159,9 +152,10 @@ class ResultsFile:
         strays: dict[bytes, Stored] = {}
         touched = set()
         for _, stored in _read(self.path) if self.untouched else ():
-            if stored is not None and key_of(stored) in self.untouched:
-                strays[key_of(stored)] = stored
-            elif stored is not None:
+            key = key_of(stored)
+            if key in self.untouched:
+                strays[key] = stored
+            else:
                 touched.add((stored.suite, stored.target))
         return [each.id for each in strays.values() if (each.suite, each.target) in touched]
 
@@ -201,18 +195,13 @@ class ResultsFile:
             raise MultiturnError(f"{what}; its results are in {self.path!r}, move that back")
         if not self._resumed:
             return  # no case has two lines
-        last: dict[bytes, int] = {}
-        count = 0
-        for _, stored in _read(self.path):
-            if stored is not None:
-                last[key_of(stored)] = count
-            count += 1
-        if len(last) == count:
+        last = {key_of(stored): number for number, (_, stored) in enumerate(_read(self.path))}
+        kept = set(last.values())
+        if len(kept) == max(kept, default=-1) + 1:
             return
-        lines = set(last.values())
         with open_output(self.path) as new:
             for number, (line, _) in enumerate(_read(self.path)):
-                if number in lines:
+                if number in kept:
                     new.write(line)
 
 
@@ -220,8 +209,7 @@ def read_stored(path: str) -> dict[bytes, str]:
     """Return the digest of each case whose last line has no error, by key."""
     digests: dict[bytes, str] = {}
     for _, stored in _read(path):
-        if stored is not None:
-            _store(digests, stored)
+        _store(digests, stored)
     return digests
 
 
@@ -248,18 +236,19 @@ def _lock(file: BinaryIO, path: str) -> None:
         raise MultiturnError(what) from None
 
 
-def _read(path: str) -> Iterator[tuple[bytes, Stored | None]]:
-    """Yield each complete line of a results file with its result, None for a blank line."""
+def _read(path: str) -> Iterator[tuple[bytes, Stored]]:
+    """Yield each complete line of a results file with its result."""
     with Path(path).open("rb") as file:
         for number, line in enumerate(file, 1):
-            cut_short = not line.endswith(b"\n")
-            if not line.strip():
-                yield line, None
-                continue
-            if cut_short and (line.startswith(_BEGINNING) or _BEGINNING.startswith(line)):
-                return
             try:
-                yield line, _decode(line.removeprefix(b"\xef\xbb\xbf"))
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                stored = _decode(line)
+            except (ValueError, RecursionError):
+                stored = None
+            if not line.endswith(b"\n"):
+                begins = line.startswith(_BEGINNING) or _BEGINNING.startswith(line)
+                if stored is not None or begins:
+                    return  # it was cut short
+            if stored is None:
                 what = "this is not a result; name another file as --output"
-                raise MultiturnError(what, where=Place(path, number)) from None
+                raise MultiturnError(what, where=Place(path, number))
+            yield line, stored

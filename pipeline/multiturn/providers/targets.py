@@ -2,7 +2,8 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,11 +24,10 @@ from multiturn.providers.custom import CustomProvider, CustomSettings
 from multiturn.providers.echo import EchoProvider, EchoSettings
 from multiturn.providers.gemini import GeminiProvider, GeminiSettings
 from multiturn.providers.openai import OpenAIProvider, OpenAISettings
-from multiturn.providers.vscode import VSCodeProvider, VSCodeSettings
+from multiturn.providers.vscode import InsidersSettings, VSCodeProvider, VSCodeSettings
 
 FILES = ("targets.yaml", ".agentv/targets.yaml")
 DEFAULT = "echo"
-_MAX_SIZE = 1_000_000
 _MAX_FILE = 10_000_000
 
 _QUOTED = re.compile(r"(?<=[ &*])(?<=[&*])\S+|(?<=the tag )'[^']*'|(?<=the key )'[^']*'")
@@ -35,11 +35,10 @@ VARIABLE = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 
 
 class Kind(NamedTuple):
-    """A kind of provider; ``defaults`` are used instead of those of the settings."""
+    """A kind of provider."""
 
     provider: type[TargetProvider]
     settings: type[Settings]
-    defaults: Mapping[str, Any] = {}
 
 
 KINDS = {
@@ -49,7 +48,7 @@ KINDS = {
     "anthropic": Kind(AnthropicProvider, AnthropicSettings),
     "gemini": Kind(GeminiProvider, GeminiSettings),
     "vscode": Kind(VSCodeProvider, VSCodeSettings),
-    "vscode-insiders": Kind(VSCodeProvider, VSCodeSettings, {"executable": "code-insiders"}),
+    "vscode-insiders": Kind(VSCodeProvider, InsidersSettings),
     "codex": Kind(CodexProvider, CodexSettings),
 }
 ALIASES = {
@@ -91,18 +90,11 @@ def load_target(name: str = DEFAULT, *, file: str | None = None) -> TargetProvid
     node = nodes[name]
     is_custom = ":" in _text(node, "provider", where)
     values = _Values(where, _environment(path), typed=is_custom)
-    if node.size > _MAX_SIZE:
-        raise MultiturnError("this target is too large", where=node.place(where))
     settings = {key: values.read(child, key) for key, child in node.children.items()}
-    if not values.typed:
-        return _provider(settings, node, where, values.secrets)
-    del settings["name"]
-    custom = CustomSettings(name=name, provider=settings.pop("provider"), options=settings)
-    try:
-        return CustomProvider(custom, _folders(path)[0].absolute(), values.secrets)
-    except MultiturnError as error:
-        place = node.children["provider"].place(where, f"target {name!r}")
-        raise MultiturnError(error.what, where=place) from error
+    if is_custom:
+        settings["name"] = name  # as text
+        return _custom_provider(settings, node, path, values.secrets)
+    return _provider(settings, node, where, values.secrets)
 
 
 def target_names(file: str | None = None) -> list[str]:
@@ -115,17 +107,20 @@ def _nodes(path: Path) -> dict[str, Node]:
     """Return the targets of a file, by name."""
     where = path.as_posix()
     text = read_small(str(path.absolute()), where, "a targets file", _MAX_FILE)
+    try:
+        documents = list(read_documents(text, where))
+    except MultiturnError as error:  # what it quotes may be an API key
+        raise MultiturnError(_QUOTED.sub("***", error.what), where=error.where) from None
     nodes: dict[str, Node] = {}
-    for document in _documents(text, where):
-        for node in _targets(document, where):
-            found = _text(node, "name", where)
-            if found in nodes:
-                what = f"duplicate target {found!r}, first used on line {nodes[found].line}"
-                raise MultiturnError(what, where=node.place(where))
-            if found == DEFAULT:
-                what = f"{DEFAULT!r} is the target that sends nothing; give this one another name"
-                raise MultiturnError(what, where=node.place(where))
-            nodes[found] = node
+    for node in chain.from_iterable(_targets(document, where) for document in documents):
+        found = _text(node, "name", where)
+        if found in nodes:
+            what = f"duplicate target {found!r}, first used on line {nodes[found].line}"
+            raise MultiturnError(what, where=node.place(where))
+        if found == DEFAULT:
+            what = f"{DEFAULT!r} is the target that sends nothing; give this one another name"
+            raise MultiturnError(what, where=node.place(where))
+        nodes[found] = node
     return nodes
 
 
@@ -167,14 +162,6 @@ def _text(node: Node, key: str, where: str) -> str:
     if child is None or not isinstance(child.source or child.value, str):
         raise MultiturnError(f"a target has a {key}; add one", where=node.place(where))
     return child.source or str(child.value)
-
-
-def _documents(text: bytes, where: str) -> Iterator[Node]:
-    """Yield the documents of a targets file; its errors quote nothing that may be an API key."""
-    try:
-        yield from read_documents(text, where)
-    except MultiturnError as error:
-        raise MultiturnError(_QUOTED.sub("***", error.what), where=error.where) from None
 
 
 def _folders(path: Path) -> list[Path]:
@@ -240,16 +227,29 @@ class _Values:
         return value
 
 
+def _custom_provider(
+    settings: dict[str, Any], node: Node, path: Path, secrets: Sequence[str]
+) -> TargetProvider:
+    """Return the provider of the user's own that a target names."""
+    name, import_path = settings.pop("name"), settings.pop("provider")
+    custom = CustomSettings(name=name, provider=import_path, options=settings)
+    try:
+        return CustomProvider(custom, _folders(path)[0].absolute(), secrets)
+    except MultiturnError as error:
+        place = node.children["provider"].place(path.as_posix(), f"target {name!r}")
+        raise MultiturnError(error.what, where=place) from error
+
+
 def _provider(
     settings: dict[str, Any], node: Node, where: str, secrets: Sequence[str]
 ) -> TargetProvider:
     """Return the provider that a target's settings describe."""
-    name, kind = settings["name"], str(settings["provider"])
-    kind = ALIASES.get(kind, kind)
+    label = f"target {settings['name']!r}"
+    kind = ALIASES.get(settings["provider"], settings["provider"])
     if kind not in KINDS:
-        what = f"target {name!r}: there is no such provider; {did_you_mean(kind, KINDS)}"
+        what = f"{label}: there is no such provider; {did_you_mean(kind, KINDS)}"
         raise MultiturnError(hide(what, secrets), where=node.children["provider"].place(where))
-    settings_type = KINDS[kind].settings
+    provider_type, settings_type = KINDS[kind]
     known = settings_type.__struct_fields__
     for key in settings.keys() - set(known):
         place = node.children[key].key_place(where)
@@ -257,15 +257,12 @@ def _provider(
         if nearly(key, known, settings.keys() & set(known)):
             raise MultiturnError(why, where=place)
         warn(Notice("target.unknown_key", place, why))
-    filled = structs.replace(node, value={**KINDS[kind].defaults, **settings})
-    label = f"target {name!r}"
+    filled = structs.replace(node, value=settings)
     try:
         read = read_as(filled, settings_type, where=where, label=label, strict=False)
-        provider: TargetProvider = KINDS[kind].provider(read, secrets)
+        return provider_type(read, secrets)
     except MultiturnError as error:
         values = [str(value) for key, value in settings.items() if key not in ("name", "provider")]
         quoted = [repr(value) for value in values if value not in known and len(value) > 3]
-        what = hide(error.what, quoted)
         place = error.where if error.where.file else where
-        raise MultiturnError(hide(what, secrets), where=place) from None
-    return provider
+        raise MultiturnError(hide(error.what, [*quoted, *secrets]), where=place) from None

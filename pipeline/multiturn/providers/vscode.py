@@ -24,6 +24,12 @@ class VSCodeSettings(AgentSettings, frozen=True, kw_only=True):
     ] = "omit"
 
 
+class InsidersSettings(VSCodeSettings, frozen=True, kw_only=True):
+    """The settings of a ``vscode-insiders`` target."""
+
+    executable: Executable = "code-insiders"
+
+
 class VSCodeProvider(AgentProvider):
     """Gives the transcript to the chat of VS Code."""
 

@@ -19,8 +19,6 @@ def targets_schema() -> Schema:
     for name, kind in KINDS.items():
         kinds[name] = struct_schema(kind.settings)
         properties = kinds[name]["properties"]
-        for key, default in kind.defaults.items():
-            properties[key]["default"] = default
         kinds[name]["properties"] = {key: _in_text(each) for key, each in properties.items()}
         names = [name, *(alias for alias, meant in ALIASES.items() if meant == name)]
         chosen = {"required": ["provider"], "properties": {"provider": {"enum": names}}}
