@@ -39,38 +39,33 @@ async def run_command(
 
     Args:
         command: the executable and its arguments.
-        output: file for its standard output.
+        output: gets its standard output.
         stdin: its standard input.
-        cwd: working folder.
+        cwd: its working folder.
         env: its whole environment.
-        secrets: values to hide in errors that quote its output.
+        secrets: hidden in errors, which quote its output.
         timeout_seconds: how long it may take.
         answer: wait until this file appears, not until the command ends.
         kept: gets the guard of processes that shall live on; ``end_command`` ends them.
     """
     name = os.path.basename(command[0])
-    with (
-        tempfile.TemporaryFile() as given,
-        tempfile.TemporaryFile() as errors,
-        tempfile.TemporaryFile() as report,
-    ):
+    keep = "END" if kept is None else "KEEP"
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as errors:
         given.write(stdin)
         given.seek(0)
-        keep = "END" if kept is None else "KEEP"
-        guarded = (guard.__file__, str(os.getpid()), str(report.fileno()), keep, *command)
         try:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-IS", *guarded),
+                *(sys.executable, "-IS", guard.__file__, str(os.getpid()), keep, *command),
                 cwd=cwd,
                 env=env,
                 stdin=given,
                 stdout=output,
                 stderr=errors,
-                pass_fds=[report.fileno()],
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
             raise ProviderError(f"cannot start {name!r}: {error}", kind="process") from None
+        is_late = False
         try:
             async with asyncio.timeout(timeout_seconds):
                 if answer is None:
@@ -79,20 +74,18 @@ async def run_command(
                     while not os.path.lexists(answer) and not process.returncode:
                         await asyncio.sleep(_POLL_SECONDS)
         except TimeoutError:
-            what = f"{name} took more than {timeout_seconds:g} s (timeout_seconds)"
-            what += _end_of((output, errors), secrets)
-            raise ProviderError(what, kind="timeout") from None
+            is_late = True
         finally:
             if kept is None:
                 await end_command(process)
             else:
                 kept.append(process)
-        report.seek(0)
-        if refused := report.read().decode("utf-8", "replace"):
-            raise ProviderError(f"cannot start {name!r}: {refused}", kind="process")
+        end = _end_of((output, errors), secrets)
+        if is_late:
+            what = f"{name} took more than {timeout_seconds:g} s (timeout_seconds){end}"
+            raise ProviderError(what, kind="timeout")
         if process.returncode and (answer is None or not os.path.lexists(answer)):
-            what = f"{name} ended with exit code {process.returncode}"
-            what += _end_of((output, errors), secrets)
+            what = f"{name} ended with exit code {process.returncode}{end}"
             raise ProviderError(what, kind="process")
 
 

@@ -1,6 +1,6 @@
 """Runs a command, and ends every process that it has started: a program of its own.
 
-It is the parent of an agent, and a child of multiturn: ``python -IS guard.py PARENT REPORT END|KEEP
+It is the parent of an agent, and a child of multiturn: ``python -IS guard.py PARENT END|KEEP
 COMMAND...``. On Linux it adopts what the agent's processes leave behind, wherever they hide, and
 ends all of them also when multiturn is killed.
 """
@@ -28,12 +28,11 @@ def die_with_parent(parent: int, number: int) -> None:
             os.kill(os.getpid(), number)
 
 
-def main(parent: str, report: str, keep: str, *command: str) -> int:
+def main(parent: str, keep: str, *command: str) -> int:
     """Run a command, and return its exit code; for a signal that ended it, 128 and its number.
 
     Args:
         parent: process id of multiturn.
-        report: file descriptor for the reason why the command cannot be started.
         keep: KEEP to end its processes only on SIGTERM, END to end them when it ends.
         command: the command and its arguments.
     """
@@ -42,10 +41,9 @@ def main(parent: str, report: str, keep: str, *command: str) -> int:
     die_with_parent(int(parent), signal.SIGTERM)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    os.set_inheritable(int(report), False)
     guard, agent = os.getpid(), os.fork()
     if agent == 0:
-        _start(guard, int(report), command)
+        _start(guard, command)
     status = None
     with suppress(ChildProcessError):  # no process is left
         while status is None or (keep == "KEEP" and status == 0):
@@ -61,15 +59,15 @@ def main(parent: str, report: str, keep: str, *command: str) -> int:
     return code if code >= 0 else 128 - code
 
 
-def _start(guard: int, report: int, command: tuple[str, ...]) -> None:
-    """Become the command, in a session of its own."""
+def _start(guard: int, command: tuple[str, ...]) -> None:
+    """Become the command, in a session of its own; one that cannot be started is exit code 127."""
     try:
         os.setsid()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _AWAITED)
         die_with_parent(guard, signal.SIGKILL)
         os.execvp(command[0], command)  # noqa: S606 - the target names it
     except OSError as error:
-        os.write(report, str(OSError(error.errno, error.strerror, command[0])).encode())
+        os.write(2, f"cannot start {command[0]}: {error.strerror}".encode())
     finally:
         os._exit(127)
 

@@ -107,20 +107,14 @@ def state_path(output: str) -> str:
 
 
 class ResultsFile:
-    """A file of result lines that a run appends to, or resumes.
-
-    Attributes:
-        stored: the digest of each case that succeeded, by its key.
-        untouched: the keys of results whose cases this run has not come to.
-        removed: the path, if somebody has removed or replaced the file; ``path`` is then that of
-            a new file with all its lines, in which the run goes on.
-    """
+    """A file of result lines that a run appends to, or resumes."""
 
     def __init__(self, path: str, *, resume: bool = False) -> None:
         self.path = path
+        # The path, if somebody removes or replaces the file: ``path`` is then that of a new one.
         self.removed: str | None = None
-        self.stored: dict[bytes, str] = {}
-        self.untouched: set[bytes] = set()
+        self.stored: dict[bytes, str] = {}  # the digest of each case that succeeded, by its key
+        self.untouched: set[bytes] = set()  # keys of results whose cases the run has not come to
         self._resumed = resume
         if not resume and os.path.exists(path) and os.path.getsize(path):
             what = f"{path!r} exists; add --resume to continue it, or name another file"

@@ -15,70 +15,55 @@ from multiturn.turns import is_blank
 
 
 class Rule(NamedTuple):
-    """A rule of a vendor's API for requests."""
+    """A rule of a vendor's API for requests.
+
+    A rule for some models only names them, as a family and its first version. One with two halves
+    says which of them is for these models.
+    """
 
     id: str  # its name in results and errors
     vendor: str  # whose rule it is
     rule: str  # what the API requires
     source: str  # where it was seen
-    # the models it is for, as a name and the first version; empty for all. A rule with two halves
-    # says which of them is for these models only
     models: str = ""
 
 
-RULES = {
-    rule.id: rule
-    for rule in (
-        Rule("A1", "Anthropic", "system is a field; messages must be user or assistant", "SDK"),
-        Rule("A2", "Anthropic", "there must be a message that is not system", "inspect_evals #624"),
-        Rule("A3", "Anthropic", "text blocks must not be empty", "anthropic-sdk-python #461"),
-        Rule(
-            *("A4", "Anthropic", "from 4.6 on, the last message must not be assistant"),
-            *("ai #12296", "claude 4.6"),
-        ),
-        Rule("A5", "Anthropic", "a final assistant message must not end in white space", "litellm"),
-        Rule("A6", "Anthropic", "neighbors of one role count as one message", "inspect_ai #1420"),
-        Rule(
-            *("A7", "Anthropic", "from 4.8 on, temperature must not be set"),
-            *("rocketride-server #1194, inspect_ai #3722", "claude 4.8"),
-        ),
-        Rule("A8", "Anthropic", "caching is asked for by cache_control on a block", "SDK"),
-        Rule("A9", "Anthropic", "a temperature must not exceed 1", "API reference"),
-        Rule(
-            *("A10", "Anthropic", "from 4.8 on, system may follow a user message"),
-            *("pydantic-ai #5706", "claude 4.8"),
-        ),
-        Rule("G1", "Gemini", "system must go into system_instruction, or not at all", "inspect_ai"),
-        Rule("G2", "Gemini", "contents must not be empty", "litellm #13769"),
-        Rule("G3", "Gemini", "roles must be user and model, by turns", "autogen #2900"),
-        Rule(
-            *("G4", "Gemini", "the first turn must be user; from 3.6 on, the last one, too"),
-            *("one-api #836, dify #3449, pipecat #5821", "gemini 3.6"),
-        ),
-        Rule("G5", "Gemini", "text parts must not be empty", "inspect_ai"),
-        Rule("G6", "Gemini", "proxies and some fields want v1beta, not v1", "LiteLLM 1.106"),
-        Rule("G7", "Gemini", "a temperature must not exceed 2", "API reference"),
-        Rule("O1", "OpenAI", "tool must follow an assistant's tool call", "OpenManus #744"),
-        Rule("O2", "OpenAI", "some models want developer, not system", "litellm #7961"),
-        Rule("O3", "OpenAI", "a filtered prompt is HTTP 400, content_filter", "Azure docs"),
-        Rule("O4", "OpenAI-compatible", "some take max_tokens only", "llama.cpp #13700"),
-        Rule("O5", "OpenAI-compatible", "some take a system message only first", "vllm #41114"),
-        Rule("O7", "OpenAI", "a temperature must not exceed 2", "API reference"),
-        Rule(
-            *("O8", "OpenAI", "o1, o3, o4 and gpt-5 take no temperature but 1"),
-            "langchaingo #1355, litellm #13781",
-        ),
-        Rule("F1", "command lines", "an argument must not exceed 128 KiB", "Codex"),
-        Rule("F2", "command lines", "a line that starts with @ mentions a file", "AgentV"),
-        Rule("F3", "agents", "a file needs a path, and what to do with it", "AgentV #422, #1072"),
-        Rule("F4", "agents", "neither temperature nor limit can be set", "codex exec --help"),
-        Rule("F5", "agents", "VS Code gets transcript and files, unless told", "VS Code's chat"),
-        Rule("R1", "GitHub", "a step summary must not exceed 1,024 KiB", "runner"),
-        Rule("C1", "all", "a prompt must have a user or an assistant message", "multiturn"),
-        Rule("C2", "all", "a temperature must be finite and not negative", "multiturn"),
-        Rule("C3", "all", "a target that says omit must get no temperature", "multiturn"),
-    )
-}
+_TABLE = """\
+A1 | Anthropic | system is a field; messages must be user or assistant | SDK
+A2 | Anthropic | there must be a message that is not system | inspect_evals #624
+A3 | Anthropic | text blocks must not be empty | anthropic-sdk-python #461
+A4 | Anthropic | from 4.6 on, the last message must not be assistant | ai #12296 | claude 4.6
+A5 | Anthropic | a final assistant message must not end in white space | litellm
+A6 | Anthropic | neighbors of one role count as one message | inspect_ai #1420
+A7 | Anthropic | from 4.8 on, temperature must not be set | rocketride-server #1194, inspect_ai #3722 | claude 4.8
+A8 | Anthropic | caching is asked for by cache_control on a block | SDK
+A9 | Anthropic | a temperature must not exceed 1 | API reference
+A10 | Anthropic | from 4.8 on, system may follow a user message | pydantic-ai #5706 | claude 4.8
+G1 | Gemini | system must go into system_instruction, or not at all | inspect_ai
+G2 | Gemini | contents must not be empty | litellm #13769
+G3 | Gemini | roles must be user and model, by turns | autogen #2900
+G4 | Gemini | the first turn must be user; from 3.6 on, the last one, too | one-api #836, dify #3449, pipecat #5821 | gemini 3.6
+G5 | Gemini | text parts must not be empty | inspect_ai
+G6 | Gemini | proxies and some fields want v1beta, not v1 | LiteLLM 1.106
+G7 | Gemini | a temperature must not exceed 2 | API reference
+O1 | OpenAI | tool must follow an assistant's tool call | OpenManus #744
+O2 | OpenAI | some models want developer, not system | litellm #7961
+O3 | OpenAI | a filtered prompt is HTTP 400, content_filter | Azure docs
+O4 | OpenAI-compatible | some take max_tokens only | llama.cpp #13700
+O5 | OpenAI-compatible | some take a system message only first | vllm #41114
+O7 | OpenAI | a temperature must not exceed 2 | API reference
+O8 | OpenAI | o1, o3, o4 and gpt-5 take no temperature but 1 | langchaingo #1355, litellm #13781
+F1 | command lines | an argument must not exceed 128 KiB | Codex
+F2 | command lines | a line that starts with @ mentions a file | AgentV
+F3 | agents | a file needs a path, and what to do with it | AgentV #422, #1072
+F4 | agents | neither temperature nor limit can be set | codex exec --help
+F5 | agents | VS Code gets transcript and files, unless told | VS Code's chat
+R1 | GitHub | a step summary must not exceed 1,024 KiB | runner
+C1 | all | a prompt must have a user or an assistant message | multiturn
+C2 | all | a temperature must be finite and not negative | multiturn
+C3 | all | a target that says omit must get no temperature | multiturn
+"""  # noqa: E501 - a rule is a line
+RULES = {rule.id: rule for rule in (Rule(*row.split(" | ")) for row in _TABLE.splitlines())}
 
 _MERGE_LATER = "later_system: merge of consolidate_system avoids it"
 _KEEP_GUIDELINES = "references_only: keep of filter_empty keeps one that only attaches guidelines"
@@ -101,8 +86,8 @@ def concerns(rule: str, model: str) -> bool | None:
 
 
 def named(rule: str, what: str) -> str:
-    """Return the id of a rule, and what it is about."""
-    return f"{RULES[rule].id}: {what}"
+    """Return what a rule is named for, after its id."""
+    return f"{rule}: {what}"
 
 
 def broken(rule: str, advice: str) -> str:
