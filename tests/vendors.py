@@ -16,42 +16,45 @@ from multiturn.providers.gemini import GeminiProvider, GeminiSettings
 from multiturn.providers.openai import OpenAIProvider, OpenAISettings
 
 NOWHERE = "http://127.0.0.1:9"
+GIVEN: dict[str, Any] = {"name": "t", "provider": "t", "api_key": KEY}
 
-Connect = Callable[..., ChatProvider]
+Connect = Callable[..., Any]
 
 
 def azure(url: str = NOWHERE, **settings: Any) -> AzureProvider:
-    given = {"name": "t", "provider": "azure", "model": "gpt-4o", "api_key": KEY}
-    return AzureProvider(AzureSettings(**{"endpoint": url, **given, **settings}))
+    return AzureProvider(AzureSettings(**{**GIVEN, "endpoint": url, "model": "gpt-4o", **settings}))
 
 
 def openai(url: str = NOWHERE, **settings: Any) -> OpenAIProvider:
-    given = {"name": "t", "provider": "openai", "model": "gpt-4o", "api_key": KEY}
-    return OpenAIProvider(OpenAISettings(**{"base_url": f"{url}/v1", **given, **settings}))
+    return OpenAIProvider(
+        OpenAISettings(**{**GIVEN, "base_url": f"{url}/v1", "model": "gpt-4o", **settings})
+    )
 
 
 def anthropic(url: str = NOWHERE, **settings: Any) -> AnthropicProvider:
-    given = {"name": "t", "provider": "anthropic", "model": "claude-sonnet-4-5", "api_key": KEY}
-    return AnthropicProvider(AnthropicSettings(**{"base_url": url, **given, **settings}))
+    given = {**GIVEN, "base_url": url, "model": "claude-sonnet-4-5"}
+    return AnthropicProvider(AnthropicSettings(**{**given, **settings}))
 
 
 def gemini(url: str = NOWHERE, **settings: Any) -> GeminiProvider:
-    given = {"name": "t", "provider": "gemini", "model": "gemini-2.5-flash", "api_key": KEY}
-    return GeminiProvider(GeminiSettings(**{"base_url": url, **given, **settings}))
+    given = {**GIVEN, "base_url": url, "model": "gemini-2.5-flash"}
+    return GeminiProvider(GeminiSettings(**{**given, **settings}))
 
 
-def echo(url: str = NOWHERE, **settings: Any) -> EchoProvider:
-    return EchoProvider(EchoSettings(**{"name": "t", "provider": "echo", **settings}))
+def echo(url: str = NOWHERE) -> EchoProvider:
+    return EchoProvider(EchoSettings(name="t", provider="echo"))
 
 
 VENDORS = {"OpenAI": openai, "Azure OpenAI": azure, "Anthropic": anthropic, "Gemini": gemini}
+FORMATS: dict[Connect, str] = {
+    openai: "azure",
+    azure: "azure",
+    anthropic: "anthropic",
+    gemini: "gemini",
+}
 
 each_vendor = pytest.mark.parametrize(
     "connect", [pytest.param(connect, id=name) for name, connect in VENDORS.items()]
-)
-each_provider = pytest.mark.parametrize(
-    "connect",
-    [pytest.param(connect, id=name) for name, connect in {**VENDORS, "Echo": echo}.items()],
 )
 
 

@@ -1,4 +1,4 @@
-"""OpenAI and servers with its API: what goes out, and to whom."""
+"""OpenAI, servers with its API, and Azure: what goes out, to whom, and what is read."""
 
 import json
 from typing import Any
@@ -7,20 +7,22 @@ import pytest
 
 from loopback import KEY, TEXT, USAGE, Server, completion
 from multiturn import MultiturnError
-from vendors import HELLO, Connect, ask, azure, chat, gemini, openai
+from vendors import HELLO, Connect, ask, azure, chat, failure, openai
 
 MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}]
 each_of_openai = pytest.mark.parametrize(
     "connect", [pytest.param(openai, id="OpenAI"), pytest.param(azure, id="Azure OpenAI")]
 )
 LATE = chat(("system", "Be brief."), ("user", "Hello"), ("system", "Be kind."), ("user", "Help"))
+SAMPLING = {"temperature": 0.5, "max_output_tokens": 100}
 
 
 def test_the_server_gets_the_messages_and_the_model(server: Server) -> None:
-    answer = ask(openai(server.url, temperature=0.5, max_output_tokens=100))
+    answer = ask(openai(server.url, **SAMPLING))
     (request,) = server.requests
     assert (request.method, request.path) == ("POST", "/v1/chat/completions")
     assert request.headers["authorization"] == f"Bearer {KEY}"
+    assert request.headers["content-type"] == "application/json"
     assert request.json == {
         "messages": MESSAGES,
         "model": "gpt-4o",
@@ -28,15 +30,38 @@ def test_the_server_gets_the_messages_and_the_model(server: Server) -> None:
         "temperature": 0.5,
     }
     assert (answer.text, answer.usage, answer.finish_reason) == (TEXT, USAGE, "stop")
+    assert (answer.raw, answer.retries) == (completion("azure", TEXT), 0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "path"),
+    [
+        ({}, "gpt-4o/chat/completions?api-version=2024-12-01-preview"),
+        (
+            {"model": "mine", "version": "2025-03-01"},
+            "mine/chat/completions?api-version=2025-03-01",
+        ),
+    ],
+)
+def test_azures_deployment_gets_them(server: Server, settings: Any, path: str) -> None:
+    assert ask(azure(f"{server.url}/", **settings)).text == TEXT
+    (request,) = server.requests
+    assert (request.method, request.path) == ("POST", f"/openai/deployments/{path}")
+    assert request.headers["api-key"] == KEY
+    assert "authorization" not in request.headers
+    assert request.json["messages"] == MESSAGES
+
+
+def test_azure_and_openai_send_the_same_body() -> None:
+    given: dict[str, Any] = {**SAMPLING, "later_system": "merge"}
+    assert openai(**given).wire(LATE).body == azure(**given).wire(LATE).body
 
 
 @pytest.mark.parametrize(
     ("base_url", "path"),
     [
         pytest.param("/v1", "/v1/chat/completions", id="as servers document it"),
-        pytest.param("/v1/", "/v1/chat/completions", id="with a slash"),
-        pytest.param("/openai/v1/", "/openai/v1/chat/completions", id="Azure's"),
-        pytest.param("/api/v1", "/api/v1/chat/completions", id="OpenRouter's"),
+        pytest.param("/openai/v1/", "/openai/v1/chat/completions", id="Azure's, with a slash"),
     ],
 )
 def test_the_path_is_below_the_base_url(server: Server, base_url: str, path: str) -> None:
@@ -71,11 +96,10 @@ def test_without_a_base_url_it_is_openai(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @each_of_openai
-def test_o4_the_limit_may_have_its_old_name(server: Server, connect: Any) -> None:
-    ask(connect(server.url, max_output_tokens=100, max_tokens_field="max_tokens"))
-    body = server.requests[0].json
-    assert body["max_tokens"] == 100
-    assert "max_completion_tokens" not in body
+def test_o4_the_limit_may_have_its_old_name(connect: Connect) -> None:
+    wire = connect(max_output_tokens=100, max_tokens_field="max_tokens").wire(HELLO)
+    assert json.loads(wire.body)["max_tokens"] == 100
+    assert b"max_completion_tokens" not in wire.body
 
 
 @pytest.mark.parametrize(
@@ -119,33 +143,67 @@ def test_o5_later_system_merge_sends_one_system_message_in_front(
     assert wire.repairs == repairs
 
 
-def test_by_default_system_messages_stay_where_they_are() -> None:
-    wire = openai().wire(LATE)
+@each_of_openai
+def test_by_default_system_messages_stay_where_they_are(connect: Connect) -> None:
+    wire = connect().wire(LATE)
     assert wire.repairs == ()
     roles = [message["role"] for message in json.loads(wire.body)["messages"]]
     assert roles == ["system", "user", "system", "user"]
 
 
-def test_azure_and_openai_send_the_same_body() -> None:
-    given: dict[str, Any] = {"temperature": 0.5, "max_output_tokens": 100, "later_system": "merge"}
-    assert openai(**given).wire(LATE).body == azure(**given).wire(LATE).body
-
-
-@pytest.mark.parametrize(
-    ("connect", "usage"),
-    [
-        (openai, {"usage": {"prompt_tokens_details": {"cached_tokens": 4, "audio_tokens": 0}}}),
-        (gemini, {"usageMetadata": {"cachedContentTokenCount": 4}}),
-    ],
-)
-def test_cached_tokens_are_counted(server: Server, connect: Connect, usage: Any) -> None:
-    answer = completion("gemini" if connect is gemini else "azure", "Hi")
-    for key, counts in usage.items():
-        answer[key] |= counts
-    server.answer(body=answer)
-    assert ask(connect(server.url)).usage == {**USAGE, "cached_tokens": 4}
-
-
 def test_a_slash_at_the_end_of_the_address_does_not_change_the_digest() -> None:
     first, second = openai(base_url="http://a/v1"), openai(base_url="http://a/v1/")
     assert first.wire(HELLO).digest() == second.wire(HELLO).digest()
+
+
+def test_o3_a_filtered_prompt_is_told_apart(server: Server) -> None:
+    server.fail(400, "The response was filtered.", code="content_filter", times=None)
+    error = failure(azure(server.url))
+    assert (error.kind, error.retries, len(server.requests)) == ("content_filter", 0, 1)
+    assert str(error) == "O3: The response was filtered."
+
+
+def choice(message: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"index": 0, "finish_reason": "stop", "message": message, **more}
+
+
+def said(text: Any, **more: Any) -> dict[str, Any]:
+    return {"choices": [choice({"role": "assistant", "content": text}, **more)]}
+
+
+COUNTED = completion("azure", "Hi")["usage"]
+CACHED = {"prompt_tokens_details": {"cached_tokens": 4, "audio_tokens": 0}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "read"),
+    [
+        pytest.param(
+            {"choices": [choice({"content": None, "refusal": "I will not."})]},
+            {"text": "I will not."},
+            id="a refusal",
+        ),
+        pytest.param(said(None), {"text": ""}, id="no content"),
+        pytest.param(said(""), {"text": ""}, id="an empty content"),
+        pytest.param(said(" \u00fc\U0001f600\n"), {"text": " \u00fc\U0001f600\n"}, id="any text"),
+        pytest.param(
+            {"choices": said("first")["choices"] + said("second")["choices"]},
+            {"text": "first"},
+            id="the first of several",
+        ),
+        pytest.param(
+            said("Once upon a", finish_reason="content_filter"),
+            {"text": "Once upon a", "finish_reason": "content_filter"},
+            id="that it was filtered",
+        ),
+        pytest.param({"usage": None}, {"usage": {}}, id="no usage where nothing is counted"),
+        pytest.param(
+            {"usage": {**COUNTED, **CACHED}},
+            {"usage": {**USAGE, "cached_tokens": 4}},
+            id="the tokens of the cache",
+        ),
+    ],
+)
+def test_of_an_answer_is_read(changes: dict[str, Any], read: dict[str, Any]) -> None:
+    answer = openai().answer(json.dumps({**completion("azure", "Hi"), **changes}))
+    assert {name: getattr(answer, name) for name in read} == read
