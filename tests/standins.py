@@ -1,8 +1,9 @@
-"""Stand-ins for agents: small Python programs that behave as the real command lines do."""
+"""Stand-ins for agents: a function in this process, or a small Python program as one of its own."""
 
 import asyncio
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -20,29 +21,9 @@ from multiturn.providers.vscode import VSCodeProvider, VSCodeSettings
 T = TypeVar("T")
 PATIENCE = 20  # seconds, for what happens at once on any machine
 
-# What every stand-in can do.
+# What every program can do.
 COMMON = r"""
 import json, os, re, signal, sys, time
-
-
-def say(**event):
-    print(json.dumps(event), flush=True)
-
-
-def message(text):
-    say(type="item.completed", item={"id": "item_1", "type": "agent_message", "text": text})
-
-
-def seen(prompt):
-    "All that an agent gets to see; it opens every file that its prompt lists."
-    files = {}
-    for path in re.findall(r"^- (.+)$", prompt, re.MULTILINE):
-        with open(path, "rb") as file:
-            files[path] = file.read().decode("utf-8", "surrogatepass")
-    return json.dumps({
-        "args": sys.argv[1:], "cwd": os.getcwd(), "files": files, "prompt": prompt,
-        "env": os.environ.get("STAND_IN", ""), "names": sorted(os.environ),
-    })
 
 
 def stay(witness):
@@ -51,6 +32,11 @@ def stay(witness):
     os.write(end, b"%d\n" % os.getpid())
     time.sleep(600)
     os._exit(0)
+
+
+def wait_for(path):
+    while not os.path.exists(path):
+        time.sleep(0.005)
 
 
 def start_bare():
@@ -76,33 +62,24 @@ def leave_behind(witness, change=lambda: None):
 
 
 """
-
-CODEX = COMMON + (
-    """
-say(type="thread.started", thread_id="t")
-say(type="turn.started")
-message(seen(sys.stdin.buffer.read().decode()))
-say(type="turn.completed", usage={"input_tokens": 11, "cached_input_tokens": 3, "output_tokens": 7})
+# Answers with its prompt, as an event; or in a file, from a process that it leaves behind.
+CODEX = """
+item = {"type": "agent_message", "text": sys.stdin.buffer.read().decode()}
+print(json.dumps({"type": "item.completed", "item": item}))
 """
-)
-
-VSCODE = COMMON + (
-    r"""
-files = [path for word, path in zip(sys.argv, sys.argv[1:]) if word == "--add-file"]
-prompt = open(files[0], encoding="utf-8", newline="").read()
+VSCODE = r"""
+prompt = open(sys.argv[sys.argv.index("--add-file") + 1], encoding="utf-8", newline="").read()
 half = re.findall(r"\S+/response\.tmp\.md", prompt)[-1]
 whole = re.findall(r"\S+/response\.md", prompt)[-1]
 if os.fork():
     sys.exit()
-answer = seen(prompt)
 with open(half, "w") as file:
-    file.write(answer[:9])
+    file.write(prompt[:9])
     file.flush()
     time.sleep(0.02)
-    file.write(answer[9:])
+    file.write(prompt[9:])
 os.rename(half, whole)
 """
-)
 
 
 class Kind(NamedTuple):
@@ -117,28 +94,52 @@ KINDS = {
 }
 
 
-def executable(folder: Path, program: str, name: str = "agent") -> str:
-    path = folder / name
-    path.write_text(f"#!{sys.executable} -IS\n{program}", encoding="utf-8")
+def executable(folder: Path, program: str) -> str:
+    path = folder / "agent"
+    path.write_text(f"#!{sys.executable} -IS\n{COMMON}{program}", encoding="utf-8")
     path.chmod(0o755)
     return str(path)
 
 
 def agent(kind: str, folder: Path, program: str | None = None, **settings: Any) -> AgentProvider:
-    """Return a provider whose agent is a stand-in; it works in the folder ``work``."""
+    """Return a provider whose agent works in the folder ``work``."""
     work = folder / "work"
     work.mkdir(exist_ok=True)
     if "executable" not in settings:
-        text = KINDS[kind].program if program is None else COMMON + program
-        settings["executable"] = executable(folder, text)
+        settings["executable"] = executable(folder, program or KINDS[kind].program)
     given = {"name": "target", "provider": kind, "cwd": str(work), "timeout_seconds": 60}
     return KINDS[kind].provider(KINDS[kind].settings(**{**given, **settings}))
 
 
+async def sees(command: tuple[str, ...], *, output: Any, **given: Any) -> None:
+    """Answer, in place of ``run_command``, with all that an agent gets to see.
+
+    It opens every file that its prompt lists.
+    """
+    answer, folder = given.get("answer"), Path(given["cwd"] or "")
+    if answer is None:
+        prompt = given["stdin"].decode()
+    else:
+        prompt = Path(command[command.index("--add-file") + 1]).read_bytes().decode()
+    paths = re.findall(r"^- (.+)$", prompt, re.MULTILINE)
+    files = {path: (folder / path).read_bytes() for path in paths}
+    record = {
+        "args": command[1:],
+        "cwd": given["cwd"],
+        "env": dict(given["env"]),
+        "prompt": prompt,
+        "files": {path: text.decode("utf-8", "surrogatepass") for path, text in files.items()},
+    }
+    if answer is None:
+        item = {"type": "agent_message", "text": json.dumps(record)}
+        output.write(json.dumps({"type": "item.completed", "item": item}).encode())
+    else:
+        answer.write_text(json.dumps(record))
+
+
 def left(folder: Path) -> list[str]:
-    """Return what a run has left in the working folder, beside a note for git."""
-    paths = (folder / "work").rglob("*")
-    return [path.name for path in paths if path.name not in (".multiturn", ".gitignore")]
+    """Return what a run has left in the working folder."""
+    return [path.name for path in (folder / "work").rglob("*")]
 
 
 async def invoked(provider: AgentProvider, request: ProviderRequest) -> ProviderResponse:
@@ -150,11 +151,6 @@ async def invoked(provider: AgentProvider, request: ProviderRequest) -> Provider
 def ask(provider: AgentProvider, question: str = "Hi", **request: Any) -> ProviderResponse:
     work = invoked(provider, ProviderRequest(question=question, **request))
     return asyncio.run(asyncio.wait_for(work, 2 * PATIENCE))
-
-
-def saw(provider: AgentProvider, question: str = "Hi", **request: Any) -> Any:
-    """Return what the stand-in got to see."""
-    return json.loads(ask(provider, question, **request).text)
 
 
 class Witness:
@@ -179,20 +175,29 @@ class Witness:
         self.listen()
         return self._heard.count(b"\n") >= count
 
+    def tell(self, file: Path) -> Callable[[], bool]:
+        """Return a condition that never holds, and that makes a file once a process is heard."""
+
+        def never() -> bool:
+            if self.heard():
+                file.touch()
+            return False
+
+        return never
+
     def all_gone(self) -> bool:
         """Whether no process is left soon; ends what is left."""
         deadline = time.monotonic() + PATIENCE / 4
         while self.listen():
             if time.monotonic() > deadline:
-                self.end()
+                for number in self._heard.split():
+                    with suppress(ProcessLookupError):
+                        os.kill(int(number), signal.SIGKILL)
                 return False
             time.sleep(0.005)
         return True
 
-    def end(self) -> None:
-        for number in self._heard.split():
-            with suppress(ProcessLookupError):
-                os.kill(int(number), signal.SIGKILL)
+    def close(self) -> None:
         os.close(self._end)
 
 
@@ -203,7 +208,7 @@ def witness(folder: Path) -> Iterator[Witness]:
     yield listener
     assert listener.heard(), "no process has come to run at all"
     assert listener.all_gone(), "a process outlived the run"
-    os.close(listener._end)
+    listener.close()
 
 
 class _Loop(asyncio.SelectorEventLoop):

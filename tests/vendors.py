@@ -45,7 +45,12 @@ def echo(url: str = NOWHERE) -> EchoProvider:
     return EchoProvider(EchoSettings(name="t", provider="echo"))
 
 
-VENDORS = {"OpenAI": openai, "Azure OpenAI": azure, "Anthropic": anthropic, "Gemini": gemini}
+VENDORS: dict[str, Connect] = {
+    "OpenAI": openai,
+    "Azure OpenAI": azure,
+    "Anthropic": anthropic,
+    "Gemini": gemini,
+}
 FORMATS: dict[Connect, str] = {
     openai: "azure",
     azure: "azure",

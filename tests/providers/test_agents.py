@@ -1,4 +1,7 @@
-"""What the providers of agents share: what an agent gets to read, and what stays of a run."""
+"""What the providers of agents share: what an agent gets to read, and what stays of a run.
+
+The agent is a function in this process.
+"""
 
 import asyncio
 import json
@@ -10,24 +13,42 @@ from typing import Any
 import pytest
 
 import standins
+from multiturn.errors import MultiturnError
 from multiturn.model import ChatMessage, InputFile, ProviderRequest
-from multiturn.providers.base import ProviderError
-from standins import agent, ask, left, saw
+from multiturn.providers.base import ProviderError, Wire
+from standins import agent, ask, left
 
-pytestmark = pytest.mark.parametrize("kind", list(standins.KINDS))
+pytestmark = [
+    pytest.mark.parametrize("kind", list(standins.KINDS)),
+    pytest.mark.usefixtures("_in_process"),
+]
 KIB = 1024
+
+
+@pytest.fixture
+def _in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("multiturn.providers.agent.run_command", standins.sees)
+
+
+def saw(provider: Any, question: str = "Hi", **request: Any) -> Any:
+    """Return what the agent got to see."""
+    return json.loads(ask(provider, question, **request).text)
+
+
+def wire(kind: str, question: str = "Hi", *, settings: Any = None, **request: Any) -> Wire:
+    """Return what an agent would be sent."""
+    given = settings or {}
+    provider = agent(kind, Path(), **{"executable": "agent", **given})
+    return provider.wire(ProviderRequest(question=question, **request))
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
 
 
 def file(path: str, text: str = "", *, guideline: bool = False) -> InputFile:
     return InputFile(path, path, guideline, text)
-
-
-def test_the_question_is_asked_and_the_chat_prompt_ignored(kind: str, tmp_path: Path) -> None:
-    chat = (ChatMessage("system", "Be a pirate."), ChatMessage("user", "Ahoy"))
-    prompt = saw(agent(kind, tmp_path), "@[User]:\nWhat now?", chat_prompt=chat)["prompt"]
-    assert "[User]:\nWhat now?" in prompt
-    assert "pirate" not in prompt
-    assert "Ahoy" not in prompt
 
 
 SYSTEM = {"system_prompt": "Be kind."}
@@ -44,25 +65,17 @@ Rule two.
 
 [[ ## Conversation ## ]]
 
-What now?"""
+What now?
+
+Read these guidelines first"""
 
 
 def including(kind: str) -> dict[str, str]:
     return {"system": "include"} if kind == "vscode" else {}
 
 
-def test_the_system_prompt_and_guidelines_without_a_file_come_first(
-    kind: str, tmp_path: Path
-) -> None:
-    files = (file("rules.md", "In a file.", guideline=True),)
-    given: dict[str, Any] = {
-        "guidelines": ("Rule one.", "In a file.", "Rule two."),
-        "metadata": SYSTEM,
-        "input_files": files,
-    }
-    prompt = saw(agent(kind, tmp_path, **including(kind)), "What now?", **given)["prompt"]
-    assert prompt.startswith(f"{INSTRUCTED}\n\nRead these guidelines first")
-    assert "In a file." not in prompt
+def messages(system: str) -> tuple[ChatMessage, ...]:
+    return ChatMessage("system", system), ChatMessage("user", "Ahoy")
 
 
 @pytest.mark.parametrize(
@@ -76,89 +89,83 @@ def test_the_system_prompt_and_guidelines_without_a_file_come_first(
         ),
         pytest.param({"metadata": SYSTEM}, "[[ ## System Prompt ## ]]", id="a system prompt"),
         pytest.param(
-            {
-                "metadata": SYSTEM,
-                "chat_prompt": (ChatMessage("system", "Be kind.\n\nR"), ChatMessage("user", "W")),
-            },
+            {"metadata": SYSTEM, "chat_prompt": messages("Be kind.\n\nR")},
             "[[ ## System Prompt ## ]]",
             id="a system prompt that LLM APIs get",
         ),
         pytest.param(
-            {
-                "metadata": SYSTEM,
-                "chat_prompt": (ChatMessage("system", "Be brief."), ChatMessage("user", "W")),
-            },
+            {"metadata": SYSTEM, "chat_prompt": messages("Be brief.")},
             "What now?",
             id="a system message in place of the system prompt",
         ),
+        pytest.param(
+            {
+                "guidelines": ("Rule one.", "In a file.", "Rule two."),
+                "metadata": SYSTEM,
+                "input_files": (file("rules.md", "In a file.", guideline=True),),
+            },
+            INSTRUCTED,
+            id="guidelines without a file come first, too",
+        ),
     ],
 )
-def test_an_agent_gets_what_llm_apis_get(
-    kind: str, tmp_path: Path, request_: dict[str, Any], start: str
-) -> None:
-    provider = agent(kind, tmp_path, **including(kind))
-    wire = provider.wire(ProviderRequest(question="What now?", **request_))
-    assert wire.body.decode().startswith(start)
-    assert wire.repairs == ()
+def test_an_agent_gets_what_llm_apis_get(kind: str, request_: dict[str, Any], start: str) -> None:
+    made = wire(kind, "What now?", settings=including(kind), **request_)
+    assert made.body.decode().startswith(start)
+    assert b"In a file." not in made.body
+    assert b"Ahoy" not in made.body  # the chat prompt is for LLM APIs
+    assert made.repairs == ()
 
 
-def test_what_does_not_reach_an_agent_is_named(kind: str, tmp_path: Path) -> None:
-    request = ProviderRequest(
-        question="Hi", metadata=SYSTEM, temperature=0.5, max_output_tokens=100
-    )
+def test_what_does_not_reach_an_agent_is_named(kind: str) -> None:
+    request: dict[str, Any] = {"metadata": SYSTEM, "temperature": 0.5, "max_output_tokens": 100}
     sampling = ("F4: left out the temperature 0.5", "F4: left out the limit of 100 tokens")
     left_out = (
         "F5: left out the system prompt or guidelines; system: include of the target sends them"
     )
-    wire = agent(kind, tmp_path).wire(request)
-    assert wire.repairs == ((*sampling, left_out) if kind == "vscode" else sampling)
-    assert wire.body.startswith(b"Hi" if kind == "vscode" else b"[[")
-    assert agent(kind, tmp_path, **including(kind)).wire(request).repairs == sampling
+    made = wire(kind, **request)
+    assert made.repairs == ((*sampling, left_out) if kind == "vscode" else sampling)
+    assert made.body.startswith(b"Hi" if kind == "vscode" else b"[[")
+    assert wire(kind, settings=including(kind), **request).repairs == sampling
 
 
-def test_neither_does_a_chat_prompt_change_the_digest(kind: str, tmp_path: Path) -> None:
-    provider = agent(kind, tmp_path)
-    chat = (ChatMessage("user", "Ahoy"),)
-    digests = {
-        provider.wire(ProviderRequest(question="Hi", chat_prompt=prompt)).digest()
-        for prompt in (None, chat)
-    }
-    assert len(digests) == 1
+def test_an_empty_transcript_is_refused(kind: str) -> None:
+    with pytest.raises(ProviderError, match=r"^C1: .*; the transcript is empty") as caught:
+        wire(kind, " \n", chat_prompt=messages("Hi"))
+    assert caught.value.kind == "refused"
 
 
-def test_arguments_working_folder_and_variables_come_from_the_target(
-    kind: str, tmp_path: Path
-) -> None:
-    provider = agent(kind, tmp_path, args=("--profile", "a b", "-x"), env={"STAND_IN": "yes"})
-    record = saw(provider)
+def test_arguments_and_working_folder_come_from_the_target(kind: str, tmp_path: Path) -> None:
+    record = saw(agent(kind, tmp_path, args=("--profile", "a b", "-x")))
     at = record["args"].index("--profile")
     assert record["args"][at : at + 3] == ["--profile", "a b", "-x"]
     assert record["cwd"] == str(tmp_path / "work")
-    assert record["env"] == "yes"
 
 
+KEYS = ("ANTHROPIC_API_KEY", "DB_PASSWD", "GITHUB_TOKEN", "CODEX_API_KEY", "OPENAI_API_KEY")
+
+
+@pytest.mark.parametrize(
+    ("settings", "inherited"),
+    [
+        pytest.param({}, None, id="its own by default"),
+        pytest.param({"pass_env": ("GITHUB_TOKEN",)}, {"GITHUB_TOKEN"}, id="those that are named"),
+        pytest.param({"env": {"GITHUB_TOKEN": "x"}, "pass_env": ()}, {"GITHUB_TOKEN"}, id="given"),
+    ],
+)
 def test_an_agent_inherits_variables_but_no_keys(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: dict[str, Any],
+    inherited: set[str] | None,
 ) -> None:
-    keys = {"ANTHROPIC_API_KEY", "AZURE_OPENAI_API_KEY", "GITHUB_TOKEN", "DB_PASSWD"}
-    for name in (*keys, "HOUSE", "KEYBOARD"):
+    for name in (*KEYS, "HOUSE", "KEYBOARD"):
         monkeypatch.setenv(name, "secret-4711")
-    names = set(saw(agent(kind, tmp_path))["names"])
-    assert names & {*keys, "HOUSE", "KEYBOARD"} == {"HOUSE", "KEYBOARD"}
-    names = set(saw(agent(kind, tmp_path, pass_env=("GITHUB_TOKEN",)))["names"])
-    assert names & keys == {"GITHUB_TOKEN"}
-    names = set(saw(agent(kind, tmp_path, env={"GITHUB_TOKEN": "another"}))["names"])
-    assert names & keys == {"GITHUB_TOKEN"}
-
-
-def test_only_codex_inherits_keys_by_default_and_only_its_own(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    keys = {"CODEX_API_KEY", "OPENAI_API_KEY"}
-    for name in keys:
-        monkeypatch.setenv(name, "secret-4711")
-    names = set(saw(agent(kind, tmp_path))["names"])
-    assert names & keys == (keys if kind == "codex" else set())
+    names = saw(agent(kind, tmp_path, **settings))["env"].keys()
+    if inherited is None:
+        inherited = {"CODEX_API_KEY", "OPENAI_API_KEY"} if kind == "codex" else set()
+    assert names & {*KEYS, "HOUSE", "KEYBOARD"} == {*inherited, "HOUSE", "KEYBOARD"}
 
 
 @pytest.mark.parametrize("passed", [True, False])
@@ -173,31 +180,31 @@ def test_every_key_of_the_environment_is_hidden_in_what_comes_back(
     assert "ghp-0123456789" not in repr(answer.raw)
 
 
-def test_a_key_of_the_environment_does_not_change_the_digest(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_key_changes_no_digest_and_is_not_printed(
+    kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    request = ProviderRequest(question="Hi")
-    before = agent(kind, tmp_path, args=("--fast-and-loose",)).wire(request).digest()
+    settings: dict[str, Any] = {"args": ("--fast-and-loose",), "env": {"KEY": "secret-4711"}}
+    before = wire(kind, settings=settings)
+    provider = agent(kind, Path(), executable="agent", **settings)
+    assert "secret-4711" not in f"{provider!r} {provider.settings!r} {before!r}"
     monkeypatch.setenv("GITHUB_TOKEN", "--fast-and-loose")
-    assert agent(kind, tmp_path, args=("--fast-and-loose",)).wire(request).digest() == before
+    settings["env"] = {"KEY": "another"}
+    assert wire(kind, settings=settings).digest() == before.digest()
 
 
 @pytest.mark.parametrize("cwd", [None, "work"])
 def test_the_working_folder_is_the_current_one_or_below_it(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cwd: str | None
+    kind: str, tmp_path: Path, cwd: str | None
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     record = saw(agent(kind, tmp_path, cwd=cwd), input_files=(file("a.md", "A"),))
-    assert record["cwd"] == str(tmp_path / (cwd or ""))
+    assert record["cwd"] == cwd
     assert list(record["files"].values()) == ["A"]
 
 
-def test_a_long_question_is_no_argument(kind: str, tmp_path: Path) -> None:
-    question = "".join(f"{number:06}\n" for number in range(300 * KIB // 7))
-    record = saw(agent(kind, tmp_path), question, input_files=(file("a", "x" * 300 * KIB),))
-    assert record["prompt"].startswith(question)
-    assert max(map(len, record["args"])) < 128 * KIB
-    assert "x" * 300 * KIB in record["files"].values()
+def test_a_working_folder_that_is_missing_is_an_error(kind: str, tmp_path: Path) -> None:
+    with pytest.raises(ProviderError, match=r"cannot use the request folder: .*nowhere") as caught:
+        ask(agent(kind, tmp_path, cwd="nowhere"))
+    assert caught.value.kind == "process"
 
 
 @pytest.mark.parametrize(
@@ -208,69 +215,58 @@ def test_a_long_question_is_no_argument(kind: str, tmp_path: Path) -> None:
         pytest.param("Hi\r\n@a.md", "Hi\r\n @a.md", id="after a carriage return"),
         pytest.param("@a\n@b\n\n@c", " @a\n @b\n\n @c", id="several lines"),
         pytest.param("@@a", " @@a", id="two signs"),
+        *((text, text) for text in ("Hi", "me@here", " @a", "- @a", "a\n\t@b")),
     ],
 )
 def test_a_line_that_starts_with_an_at_sign_mentions_no_file(
-    kind: str, tmp_path: Path, question: str, asked: str
+    kind: str, question: str, asked: str
 ) -> None:
-    provider = agent(kind, tmp_path)
-    wire = provider.wire(ProviderRequest(question=question))
-    assert wire.body.startswith(asked.encode())
-    assert [re.match(r"\w+", repair)[0] for repair in wire.repairs] == ["F2"]  # type: ignore[index]
-    assert saw(provider, question)["prompt"].startswith(asked)
+    made = wire(kind, question)
+    assert made.body.startswith(asked.encode())
+    count = asked.count(" @") - question.count(" @")
+    repairs = (f"F2: put a space before {count} line(s) that start with @",) if count else ()
+    assert made.repairs == repairs
 
 
-@pytest.mark.parametrize("question", ["Hi", "me@here", " @a", "- @a", "a\n\t@b"])
-def test_what_needs_no_repair_is_not_repaired(kind: str, tmp_path: Path, question: str) -> None:
-    wire = agent(kind, tmp_path).wire(ProviderRequest(question=question))
-    assert wire.repairs == ()
-    assert wire.body.startswith(question.encode())
-
-
-@pytest.mark.parametrize(
-    "question",
-    [
-        pytest.param("-rf", id="a dash first"),
-        pytest.param("--help", id="an option"),
-        pytest.param("-", id="a dash alone"),
-        pytest.param("$(touch x) `touch x` ; touch x \\ \" ' %PATH%", id="what a shell would do"),
-        pytest.param("a\0b\x1b[2J\x7f", id="control characters"),
-        pytest.param("  Hi  \n\n", id="white space around"),
-        pytest.param("Hi\r\nHo\rHu", id="carriage returns"),
-        pytest.param("Was ist .multiturn/request?", id="the name that stands for the folder"),
-        pytest.param("\ufeffGrüße 👍 \u2028 {question} %s", id="Unicode and placeholders"),
-    ],
+LONG = "".join(f"{number:06}\n" for number in range(300 * KIB // 7))
+ODD = (
+    "-rf --help - $(touch x) `touch x` ; touch x \\ \" ' %PATH% a\0b\x1b[2J\x7f \r\nHo\rHu \ufeffGr"
 )
-def test_a_question_arrives_as_it_is(kind: str, tmp_path: Path, question: str) -> None:
-    record = saw(agent(kind, tmp_path), question)
+ODD += "üße 👍 \u2028 {question} %s .multiturn/request  \n\n"
+
+
+@pytest.mark.parametrize("question", [ODD, LONG], ids=["odd", "long"])
+def test_a_question_arrives_as_it_is_and_is_no_argument(
+    kind: str, tmp_path: Path, question: str
+) -> None:
+    answer = ask(agent(kind, tmp_path), question, input_files=(file("a", LONG),))
+    record = json.loads(answer.text)
     assert record["prompt"].startswith(question)
+    assert answer.wire.decode() == record["prompt"]
+    assert list(record["files"].values()) == [LONG]
+    assert max(map(len, record["args"])) < 128 * KIB
     assert left(tmp_path) == []
 
 
-def test_half_a_character_in_a_question_does_no_harm(kind: str, tmp_path: Path) -> None:
-    prompt = saw(agent(kind, tmp_path), "a \ud83d b \udc80 c")["prompt"]
-    assert re.match(r"a .{1,3} b .{1,3} c", prompt)
-
-
-def test_the_agent_is_told_what_to_do_with_files(kind: str, tmp_path: Path) -> None:
-    files = (file("a.py", "A"), file("rules.md", "R", guideline=True))
-    record = saw(agent(kind, tmp_path), "See <Attached: rules.md>", input_files=files)
-    (rules,) = (path for path, text in record["files"].items() if text == "R")
-    (code,) = (path for path, text in record["files"].items() if text == "A")
-    before_rules = record["prompt"].split(f"- {rules}")[0].splitlines()[-1]
-    assert re.search(r"[Rr]ead .*guidelines.*follow", before_rules)
-    before_code = record["prompt"].split(f"- {code}")[0].splitlines()[-1]
-    assert re.search(r"files? .*attached", before_code)
-    assert "guidelines" not in before_code
+def test_half_a_character_in_a_question_does_no_harm(kind: str) -> None:
+    assert re.match(rb"a .{1,3} b .{1,3} c", wire(kind, "a \ud83d b \udc80 c").body)
 
 
 @pytest.mark.parametrize("guideline", [True, False])
-def test_only_what_is_there_is_spoken_of(kind: str, tmp_path: Path, guideline: bool) -> None:
-    request = ProviderRequest(question="Hi", input_files=(file("a", "A", guideline=guideline),))
-    body = agent(kind, tmp_path).wire(request).body.decode()
-    assert ("guidelines" in body, "attached" in body) == (guideline, not guideline)
-    body = agent(kind, tmp_path).wire(ProviderRequest(question="Hi")).body.decode()
-    assert ("guidelines" in body, "attached" in body) == (False, False)
+def test_the_agent_is_told_what_to_do_with_the_files_that_are_there(
+    kind: str, tmp_path: Path, guideline: bool
+) -> None:
+    record = saw(agent(kind, tmp_path), input_files=(file("a.md", "A", guideline=guideline),))
+    ((path, text),) = record["files"].items()
+    assert text == "A"
+    intro = record["prompt"].split(f"\n- {path}")[0].splitlines()[-1]
+    assert intro == (
+        "Read these guidelines first, and follow them:"
+        if guideline
+        else "The files attached above, if you need them as files:"
+    )
+    assert ("guidelines" in record["prompt"]) == guideline
+    assert b"files" not in wire(kind).body
 
 
 NAMES = [
@@ -306,12 +302,11 @@ def test_a_file_may_have_any_name(kind: str, tmp_path: Path) -> None:
         for number, name in enumerate(NAMES)
         for prefix in ("", "src/")
     )
-    provider = agent(kind, tmp_path)
-    record = saw(provider, input_files=files)
+    record = saw(agent(kind, tmp_path), input_files=files)
     assert sorted(record["files"].values()) == sorted(file.text for file in files)
     work = (tmp_path / "work").resolve()
     assert [path for path in record["files"] if work not in (work / path).resolve().parents] == []
-    assert provider.wire(ProviderRequest(question="Hi", input_files=files)).repairs == ()
+    assert wire(kind, input_files=files).repairs == ()
     assert left(tmp_path) == []
 
 
@@ -330,15 +325,6 @@ def test_a_file_may_hold_any_text(kind: str, tmp_path: Path) -> None:
     assert list(record["files"].values()) == texts
 
 
-def test_a_second_run_has_the_same_digest(kind: str, tmp_path: Path) -> None:
-    request = ProviderRequest(question="Hi", input_files=(file("a", "A"),))
-    provider = agent(kind, tmp_path)
-    before = provider.wire(request)
-    asyncio.run(standins.invoked(provider, request))
-    after = agent(kind, tmp_path).wire(request)
-    assert (before.body, before.digest()) == (after.body, after.digest())
-
-
 @pytest.mark.parametrize(
     ("settings", "request_"),
     [
@@ -352,16 +338,37 @@ def test_a_second_run_has_the_same_digest(kind: str, tmp_path: Path) -> None:
     ],
 )
 def test_another_request_has_another_digest(
-    kind: str, tmp_path: Path, settings: dict[str, Any], request_: dict[str, Any]
+    kind: str, settings: dict[str, Any], request_: dict[str, Any]
 ) -> None:
     given: dict[str, Any] = {"question": "Hi", "input_files": (file("a", "A"),)}
-    one = agent(kind, tmp_path).wire(ProviderRequest(**given))
-    other = agent(kind, tmp_path, **settings).wire(ProviderRequest(**{**given, **request_}))
-    assert one.digest() != other.digest()
+    first = wire(kind, **given)
+    assert wire(kind, **given, chat_prompt=messages("Hi")).digest() == first.digest()
+    assert wire(kind, settings=settings, **{**given, **request_}).digest() != first.digest()
 
 
-def test_an_answer_has_the_body_as_it_went_out(kind: str, tmp_path: Path) -> None:
-    answer = ask(agent(kind, tmp_path), "Hi\n@you", input_files=(file("a", "A"),))
-    record = json.loads(answer.text)
-    assert answer.wire.decode() == record["prompt"]
-    assert [path for path in record["files"] if path.encode() not in answer.wire] == []
+@pytest.mark.parametrize("executable", ["no-such-agent", "/no/such/agent"])
+def test_an_agent_must_be_installed(kind: str, tmp_path: Path, executable: str) -> None:
+    agent(kind, tmp_path).check()
+    with pytest.raises(MultiturnError, match=f"'{executable}', and there is no such command"):
+        agent(kind, tmp_path, executable=executable).check()
+
+
+def test_the_executables_are_called_codex_and_code(kind: str) -> None:
+    settings = standins.KINDS[kind].settings(name="a", provider=kind)
+    assert settings.executable == {"codex": "codex", "vscode": "code"}[kind]
+
+
+def test_one_provider_answers_many_at_once(kind: str, tmp_path: Path) -> None:
+    async def ask_all() -> list[Any]:
+        async with agent(kind, tmp_path) as provider:
+            requests = (
+                ProviderRequest(question=f"Question {n}", input_files=(file("a", f"File {n}"),))
+                for n in range(5)
+            )
+            return await asyncio.gather(*map(provider.invoke, requests))
+
+    answers = [json.loads(answer.text) for answer in asyncio.run(ask_all())]
+    for number, answer in enumerate(answers):
+        assert answer["prompt"].startswith(f"Question {number}\n")
+        assert list(answer["files"].values()) == [f"File {number}"]
+    assert left(tmp_path) == []

@@ -2,13 +2,13 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-import standins
 from multiturn.model import ProviderRequest
-from multiturn.providers.base import ProviderError
-from standins import agent, ask, saw
+from multiturn.providers.base import ProviderError, ProviderResponse
+from standins import agent, ask
 
 USAGE = {"input_tokens": 11, "cached_input_tokens": 3, "output_tokens": 7}
 STARTED = {"type": "thread.started", "thread_id": "t"}
@@ -23,56 +23,63 @@ def failed(message: str) -> dict[str, object]:
     return {"type": "turn.failed", "error": {"message": message}}
 
 
-def program(*lines: object, end: str = "sys.exit(0)") -> str:
-    """Return a program that prints events, and other lines."""
-    texts = [line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines]
-    output = b"".join(text + b"\n" for text in texts)
-    return f"sys.stdout.buffer.write({output!r}); sys.stdout.flush()\n{end}\n"
+class Codex:
+    """A function in place of Codex, which prints events, and other lines, and may fail."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self.calls: list[Any] = []
+        self.lines: tuple[object, ...] = ()
+        self.end = b""
+        self.error: ProviderError | None = None
+        monkeypatch.setattr("multiturn.providers.agent.run_command", self.run)
+
+    async def run(self, command: tuple[str, ...], *, output: Any, **given: Any) -> None:
+        self.calls.append((command[1:], given["stdin"]))
+        for line in self.lines:
+            output.write(line if isinstance(line, bytes) else json.dumps(line).encode())
+            output.write(b"\n")
+        output.write(self.end)
+        if self.error is not None:
+            raise self.error
+
+    def ask(self, *lines: object, **settings: Any) -> ProviderResponse:
+        self.lines = lines
+        return ask(agent("codex", self.folder, **settings), "What now?")
+
+    def fail(self, *lines: object) -> ProviderError:
+        with pytest.raises(ProviderError) as caught:
+            self.ask(*lines, env={"KEY": "sk-7f3a9c01d4b8"})
+        return caught.value
 
 
-def error(folder: Path, *lines: object, end: str = "sys.exit(0)") -> ProviderError:
-    with pytest.raises(ProviderError) as caught:
-        ask(agent("codex", folder, program(*lines, end=end)))
-    return caught.value
+@pytest.fixture
+def codex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Codex:
+    return Codex(tmp_path, monkeypatch)
 
 
-def test_the_last_message_of_the_agent_is_the_answer(tmp_path: Path) -> None:
-    lines = (STARTED, said("I will look."), said("Forty-two.\n"), COMPLETED)
-    answer = ask(agent("codex", tmp_path, program(*lines)))
+def test_the_last_message_of_the_agent_is_the_answer(codex: Codex) -> None:
+    answer = codex.ask(STARTED, said("I will look."), said("Forty-two.\n"), COMPLETED)
     assert answer.text == "Forty-two.\n"
     assert answer.usage == {"input_tokens": 11, "output_tokens": 7}
     assert answer.finish_reason == "stop"
-    assert answer.retries == 0
-    assert answer.wire == b"Hi"
+    assert (answer.raw, answer.retries, answer.wire) == (COMPLETED, 0, b"What now?")
 
 
-def test_the_prompt_is_the_question_alone_on_standard_input(tmp_path: Path) -> None:
-    record = saw(agent("codex", tmp_path), "What now?")
-    assert record["prompt"] == "What now?"
-    assert [argument for argument in record["args"] if "What" in argument] == []
+def test_codex_runs_without_a_terminal_and_gets_its_prompt_on_standard_input(codex: Codex) -> None:
+    codex.ask(said("Ho"))
+    codex.ask(said("Ho"), model="gpt-x", args=("--fast",))
+    command = ("exec", "--json", "--skip-git-repo-check")
+    assert codex.calls == [
+        ((*command, "-"), b"What now?"),
+        ((*command, "--model", "gpt-x", "--fast", "-"), b"What now?"),
+    ]
 
 
-def test_codex_runs_without_a_terminal_and_prints_events(tmp_path: Path) -> None:
-    arguments = saw(agent("codex", tmp_path))["args"]
-    assert arguments[0] == "exec"
-    assert "--json" in arguments
-    assert "--skip-git-repo-check" in arguments
-    assert [word for word in arguments if not word.startswith("-")] == ["exec"]
-
-
-def test_the_model_comes_from_the_target(tmp_path: Path) -> None:
-    arguments = saw(agent("codex", tmp_path, model="gpt-x"))["args"]
-    assert arguments[arguments.index("--model") + 1] == "gpt-x"
-    assert "--model" not in saw(agent("codex", tmp_path))["args"]
-
-
-def test_another_model_is_another_request(tmp_path: Path) -> None:
-    request = ProviderRequest(question="Hi")
-    settings: list[dict[str, str]] = [{"model": "a"}, {"model": "b"}, {}]
-    wires = [agent("codex", tmp_path, **given).wire(request) for given in settings]
-    assert len({wire.digest() for wire in wires}) == 3
-    assert [wire.model for wire in wires] == ["a", "b", ""]
-    assert {wire.provider for wire in wires} == {"codex"}
+def test_the_model_is_in_the_wire(tmp_path: Path) -> None:
+    for model in ("", "gpt-x"):
+        wire = agent("codex", tmp_path, model=model).wire(ProviderRequest(question="Hi"))
+        assert (wire.provider, wire.model) == ("codex", model)
 
 
 NOISE = [
@@ -99,36 +106,34 @@ NOISE = [
 
 
 @pytest.mark.parametrize("at", [0, 2])
-def test_other_lines_are_passed_over(tmp_path: Path, at: int) -> None:
+def test_other_lines_are_passed_over(codex: Codex, at: int) -> None:
     lines: list[object] = [STARTED, said("Ho"), COMPLETED]
     lines[at:at] = NOISE
-    answer = ask(agent("codex", tmp_path, program(*lines)))
+    answer = codex.ask(*lines)
     assert answer.text == "Ho"
     assert answer.usage == {"input_tokens": 11, "output_tokens": 7}
 
 
 @pytest.mark.parametrize("text", ["", " \n", "a\u2028b\x85c", "Grüße 👍", "=== a ===\n" * 50_000])
-def test_an_answer_may_be_any_text(tmp_path: Path, text: str) -> None:
-    assert ask(agent("codex", tmp_path, program(said(text), COMPLETED))).text == text
+def test_an_answer_may_be_any_text(codex: Codex, text: str) -> None:
+    assert codex.ask(said(text), COMPLETED).text == text
 
 
-def test_an_event_has_16_mib_at_most(tmp_path: Path) -> None:
-    failure = error(tmp_path, said("Ho"), end="print('x' * (17 << 20))")
+def test_an_event_has_16_mib_at_most(codex: Codex) -> None:
+    failure = codex.fail(said("Ho"), b"x" * (17 << 20))
     assert failure.kind == "malformed"
     assert failure.what == "an event of codex is larger than 16 MiB"
 
 
-def test_the_last_event_needs_no_line_end(tmp_path: Path) -> None:
-    text = json.dumps(said("Ho"))
-    assert ask(agent("codex", tmp_path, f"sys.stdout.write({text!r})")).text == "Ho"
+def test_the_last_event_needs_no_line_end(codex: Codex) -> None:
+    codex.end = json.dumps(said("Ho")).encode()
+    assert codex.ask().text == "Ho"
 
 
 @pytest.mark.parametrize("usage", [None, {}, [], "many", {"input_tokens": "many"}])
-def test_odd_counts_do_not_lose_the_answer(tmp_path: Path, usage: object) -> None:
-    lines = (said("Ho"), {"type": "turn.completed", "usage": usage})
-    answer = ask(agent("codex", tmp_path, program(*lines)))
-    assert answer.text == "Ho"
-    assert answer.usage == {}
+def test_odd_counts_do_not_lose_the_answer(codex: Codex, usage: object) -> None:
+    answer = codex.ask(said("Ho"), {"type": "turn.completed", "usage": usage})
+    assert (answer.text, answer.usage) == ("Ho", {})
 
 
 @pytest.mark.parametrize(
@@ -141,59 +146,32 @@ def test_odd_counts_do_not_lose_the_answer(tmp_path: Path, usage: object) -> Non
         pytest.param((b"Forty-two",), id="an answer that is no event"),
     ],
 )
-def test_an_output_without_a_message_is_malformed(tmp_path: Path, lines: tuple[object]) -> None:
-    failure = error(tmp_path, *lines)
+def test_an_output_without_a_message_is_malformed(codex: Codex, lines: tuple[object]) -> None:
+    failure = codex.fail(*lines)
     assert failure.kind == "malformed"
-    assert "codex" in failure.what
+    assert failure.what == "codex gave no answer: no agent_message event"
 
 
 @pytest.mark.parametrize("before", [(), (said("I will look."),)])
-def test_a_failed_turn_is_an_error_in_codex_own_words(
-    tmp_path: Path, before: tuple[object]
+def test_a_failed_turn_is_an_error_in_codex_own_words_without_secrets(
+    codex: Codex, before: tuple[object]
 ) -> None:
-    failure = error(tmp_path, STARTED, *before, failed("usage limit reached"))
-    assert failure.kind == "process"
-    assert "usage limit reached" in failure.what
+    failure = codex.fail(STARTED, *before, failed("no such key: sk-7f3a9c01d4b8"))
+    assert (failure.kind, failure.what) == ("process", "codex: no such key: ***")
+    assert "7f3a9c01d4b8" not in repr(failure)
 
 
-def test_codex_says_on_standard_output_why_it_failed(tmp_path: Path) -> None:
-    # As it really is: a failed turn is exit code 1, and standard error has a warning at most.
-    end = "sys.exit('WARNING: proceeding, even though we could not create PATH aliases')"
-    message = "unexpected status 401 Unauthorized: Incorrect API key provided"
-    failure = error(tmp_path, STARTED, failed(message), end=end)
-    assert failure.kind == "process"
-    assert message in failure.what
+@pytest.mark.parametrize("kind", ["process", "timeout"])
+def test_what_codex_said_says_more_than_how_it_ended(codex: Codex, kind: str) -> None:
+    # As it really is: a failed turn is exit code 1, and without a network it waits until its time
+    # is up. Standard error has a warning at most.
+    codex.error = ProviderError("WARNING: proceeding", kind=kind)
+    failure = codex.fail(STARTED, {"type": "error", "message": "Reconnecting... no network"})
+    assert (failure.kind, failure.what) == (kind, "codex: Reconnecting... no network")
 
 
-def test_codex_says_on_standard_output_what_it_waited_for(tmp_path: Path) -> None:
-    # As it really is without a network: it tries again until its time is up.
-    with standins.witness(tmp_path) as witness:
-        end = f"sys.stderr.write('WARNING: proceeding'); sys.stderr.flush(); stay({witness.path!r})"
-        waiting = {"type": "error", "message": "Reconnecting... waiting for network"}
-        provider = agent("codex", tmp_path, program(STARTED, waiting, end=end))
-        with pytest.raises(ProviderError, match="waiting for network") as caught:
-            standins.until(witness.heard, provider.invoke(ProviderRequest(question="Hi")))
-    assert caught.value.kind == "timeout"
-
-
-def test_a_message_before_a_crash_is_no_answer(tmp_path: Path) -> None:
-    failure = error(tmp_path, said("I will look."), end="os.kill(os.getpid(), 9)")
-    assert failure.kind == "process"
-
-
-def test_a_failed_turn_shows_no_secrets(tmp_path: Path) -> None:
-    event = "say(type='turn.failed', error={'message': 'bad key ' + os.environ['KEY']})"
-    provider = agent("codex", tmp_path, event, env={"KEY": "sk-7f3a9c01d4b8"})
-    with pytest.raises(ProviderError) as caught:
-        ask(provider)
-    assert "bad key ***" in caught.value.what
-    assert "7f3a9c01d4b8" not in repr(caught.value)
-
-
-def test_the_executable_may_be_found_on_the_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    provider = agent("codex", tmp_path)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    assert saw(agent("codex", tmp_path, executable="agent"))["args"][0] == "exec"
-    assert provider.name == "target"
+def test_a_message_before_a_crash_is_no_answer(codex: Codex) -> None:
+    codex.error = ProviderError("codex ended with exit code 137", kind="process")
+    failure = codex.fail(said("I will look."))
+    assert (failure.kind, failure.what) == ("process", "codex ended with exit code 137")
+    assert failure.wire == b"What now?"

@@ -7,6 +7,7 @@ import gzip
 import json
 import tracemalloc
 import zlib
+from collections.abc import Callable
 
 import pytest
 
@@ -14,7 +15,11 @@ from loopback import TEXT, Server, completion
 from vendors import Connect, ask, each_vendor, failure, openai
 
 MIB = 2**20
-PACK = {"": bytes, "gzip": gzip.compress, "deflate": zlib.compress}
+PACK: dict[str, Callable[[bytes], bytes]] = {
+    "": bytes,
+    "gzip": gzip.compress,
+    "deflate": zlib.compress,
+}
 
 
 @each_vendor

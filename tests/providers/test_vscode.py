@@ -1,172 +1,154 @@
 """VS Code: what its chat is given, and how its answer is waited for."""
 
-import asyncio
-import json
+import os
 import re
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import standins
 from multiturn.model import InputFile, ProviderRequest
 from multiturn.providers.base import ProviderError
-from standins import agent, ask, saw
+from standins import agent, ask, left
 
 FILES = (
     InputFile("src/a.py", "src/a.py", False, "print(1)"),
     InputFile("rules.md", "rules.md", True, "Be brief."),
 )
-# The window is open already: the command leaves the prompt there and returns.
-OPEN = standins.VSCODE.removeprefix(standins.COMMON)
+Write = Callable[[Path], object]
 
 
-def added(arguments: list[str]) -> list[str]:
-    return [path for word, path in pairwise(arguments) if word == "--add-file"]
+def replace_chat(monkeypatch: pytest.MonkeyPatch, write: Write) -> list[Any]:
+    """Write the answer in place of the chat, and return what it is given, with the files' texts."""
+    calls = []
+
+    async def run(command: tuple[str, ...], *, answer: Path, **given: Any) -> None:
+        added = [path for word, path in pairwise(command) if word == "--add-file"]
+        calls.append((command[1:], {path: Path(path).read_text() for path in added}))
+        write(answer)
+
+    monkeypatch.setattr("multiturn.providers.agent.run_command", run)
+    return calls
 
 
-def test_the_chat_is_opened_in_agent_mode(tmp_path: Path) -> None:
-    arguments = saw(agent("vscode", tmp_path, args=("--new-window",)))["args"]
-    assert arguments[:3] == ["chat", "--mode", "agent"]
-    assert "--new-window" in arguments
-    assert arguments[-2].endswith(".md")  # of the last --add-file
-    assert not arguments[-1].startswith("-")
+def test_the_chat_gets_the_prompt_as_a_file_and_the_input_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = replace_chat(monkeypatch, lambda answer: answer.touch())
+    question = "-rf " * 100_000
+    ask(agent("vscode", tmp_path, args=("--new-window",)), question, input_files=FILES)
+    ((command, files),) = calls
+    assert command[:4] == ("chat", "--mode", "agent", "--new-window")
+    (prompt, text), *others = files.items()
+    assert prompt.endswith("/prompt.md")
+    assert text.startswith(question)
+    assert [text for _, text in others] == ["print(1)", "Be brief."]
+    folder = Path(prompt).parent
+    assert folder.parent == tmp_path / "work"
+    for path, _ in others:
+        assert f"\n- {Path(path).relative_to(folder.parent)}\n" in text
+    assert command[-1] == f"Follow the instructions in {folder.name}/prompt.md."
+    assert f"to the file {folder.name}/response.tmp.md." in text
+    assert text.endswith(f"rename that file to {folder.name}/response.md.\n")
 
 
-def test_the_prompt_is_a_markdown_file_with_the_input_files_beside_it(tmp_path: Path) -> None:
-    # The stand-in copies what it was given, as the folder is gone afterwards.
-    copy = """
-for path in [path for word, path in zip(sys.argv, sys.argv[1:]) if word == "--add-file"]:
-    say(path=path, text=open(path).read())
-sys.exit(1)
-"""
-    with pytest.raises(ProviderError) as caught:
-        ask(agent("vscode", tmp_path, copy), "What now?", input_files=FILES)
-    lines = re.findall(r"\{.*\}", caught.value.what)
-    prompt, *files = map(json.loads, lines)
-    assert prompt["path"].endswith(".md")
-    assert prompt["text"].startswith("What now?")
-    assert sorted(file["text"] for file in files) == ["Be brief.", "print(1)"]
-    folder = Path(prompt["path"]).parent
-    assert [file["path"] for file in files if folder not in Path(file["path"]).parents] == []
-    assert (tmp_path / "work") in folder.parents
-    assert folder.is_absolute()
-
-
-def test_every_file_and_nothing_else_is_added(tmp_path: Path) -> None:
-    record = saw(agent("vscode", tmp_path), input_files=FILES)
-    _, *files = added(record["args"])
-    work = tmp_path / "work"
-    assert sorted(files) == sorted(str(work / path) for path in record["files"])
-
-
-def test_the_argument_leads_to_the_prompt(tmp_path: Path) -> None:
-    record = saw(agent("vscode", tmp_path), "-rf " * 100_000)
-    sentence = record["args"][-1]
-    prompt, *_ = added(record["args"])
-    assert Path(prompt).name in sentence
-    assert "-rf" not in sentence
-    assert len(sentence) < 1_000
-
-
-def test_the_prompt_asks_for_the_response_file(tmp_path: Path) -> None:
-    body = agent("vscode", tmp_path).wire(ProviderRequest(question="Hi")).body.decode()
+def test_the_prompt_asks_for_the_response_file() -> None:
+    provider = agent("vscode", Path(), executable="code")
+    body = provider.wire(ProviderRequest(question="Hi")).body.decode()
     before, after = body.split("response.tmp.md")
     assert body.startswith("Hi\n")
     assert re.search(r"[Ww]rite", before)
     assert re.search(r"[Rr]ename .*response\.md", after)
 
 
-def test_the_prompt_names_a_folder_that_is_there(tmp_path: Path) -> None:
-    record = saw(agent("vscode", tmp_path))
-    folder = Path(added(record["args"])[0]).parent.relative_to(tmp_path / "work")
-    assert f"{folder.as_posix()}/response.tmp.md" in record["prompt"]
-    assert f"{folder.as_posix()}/response.md" in record["prompt"]
+def test_git_sees_nothing_of_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
 
+    def write(answer: Path) -> None:
+        seen.append((answer.parent / ".gitignore").read_text())
+        answer.touch()
 
-def test_an_answer_is_read_when_it_is_whole(tmp_path: Path) -> None:
-    slow = OPEN.replace("time.sleep(0.02)", "time.sleep(0.5)")
-    assert "0.5" in slow
-    answer = ask(agent("vscode", tmp_path, slow), "Hi")
-    assert json.loads(answer.text)["prompt"].startswith("Hi")
-    assert answer.finish_reason == "stop"
+    replace_chat(monkeypatch, write)
+    ask(agent("vscode", tmp_path))
+    assert (seen, left(tmp_path)) == (["*\n"], [])
 
 
 @pytest.mark.parametrize(
-    ("code", "text"),
+    ("data", "text"),
     [
-        pytest.param("b''", "", id="nothing"),
-        pytest.param("b'a\\n\\n'", "a\n\n", id="line ends at the end"),
-        pytest.param("'Grüße 👍'.encode()", "Grüße 👍", id="Unicode"),
-        pytest.param("b'x' * 2_000_000", "x" * 2_000_000, id="a long answer"),
-        pytest.param("b'a\\xffb'", "a\ufffdb", id="a byte that is no character"),
+        pytest.param(b"", "", id="nothing"),
+        pytest.param(b"a\n\n", "a\n\n", id="line ends at the end"),
+        pytest.param("Grüße 👍".encode(), "Grüße 👍", id="Unicode"),
+        pytest.param(b"x" * 2_000_000, "x" * 2_000_000, id="a long answer"),
+        pytest.param(b"a\xffb", "a\ufffdb", id="a byte that is no character"),
     ],
 )
-def test_an_answer_may_be_any_text(tmp_path: Path, code: str, text: str) -> None:
-    program = OPEN.split("answer =")[0] + (
-        f"open(half, 'wb').write({code})\nos.rename(half, whole)\n"
-    )
-    assert ask(agent("vscode", tmp_path, program)).text == text
+def test_an_answer_may_be_any_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes, text: str
+) -> None:
+    replace_chat(monkeypatch, lambda answer: answer.write_bytes(data))
+    assert ask(agent("vscode", tmp_path)).text == text
 
 
 @pytest.mark.parametrize(
-    ("code", "words"),
+    ("write", "words"),
     [
-        pytest.param("os.mkfifo(whole)", "not a regular file", id="a pipe that nobody writes to"),
-        pytest.param("os.symlink('/dev/zero', whole)", "not a regular file", id="an endless link"),
-        pytest.param("os.symlink('prompt.md', whole)", "not a regular file", id="a link"),
-        pytest.param("os.symlink('nowhere', whole)", "not a regular file", id="a broken link"),
-        pytest.param("os.mkdir(whole)", "not a regular file", id="a folder"),
-        pytest.param("open(whole, 'w').truncate(1 << 40)", "larger than 16 MiB", id="a terabyte"),
+        pytest.param(os.mkfifo, "not a regular file", id="a pipe that nobody writes to"),
+        pytest.param(
+            lambda path: path.symlink_to("/dev/zero"), "not a regular file", id="an endless link"
+        ),
+        pytest.param(lambda path: path.symlink_to("prompt.md"), "not a regular file", id="a link"),
+        pytest.param(
+            lambda path: path.symlink_to("nowhere"), "not a regular file", id="a broken link"
+        ),
+        pytest.param(os.mkdir, "not a regular file", id="a folder"),
+        pytest.param(
+            lambda path: path.open("w").truncate(1 << 40),
+            "larger than 16 MiB",
+            id="a terabyte",
+        ),
     ],
 )
-def test_an_answer_that_is_no_file_hangs_nothing(tmp_path: Path, code: str, words: str) -> None:
-    program = OPEN.split("answer =")[0] + code
+def test_an_answer_that_is_no_file_hangs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Write, words: str
+) -> None:
+    replace_chat(monkeypatch, write)
     with pytest.raises(ProviderError, match=rf"^the agent's response.md is {words}$") as caught:
-        ask(agent("vscode", tmp_path, program))
+        ask(agent("vscode", tmp_path))
     assert caught.value.kind == "malformed"
 
 
 def test_an_answer_of_a_command_that_does_not_return_is_read(tmp_path: Path) -> None:
     with standins.witness(tmp_path) as witness:
-        staying = OPEN.replace("os.fork()", "os.fork() == 0")
+        file = tmp_path / "heard"
+        staying = standins.VSCODE.replace("os.fork()", "os.fork() == 0")
         staying = staying.replace("sys.exit()", f"stay({witness.path!r})")
-        assert "stay" in staying
-        # The answer comes when the other process is there for sure.
-        waiting = f"while not os.path.exists({str(tmp_path / 'heard')!r}): time.sleep(0.005)\n"
-        provider = agent("vscode", tmp_path, staying.replace("answer =", f"{waiting}answer ="))
-
-        def heard() -> bool:
-            if witness.heard():
-                (tmp_path / "heard").touch()
-            return False
-
-        answer = standins.until(heard, standins.invoked(provider, ProviderRequest(question="Hi")))
-    assert json.loads(answer.text)["prompt"].startswith("Hi")
+        # The answer comes when the other process is there for sure, and it takes a while.
+        staying = staying.replace("with open", f"wait_for({str(file)!r})\nwith open")
+        provider = agent("vscode", tmp_path, staying.replace("0.02", "0.3"))
+        work = standins.invoked(provider, ProviderRequest(question="Hi there, and more"))
+        answer = standins.until(witness.tell(file), work)
+    assert answer.text.startswith("Hi there, and more")
 
 
-def test_a_window_that_never_answers_is_a_time_out(tmp_path: Path) -> None:
-    provider = agent("vscode", tmp_path, "sys.exit(0)", timeout_seconds=0.3)
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param("sys.exit(0)", id="no answer"),
+        pytest.param(standins.VSCODE.replace("os.rename(half, whole)", ""), id="half an answer"),
+    ],
+)
+def test_a_window_that_never_answers_is_a_time_out(tmp_path: Path, program: str) -> None:
     with pytest.raises(ProviderError) as caught:
-        ask(provider)
+        ask(agent("vscode", tmp_path, program, timeout_seconds=0.4))
     assert caught.value.kind == "timeout"
-    assert "0.3" in caught.value.what
-
-
-def test_half_an_answer_is_no_answer(tmp_path: Path) -> None:
-    program = OPEN.replace("os.rename(half, whole)", "")
-    with pytest.raises(ProviderError) as caught:
-        ask(agent("vscode", tmp_path, program, timeout_seconds=1))
-    assert caught.value.kind == "timeout"
+    assert "0.4" in caught.value.what
 
 
 def test_what_one_run_has_answered_is_not_the_answer_of_the_next(tmp_path: Path) -> None:
     provider = agent("vscode", tmp_path)
-    prompts = [saw(provider, question)["prompt"] for question in ("One", "Two")]
-    assert [prompt[:3] for prompt in prompts] == ["One", "Two"]
-
-
-def test_nothing_stays_in_the_working_folder_that_git_would_see(tmp_path: Path) -> None:
-    asyncio.run(standins.invoked(agent("vscode", tmp_path), ProviderRequest(question="Hi")))
-    files = [path for path in (tmp_path / "work").rglob("*") if path.is_file()]
-    assert {(path.name, path.read_text()) for path in files} <= {(".gitignore", "*\n")}
+    answers = [ask(provider, question).text for question in ("One", "Two")]
+    assert [answer[:3] for answer in answers] == ["One", "Two"]

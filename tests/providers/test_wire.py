@@ -100,7 +100,7 @@ def test_many_at_once_do_not_mix(connect: Connect, server: Server) -> None:
 
     async def answers() -> list[ProviderResponse]:
         async with provider:
-            return await asyncio.gather(*(provider.invoke(request) for request in requests))
+            return [*await asyncio.gather(*map(provider.invoke, requests))]
 
     given = asyncio.run(answers())
     assert [answer.wire for answer in given] == [provider.wire(r).body for r in requests]
