@@ -32,7 +32,7 @@ from multiturn import (
     stage,
 )
 from multiturn.engine import runner
-from multiturn.providers.results import raw_request
+from multiturn.providers.results import RawRequest
 from vendors import azure
 
 PIPELINE = load_pipeline("spec")
@@ -120,7 +120,9 @@ def test_a_result_says_what_was_asked_and_what_came_of_it() -> None:
     assert result.latency_ms is not None
     assert 25 < result.latency_ms < 5000
     (request,) = provider.requests
-    assert result.raw_request == raw_request(request)
+    assert result.raw_request == RawRequest(
+        request.question, request.guidelines, request.chat_prompt
+    )
 
 
 def test_the_import_of_an_sdk_is_no_latency_and_stops_nobody(

@@ -93,6 +93,11 @@ def test_an_answer_may_be_any_text(
     assert ask(agent("vscode", tmp_path)).text == text
 
 
+def write_a_terabyte(path: Path) -> None:
+    with path.open("w") as file:
+        file.truncate(1 << 40)
+
+
 @pytest.mark.parametrize(
     ("write", "words"),
     [
@@ -105,11 +110,7 @@ def test_an_answer_may_be_any_text(
             lambda path: path.symlink_to("nowhere"), "not a regular file", id="a broken link"
         ),
         pytest.param(os.mkdir, "not a regular file", id="a folder"),
-        pytest.param(
-            lambda path: path.open("w").truncate(1 << 40),
-            "larger than 16 MiB",
-            id="a terabyte",
-        ),
+        pytest.param(write_a_terabyte, "larger than 16 MiB", id="a terabyte"),
     ],
 )
 def test_an_answer_that_is_no_file_hangs_nothing(
