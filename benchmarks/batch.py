@@ -1,8 +1,7 @@
 """What does submitting a batch take, against converting alone; and how much memory do many take?"""
 
 import json
-import subprocess
-import sys
+import os
 import tempfile
 from pathlib import Path
 
@@ -40,18 +39,7 @@ def main(url: str, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    if "--serve" in sys.argv:
-        with BatchServer() as slow:
-            slow.lag = 9  # else results would be there at the first look, and be collected
-            print(slow.url, flush=True)
-            sys.stdin.read()
-        sys.exit()
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with (
-        subprocess.Popen([sys.executable, __file__, "--serve"], **pipes) as server,  # type: ignore[call-overload]
-        tempfile.TemporaryDirectory() as name,
-    ):
-        try:
-            main(server.stdout.readline().strip(), Path(name))
-        finally:
-            server.kill()
+    os.environ["NO_PROXY"] = "127.0.0.1"
+    with BatchServer() as server, tempfile.TemporaryDirectory() as name:
+        server.lag = 9  # else results would be there at the first look, and be collected
+        main(server.url, Path(name))

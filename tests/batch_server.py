@@ -11,7 +11,6 @@ Each answer is the prompt in capitals between U+2028 and U+0085, which some read
 """
 
 import json
-import os
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -32,7 +31,6 @@ ROUTES = [
     for vendor, operation, method, path in (
         ("openai", "upload", "POST", rf"(?:{OPEN_AI})/files"),
         ("openai", "results", "GET", rf"(?:{OPEN_AI})/files/([^/]+)/content"),
-        ("openai", "delete", "DELETE", rf"(?:{OPEN_AI})/files/([^/]+)"),
         ("openai", "create", "POST", rf"(?:{OPEN_AI})/batches"),
         ("openai", "list", "GET", rf"(?:{OPEN_AI})/batches"),
         ("openai", "look", "GET", rf"(?:{OPEN_AI})/batches/([^/]+)"),
@@ -44,7 +42,6 @@ ROUTES = [
         ("anthropic", "cancel", "POST", rf"{ANTHROPIC}/([^/]+)/cancel"),
         ("gemini", "upload", "POST", rf"{GEMINI}/files"),
         ("gemini", "results", "GET", rf"{GEMINI}/(files/[^/:]+):download"),
-        ("gemini", "delete", "DELETE", rf"{GEMINI}/(files/[^/:]+)"),
         ("gemini", "create", "POST", rf"{GEMINI}/models/([^/]+):batchGenerateContent"),
         ("gemini", "list", "GET", rf"{GEMINI}/batches"),
         ("gemini", "look", "GET", rf"{GEMINI}/(batches/[^/:]+)"),
@@ -52,6 +49,7 @@ ROUTES = [
     )
 ]
 KEYS = {"authorization": f"Bearer {KEY}", "api-key": KEY, "x-api-key": KEY, "x-goog-api-key": KEY}
+PREFIXES = {"openai": "batch_", "anthropic": "msgbatch_", "gemini": "batches/"}
 
 
 class WrongError(Exception):
@@ -64,54 +62,36 @@ class WrongError(Exception):
 
 @dataclass
 class Batch:
-    """A batch as the server knows it.
-
-    Attributes:
-        requests: the body of each request, by its id.
-        given: what the client said of the batch: its metadata, or its display name.
-        looks: how often somebody has asked for it.
-        end: how it ended, as in ``BatchServer.end``; None while it is under way.
-        files: the ids of its output and its error file.
-        problem: what is wrong with the whole batch.
-    """
+    """A batch as the server knows it."""
 
     id: str
     vendor: str
-    created: datetime
-    requests: dict[str, Any]
-    given: Any = None
-    source: str = ""
-    endpoint: str = ""
-    looks: int = 0
+    requests: dict[str, Any]  # the body of each request, by its id
+    given: Any = None  # by the client: its metadata, or its display name
+    source: str = ""  # the file with the requests
+    target: str = ""  # the path, or the model, that gets the requests
+    looks: int = 0  # how often somebody has asked for it
     cancelling: bool = False
-    end: str | None = None
-    files: list[str | None] = field(default_factory=lambda: [None, None])
-    problem: str | None = None
+    end: str | None = None  # as in BatchServer.end; None while it is under way
+    files: list[str | None] = field(default_factory=lambda: [None, None])  # of answers, of errors
+    problem: str | None = None  # with the whole batch
 
 
 class BatchServer(Server):
-    """Keeps files and batches, and ends a batch when it has been looked at often enough.
-
-    Attributes:
-        lag: how often a batch is looked at before it ends.
-        end: how batches end: completed, failed, expired, expired without files, cancelled.
-        waiting: what the state is until then; None for the vendor's own word.
-        fates: what becomes of a request, by its prompt: errored, expired, canceled, missing,
-            garbled; succeeded if it is not here.
-        skew: how far the server's clock is behind.
-        page: the most batches in one answer to a list.
-        watch: is called with the operation, before and after the server acts (False, True); if it
-            returns True, the connection is cut without an answer.
-    """
+    """Keeps files and batches, and ends a batch when it has been looked at often enough."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.lag = 0
+        self.lag = 0  # how often a batch is looked at before it ends
+        # how batches end: completed, failed, expired, expired without files, cancelled
         self.end = "completed"
-        self.waiting: str | None = None
-        self.fates: dict[str, str] = {}
-        self.skew = timedelta()
-        self.page = 20
+        self.waiting: str | None = None  # the state until then; None for the vendor's own word
+        # what becomes of a request, by its prompt: errored, expired, canceled, missing, garbled;
+        # succeeded if it is not here
+        self.fates = {"theirs": "expired"}
+        self.page = 20  # the most batches in one answer to a list
+        # called with the operation, before and after the server acts (False, True); if it returns
+        # true, the connection is cut without an answer
         self.watch: Callable[[str, bool], bool | None] = lambda operation, acted: None
         self.files: dict[str, bytes] = {}
         self.batches: dict[str, Batch] = {}
@@ -120,19 +100,16 @@ class BatchServer(Server):
         self._uploads: dict[str, bytes] = {}
         self._ids = iter(range(1, 1_000_000))
 
-    def trouble(
-        self, operation: str, status: int | None = None, *, acted: bool = False, times: int = 1
-    ) -> None:
-        """Let the next requests for an operation fail.
+    def trouble(self, operation: str, status: int | None = None, *, acted: bool = False) -> None:
+        """Let the next request for an operation fail.
 
         Args:
-            operation: upload, create, look, list, results, cancel or delete.
+            operation: upload, create, look, list, results or cancel.
             status: of the answer; None to cut the connection without one, 200 to cut it after
                 the first 99 bytes.
             acted: do what was asked for before.
-            times: for how many requests.
         """
-        self._troubles += [(operation, status, acted)] * times
+        self._troubles.append((operation, status, acted))
 
     def sent(self) -> Counter[str]:
         """Return how often each request was sent, by its prompt, over all batches."""
@@ -140,17 +117,16 @@ class BatchServer(Server):
             prompt_of(body) for batch in self.batches.values() for body in batch.requests.values()
         )
 
-    def stranger(self, vendor: str, requests: int, *, end: str | None = None) -> Batch:
-        """Add a batch that somebody else has created, with as many requests."""
+    def stranger(self, vendor: str, requests: int) -> None:
+        """Add a batch of somebody else's, with so many requests, that has ended."""
         bodies: dict[str, Any] = {f"theirs-{number}": {} for number in range(requests)}
-        batch = self._add(vendor, bodies, given="theirs")
-        batch.end = end
-        return batch
+        batch = self._add(vendor, bodies, given="theirs", end="completed")
+        getattr(self, f"_{vendor}_finish")(batch)
 
     def take(self, request: Request) -> Step:
         """Note a request, and return what to answer."""
         step = super().take(request)
-        _, operation, _ = _route(request)
+        vendor, operation, _ = _route(request)
         with self.changed:
             self.operations.append(operation)
         if self.watch(operation, False):
@@ -165,7 +141,6 @@ class BatchServer(Server):
             answer = self.act(request) if acted else (0, "")
             if status == 200:
                 return answer
-            vendor, _, _ = _route(request)
             return status or 0, error_body(vendor, status or 0, f"told to ({KEY})", "an_error")
 
         return Step(make, end={None: 0, 200: 99}.get(status))
@@ -180,19 +155,37 @@ class BatchServer(Server):
                 known = any(request.headers.get(name) == key for name, key in KEYS.items())
                 if not known and "upload_id" not in _query(request):  # an address that is secret
                     raise WrongError(401, "there is no key")
-                answer = getattr(self, f"_{vendor}_{operation}")(request, id_)
+                answer = self._answer(vendor, operation, id_, request)
             except WrongError as problem:
                 body = error_body(vendor, problem.status, str(problem), "invalid_request_error")
                 return problem.status, body
         self.watch(operation, True)
         return 200, answer
 
-    # What all of them share
+    def _answer(self, vendor: str, operation: str, id_: str, request: Request) -> Any:
+        if operation == "upload":
+            return getattr(self, f"_{vendor}_upload")(request)
+        if operation == "list":
+            return self._list(vendor, _query(request))
+        if operation == "create":
+            batch = getattr(self, f"_{vendor}_create")(request, id_)
+        else:
+            known = self.files if operation == "results" and vendor != "anthropic" else self.batches
+            if id_ not in known:
+                raise WrongError(404, f"there is no {id_}")
+            if operation == "results":
+                return self.files.get(id_) or self.files[self.batches[id_].files[0] or ""]
+            batch = self.batches[id_]
+            if operation == "look":
+                self._look(batch)
+            elif batch.end is not None:
+                raise WrongError(409, f"the batch {id_} has ended")
+            else:
+                batch.cancelling = True
+        return getattr(self, f"_{vendor}_state")(batch)
 
     def _add(self, vendor: str, requests: dict[str, Any], **given: Any) -> Batch:
-        created = datetime.now(UTC) - self.skew
-        prefix = {"openai": "batch_", "anthropic": "msgbatch_", "gemini": "batches/"}[vendor]
-        batch = Batch(f"{prefix}{next(self._ids)}", vendor, created, requests, **given)
+        batch = Batch(f"{PREFIXES[vendor]}{next(self._ids)}", vendor, requests, **given)
         self.batches[batch.id] = batch
         return batch
 
@@ -203,20 +196,30 @@ class BatchServer(Server):
         self.files[id_] = "".join(texts).encode()
         return id_
 
-    def _batch(self, id_: str) -> Batch:
-        if id_ not in self.batches:
-            raise WrongError(404, f"there is no batch {id_}")
-        return self.look(self.batches[id_])
-
-    def look(self, batch: Batch) -> Batch:
+    def _look(self, batch: Batch) -> None:
         """Count a look at a batch, which ends when there were enough."""
         batch.looks += 1
-        if batch.end is None and batch.looks > self.lag and batch.given != "theirs":
+        if batch.end is None and batch.looks > self.lag:
             batch.end = "failed" if batch.problem else self.end
             batch.end = "cancelled" if batch.cancelling else batch.end
-            batch.looks = 0
             getattr(self, f"_{batch.vendor}_finish")(batch)
-        return batch
+
+    def _list(self, vendor: str, query: Mapping[str, str]) -> Any:
+        """Return a page of the batches, the last first."""
+        found = [batch for batch in reversed(self.batches.values()) if batch.vendor == vendor]
+        ids = [batch.id for batch in found]
+        after = query.get("after") or query.get("after_id") or query.get("pageToken")
+        start = ids.index(after) + 1 if after else 0
+        limit = int(query.get("limit") or query.get("pageSize") or 20)
+        page = found[start : start + min(limit, self.page)]
+        for batch in page:
+            self._look(batch)
+        states = [getattr(self, f"_{vendor}_state")(batch) for batch in page]
+        last = page[-1].id if page else None
+        more = start + len(page) < len(found)
+        if vendor == "gemini":
+            return {"operations": states, **({"nextPageToken": last} if more else {})}
+        return {"object": "list", "data": states, "last_id": last, "has_more": more}
 
     def _fates(self, batch: Batch) -> dict[str, str]:
         """Return what became of each request; who ends early has answered only the first."""
@@ -226,22 +229,13 @@ class BatchServer(Server):
             for number, (id_, body) in enumerate(batch.requests.items())
         }
 
-    def _listed(self, vendor: str, after: str | None, limit: int) -> tuple[list[Batch], bool]:
-        """Return a page of the batches, the last first, and whether there are more."""
-        found = [batch for batch in reversed(self.batches.values()) if batch.vendor == vendor]
-        ids = [batch.id for batch in found]
-        start = ids.index(after) + 1 if after in ids else 0
-        page = found[start : start + min(limit, self.page)]
-        return [self.look(batch) for batch in page], start + len(page) < len(found)
-
-    def _download(self, id_: str) -> bytes:
-        if id_ not in self.files:
-            raise WrongError(404, f"there is no file {id_}")
-        return self.files[id_]
+    def _state(self, batch: Batch, word: str, cancelling: str) -> str:
+        """Return the state of a batch that has not ended."""
+        return cancelling if batch.cancelling else self.waiting or word
 
     # OpenAI and Azure OpenAI
 
-    def _openai_upload(self, request: Request, _: str) -> Any:
+    def _openai_upload(self, request: Request) -> Any:
         boundary = request.headers["content-type"].partition("boundary=")[2].strip('"').encode()
         parts = [part.partition(b"\r\n\r\n") for part in request.body.split(b"--" + boundary)]
         (content,) = [end[:-2] for head, _, end in parts if b'name="file"' in head]
@@ -253,39 +247,28 @@ class BatchServer(Server):
         named = {"filename": "in.jsonl", "purpose": "batch", "status": "processed"}
         return {"id": id_, "object": "file", "bytes": len(content), "created_at": 1, **named}
 
-    def _openai_delete(self, _: Request, id_: str) -> Any:
-        self._download(id_)
-        del self.files[id_]
-        return {"id": id_, "object": "file", "deleted": True}
-
-    def _openai_results(self, _: Request, id_: str) -> Any:
-        return self._download(id_)
-
-    def _openai_create(self, request: Request, _: str) -> Any:
+    def _openai_create(self, request: Request, _: str) -> Batch:
         wanted = request.json
         if wanted["completion_window"] != "24h":
             raise WrongError(400, "completion_window is 24h")
         for name, value in (wanted.get("metadata") or {}).items():
             if not isinstance(value, str) or len(name) > 64 or len(value) > 512:
                 raise WrongError(400, "metadata holds texts of 512 characters")
-        text = self._download(wanted["input_file_id"])
-        lines = [json.loads(line) for line in text.split(b"\n") if line]
-        bodies = {line["custom_id"]: line["body"] for line in lines}
-        batch = self._add("openai", bodies, given=wanted.get("metadata"))
-        batch.source, batch.endpoint = wanted["input_file_id"], wanted["endpoint"]
         is_azure = request.path.startswith("/openai/")
-        url = "/chat/completions" if is_azure else "/v1/chat/completions"
-        wrong = [line for line in lines if (line["method"], line["url"]) != ("POST", url)]
-        models = {body["model"] for body in bodies.values()}
-        if len(bodies) < len(lines):
-            batch.problem = "a custom_id is there twice"
-        elif wrong or wanted["endpoint"] != url:
-            batch.problem = f"the url is not {url}"
-        elif len(models) > 1 or len(lines) > (100_000 if is_azure else 50_000):
-            batch.problem = "more than one model, or too many requests"
         if is_azure and "api-version=" not in request.path:
             raise WrongError(404, "there is no api-version")
-        return self._openai_state(batch)
+        source, url = wanted["input_file_id"], wanted["endpoint"]
+        lines = [json.loads(line) for line in self.files[source].split(b"\n") if line]
+        bodies = {line["custom_id"]: line["body"] for line in lines}
+        batch = self._add("openai", bodies, given=wanted.get("metadata"), source=source, target=url)
+        right = {("POST", "/chat/completions" if is_azure else "/v1/chat/completions")}
+        if len(bodies) < len(lines):
+            batch.problem = "a custom_id is there twice"
+        elif {("POST", url), *((line["method"], line["url"]) for line in lines)} != right:
+            batch.problem = "the url is another one"
+        elif len({body["model"] for body in bodies.values()}) > 1:
+            batch.problem = "more than one model"
+        return batch
 
     def _openai_finish(self, batch: Batch) -> None:
         if batch.end == "failed":
@@ -309,29 +292,16 @@ class BatchServer(Server):
                 lines[1].append({**line, "response": None, "error": error})
         batch.files = [self._keep(half, "file-") if half else None for half in lines]
 
-    def _openai_look(self, _: Request, id_: str) -> Any:
-        return self._openai_state(self._batch(id_))
-
-    def _openai_cancel(self, _: Request, id_: str) -> Any:
-        batch = self._cancel(id_)
-        return self._openai_state(batch)
-
-    def _openai_list(self, request: Request, _: str) -> Any:
-        query = _query(request)
-        page, more = self._listed("openai", query.get("after"), int(query.get("limit", 20)))
-        data = [self._openai_state(batch) for batch in page]
-        return {"object": "list", "data": data, **_edges(data), "has_more": more}
-
     def _openai_state(self, batch: Batch) -> Any:
         errors = [{"code": "invalid", "line": 1, "message": batch.problem, "param": None}]
         return {
             "id": batch.id,
             "object": "batch",
-            "endpoint": batch.endpoint,
+            "endpoint": batch.target,
             "completion_window": "24h",
             "input_file_id": batch.source,
-            "status": (batch.end or self._waiting(batch, "in_progress", "cancelling")).split()[0],
-            "created_at": int(batch.created.timestamp()),
+            "status": (batch.end or self._state(batch, "in_progress", "cancelling")).split()[0],
+            "created_at": 1,
             "metadata": batch.given if isinstance(batch.given, dict) else None,
             "output_file_id": batch.files[0],
             "error_file_id": batch.files[1],
@@ -339,30 +309,16 @@ class BatchServer(Server):
             "request_counts": {"total": len(batch.requests), "completed": 0, "failed": 0},
         }
 
-    def _waiting(self, batch: Batch, word: str, cancelling: str) -> str:
-        return cancelling if batch.cancelling else self.waiting or word
-
-    def _cancel(self, id_: str) -> Batch:
-        if id_ not in self.batches:
-            raise WrongError(404, f"there is no batch {id_}")
-        batch = self.batches[id_]
-        if batch.end is not None:
-            raise WrongError(409, f"the batch {id_} has ended")
-        batch.cancelling = True
-        return batch
-
     # Anthropic
 
-    def _anthropic_create(self, request: Request, _: str) -> Any:
+    def _anthropic_create(self, request: Request, _: str) -> Batch:
         requests = request.json["requests"]
         bodies = {one["custom_id"]: one["params"] for one in requests}
         if len(bodies) < len(requests):
             raise WrongError(400, "a custom_id is there twice")
         if not all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", id_) for id_ in bodies):
             raise WrongError(400, "a custom_id has 64 letters and digits at most")
-        if len(bodies) > 100_000 or len(request.body) > 256_000_000:
-            raise WrongError(413, "the batch is too large")
-        return self._anthropic_state(self._add("anthropic", bodies))
+        return self._add("anthropic", bodies)
 
     def _anthropic_finish(self, batch: Batch) -> None:
         if batch.end == "expired without files":
@@ -380,54 +336,31 @@ class BatchServer(Server):
                 lines.append({"custom_id": id_, "result": result})
         batch.files[0] = self._keep(lines, "results-")
 
-    def _anthropic_look(self, _: Request, id_: str) -> Any:
-        return self._anthropic_state(self._batch(id_))
-
-    def _anthropic_results(self, _: Request, id_: str) -> Any:
-        batch = self.batches.get(id_)
-        if batch is None or batch.end is None or batch.end == "expired without files":
-            raise WrongError(404, f"there are no results of {id_}")
-        if batch.given == "theirs":
-            expired = {"type": "expired"}
-            lines = [{"custom_id": id_, "result": expired} for id_ in batch.requests]
-            return "".join(json.dumps(line) + "\n" for line in lines)
-        return self._download(batch.files[0] or "")
-
-    def _anthropic_cancel(self, _: Request, id_: str) -> Any:
-        return self._anthropic_state(self._cancel(id_))
-
-    def _anthropic_list(self, request: Request, _: str) -> Any:
-        query = _query(request)
-        page, more = self._listed("anthropic", query.get("after_id"), int(query.get("limit", 20)))
-        data = [self._anthropic_state(batch) for batch in page]
-        return {"data": data, **_edges(data), "has_more": more}
-
     def _anthropic_state(self, batch: Batch) -> Any:
-        has_files = batch.end not in (None, "expired without files")
         fates = list(self._fates(batch).values()) if batch.end else []
-        counts = {
-            word: fates.count(word) for word in ("succeeded", "errored", "canceled", "expired")
-        }
+        words = ("succeeded", "errored", "canceled", "expired")
+        counts = {word: fates.count(word) for word in words}
         counts["processing"] = 0 if batch.end else len(batch.requests)
-        word = "ended" if batch.end else self._waiting(batch, "in_progress", "canceling")
+        now = datetime.now(UTC)
+        url = f"{self.url}/v1/messages/batches/{batch.id}/results"
         return {
             "id": batch.id,
             "type": "message_batch",
-            "processing_status": word,
-            "created_at": batch.created.isoformat(),
-            "expires_at": (batch.created + timedelta(days=1)).isoformat(),
-            "ended_at": batch.created.isoformat() if batch.end else None,
+            "processing_status": "ended"
+            if batch.end
+            else self._state(batch, "in_progress", "canceling"),
+            "created_at": now.isoformat(),
+            "expires_at": (now + timedelta(days=1)).isoformat(),
+            "ended_at": now.isoformat() if batch.end else None,
             "archived_at": None,
-            "cancel_initiated_at": batch.created.isoformat() if batch.cancelling else None,
+            "cancel_initiated_at": now.isoformat() if batch.cancelling else None,
             "request_counts": counts,
-            "results_url": f"{self.url}/v1/messages/batches/{batch.id}/results"
-            if has_files
-            else None,
+            "results_url": url if batch.files[0] else None,
         }
 
     # Gemini
 
-    def _gemini_upload(self, request: Request, _: str) -> Any:
+    def _gemini_upload(self, request: Request) -> Any:
         id_ = _query(request).get("upload_id")
         if id_ is None:
             if request.headers.get("x-goog-upload-protocol") != "resumable":
@@ -446,24 +379,14 @@ class BatchServer(Server):
         size = str(len(self.files[name]))
         return {"file": {"name": name, "sizeBytes": size, "state": "ACTIVE", "uri": name}}
 
-    def _gemini_delete(self, _: Request, id_: str) -> Any:
-        self._download(id_)
-        del self.files[id_]
-        return {}
-
-    def _gemini_results(self, _: Request, id_: str) -> Any:
-        return self._download(id_)
-
-    def _gemini_create(self, request: Request, model: str) -> Any:
+    def _gemini_create(self, request: Request, model: str) -> Batch:
         wanted = request.json["batch"]
-        source = wanted["inputConfig"]["fileName"]
-        lines = [json.loads(line) for line in self._download(source).split(b"\n") if line]
+        source, name = wanted["inputConfig"]["fileName"], wanted.get("displayName")
+        lines = [json.loads(line) for line in self.files[source].split(b"\n") if line]
         bodies = {line["key"]: line["request"] for line in lines}
         if len(bodies) < len(lines):
             raise WrongError(400, "a key is there twice")
-        batch = self._add("gemini", bodies, given=wanted.get("displayName"), source=source)
-        batch.endpoint = f"models/{model}"
-        return self._gemini_state(batch)
+        return self._add("gemini", bodies, given=name, source=source, target=f"models/{model}")
 
     def _gemini_finish(self, batch: Batch) -> None:
         if batch.end in ("failed", "expired", "expired without files"):
@@ -478,45 +401,23 @@ class BatchServer(Server):
                 lines.append({"key": id_, **body})
         batch.files[0] = self._keep(lines, "files/batch-")
 
-    def _gemini_look(self, _: Request, id_: str) -> Any:
-        return self._gemini_state(self._batch(id_))
-
-    def _gemini_cancel(self, _: Request, id_: str) -> Any:
-        self._cancel(id_)
-        return {}
-
-    def _gemini_list(self, request: Request, _: str) -> Any:
-        query = _query(request)
-        after, limit = query.get("pageToken"), int(query.get("pageSize", 50))
-        page, more = self._listed("gemini", after, limit)
-        answer: dict[str, Any] = {"operations": [self._gemini_state(batch) for batch in page]}
-        return {**answer, "nextPageToken": page[-1].id} if more else answer
-
     def _gemini_state(self, batch: Batch) -> Any:
-        words = {"completed": "SUCCEEDED", None: self._waiting(batch, "RUNNING", "CANCELLING")}
-        word = words.get(batch.end) or batch.end.split()[0].upper()  # type: ignore[union-attr]
-        when = batch.created.isoformat().replace("+00:00", "Z")
+        words = {"completed": "SUCCEEDED", None: self._state(batch, "RUNNING", "CANCELLING")}
+        word = words.get(batch.end) or str(batch.end).split()[0].upper()
         metadata = {
-            "model": batch.endpoint,
+            "model": batch.target,
             "displayName": batch.given,
             "state": f"BATCH_STATE_{word}",
-            "createTime": when,
-            "updateTime": when,
             "inputConfig": {"fileName": batch.source},
-            "batchStats": {"requestCount": str(len(batch.requests))},
             "name": batch.id,
         }
         if batch.end is None:
             return {"name": batch.id, "metadata": metadata}
         output = {"responsesFile": batch.files[0]} if batch.files[0] else {}
-        ended = {"metadata": {**metadata, "output": output}, "done": True}
+        ended = {"name": batch.id, "metadata": {**metadata, "output": output}, "done": True}
         if batch.end == "failed":
-            return {
-                "name": batch.id,
-                **ended,
-                "error": {"code": 3, "message": f"it failed ({KEY})"},
-            }
-        return {"name": batch.id, **ended, "response": output}
+            return {**ended, "error": {"code": 3, "message": f"it failed ({KEY})"}}
+        return {**ended, "response": output}
 
 
 def _route(request: Request) -> tuple[str, str, str]:
@@ -530,13 +431,6 @@ def _route(request: Request) -> tuple[str, str, str]:
 
 def _query(request: Request) -> dict[str, str]:
     return {name: texts[0] for name, texts in parse_qs(urlsplit(request.path).query).items()}
-
-
-def _edges(data: list[Any]) -> dict[str, str | None]:
-    return {
-        "first_id": data[0]["id"] if data else None,
-        "last_id": data[-1]["id"] if data else None,
-    }
 
 
 def _upload_headers(request: Request, server: BatchServer) -> Mapping[str, str]:
@@ -567,8 +461,8 @@ def answer_to(vendor: str, body: Any) -> Any:
     return completion(vendor, text_for(prompt_of(body)))
 
 
-def write_targets(folder: Path, server: BatchServer, **more: Any) -> list[str]:
-    """Write a target for each vendor, under the vendor's name, and return the names."""
+def write_targets(folder: Path, server: BatchServer, **more: Any) -> None:
+    """Write a target for each vendor, under the vendor's name."""
     addresses = {
         "openai": {"base_url": f"{server.url}/v1"},
         "azure": {"endpoint": server.url},
@@ -580,10 +474,3 @@ def write_targets(folder: Path, server: BatchServer, **more: Any) -> list[str]:
         for name, address in addresses.items()
     ]
     (folder / "targets.yaml").write_text(json.dumps({"targets": targets}))
-    return list(addresses)
-
-
-if __name__ == "__main__":  # a process of its own: prints its address, and ends with its input
-    with BatchServer() as lonely:
-        print(lonely.url, flush=True)
-        os.read(0, 1)

@@ -149,7 +149,7 @@ def test_a_lost_batch_is_found_among_those_of_others(
     def watch(operation: str, acted: bool) -> None:
         if (operation, acted) == ("create", True):
             for _ in range(5):
-                server.stranger(vendor.replace("azure", "openai"), 3, end="completed")
+                server.stranger(vendor.replace("azure", "openai"), 3)
 
     server.page = 2
     server.watch = watch

@@ -8,10 +8,10 @@ import os
 import resource
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from copy import deepcopy
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 import pytest
 from msgspec import Struct
@@ -26,12 +26,11 @@ from multiturn.providers.batches import batches_of
 from multiturn.providers.batches.anthropic import AnthropicBatchApi
 from multiturn.providers.batches.base import BatchApi, Found, Look, Part
 from multiturn.providers.batches.openai import OpenAIBatchApi
-from multiturn.providers.openai import OpenAIProvider
 from multiturn.providers.results import ResultsFile, is_stored
 from running import by_id, write_suite
 from vendors import anthropic, azure, gemini, openai
 
-_T = TypeVar("_T")
+_CHANGES = {"write", "flush", "truncate", "close", "__exit__", "replace", "unlink"}
 PROMPTS = ("one", "two", "three", "one")  # the last is a duplicate of the first
 ALL = {f"c{number}": text_for(prompt) for number, prompt in enumerate(PROMPTS)}
 ONCE = Counter(set(PROMPTS))
@@ -48,25 +47,17 @@ class Sent(Struct):
 
 
 class Vendor(OpenAIBatchApi):
-    """Keeps files and batches in memory, and takes two requests in a batch.
-
-    Attributes:
-        has_names: whether batches are found by their tokens, and have files that are uploaded.
-        lag: how often a batch is looked at before it ends.
-        troubles: the errors to raise: the operation, whether it is done before, and the error.
-        watch: called before and after each operation.
-        hidden: how often lists are empty.
-    """
+    """Keeps files and batches in memory, and takes two requests in a batch."""
 
     most_requests = 2
 
     def __init__(self, *, has_names: bool = True) -> None:
         super().__init__(None)
-        self.has_names = has_names
-        self.lag = 0
-        self.hidden = 0
+        self.has_names = has_names  # batches have files, and are found by their tokens
+        self.lag = 0  # how often a batch is looked at before it ends
+        self.hidden = 0  # how often a list does not have the newest batch
         self.troubles: list[tuple[str, bool, ProviderError]] = []
-        self.watch: Callable[[], object] = lambda: None
+        self.watch: Callable[[], object] = lambda: None  # called before and after each operation
         self.files: dict[str, bytes] = {}
         self.batches: dict[str, Sent] = {}
 
@@ -77,100 +68,79 @@ class Vendor(OpenAIBatchApi):
         )
 
     def trouble(self, operation: str, *, acted: bool = False, times: int = 1, **why: Any) -> None:
-        """Let the next calls of an operation fail."""
+        """Let the next calls of an operation fail, after it was done or before."""
         self.troubles += [(operation, acted, ProviderError("told to", **why))] * times
 
-    def _do(self, operation: str, act: Callable[[], _T]) -> _T:
+    def call(self, operation: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> Any:
+        """Do what an operation does, in place of ``Batches.call``."""
+        troubles = [each for each in self.troubles if each[0] == operation.__name__][:1]
         self.watch()
-        trouble = next((each for each in self.troubles if each[0] == operation), None)
-        if trouble is not None:
+        for trouble in troubles:
             self.troubles.remove(trouble)
-            if not trouble[1]:
-                raise trouble[2]
-        done = act()
-        self.watch()
-        if trouble is not None:
-            raise trouble[2]
-        return done
+        for _, acted, error in troubles:
+            if not acted:
+                raise error
+        try:
+            operation(None, *arguments).send(None)
+        except StopIteration as done:  # none of them waits
+            self.watch()
+            for _, _, error in troubles:
+                raise error from None
+            return done.value
 
     async def prepare(self, _: Any, part: Part, file: BinaryIO) -> Part:
-        def act() -> Part:
-            if not self.has_names:
-                return replace(part, after=next(reversed(self.batches), ""))
-            name = f"file-{len(self.files)}"
-            self.files[name] = file.read()
-            return replace(part, file=name)
-
-        return self._do("prepare", act)
+        if not self.has_names:
+            return replace(part, after=next(reversed(self.batches), ""))
+        name = f"file-{len(self.files)}"
+        self.files[name] = file.read()
+        return replace(part, file=name)
 
     async def create(self, _: Any, part: Part, file: BinaryIO | None) -> str:
-        def act() -> str:
-            if file is not None:
-                file.seek(0)
-            text = self.files[part.file] if file is None or part.file else file.read()
-            lines = [json.loads(line) for line in text.splitlines()]
-            name = f"batch-{len(self.batches)}"
-            self.batches[name] = Sent(
-                part.token, {line["custom_id"]: line["body"] for line in lines}
-            )
-            return name
-
-        return self._do("create", act)
+        if not part.file and file is not None:
+            file.seek(0)
+            self.files[""] = file.read()
+        lines = [json.loads(line) for line in self.files[part.file].splitlines()]
+        bodies = {line["custom_id"]: line["body"] for line in lines}
+        name = f"batch-{len(self.batches)}"
+        self.batches[name] = Sent(part.token, bodies)
+        return name
 
     async def find(
         self, _: Any, part: Part, others: Iterable[str], digests: Callable[[], set[str]]
     ) -> Found:
-        def act() -> Found:
-            undecided = []
-            for name, batch in self.batches.items():
-                if self.has_names and batch.token == part.token:
-                    return Found(name)
-                if self.has_names or name in others or len(batch.bodies) != part.requests:
-                    continue
-                if not self._has_ended(batch):
-                    undecided.append(name)
-                elif set(batch.bodies) == digests():
-                    return Found(name)
-            return Found(undecided=tuple(undecided))
-
-        if self.hidden:
-            self.hidden -= 1
-            return Found()
-        return self._do("find", act)
+        undecided = []
+        self.hidden, missing = 0, self.hidden
+        for name, batch in list(self.batches.items())[: -missing or None]:
+            if self.has_names and batch.token == part.token:
+                return Found(name)
+            if self.has_names or name in others or len(batch.bodies) != part.requests:
+                continue
+            if not self._has_ended(batch):
+                undecided.append(name)
+            elif set(batch.bodies) == digests():
+                return Found(name)
+        return Found(undecided=tuple(undecided))
 
     def _has_ended(self, batch: Sent) -> bool:
         batch.looks += 1
         return batch.looks > self.lag
 
     async def look(self, _: Any, batch: str) -> Look:
-        def act() -> Look:
-            if batch not in self.batches:
-                raise ProviderError("HTTP 404", kind="http", status=404)
-            ended = self._has_ended(self.batches[batch])
-            return Look(state="ended" if ended else "running", ended=ended, files=(batch,))
-
-        return self._do("look", act)
+        if batch not in self.batches:
+            raise ProviderError("HTTP 404", kind="http", status=404)
+        ended = self._has_ended(self.batches[batch])
+        return Look(state="ended" if ended else "running", ended=ended, files=(batch,))
 
     async def fetch(self, _: Any, look: Look, file: BinaryIO) -> None:
-        def act() -> None:
-            batch = self.batches[look.files[0]]
-            for digest, body in reversed(batch.bodies.items()):
-                if not batch.canceled:
-                    response = {"status_code": 200, "body": answer_to("azure", body)}
-                    line = {"custom_id": digest, "response": response}
-                    file.write(json.dumps(line).encode() + b"\n")
-
-        self._do("fetch", act)
+        batch = self.batches[look.files[0]]
+        for digest, body in reversed(batch.bodies.items()):
+            if not batch.canceled:
+                response = {"status_code": 200, "body": answer_to("azure", body)}
+                line = {"custom_id": digest, "response": response}
+                file.write(json.dumps(line).encode() + b"\n")
 
     async def cancel(self, _: Any, batch: str) -> None:
-        self._do("cancel", lambda: setattr(self.batches[batch], "canceled", True))
-
-
-class Provider(OpenAIProvider):
-    """Makes the requests of OpenAI, without a client."""
-
-    async def prepare(self) -> None:
-        """Import nothing."""
+        self.batches[batch].canceled = True
 
 
 @pytest.fixture(params=[True, False], ids=["batches with names", "batches without names"])
@@ -192,6 +162,7 @@ def serve(vendor: Vendor, monkeypatch: pytest.MonkeyPatch) -> Vendor:
         return vendor
 
     monkeypatch.setattr("multiturn.engine.batches.batches_of", api)
+    monkeypatch.setattr(Batches, "call", lambda _, *given: vendor.call(*given))
     return vendor
 
 
@@ -203,7 +174,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def open_batches(kind: Any = Batches, say: Callable[[str], object] = str, **settings: Any) -> Any:
-    return kind(Provider(openai(**settings).settings), "out.jsonl", poll=0, say=say)
+    return kind(openai(**settings), "out.jsonl", poll=0, say=say)
 
 
 def run(
@@ -253,7 +224,7 @@ def moments(folder: Path, vendor: Vendor) -> list[Moment]:
     found: list[Moment] = []
 
     def note() -> None:
-        files = {path.name: path.read_bytes() for path in folder.iterdir()}
+        files = {name: Path(name).read_bytes() for name in os.listdir()}
         moment = Moment(files, deepcopy((vendor.files, vendor.batches)))
         if found and moment == found[-1]:
             return
@@ -266,21 +237,21 @@ def moments(folder: Path, vendor: Vendor) -> list[Moment]:
 
     def profile(_: object, event: str, called: Any) -> None:
         if event == "c_return" and called.__name__ in _CHANGES:
-            sys.setprofile(None)
-            note()
-            sys.setprofile(profile)
+            name = getattr(called.__self__, "name", "")  # of a file
+            if called.__self__ is sys.modules["posix"] or "out.jsonl" in str(name):
+                sys.setprofile(None)
+                note()
+                sys.setprofile(profile)
 
     vendor.watch = note
     sys.setprofile(profile)
     try:
         assert (run(), vendor.sent()) == (ALL, ONCE)
+        assert not Path("out.jsonl.batch").exists()
     finally:
         sys.setprofile(None)
         vendor.watch = lambda: None
     return found
-
-
-_CHANGES = {"open", "write", "flush", "truncate", "close", "__exit__", "replace", "unlink"}
 
 
 def test_killed_at_any_moment_it_goes_on(
@@ -293,11 +264,10 @@ def test_killed_at_any_moment_it_goes_on(
     for number, moment in enumerate(first):
         moment.restore(folder, vendor)
         later = moments(folder, vendor)
-        assert not Path("out.jsonl.batch").exists()
-        for other in later[number % 8 :: 8]:
+        for other in later[number % 4 :: 4]:
             other.restore(folder, vendor)
             assert (run(), vendor.sent()) == (ALL, ONCE)
-    assert len(first) >= 30
+    assert len(first) > 25
 
 
 @pytest.mark.parametrize("largest", [100, 400, 700, 1000, 1500, 2000])
