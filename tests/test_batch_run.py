@@ -194,7 +194,6 @@ def run(
             ):
                 if result is not None:
                     results.append(result)
-        results.tidy()
     return responses()
 
 

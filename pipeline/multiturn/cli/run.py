@@ -2,6 +2,7 @@
 
 import math
 import os
+from contextlib import nullcontext
 
 import click
 
@@ -11,7 +12,6 @@ from multiturn.cli.options import (
     Asked,
     check_strictly,
     default_format,
-    on_terminal,
     pipeline_option,
     quiet_option,
     say_summary,
@@ -114,9 +114,9 @@ def run(
     """
     from multiturn.cli.batch import check_batch, preview_batch, send_batch
     from multiturn.cli.failures import Failures, writing
-    from multiturn.cli.sending import Plan, digests_at, open_results, preview, printer, send
+    from multiturn.cli.sending import Plan, digests_at, preview, print_json, print_text, send
     from multiturn.pipelines.pipeline_file import load_pipeline
-    from multiturn.providers.results import read_stored
+    from multiturn.providers.results import ResultsFile, read_stored
     from multiturn.providers.targets import load_target
     from multiturn.text import number_of, visible
 
@@ -146,11 +146,10 @@ def run(
             else:
                 preview(plan)
         else:
-            with open_results(output, resume) as results:
-                shown = format_ or default_format(output)
-                write = results.append if results else printer(shown, color=on_terminal())
+            with ResultsFile(output, resume=resume) if output else nullcontext() as results:
+                write = print_text if (format_ or default_format(output)) == "text" else print_json
                 if results:
-                    plan.stored = results.stored
+                    plan.stored, write = results.stored, results.append
                 if batch and results:
                     send_batch(plan, results, record_wire=record_wire, poll=poll, wait=not no_wait)
                 else:

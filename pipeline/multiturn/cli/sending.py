@@ -5,7 +5,7 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import chain, islice, takewhile
 from typing import Any
 
@@ -13,7 +13,7 @@ import click
 from msgspec import Struct, field
 
 from multiturn.cli.failures import Failures
-from multiturn.cli.options import is_default, say_summary
+from multiturn.cli.options import is_default, on_terminal, say_summary
 from multiturn.cli.progress import Progress, estimate
 from multiturn.cli.rendering import to_result_text
 from multiturn.engine.outcomes import cases
@@ -81,28 +81,17 @@ def digests_at(
     return digests
 
 
-@contextmanager
-def open_results(output: str | None, resume: bool) -> Iterator[ResultsFile | None]:
-    """Open the results file, or give None to print results; tidy the file at the end."""
-    if output is None:
-        yield None
-        return
-    with ResultsFile(output, resume=resume) as results:
-        yield results
-        results.tidy()
+def print_json(result: Result) -> None:
+    """Print a result as a line of JSON."""
+    sys.stdout.buffer.write(to_json(result))
+    sys.stdout.buffer.flush()
 
 
-def printer(format_: str, *, color: bool) -> Write:
-    """Return a function that writes a result to standard output."""
-
-    def write(result: Result) -> None:
-        if format_ == "text" and result.error is not None:
-            return  # standard error has it
-        text = to_result_text(result, color=color) if format_ == "text" else to_json(result)
-        sys.stdout.buffer.write(text)
+def print_text(result: Result) -> None:
+    """Print an answer for reading; standard error has the errors."""
+    if result.error is None:
+        sys.stdout.buffer.write(to_result_text(result, color=on_terminal()))
         sys.stdout.buffer.flush()
-
-    return write
 
 
 def preview(plan: Plan) -> None:

@@ -178,10 +178,14 @@ class ResultsFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                self._tidy()
+        finally:
+            self._file.close()
 
-    def tidy(self) -> None:
+    def _tidy(self) -> None:
         """Keep only the last line of each case; the file is replaced as a whole or not at all."""
         self.keep()
         if self.removed is not None:
