@@ -97,8 +97,6 @@ class Turn(Struct, frozen=True, gc=False, repr_omit_defaults=True):
     @property
     def content(self) -> str:
         """The texts of the parts, joined by their separators."""
-        if len(self.parts) == 1:
-            return self.parts[0].text
         return joined(self.parts)
 
     @property

@@ -152,12 +152,7 @@ def in_words(value: Any) -> str:
 
 
 def placeholders(*names: str) -> msgspec.Meta:
-    """Return an annotation for a text option: only these names may be in braces.
-
-    >>> def embed(conversion, *, header: typing.Annotated[str, placeholders("path")] = ""): ...
-    >>> read_options(embed, {"header": "--- {pth}"})[1]["header"]
-    'option "header" of embed: there is no placeholder "{pth}"; did you mean "{path}"?'
-    """
+    """Return an annotation for a text option: only these names may be in braces."""
     known = [f"{{{name}}}" for name in names]
     return msgspec.Meta(
         pattern=rf"^(?:(?!\{{(?!(?:{'|'.join(names)})\}}){_NAME}\}})[\s\S])*$",
@@ -188,16 +183,7 @@ def options_of(function: Stage) -> dict[str, Option]:
 def read_options(
     function: Stage, given: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the valid options, converted to their types, and what is wrong with the others.
-
-    >>> def embed(conversion, *, header: str = "", depths: tuple[int, ...] = ()): ...
-    >>> read_options(embed, {"depths": [1, 2]})
-    ({'depths': (1, 2)}, {})
-    >>> read_options(embed, {"heder": "#"})[1]
-    {'heder': 'unknown option "heder" of embed; did you mean "header"?'}
-    >>> read_options(embed, {"header": 1})[1]
-    {'header': 'option "header" of embed: expected str, got int'}
-    """
+    """Return the valid options, converted to their types, and what is wrong with the others."""
     name, known = function.__name__, options_of(function)
     values, errors = {}, {}
     for each in list(inspect.signature(function).parameters.values())[1:]:

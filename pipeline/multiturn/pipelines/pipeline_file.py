@@ -31,11 +31,7 @@ _A_SUITE = "this is a suite, and no pipeline; multiturn convert takes it"
 
 
 def pipeline_names() -> list[str]:
-    """Return the names of the pipelines that ship with multiturn.
-
-    >>> pipeline_names()
-    ['agentv', 'design', 'shipped', 'spec']
-    """
+    """Return the names of the pipelines that ship with multiturn."""
     return sorted(path.stem for path in _SHIPPED.glob("*.yaml"))
 
 

@@ -33,33 +33,31 @@ def find_stage(name: str, folder: Path | None = None) -> Stage:
 
     The module is looked for in ``folder`` after Python's own places; without it, an import path is
     refused.
-
-    >>> find_stage("embed_files").__name__
-    'embed_files'
     """
     if name in stage_names():
         return cast("Stage", getattr(import_module(f"multiturn_stages.{name}"), name))
     if ":" in name:
         if folder is None:
             raise MultiturnError(f"the import path {name!r} is only read from a pipeline file")
-        return _checked(name, import_path(name, folder, kind="stage", is_kind=is_declared))
-    installed = installed_stages()
-    if name in installed:
-        return _checked(name, load(name, installed[name].load))
-    names = [*stage_names(), *installed]
+        found = import_path(name, folder, kind="stage", is_kind=is_declared)
+    else:
+        installed = installed_stages()
+        if name not in installed:
+            raise MultiturnError(_unknown(name, [*stage_names(), *installed], folder))
+        found = load(name, installed[name].load)
+    if not is_declared(found):
+        raise MultiturnError(f"{name!r} is not a stage; a stage is a function with @stage above it")
+    contract_of(found)  # raises the error of its declaration
+    return cast("Stage", found)
+
+
+def _unknown(name: str, names: list[str], folder: Path | None) -> str:
     hint = did_you_mean(name, names)
     if nearest(name, names) is None and folder is not None:
         module, _, function = name.rpartition(".")
         path = f"{module or 'my_module'}:{function}"
         hint += f"; a function of your own is named by its import path, as in {path}"
-    raise MultiturnError(f'unknown stage "{name}"; {hint}')
-
-
-def _checked(name: str, found: Any) -> Stage:
-    if not is_declared(found):
-        raise MultiturnError(f"{name!r} is not a stage; a stage is a function with @stage above it")
-    contract_of(found)  # raises the error of its declaration
-    return cast("Stage", found)
+    return f'unknown stage "{name}"; {hint}'
 
 
 def name_of(stage: Stage) -> str:

@@ -135,13 +135,7 @@ def _spans(parts: Sequence[Part], case: Case) -> Spans:
 
 
 def origin_of(part: Part, case: Case) -> str:
-    """Return where a part's text comes from.
-
-    >>> case = Case(id="a", input_messages=(), suite="evals/review.eval.yaml")
-    >>> part = Part("text", "Be brief.", path="p.md", resolved_path="prompts/p.md", line=31)
-    >>> origin_of(part, case)
-    'prompts/p.md, attached at evals/review.eval.yaml:31'
-    """
+    """Return where a part's text comes from, in words."""
     suite = case.suite or "the case"
     if part.stage is not None:
         about = f" for {part.resolved_path}" if part.resolved_path else ""
