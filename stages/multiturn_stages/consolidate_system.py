@@ -100,7 +100,7 @@ class SystemFirst(Struct, frozen=True, kw_only=True):
             elif self.later_system == "keep":
                 others.append(shown)
             else:
-                parts = (_added(self.system_marker), *separate_first("", shown.parts))
+                parts = (_added(self.system_marker, "\n"), *separate_first("", shown.parts))
                 others.append(Turn("assistant", parts, turn.message))
 
         prompt = conversion.system_prompt
@@ -134,8 +134,8 @@ class SystemFirst(Struct, frozen=True, kw_only=True):
         return parts
 
 
-def _added(text: str) -> Part:
-    return Part("text", text, "\n\n", stage="consolidate_system")
+def _added(text: str, separator: str = "\n\n") -> Part:
+    return Part("text", text, separator, stage="consolidate_system")
 
 
 def _filled(header: str, path: str) -> str:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from multiturn.errors import MultiturnError, Place
 from multiturn.model import PROMPT_KEY, Case, Conversion, parts_of, segments_of
 from multiturn.text import visible
-from multiturn.turns import Part, as_json, is_blank, joined
+from multiturn.turns import Part, Turn, as_json, is_blank, joined
 
 
 class Span(Struct, frozen=True, gc=False):
@@ -154,35 +154,32 @@ def origin_of(part: Part, case: Case) -> str:
 
 def _fates(conversion: Conversion) -> Iterator[Fate]:
     """Follow each segment, and each text that is not in a message, to where it is now."""
-    case = conversion.case
+    case, chat = conversion.case, conversion.chat
+    # Without a chat, providers make a prompt of everything.
+    sent = [*parts_of(conversion)] if chat is None else [p for turn in chat for p in turn.parts]
     for index, message in enumerate(case.input_messages):
         for number, (key, segment, line) in enumerate(segments_of(message)):
             where = case.where(line, f"input_messages[{index}].{key}")
-            yield _fate(conversion, where, (index, number), segment)
-    yield from _keyed_fates(conversion)
-
-
-def _keyed_fates(conversion: Conversion) -> Iterator[Fate]:
-    """Yield what became of the texts of keys that are not sent as they were written."""
-    case, chat = conversion.case, conversion.chat
-    # Without a chat, providers make a prompt of the guidelines and the system prompt.
-    parts = [*parts_of(conversion)] if chat is None else [p for turn in chat for p in turn.parts]
-    explicit = any(
-        turn.role == "system" and any(p.message is not None and not p.moved_by for p in turn.parts)
-        for turn in chat or ()
-    )
+            yield _fate(conversion, sent, where, (index, number), segment)
     for key, text in case.keyed_texts.items():
-        where, found = case.where(key=key), [part for part in parts if part.key == key]
+        where, found = case.where(key=key), [part for part in sent if part.key == key]
         if found:
             fate = _as_written(where, found, text)
             if fate is not None:
                 yield fate
         elif is_blank(text):
             yield Fate(where, "dropped", "blank text is no content (rule 2)")
-        elif key == PROMPT_KEY and explicit:
+        elif key == PROMPT_KEY and any(map(_is_explicit, chat or ())):
             yield Fate(where, "dropped", "system messages take its place (rule 7)")
         else:
             yield Fate(where, "lost", "no section of the system message holds it")
+
+
+def _is_explicit(turn: Turn) -> bool:
+    """Return whether a turn says something of a system message of the suite."""
+    return turn.role == "system" and any(
+        part.message is not None and not part.moved_by for part in turn.parts
+    )
 
 
 def _as_written(where: Place, parts: Sequence[Part], text: str | None) -> Fate | None:
@@ -196,26 +193,30 @@ def _as_written(where: Place, parts: Sequence[Part], text: str | None) -> Fate |
     return Fate(where, "lost", "the prompt has another text, and no stage says that it changed it")
 
 
-def _fate(conversion: Conversion, where: Place, segment: tuple[int, int], content: object) -> Fate:
+def _fate(
+    conversion: Conversion,
+    sent: Sequence[Part],
+    where: Place,
+    segment: tuple[int, int],
+    content: object,
+) -> Fate:
     case, chat, path = conversion.case, conversion.chat, _resolved(conversion.case, content)
-    # What a model gets to see, in the chat or else in the transcript.
-    turns = chat if chat is not None else conversion.turns if conversion.question else ()
-    parts = [part for turn in turns for part in turn.parts if part.stage is None]
+    is_shown = chat is not None or conversion.question
+    parts = [part for part in sent if part.stage is None]
     stays = [part for part in parts if not part.moved_by and _is_of(part, segment, path)]
-    if stays:
+    if stays and is_shown:
         changed = _as_written(where, stays, _written(content, path, case))
         if changed is not None:
             return changed
-        turn = next(turn for turn in turns if stays[0] in turn.parts)
-        if turn.role == "system" and turn.message is None:
+        systems = [t for t in chat or () if t.role == "system" and t.message is None]
+        if any(stays[0] in turn.parts for turn in systems):
             return Fate(where, "merged", "into one system message (rule 7)")
         return Fate(where, "shown")
     guideline = next((g for g in conversion.guidelines if path and g.resolved_path == path), None)
     if guideline is not None:
         if is_blank(guideline.text):
             return Fate(where, "dropped", "a blank guideline is none (rule 2)")
-        sent = parts if chat is not None else conversion.guidelines
-        moved = [part for part in sent if part.resolved_path == path and part.moved_by]
+        moved = [part for part in parts if part.resolved_path == path and part.moved_by]
         if not moved:
             return Fate(where, "lost", "a guideline that no section of the system message holds")
         if (guideline.message, guideline.content) != segment:
@@ -228,7 +229,7 @@ def _fate(conversion: Conversion, where: Place, segment: tuple[int, int], conten
     match content:
         case str(text) | {"type": "text", "value": str(text)} if is_blank(text):
             return Fate(where, "dropped", "blank text is no content (rule 2)")
-    if chat is None and not conversion.question:
+    if not is_shown:
         return Fate(where, "lost", "the pipeline gives neither a chat prompt nor a question")
     stage = dict(conversion.dropped).get(segment[0])
     who = "a stage" if stage is None else f"the stage {stage}"
