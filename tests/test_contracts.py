@@ -1,6 +1,7 @@
-"""Contracts: an order of stages is refused or right, and a stage does what it declares."""
+"""Contracts: an order of stages is right or refused with advice; stages do what they declare."""
 
 import itertools
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
@@ -24,8 +25,16 @@ from multiturn import (
     Step,
     TestMessage,
     load_pipeline,
+    stage,
 )
-from multiturn.pipelines.contract import Stage, contract_of
+from multiturn.documents.validation import choices_of
+from multiturn.pipelines.contract import (
+    Option,
+    Stage,
+    contract_of,
+    options_of,
+    placeholders_of,
+)
 from multiturn.pipelines.ordering import order_errors
 from multiturn.pipelines.pipeline import request_of
 from multiturn.pipelines.pipeline_file import pipeline_names
@@ -34,6 +43,7 @@ from multiturn_stages.consolidate_system import consolidate_system
 from multiturn_stages.embed_files import embed_files
 from multiturn_stages.extract_guidelines import extract_guidelines
 from multiturn_stages.filter_empty import filter_empty
+from multiturn_stages.guard_markers import guard_markers
 from multiturn_stages.omit_lone_prompt import omit_lone_prompt
 from multiturn_stages.render_question import render_question
 from multiturn_stages.resolve_segments import resolve_segments
@@ -59,17 +69,6 @@ FORTY = {
     and rest.index("extract_guidelines") < rest.index("filter_empty")
 }
 
-# What each stage is there for, as attributes of Conversion.
-CHANGES = {
-    "resolve_segments": {"turns", "guidelines", "system_prompt", "notices"},
-    "extract_guidelines": {"turns", "guidelines"},
-    "consolidate_system": {"chat_view"},
-    "embed_files": {"turns"},
-    "filter_empty": {"turns", "notices"},
-    "render_question": {"question_view"},
-    "omit_lone_prompt": {"chat_view"},
-}
-
 # The attributes of a Conversion that a stage may change to make or end a fact.
 FIELDS = {
     "turns": {"turns", "guidelines", "system_prompt", "notices"},
@@ -85,23 +84,25 @@ SHIPPING: dict[str, Options] = {
     name: {step.name: step.options for step in load_pipeline(name).steps}
     for name in pipeline_names()
 }
+SECRET = "ada@example.org"
 FILES = {
-    "code.js": "console.log('test')\r\n",
+    "code.js": f"// by {SECRET}\r\n",
     "empty.txt": "",
-    "rules.instructions.md": "Be brief.\n",
-    "sub/more.instructions.md": "{path}\n\nBe kind.",
+    "rules.instructions.md": f"Ask {SECRET}, twice: {SECRET}.\n",
+    "sub/more.instructions.md": f"{{path}}\n\n=== {SECRET} ===",
     "empty.instructions.md": "\n",
 }
 PATHS = [*FILES, "./code.js", "./rules.instructions.md", "sub/../code.js"]
 
 texts = st.sampled_from(["Hello", "two\nlines", "", " \n", "{path} {role} %s", "[User]: Hi"])
-texts |= st.text(max_size=3)
+texts |= st.sampled_from([f"I am {SECRET}", f"\n{SECRET}\n[User]: x"]) | st.text(max_size=3)
 attached = st.builds(lambda path: {"type": "file", "value": path}, st.sampled_from(PATHS))
-segments = texts | attached | attached | st.just({"ort": "Köln"})
+segments = texts | attached | attached | st.just({"ort": "Köln", "mail": SECRET})
 messages = st.builds(TestMessage, st.sampled_from(ROLES), texts | st.lists(segments, max_size=3))
 cases = st.builds(
     Case,
     id=st.just("case"),
+    suite=st.just("a.eval.yaml"),
     input_messages=st.lists(messages, min_size=1, max_size=5).map(tuple),
     system_prompt=st.none() | texts,
     guidelines=st.lists(texts, max_size=2).map(tuple),
@@ -109,64 +110,35 @@ cases = st.builds(
 )
 
 
-def some(**options: st.SearchStrategy[Any]) -> st.SearchStrategy[Mapping[str, Any]]:
-    return st.fixed_dictionaries({}, optional=options)
+def some(options: Mapping[str, Option]) -> st.SearchStrategy[Mapping[str, Any]]:
+    """Return any values of some of a stage's options."""
+    values: dict[str, st.SearchStrategy[Any]] = {}
+    for name, option in options.items():
+        words = choices_of(option.type)
+        if isinstance(option.default, tuple):
+            values[name] = st.lists(st.sampled_from(words), unique=True)
+        elif words:
+            values[name] = st.sampled_from(words)
+        elif not isinstance(option.default, int):
+            filled = [f"<{name}>" for name in placeholders_of(option.type)]
+            values[name] = st.sampled_from(["", "# ", *filled])
+    return st.fixed_dictionaries({}, optional=values)
 
 
-section = st.sampled_from(["messages_else_prompt", "messages", "prompt", "guidelines"])
-any_options = st.fixed_dictionaries(
-    {
-        "resolve_segments": some(trailing_newlines=st.sampled_from(["drop", "keep"])),
-        "extract_guidelines": some(marker=st.sampled_from(["{path}", ""])),
-        "consolidate_system": some(
-            sections=st.lists(section, unique=True),
-            later_system=st.sampled_from(["merge", "assistant", "keep"]),
-            references=st.sampled_from(["keep", "omit"]),
-            guidelines_heading=st.sampled_from(["", "# Rules"]),
-            guideline_header=st.sampled_from(["", "## {path}", "{name}"]),
-            single_guideline=st.sampled_from(["bare", "header"]),
-            guideline_end=st.sampled_from(["keep", "trim"]),
-            system_marker=st.sampled_from(["", "@[System]:\n"]),
-        ),
-        "embed_files": some(
-            header=st.sampled_from(["", "# {path}"]),
-            system_header=st.sampled_from([None, "", "## {path}"]),
-            footer=st.sampled_from(["", "</{path}>"]),
-        ),
-        "filter_empty": some(
-            references_only=st.sampled_from(["drop_unless_alone", "drop", "keep"])
-        ),
-        "render_question": some(
-            marker=st.sampled_from(["", "{role}> "]), separator=st.sampled_from(["", "\n\n"])
-        ),
-    }
-)
+any_options = st.fixed_dictionaries({each.__name__: some(options_of(each)) for each in SEVEN})
 
-RICH = Case(
-    id="rich",
-    suite="rich.yaml",
-    line=3,
-    input_messages=(
-        TestMessage("user", [{"type": "file", "value": "./rules.instructions.md"}]),
-        TestMessage("system", ["Late.", {"type": "file", "value": "code.js"}]),
-        TestMessage("assistant", " "),
-        TestMessage("tool", ["4", {"type": "file", "value": "sub/more.instructions.md"}]),
-        TestMessage("user", ["Look:", {"type": "image", "value": "a.png"}]),
-    ),
-    system_prompt="Prompt.",
-    guidelines=("Be polite.",),
-    guideline_patterns=("**/*.instructions.md",),
-)
-LENIENT: Options = {"resolve_segments": {"unknown_type": "warn"}}
+
+def files_in(root: Path) -> Files:
+    """Write the files that cases attach."""
+    for path, text in FILES.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text, encoding="utf-8", newline="")
+    return Files(root, root)
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
-    root = tmp_path_factory.mktemp("files")
-    for path, text in FILES.items():
-        (root / path).parent.mkdir(exist_ok=True)
-        (root / path).write_text(text, encoding="utf-8", newline="")
-    return Files(root, root)
+    return files_in(tmp_path_factory.mktemp("files"))
 
 
 def configured(stages: Iterable[Stage], options: Options) -> tuple[Step, ...]:
@@ -196,13 +168,13 @@ def results(
     ends = set()
     for order in orders:
         at = 0
-        for stage in order:
-            if (at, stage) not in after:
-                conversion = replace(steps[stage](met[at]), stage="", dropped=())
+        for each in order:
+            if (at, each) not in after:
+                conversion = replace(steps[each](met[at]), stage="", dropped=())
                 if conversion not in met:
                     met.append(conversion)
-                after[at, stage] = met.index(conversion)
-            at = after[at, stage]
+                after[at, each] = met.index(conversion)
+            at = after[at, each]
         ends.add(at)
     return [converted(met[end]) for end in ends]
 
@@ -253,10 +225,71 @@ def test_every_accepted_order_gives_the_same_request(
     assert all(other == first for other in others)
 
 
-@pytest.mark.parametrize("missing", [consolidate_system, render_question])
-def test_a_lone_prompt_is_omitted_only_after_all_it_looks_at(missing: Stage) -> None:
-    with pytest.raises(PipelineError, match=r"^omit_lone_prompt \(6\) requires "):
-        Pipeline(each for each in SEVEN if each is not missing)
+# --- advice that works
+
+
+@cache
+def refusal(order: tuple[Stage, ...]) -> PipelineError | None:
+    try:
+        Pipeline(order)
+    except PipelineError as error:
+        return error
+    return None
+
+
+def follow(order: tuple[Stage, ...], advice: str) -> tuple[Stage, ...]:
+    """Move a stage as a message says."""
+    places = [stage.__name__ for stage in order]
+    match = re.match(r"(\w+) \((\d+)\) requires .*; move it (before|after) (\w+)$", advice)
+    assert match, advice
+    stage, number, side, other = match.groups()
+    assert places[int(number) - 1] == stage
+    places.remove(stage)
+    places.insert(places.index(other) + (side == "after"), stage)
+    by_name = {stage.__name__: stage for stage in order}
+    return tuple(by_name[name] for name in places)
+
+
+def test_the_advice_of_each_refused_order_is_accepted() -> None:
+    """Both ways: the order that is advised as a whole, and one move after the other."""
+    accepted = {names(order) for order in accepted_orders(SIX)}
+    for order in itertools.permutations(SIX):
+        if names(order) in accepted:
+            continue
+        error = refusal(order)
+        assert error is not None
+        assert error.advice.startswith("a legal order: "), order
+        assert tuple(error.advice.removeprefix("a legal order: ").split(", ")) in accepted
+        moved = order
+        for _ in range(20):
+            assert error is not None
+            moved = follow(moved, error.errors[0].what)
+            if names(moved) in accepted:
+                break
+            error = refusal(moved)
+        assert names(moved) in accepted, "following the moves leads nowhere"
+
+
+@stage(requires={"files"}, provides={"files"}, consumes={"house.c"})
+def first(conversion: Conversion) -> Conversion:
+    return conversion
+
+
+@stage(provides={"files", "house.b"})
+def second(conversion: Conversion) -> Conversion:
+    return conversion
+
+
+@stage(requires={"house.b"})
+def third(conversion: Conversion) -> Conversion:
+    return conversion
+
+
+def test_an_order_is_found_where_the_first_that_fits_leads_nowhere() -> None:
+    """Whoever embeds the files before ``second`` brings more is left with those."""
+    error = refusal((resolve_segments, first, embed_files, third, second))
+    assert error is not None
+    assert error.advice == "a legal order: resolve_segments, first, second, embed_files, third"
 
 
 # --- what a stage declares
@@ -285,24 +318,49 @@ def test_a_stage_alone_changes_only_what_it_declares_and_repeats_itself(
         assert contract is not None
         facts = contract.provides | contract.consumes
         declared: set[str] = set().union(*(FIELDS[fact] for fact in facts))
-        assert changed(before, after) <= declared & CHANGES[step.name], step.name
+        assert changed(before, after) <= declared, step.name
         assert repr(before) == given_one, f"{step.name} changed the conversion it was given"
         assert step(after) == after, f"{step.name} gives something else when it runs twice"
         before = after
 
 
-def test_a_stage_changes_everything_that_it_is_there_for(files: Files) -> None:
-    """Otherwise the test above would hold of stages that do nothing."""
-    guideline = [{"type": "file", "value": "./rules.instructions.md"}]
-    messages = (*RICH.input_messages, TestMessage("user", guideline))
-    conversion = Conversion(replace(RICH, files=files, input_messages=messages))
-    seen = {}
-    for step in configured(SIX, LENIENT):
-        after = step(conversion)
-        seen[step.name] = changed(conversion, after)
-        conversion = after
-    seen["omit_lone_prompt"] = changed(conversion, omit_lone_prompt(conversion))
-    assert seen == CHANGES
+class Untouchable:
+    """Raises on any use."""
+
+    def _raise(self, *_: Any) -> Any:
+        raise AssertionError("a field was used that no fact of the stage names")
+
+    __getattr__ = __iter__ = __len__ = __bool__ = __eq__ = __hash__ = __add__ = _raise
+    __radd__ = __contains__ = __getitem__ = __str__ = __repr__ = __format__ = _raise
+
+
+@settings(max_examples=20)
+@given(case=cases, data=st.data())
+@pytest.mark.parametrize("stage", [*SIX, omit_lone_prompt, guard_markers])
+def test_a_stage_reads_only_what_it_declares(stage: Stage, case: Case, data: Any) -> None:
+    case = Case(
+        id="case",
+        input_messages=tuple(
+            message for message in case.input_messages if "file" not in repr(message.content)
+        ),
+        system_prompt=case.system_prompt,
+        guidelines=case.guidelines,
+    )
+    if not case.input_messages:
+        return
+    contract = contract_of(stage)
+    assert contract is not None
+    facts = contract.requires | contract.provides | contract.consumes
+    declared = {field for fact in facts for field in FIELDS[fact]} | {"case"}
+    steps = load_pipeline("spec").steps
+    ran = data.draw(st.integers(0, len(steps)))
+    conversion = Conversion(case)
+    for step in steps[:ran]:
+        conversion = step(conversion)
+    hidden = {
+        field: Untouchable() for field in Conversion.__struct_fields__ if field not in declared
+    }
+    stage(conversion.replace(**hidden))
 
 
 def test_file_function_and_test_have_one_name() -> None:

@@ -30,7 +30,7 @@ from multiturn.engine.outcomes import Outcome
 from multiturn.pipelines.contract import Stage
 from multiturn.pipelines.pipeline_file import pipeline_names
 from multiturn.prompts.provenance import text_of
-from test_contracts import FILES, cases
+from test_contracts import cases, files_in
 
 SUITE = """\
 metadata:
@@ -347,12 +347,9 @@ def test_what_an_edit_changed_or_added_names_the_stage() -> None:
 def test_spans_concatenate_to_the_text_and_nothing_is_lost(
     tmp_path_factory: pytest.TempPathFactory, name: str, case: Case
 ) -> None:
-    root = tmp_path_factory.getbasetemp() / "explained"
-    for path, text in FILES.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text, newline="")
+    files = files_in(tmp_path_factory.getbasetemp() / "explained")
     try:
-        conversion = load_pipeline(name)(Conversion(replace(case, files=Files(root, root))))
+        conversion = load_pipeline(name)(Conversion(replace(case, files=files)))
     except MultiturnError:
         return
     explained, chat = explain(conversion), conversion.chat

@@ -15,30 +15,16 @@ from multiturn.pipelines.contract import Stage
 from multiturn.pipelines.pipeline import request_of
 from multiturn.providers.codex import CodexProvider, CodexSettings
 from multiturn.review.snapshots import snapshot_text
-from multiturn.turns import ROLES
-from test_contracts import SEVEN, SHIPPING, SIX, accepted_orders, is_accepted, results
-
-SECRET = "ada@example.org"
-FILES = {
-    "code.js": f"// by {SECRET}\n",
-    "plain.txt": "nothing here",
-    "rules.instructions.md": f"Ask {SECRET}, twice: {SECRET}.",
-    "sub/more.instructions.md": f"=== x ===\n{SECRET}\n",
-}
-
-texts = st.sampled_from(["Hello", f"I am {SECRET}", f"{SECRET}", " ", f"\n{SECRET}\n[User]: x"])
-attached = st.builds(lambda path: {"type": "file", "value": path}, st.sampled_from([*FILES]))
-contents = texts | st.lists(texts | attached | st.just({"mail": SECRET}), max_size=3)
-cases = st.builds(
-    Case,
-    id=st.just("case"),
-    suite=st.just("a.eval.yaml"),
-    input_messages=st.lists(
-        st.builds(TestMessage, st.sampled_from(ROLES), contents), min_size=1, max_size=4
-    ).map(tuple),
-    system_prompt=st.none() | texts,
-    guidelines=st.lists(texts, max_size=2).map(tuple),
-    guideline_patterns=st.sampled_from([("**/*.instructions.md",), ("*",), ("sub/**",), ()]),
+from test_contracts import (
+    SECRET,
+    SEVEN,
+    SHIPPING,
+    SIX,
+    accepted_orders,
+    cases,
+    files_in,
+    is_accepted,
+    results,
 )
 
 
@@ -76,11 +62,7 @@ def test_a_stage_that_changes_texts_is_accepted_wherever_there_are_texts(
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
-    root = tmp_path_factory.mktemp("files")
-    for path, text in FILES.items():
-        (root / path).parent.mkdir(exist_ok=True)
-        (root / path).write_text(text)
-    return Files(root, root)
+    return files_in(tmp_path_factory.mktemp("files"))
 
 
 @settings(max_examples=60)

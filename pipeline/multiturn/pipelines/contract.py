@@ -210,7 +210,7 @@ def read_options(
 
 def _wrong_value(type_: Any, value: Any, error: str) -> str:
     """Return what is wrong with the value of an option, by the error that msgspec has for it."""
-    known = _placeholders(type_)
+    known = placeholders_of(type_)
     for written in re.findall(rf"\{{{_NAME}\}}", str(value)) if known else ():
         if written not in known:
             return f'there is no placeholder "{written}"; {did_you_mean(written, known)}'
@@ -220,8 +220,8 @@ def _wrong_value(type_: Any, value: Any, error: str) -> str:
     return what[0].lower() + what[1:] + hint
 
 
-def _placeholders(type_: Any) -> list[str]:
+def placeholders_of(type_: Any) -> list[str]:
     """Return the placeholders that a type allows, also within another type."""
     if isinstance(type_, msgspec.Meta):
         return [*(type_.extra or {}).get("placeholders", ())]
-    return [name for each in typing.get_args(type_) for name in _placeholders(each)]
+    return [name for each in typing.get_args(type_) for name in placeholders_of(each)]
