@@ -24,7 +24,7 @@ from comparing import report_of, write
 from multiturn import Case, Conversion, TestMessage, load_pipeline
 from multiturn.engine.git import commit_of
 from multiturn.review.report import markdown
-from multiturn.review.report.payloads import Payloads
+from multiturn.review.report.payloads import payloads_of, sample_providers
 from multiturn.review.report.side import review
 
 ROOT = Path(__file__).parent.parent
@@ -678,9 +678,10 @@ def test_a_case_that_fails_is_in_the_report_and_in_the_exit_code(repository: Pat
 def payloads(*messages: TestMessage) -> dict[str, Any]:
     """Return what each provider gets, with the pieces in place of each text."""
     case = Case(id="x", input_messages=messages, suite="a.yaml")
-    samples = Payloads(lambda pieces: pieces)
-    found = samples.of(review(load_pipeline("spec")(Conversion(case))))
-    return {name: payload.body for name, payload in zip(samples.providers, found, strict=True)}
+    samples = sample_providers()
+    converted = review(load_pipeline("spec")(Conversion(case)))
+    found = payloads_of(converted, samples.values(), lambda pieces: pieces)
+    return {name: body for name, (_, body) in zip(samples, found, strict=True)}
 
 
 def test_a_payload_says_which_message_each_text_is_from() -> None:

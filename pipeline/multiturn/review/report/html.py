@@ -11,7 +11,7 @@ import msgspec
 
 from multiturn.prompts.record import utf8
 from multiturn.review.report.comparison import Comparison, Report
-from multiturn.review.report.payloads import Payloads, Pieces
+from multiturn.review.report.payloads import Pieces, payloads_of, sample_providers
 from multiturn.review.report.side import Reviewed
 from multiturn.text import UNSEEN
 
@@ -52,7 +52,7 @@ class _Data:
     def __init__(self, report: Report, *, all_texts: bool) -> None:
         self.report = report
         self.all_texts = all_texts
-        self.payloads = Payloads(self.text)
+        self.providers = sample_providers()
         self.numbers: dict[str, int] = {}
         self.compressor = zlib.compressobj()
         self.chunks: list[bytes] = []
@@ -73,7 +73,7 @@ class _Data:
                     for privilege, cases in report.privileges().items()
                 ],
                 "removed": report.removed_suites(),
-                "providers": [*self.payloads.providers],
+                "providers": [*self.providers],
                 "cases": list(map(self.case, report.comparisons)),
             }
         )
@@ -132,7 +132,7 @@ class _Data:
                 [self.number(text) for s in spans for text in (s.text, s.origin, s.path)]
                 for spans in case.texts
             ],
-            "payloads": [[payload.notes, payload.body] for payload in self.payloads.of(case)],
+            "payloads": [*payloads_of(case, self.providers.values(), self.text)],
         }
 
     def text(self, pieces: Pieces) -> dict[str, list[int]]:

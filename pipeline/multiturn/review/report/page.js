@@ -205,12 +205,6 @@ async function start() {
   byId("case").addEventListener("focusin", showOrigin);
   byId("skip").addEventListener("click", (event) => { event.preventDefault(); byId("title")?.focus(); });
   byId("help-button").addEventListener("click", () => byId("help").showModal());
-  addEventListener("beforeprint", () => {
-    for (const fold of document.querySelectorAll("#panel details:not([open])")) {
-      fold.open = true;
-      addEventListener("afterprint", () => { fold.open = false; }, { once: true });
-    }
-  });
   addEventListener("hashchange", followAddress);
   addEventListener("keydown", onKey);
   followAddress();

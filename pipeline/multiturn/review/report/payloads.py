@@ -3,10 +3,9 @@
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn.model import ProviderRequest
@@ -21,19 +20,15 @@ from multiturn.providers.vscode import VSCodeProvider, VSCodeSettings
 from multiturn.review.report.side import Reviewed
 from multiturn.turns import is_blank
 
-# What no suite can contain, because nobody knows it before.
+# No suite can contain it, because nobody knows it before.
 _TOKEN = os.urandom(8).hex()
 _MARK = re.compile(rf"{_TOKEN}-(\d+)-")
 
 # The number of a message of the chat prompt, from 1, or 0 for the question, or another text.
 Pieces = tuple[int | str, ...]
-
-
-class Payload(Struct, frozen=True):
-    """What a provider would send."""
-
-    body: Any  # decoded JSON, or a text; None if the provider refuses the case
-    notes: tuple[str, ...] = ()  # the repairs, or why it is refused
+# The repairs, or why a case is refused, and the body: decoded JSON, a text, or None if refused.
+Payload = tuple[tuple[str, ...], Any]
+_Show = Callable[[Pieces], Any]
 
 
 def sample_providers() -> dict[str, TargetProvider]:
@@ -53,52 +48,38 @@ def sample_providers() -> dict[str, TargetProvider]:
     }
 
 
-class Payloads:
-    """Makes payloads, and keeps where texts go: it is the same in many cases.
+def payloads_of(
+    case: Reviewed, providers: Iterable[TargetProvider], show: _Show
+) -> Iterator[Payload]:
+    """Yield what each provider would send of a case; ``show`` makes each text from its pieces."""
+    marked = _marked(case.request)
+    texts = [text_of(spans) for spans in case.texts]
+    for provider in providers:
+        decoded = json.loads if isinstance(provider, HttpProvider) else bytes.decode
+        try:
+            wire = provider.wire(case.request)
+            pattern = decoded(provider.wire(marked).body)
+        except ProviderError as error:
+            yield (f"refused: {error.what}",), None
+        else:
+            yield wire.repairs, _in_pieces(decoded(wire.body), pattern, texts, show)
 
-    Args:
-        text: makes each text of a payload from its pieces.
-    """
 
-    def __init__(self, text: Callable[[Pieces], Any]) -> None:
-        self.providers = sample_providers()
-        self.text = text
-        self._marked: ProviderRequest | None = None
-        self._patterns: dict[str, Any] = {}
-
-    def of(self, case: Reviewed) -> Iterator[Payload]:
-        """Yield what each provider would send of a case."""
-        request, marked = case.request, _marked(case.request)
-        if marked != self._marked:
-            self._marked, self._patterns = marked, {}
-        texts = [text_of(spans) for spans in case.texts]
-        for name, provider in self.providers.items():
-            decoded = json.loads if isinstance(provider, HttpProvider) else bytes.decode
-            try:
-                wire = provider.wire(request)
-                if name not in self._patterns:
-                    self._patterns[name] = decoded(provider.wire(marked).body)
-            except ProviderError as error:
-                yield Payload(None, (f"refused: {error.what}",))
-                continue
-            body = self._in_pieces(decoded(wire.body), self._patterns[name], texts)
-            yield Payload(body, wire.repairs)
-
-    def _in_pieces(self, body: Any, marked: Any, texts: list[str]) -> Any:
-        """Return a payload's body with its texts made from pieces."""
-        if isinstance(body, str):
-            split = _MARK.split(marked)
-            pieces = tuple(int(p) if at % 2 else p for at, p in enumerate(split) if at % 2 or p)
-            shown = "".join(texts[piece] if isinstance(piece, int) else piece for piece in pieces)
-            return self.text(pieces if shown == body else (body,))  # the provider edited it
-        if isinstance(body, list):
-            return [self._in_pieces(*pair, texts) for pair in zip(body, marked, strict=True)]
-        if isinstance(body, dict):
-            return {
-                key: value if key == "role" else self._in_pieces(value, marked[key], texts)
-                for key, value in body.items()
-            }
-        return body
+def _in_pieces(body: Any, marked: Any, texts: list[str], show: _Show) -> Any:
+    """Return a payload's body with its texts made from pieces."""
+    if isinstance(body, str):
+        split = _MARK.split(marked)
+        pieces = tuple(int(p) if at % 2 else p for at, p in enumerate(split) if at % 2 or p)
+        shown = "".join(texts[piece] if isinstance(piece, int) else piece for piece in pieces)
+        return show(pieces if shown == body else (body,))  # the provider edited it
+    if isinstance(body, list):
+        return [_in_pieces(*pair, texts, show) for pair in zip(body, marked, strict=True)]
+    if isinstance(body, dict):
+        return {
+            key: value if key == "role" else _in_pieces(value, marked[key], texts, show)
+            for key, value in body.items()
+        }
+    return body
 
 
 def _marked(request: ProviderRequest) -> ProviderRequest:
@@ -107,9 +88,7 @@ def _marked(request: ProviderRequest) -> ProviderRequest:
         replace(message, content=_marked_text(number, message.content))
         for number, message in enumerate(request.chat_prompt, 1)
     )
-    question = _marked_text(0, request.question)
-    marked = replace(request, chat_prompt=chat, question=question, eval_id="")
-    return replace(marked, outcome=None, expected_messages=None, execution=None)
+    return replace(request, chat_prompt=chat, question=_marked_text(0, request.question))
 
 
 def _marked_text(number: int, text: str) -> str:
