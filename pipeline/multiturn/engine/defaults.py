@@ -31,13 +31,10 @@ def find_defaults(folder: Path | None = None) -> tuple[Defaults, str]:
     Paths are relative to the file, and returned relative to the current folder. In one folder,
     ``multiturn.toml`` wins. Without a file, there are no defaults and its name is empty.
 
-    Args:
-        folder: where to begin; by default the current folder.
-
     Raises:
         MultiturnError: the file is another user's, or not as it should be.
     """
-    start = Path.cwd() if folder is None else folder
+    start = folder or Path.cwd()
     for above in (start, *start.parents):
         for path in (above / _OWN, above / _SHARED):
             values = _values(path)
@@ -67,12 +64,10 @@ def _values(path: Path) -> dict[str, Any] | None:
         raise MultiturnError("it is not UTF-8", where=name) from None
     except tomllib.TOMLDecodeError as error:
         raise MultiturnError(f"not TOML: {error}", where=name) from None
-    values = document
+    values: dict[str, Any] | None = document
     if path.name == _SHARED:
         values = document.get("tool", {}).get("multiturn")
-        if values is None:
-            return None
-    if is_foreign(path):
+    if values is not None and is_foreign(path):
         what = "another user owns this file, and its pipeline could run programs; say what you"
         raise MultiturnError(f"{what} want by options", where=name)
     return values

@@ -33,13 +33,19 @@ def to_openai(conversion: Conversion) -> dict[str, Any]:
 
 def to_evals(conversion: Conversion) -> dict[str, Any]:
     """Return ``input`` and ``ideal``, as OpenAI's evals have them."""
-    sample = _graded(conversion)
-    return {"input": sample.input, "ideal": sample.target}
+    sample = to_inspect(conversion)
+    return {"input": sample["input"], "ideal": sample["target"]}
 
 
 def to_inspect(conversion: Conversion) -> dict[str, Any]:
-    """Return a sample of inspect_ai."""
-    return _graded(conversion)._asdict()
+    """Return a sample of inspect_ai; warn if there is no answer to compare with."""
+    sample, case = sample_of(conversion), conversion.case
+    texts = [sample.target] if isinstance(sample.target, str) else sample.target
+    if any(map(is_blank, texts)):
+        what = "the expected answer is empty, and every answer contains it"
+        why = f"{what}; add expected_messages or outcome"
+        warn(Notice("answer.empty", case.where(), why, case_id=case.id))
+    return sample._asdict()
 
 
 def to_promptfoo(conversion: Conversion) -> dict[str, Any]:
@@ -65,23 +71,10 @@ def to_line(format_: str, conversion: Conversion) -> bytes:
     return to_json(FORMATS[format_](conversion))
 
 
-def _graded(conversion: Conversion) -> Sample:
-    """Return a case for graders that compare; warn if there is nothing to compare with."""
-    sample, case = sample_of(conversion), conversion.case
-    texts = [sample.target] if isinstance(sample.target, str) else sample.target
-    if any(map(is_blank, texts)):
-        what = "the expected answer is empty, and every answer contains it"
-        why = f"{what}; add expected_messages or outcome"
-        warn(Notice("answer.empty", case.where(), why, case_id=case.id))
-    return sample
-
-
 def sample_of(conversion: Conversion, *, as_sent: bool = False) -> Sample:
     """Return a case as graders want it.
 
-    Args:
-        conversion: what a pipeline made of the case.
-        as_sent: a prompt without a system message gets the one that ``multiturn run`` would send.
+    With ``as_sent``, a prompt without a system message gets the one that ``multiturn run`` sends.
     """
     request = request_of(conversion)
     prompt = _PROVIDER.build_chat_prompt(request) if as_sent else _prompt(request)
@@ -96,12 +89,9 @@ def sample_of(conversion: Conversion, *, as_sent: bool = False) -> Sample:
         "execution": request.execution,
         "repairs": repairs or None,
     }
-    return Sample(
-        f"{suite}#{request.eval_id}",
-        messages,
-        _target(request),
-        {**request.metadata, **{key: value for key, value in said.items() if value is not None}},
-    )
+    said = {key: value for key, value in said.items() if value is not None}
+    metadata = {**request.metadata, **said}
+    return Sample(f"{suite}#{request.eval_id}", messages, _target(request), metadata)
 
 
 def _prompt(request: ProviderRequest) -> tuple[ChatMessage, ...]:
@@ -127,12 +117,9 @@ def _repaired(
 def _target(request: ProviderRequest) -> str | list[str]:
     """Return the last answer expected, or each one that will do; without any, the outcome."""
     expected = request.expected_messages
-    if (
-        isinstance(expected, list)
-        and len(expected) > 1
-        and all(isinstance(item, str) for item in expected)
-    ):
-        return expected
+    is_several = isinstance(expected, list) and len(expected) > 1
+    if is_several and all(isinstance(text, str) for text in expected):
+        return list(expected)
     messages = expected_messages(expected)
     answers = [message.content for message in messages if message.role == "assistant"]
     return answers[-1] if answers else _text(request.outcome)
@@ -144,21 +131,23 @@ def expected_messages(expected: Any) -> tuple[ChatMessage, ...]:
     >>> expected_messages(["Paris", "Paris, France"])
     (ChatMessage(role='assistant', content='Paris'),)
     """
-    if expected is None or expected == []:
-        return ()
-    if isinstance(expected, list) and all(isinstance(item, dict) for item in expected):
-        return tuple(_message(item) for item in expected)
-    if isinstance(expected, dict):
-        return (_message(expected),)
-    first = expected[0] if isinstance(expected, list) else expected
-    return (ChatMessage("assistant", _text(first)),)
+    match expected:
+        case None | []:
+            return ()
+        case dict():
+            return (_message(expected),)
+        case [*items] if all(isinstance(item, dict) for item in items):
+            return tuple(map(_message, items))
+        case [first, *_]:
+            return (ChatMessage("assistant", _text(first)),)
+    return (ChatMessage("assistant", _text(expected)),)
 
 
 def _message(item: dict[str, Any]) -> ChatMessage:
     """Return a message; one without content, such as a tool call, becomes JSON."""
     content = item.get("content")
     if content is None:
-        content = {key: value for key, value in item.items() if key not in ("role", "content")}
+        content = {key: item[key] for key in item if key not in ("role", "content")}
     return ChatMessage(item.get("role", "assistant"), _text(content))
 
 

@@ -11,10 +11,7 @@ _NO_FETCH = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": ""}
 
 
 def commit_of(revision: str) -> str:
-    """Return the commit that a revision names.
-
-    Args:
-        revision: whatever ``git rev-parse`` takes for a commit.
+    """Return the commit that a revision names, as ``git rev-parse`` takes it.
 
     Raises:
         MultiturnError: there is no git, no repository or no such revision.
@@ -28,15 +25,10 @@ def commit_of(revision: str) -> str:
 
 
 def git(*arguments: str, otherwise: str = "", **environment: str) -> str:
-    """Return what Git prints; it runs no hook, and fetches nothing.
-
-    Args:
-        arguments: of the command.
-        otherwise: the error message if it fails; by default, Git's own.
-        environment: additional variables.
+    """Return what Git prints.
 
     Raises:
-        MultiturnError: it fails, or there is no Git.
+        MultiturnError: there is no Git, or it fails: in the words of ``otherwise``, or its own.
     """
     try:
         done = subprocess.run(  # noqa: S603 - a list of arguments, and no shell

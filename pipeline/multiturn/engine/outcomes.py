@@ -56,11 +56,8 @@ def outcomes(
 ) -> Iterator[Outcome]:
     """Yield what became of each selected case, in the order of the suites; holds one at a time.
 
-    Args:
-        selection: which cases.
-        pipeline: what converts them.
-        seen: gets the id of every case, selected or not, so that the caller can check that the
-            selected ids are among them; without it, this raises a MultiturnError at the end.
+    ``seen`` gets the id of every case, selected or not, so that the caller can check that the
+    selected ids are among them; without it, this raises a MultiturnError at the end.
     """
     for outcome in cases(selection, seen):
         yield outcome.converted(pipeline, strict=selection.strict)
@@ -88,12 +85,7 @@ def all_cases(
 ) -> Iterator[Outcome]:
     """Yield every case of a suite, or the error in its place, selected or not.
 
-    Args:
-        selection: the root and the patterns of its suites, and which were named.
-        suite: its path.
-        texts: the attached files read so far.
-        lines: the lines to read of a ``.jsonl`` file; None for all.
-        name: what errors and results call the suite; by default, its path.
+    ``lines`` of a ``.jsonl`` file are read, or all; ``name`` is used in place of the path.
     """
     try:
         if suite not in selection.named:

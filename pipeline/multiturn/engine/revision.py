@@ -110,10 +110,9 @@ def reading_at(
         commit: from ``commit_of``.
         read: a function at the top level of a module, called in the other process; what it yields
             is pickled.
-        selection: whose suites are in the repository that the current folder is in.
+        selection: of suites in the repository that the current folder is in.
         pipeline: a name, or a file.
-        is_default: whether the command line does not name it, so that the defaults of the commit
-            decide.
+        is_default: the command line does not name it, so the defaults of the commit decide.
 
     Raises:
         MultiturnError: a suite is not a file, or it or the root is outside the repository. The

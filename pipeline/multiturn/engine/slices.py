@@ -143,12 +143,11 @@ def results_in_order(
     """Yield each slice with what became of its cases; at most ``ahead`` are under way."""
     waiting: deque[tuple[Slice, Future[list[Rendered]]]] = deque()
     for part in slices:
+        waiting.append((part, submit(part)))
         if len(waiting) == ahead:
             first, future = waiting.popleft()
             yield first, future.result()
-        waiting.append((part, submit(part)))
-    while waiting:
-        first, future = waiting.popleft()
+    for first, future in waiting:
         yield first, future.result()
 
 
