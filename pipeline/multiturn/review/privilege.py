@@ -1,29 +1,25 @@
 """Changes of privilege: texts with another role, and texts that are new in a system message."""
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from msgspec import Struct
 
 from multiturn.errors import quoted
-from multiturn.prompts.provenance import Message, Span, Spans, text_of
+from multiturn.prompts.provenance import Message, Span, text_of
 from multiturn.turns import is_blank
+
+_NOTHING = Span("", "")
 
 
 class PrivilegeChange(Struct, frozen=True):
-    """A text that has another role than before, or is new in a system message.
-
-    Attributes:
-        text: what it says.
-        role: of its message now.
-        was: of its message before; empty for a text that is new.
-        path: the file that it belongs to, if it is a file's text or the header above it.
-        stage: that adds it, empty if that is not known; None for text of a suite or a file.
-    """
+    """A text that has another role than before, or is new in a system message."""
 
     text: str
-    role: str
-    was: str = ""
-    path: str = ""
+    role: str  # of its message now
+    was: str = ""  # role of its message before; empty for a text that is new
+    path: str = ""  # the file that it belongs to, if it is a file's text or the header above it
+    # the stage that adds it, empty if that is not known; None for text of a suite or a file
     stage: str | None = None
 
     def __str__(self) -> str:
@@ -33,10 +29,10 @@ class PrivilegeChange(Struct, frozen=True):
         user text becomes system text: 'Obey me.'
         """
         text = quoted(self.text.strip())
-        if not self.was and self.stage is None:
-            return f"new text in a {self.role} message: {text}"
         if self.stage is not None:
             return f"{self.stage or 'a stage'} adds to a {self.role} message: {text}"
+        if not self.was:
+            return f"new text in a {self.role} message: {text}"
         return f"{self.was} text becomes {self.role} text: {self.path or text}"
 
 
@@ -61,29 +57,20 @@ def privilege_changes(
     """
     known = _Known(before)
     system = [span for message in after if message.role == "system" for span in message.spans]
-    new_files = {
-        span.path
-        for span in system
-        if span.path and span.stage is None and not known.is_in("system", span)
-    }
-    system = [span for span in system if span.stage is None or not is_blank(span.text)]
-    for at, span in enumerate(system, 1):
+    new_files = {_file(span) for span in system if not known.is_in("system", span)} - {""}
+    shown = [span for span in system if span.stage is None or not is_blank(span.text)]
+    for span, below in pairwise([*shown, _NOTHING]):
         if is_blank(span.text) or known.is_in("system", span):
             continue
         if span.stage is None:
-            for role in known.roles:
-                if known.is_in(role, span):
-                    yield PrivilegeChange(span.text, "system", role, span.path)
-                    break
-            else:
-                if before and not span.path:
-                    yield PrivilegeChange(span.text, "system")
-        elif not new_files or (
-            span.path in known.headed
-            if span.path
-            else known.has_files
-            or new_files.isdisjoint(below.path for below in system[at : at + 1])
-        ):
+            was = next((role for role in known.roles if known.is_in(role, span)), "")
+            if was or (before and not span.path):
+                yield PrivilegeChange(span.text, "system", was, span.path)
+            continue
+        is_heading = span.path not in known.headed
+        if not span.path:
+            is_heading = not known.files and below.path in new_files
+        if not new_files or not is_heading:
             yield PrivilegeChange(span.text, "system", path=span.path, stage=span.stage)
     for message in after:
         roles = known.roles_of(message)
@@ -96,42 +83,40 @@ class _Known:
 
     def __init__(self, messages: Sequence[Message]) -> None:
         self.roles = dict.fromkeys(message.role for message in messages)
+        self.headed: set[str] = set()  # files in system messages with a text on the line above
         self._paths: dict[str, set[str]] = {role: set() for role in ("system", *self.roles)}
         self._texts = dict.fromkeys(self._paths, "\n")
-        self._wholes: dict[str, list[str]] = {}
-        self.headed: set[str] = set()  # files with a text on the line above them
         self._spans = {(message.role, span.text) for message in messages for span in message.spans}
+        self._messages: dict[str, list[str]] = {}  # the roles of each text
         for message in messages:
             above = ""
             for span in message.spans:
-                if span.stage is None and span.path:
+                if _file(span):
                     self._paths[message.role].add(span.path)
                     if message.role == "system" and not is_blank(above[-2:]):
                         self.headed.add(span.path)
                 above += span.text
-            self._texts[message.role] += f"{text_of(message.spans)}\n"
-            self._wholes.setdefault(_named(message.spans), []).append(message.role)
+            self._texts[message.role] += f"{above}\n"
+            self._messages.setdefault(_named(message), []).append(message.role)
+        self.files = self._paths["system"]
 
     def is_in(self, role: str, span: Span) -> bool:
         """Return whether messages of a role had a text, in whole lines or as a whole span."""
-        if span.stage is None and span.path in self._paths[role]:
+        if _file(span) in self._paths[role]:
             return True
         text = span.text.strip("\n")
         return f"\n{text}\n" in self._texts[role] or (role, span.text) in self._spans
 
-    @property
-    def has_files(self) -> bool:
-        """Whether a file is known to be in a system message."""
-        return bool(self._paths["system"])
-
     def roles_of(self, message: Message) -> list[str]:
         """Return the roles of earlier messages with the same text."""
-        spans = message.spans
-        return self._wholes.get(_named(spans)) or self._wholes.get(text_of(spans), [])
+        return self._messages.get(_named(message)) or self._messages.get(text_of(message.spans), [])
 
 
-def _named(spans: Spans) -> str:
+def _file(span: Span) -> str:
+    """Return the path of the file whose text a span is; empty if it is other text."""
+    return span.path if span.stage is None else ""
+
+
+def _named(message: Message) -> str:
     """Return a text in which paths replace the texts of files."""
-    return "".join(
-        f"\0{span.path}\0" if span.path and span.stage is None else span.text for span in spans
-    )
+    return "".join(f"\0{_file(span)}\0" if _file(span) else span.text for span in message.spans)

@@ -2,13 +2,12 @@
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from multiturn.review.snapshots import Key
 
 _K = TypeVar("_K")
-_Group = Callable[[Key, str], object]
 
 _ALIKE = 0.5  # share of common words; git requires half of the lines
 _MOST = 20  # candidates per text
@@ -22,18 +21,23 @@ _FORM = frozenset(
         " true false"
     )
 )
+# What identical cases have in common, the first that is found: suite and id, suite and text, text.
+_IDENTITIES: tuple[Callable[[Key, str], object], ...] = (
+    lambda key, _: key,
+    lambda key, text: (key[0], text),
+    lambda _, text: text,
+)
 
 
 def renames(removed: Mapping[Key, str], added: Mapping[Key, str]) -> dict[Key, Key]:
     r"""Match cases that were removed with cases that were added, as git finds renamed files.
 
     Suites are matched first; in a renamed suite a case keeps its id. Then come cases with the same
-    text, then those with at least half of their words in common, the most similar first; always
-    within a suite before across suites. Each text is compared with a few that share its rarest
-    words, so the time is proportional to the size of the texts.
+    text, within a suite before across suites, and then those with at least half of their words in
+    common, the most similar first.
 
     Args:
-        removed: the text of each case's snapshot, by suite and id.
+        removed: the text of each case's snapshot.
         added: the same.
 
     Returns:
@@ -43,87 +47,77 @@ def renames(removed: Mapping[Key, str], added: Mapping[Key, str]) -> dict[Key, K
     >>> renames(old, {("a.yaml", "refund"): "\nchat_prompt: Where is my refund?"})
     {('a.yaml', 'refund'): ('a.yaml', 'case-4')}
     """
-    before, after = _said(removed), _said(added)
-    suites = _renamed_suites(before, after)
+    before, new = _said(removed), _said(added)
+    suites = _renamed_suites(before, new)
+    names = {(suites.get(suite, suite), case_id): (suite, case_id) for suite, case_id in before}
+    old = {key: before[name] for key, name in names.items()}
     found: dict[Key, Key] = {}
-
-    def groups(group: _Group) -> Iterable[tuple[list[Key], list[Key]]]:
-        """Return the unmatched cases, old and new ones, in groups."""
-        taken, sides = set(found.values()), dict[object, tuple[list[Key], list[Key]]]()
-        for was, text in before.items():
-            if was not in taken:
-                key = suites.get(was[0], was[0]), was[1]
-                sides.setdefault(group(key, text), ([], []))[0].append(was)
-        for key, text in after.items():
-            if key not in found:
-                sides.setdefault(group(key, text), ([], []))[1].append(key)
-        return sides.values()
-
-    identical: tuple[_Group, ...] = (
-        lambda key, _: key,
-        lambda key, text: (key[0], text),
-        lambda _, text: text,
+    for identity in _IDENTITIES:
+        taken, waiting = set(found.values()), dict[object, list[Key]]()
+        for key, text in old.items():
+            if key not in taken:
+                waiting.setdefault(identity(key, text), []).append(key)
+        for key, text in new.items():
+            those = waiting.get(identity(key, text))
+            if key not in found and those:
+                found[key] = those.pop(0)
+    taken = set(found.values())
+    rest = (
+        {key: _words(text) for key, text in old.items() if key not in taken},
+        {key: _words(text) for key, text in new.items() if key not in found},
     )
-    for group in identical:
-        for old, new in groups(group):
-            found.update(zip(new, old, strict=False))
-    for group in (lambda key, _: key[0]), (lambda *_: None):
-        for old, new in groups(group):
-            if old and new:
-                words = (
-                    {key: _words([side[key]]) for key in keys}
-                    for side, keys in ((before, old), (after, new))
-                )
-                found.update(_similar(*words))
-    return found
+    found |= _similar(*rest)
+    return {key: names[was] for key, was in found.items()}
 
 
 def _said(side: Mapping[Key, str]) -> dict[Key, str]:
     return {key: text.partition(_PROMPT)[2] or text for key, text in side.items()}
 
 
-def _words(texts: Iterable[str]) -> frozenset[str]:
-    """Return the words of some texts, interned to save memory."""
-    words = (map(sys.intern, _WORD.findall(text)) for text in texts)
-    return frozenset().union(*words) - _FORM
+def _words(text: str) -> frozenset[str]:
+    """Return the words of a text, interned to save memory."""
+    return frozenset(map(sys.intern, _WORD.findall(text))) - _FORM
 
 
 def _renamed_suites(before: Mapping[Key, str], after: Mapping[Key, str]) -> dict[str, str]:
     """Return the new name of each suite whose cases have moved to another one."""
-    old, new = dict[str, list[str]](), dict[str, list[str]]()
-    for side, suites in ((before, old), (after, new)):
-        for (suite, _), text in side.items():
-            suites.setdefault(suite, []).append(text)
-    found = {suite: suite for suite in old.keys() & new.keys()}
-    for units in frozenset, _words:
-        sides = (
-            {suite: units(texts) for suite, texts in suites.items() if suite not in known}
-            for suites, known in ((old, found), (new, found.values()))
-        )
-        found |= {was: suite for suite, was in _similar(*sides).items()}
-    return found
+    gone, come = _words_of_suites(before, after), _words_of_suites(after, before)
+    return {was: suite for suite, was in _similar(gone, come).items()}
+
+
+def _words_of_suites(
+    side: Mapping[Key, str], other: Mapping[Key, str]
+) -> dict[str, frozenset[str]]:
+    """Return the words of each suite that only one side has."""
+    suites: dict[str, list[str]] = {}
+    for (suite, _), text in side.items():
+        suites.setdefault(suite, []).append(text)
+    both = {suite for suite, _ in other}
+    return {suite: _words("\n".join(t)) for suite, t in suites.items() if suite not in both}
 
 
 def _similar(old: Mapping[_K, frozenset[str]], new: Mapping[_K, frozenset[str]]) -> dict[_K, _K]:
-    """Return pairs of sets that have enough in common, the most similar ones first."""
+    """Return pairs of sets that have enough in common, the most similar ones first.
+
+    Each set is compared with a few that share its rarest words, so the time is proportional to the
+    size of the sets.
+    """
     holders: dict[str, list[_K]] = {}
     places = {key: at for at, key in enumerate(old)}
-    for key, items in old.items():
-        for item in items:
-            holders.setdefault(item, []).append(key)
-    rarest = sorted(holders, key=lambda item: (len(holders[item]), item))
-    ranks = {item: rank for rank, item in enumerate(rarest)}
+    for key, words in old.items():
+        for word in words:
+            holders.setdefault(word, []).append(key)
     pairs = []
-    for at, (key, items) in enumerate(new.items()):
+    for at, (key, words) in enumerate(new.items()):
         candidates: dict[_K, None] = {}
-        for item in sorted(items & ranks.keys(), key=ranks.__getitem__):
-            those = holders[item]  # in the order of the suites: those nearest to this case
+        for word in sorted(words & holders.keys(), key=lambda word: (len(holders[word]), word)):
+            those = holders[word]  # in the order of the suites: those nearest to this case
             start = max(0, min(at - _MOST // 2, len(those) - _MOST))
             candidates.update(dict.fromkeys(those[start : start + _MOST]))
             if len(candidates) >= _MOST:
                 break
         for was in candidates:
-            alike = len(items & old[was]) / max(len(items), len(old[was]))
+            alike = len(words & old[was]) / max(len(words), len(old[was]))
             if alike >= _ALIKE:
                 pairs.append((-alike, abs(places[was] - at), at, key, was))
     found: dict[_K, _K] = {}
