@@ -15,10 +15,8 @@ from fnmatch2 import fnmatchcase2
 
 from multiturn.errors import MultiturnError, quoted
 
-MAX_LENGTH = 1000
-MAX_ALTERNATIVES = 1000  # of one pattern
-MAX_PATTERNS = 10_000  # of one suite, alternatives counted
-MAX_CHARACTERS = 100_000  # in them
+MAX_LENGTH = 1000  # of one pattern
+MAX_SIZE = 100_000  # of a suite's patterns, braces expanded: ten, and its characters, for each
 
 _SET = re.compile(r"\[([!^]?)(\]?[^\]]*)\]")
 _RANGE = re.compile("(.)-(.)")
@@ -52,23 +50,23 @@ def guideline_matcher(patterns: tuple[str, ...]) -> Callable[..., bool]:
     """
     wanted: dict[Names, None] = {}
     unwanted: dict[Names, None] = {}
-    characters = count = 0
+    size = 0
     for pattern in patterns:
         body = pattern.removeprefix("!")
         _check(pattern, body)
         body = _SET.sub(lambda match: f"[{'!' if match[1] else ''}{match[2]}]", body)
         globs = unwanted if pattern.startswith("!") else wanted
-        for alternative in _alternatives(body):
+        for alternative in _expand(body):
+            size += 10 + len(alternative)
+            if size > MAX_SIZE:
+                what = f"the guideline pattern {quoted(pattern)} is one too many, braces expanded"
+                raise MultiturnError(f"{what}; use * for some of the braces")
             names = _names(alternative)
             if alternative.split("/")[-1] in ("", ".", ".."):
                 what = "names a folder; write ** after it for all files in it"
                 raise MultiturnError(f"the guideline pattern {quoted(pattern)} {what}")
             # Only files are matched, so what is below a folder is at least one name.
             globs[(*names, "*") if names[-1:] == ("**",) else names] = None
-            characters, count = characters + len(alternative), count + 1
-            if count > MAX_PATTERNS or characters > MAX_CHARACTERS:
-                what = f"over {MAX_PATTERNS:,} guideline patterns or {MAX_CHARACTERS:,} characters"
-                raise MultiturnError(f"{what} of them, braces expanded; use * for their braces")
 
     @cache
     def matches(names: Names) -> tuple[bool, bool]:
@@ -143,7 +141,8 @@ def _matcher(names: Names) -> Callable[[Names], bool]:
                 reached |= (2 << len(names)) - lowest if lowest else 0
             else:
                 if glob not in matching:
-                    matching[glob] = _where(glob, at)
+                    fits = [bits for name, bits in at.items() if _fits(name, glob)]
+                    matching[glob] = sum(fits)
                 reached = (reached & matching[glob]) << 1
             if not reached:
                 return False
@@ -152,27 +151,15 @@ def _matcher(names: Names) -> Callable[[Names], bool]:
     return matches
 
 
-def _where(glob: str, at: dict[str, int]) -> int:
-    """Return where the names are that a glob of one name matches, as bits."""
-    if not _WILD.search(glob):
-        return at.get(glob, 0)
-    return sum(bits for name, bits in at.items() if name != ".." and fnmatchcase2(name, glob))
-
-
-def _alternatives(pattern: str) -> list[str]:
-    """Expand braces: ``a.{b,c}`` becomes ``a.b`` and ``a.c``."""
-    expanded: list[str] = []
-    for alternative in _expand(pattern):
-        expanded.append(alternative)
-        if len(expanded) > MAX_ALTERNATIVES:
-            raise MultiturnError(
-                f"the guideline pattern {quoted(pattern)} stands for over"
-                f" {MAX_ALTERNATIVES:,} patterns; use * for some of its braces"
-            )
-    return expanded
+def _fits(name: str, glob: str) -> bool:
+    """Return whether a glob of one name matches a name; no wildcard matches the folder above."""
+    if name == ".." or not _WILD.search(glob):
+        return name == glob
+    return fnmatchcase2(name, glob)
 
 
 def _expand(pattern: str) -> Iterator[str]:
+    """Expand braces: ``a.{b,c}`` becomes ``a.b`` and ``a.c``."""
     group = _first_group(pattern)
     if group is None:
         yield pattern
