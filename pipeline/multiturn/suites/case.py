@@ -40,11 +40,7 @@ class CaseReader:
         Without a head, the case is a bare one, which has the suite's keys itself.
         """
         case = Case(
-            id="",
-            input_messages=(),
-            suite=self.name,
-            guideline_patterns=patterns,
-            files=self.files,
+            id="", input_messages=(), suite=self.name, guideline_patterns=patterns, files=self.files
         )
         if head is None:
             return case
@@ -107,7 +103,6 @@ class CaseReader:
         )
 
     def _message(self, node: Node, case: str, index: int) -> TestMessage:
-        """Read a message that has been validated."""
         label = f"{case}: input_messages[{index}]"
         self.keys.check(node, MessageKeys, label=label)
         role, content = node.children["role"], node.children["content"]

@@ -51,16 +51,6 @@ class KeyCheck:
             if key not in known and nearest(key, ("temperature", "max_output_tokens")):
                 self._warn(execution, key, known)
 
-    def _refuse_nearly(
-        self, node: Node, key: str, meant: Iterable[str], known: frozenset[str], label: str
-    ) -> None:
-        """Raise an error if an unknown key of a mapping is nearly one of those that are meant."""
-        name = nearly(key, sorted(meant), node.value.keys() & known)
-        if name is not None:
-            advice = did_you_mean(key, [name]) if name in known else _ELSEWHERE[name]
-            what = f'unknown key "{cut(key)}"; {advice}'
-            raise MultiturnError(what, where=node.children[key].key_place(self.name, label))
-
     def check_metadata(self, metadata: Node, label: str) -> None:
         """Check metadata, whose other keys are free, for other spellings of ``systemPrompt``."""
         known = names_of((MetadataKeys,))
@@ -71,9 +61,17 @@ class KeyCheck:
     def check_structured(self, content: Node, label: str) -> None:
         """Check structured content, whose keys are free, for a segment with a misspelled type."""
         for key, value in content.value.items():
-            if value in ("text", "file") and nearly(key, ["type"]):
-                what = f'unknown key "{cut(key)}"; {did_you_mean(key, ["type"])}'
-                raise MultiturnError(what, where=content.children[key].key_place(self.name, label))
+            if value in ("text", "file"):
+                self._refuse_nearly(content, key, {"type"}, frozenset({"type"}), label)
+
+    def _refuse_nearly(
+        self, node: Node, key: str, meant: Iterable[str], known: frozenset[str], label: str
+    ) -> None:
+        name = nearly(key, sorted(meant), node.value.keys() & known)
+        if name is not None:
+            advice = did_you_mean(key, [name]) if name in known else _ELSEWHERE[name]
+            what = f'unknown key "{cut(key)}"; {advice}'
+            raise MultiturnError(what, where=node.children[key].key_place(self.name, label))
 
     def _warn(self, node: Node, key: str, known: frozenset[str]) -> None:
         if (known, key) in self._warned or len(self._warned) > MAX_WARNED:

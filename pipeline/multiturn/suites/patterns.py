@@ -155,7 +155,7 @@ def _fits(name: str, glob: str) -> bool:
     """Return whether a glob of one name matches a name; no wildcard matches the folder above."""
     if name == ".." or not _WILD.search(glob):
         return name == glob
-    return fnmatchcase2(name, glob)
+    return bool(fnmatchcase2(name, glob))
 
 
 def _expand(pattern: str) -> Iterator[str]:

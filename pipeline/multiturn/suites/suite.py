@@ -52,23 +52,15 @@ def files_of_cases(path: str) -> Iterator[str]:
 
 
 class SuiteReader:
-    """Reads a suite.
-
-    Args:
-        source: path of a YAML file, of a ``.jsonl`` file, or ``-`` for standard input.
-        root: attached files are read inside it only; None for the suite's own.
-        patterns: used instead of those of the suite and of ``.agentv/config.yaml``.
-        texts: the attached files read so far, shared by the suites of a run.
-        name: what errors and results call the suite; by default, its path.
-    """
+    """Reads a suite."""
 
     def __init__(
         self,
-        source: str,
-        root: str | None = None,
-        patterns: tuple[str, ...] | None = None,
-        texts: Texts | None = None,
-        name: str | None = None,
+        source: str,  # path of a YAML file, of a ``.jsonl`` file, or ``-`` for standard input
+        root: str | None = None,  # attached files are read inside it only; None for the suite's own
+        patterns: tuple[str, ...] | None = None,  # in place of the suite's and of its config's
+        texts: Texts | None = None,  # the attached files read so far, by the suites of a run
+        name: str | None = None,  # what errors and results call the suite; by default, its path
     ) -> None:
         check_path(f"{source}{root or ''}")
         self.source = source
