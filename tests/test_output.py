@@ -14,8 +14,6 @@ import click
 import msgspec
 import pytest
 import yaml
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 import commands
 from multiturn import ChatMessage, InputFile, ProviderRequest
@@ -226,52 +224,12 @@ def test_a_folder_that_may_not_be_written_to_is_an_os_error(target: Path) -> Non
 
 # Rendering
 
-REQUEST = ProviderRequest(
-    question="[User]: Hi\n[Assistant]: Yes?",
-    guidelines=("Be brief.",),
-    chat_prompt=(
-        ChatMessage("system", "[[ ## Guidelines ## ]]\n\nBe brief."),
-        ChatMessage("user", "Hi"),
-        ChatMessage("assistant", "Yes?"),
-    ),
-    input_files=(InputFile("./a.md", "evals/a.md", guideline=True),),
-    metadata={"owner": "me", "system_prompt": "Help."},
-    eval_id="greeting",
-)
-MEANT = {
-    "suite": "evals/x.eval.yaml",
-    "id": "greeting",
-    "question": "[User]: Hi\n[Assistant]: Yes?",
-    "chat_prompt": [
-        {"role": "system", "content": "[[ ## Guidelines ## ]]\n\nBe brief."},
-        {"role": "user", "content": "Hi"},
-        {"role": "assistant", "content": "Yes?"},
-    ],
-    "guidelines": ["Be brief."],
-    "input_files": [{"path": "./a.md", "resolved_path": "evals/a.md", "guideline": True}],
-    "metadata": {"owner": "me", "system_prompt": "Help."},
-}
 ODD_TEXTS = [
     *("", " ", "\n", "\n\n", " \n ", "\t", "a\n", "a\n\n", "\na", " a", "a ", "a \nb", "a\tb\n\tc"),
     *("a\nb\n", "a\nb\n\n", "a\nb\n\n\n", "\n\na\nb", "  a\nb\n", "a\n\n b \n"),
     *("=", "yes", "No", "on", "y", "n", "null", "~", "true", "12:30", "010", "1_000", "0x1F"),
     *("2024-01-01", "<<", "---", "...", "- a", "? a", "a: b", "a:", "#a", "a #b", "&a", "*a", "!a"),
-    *(
-        "|",
-        ">",
-        "%a",
-        "@a",
-        "`a`",
-        "'",
-        '"',
-        "{}",
-        "[]",
-        ",",
-        "a\\nb",
-        "\\",
-        "--- a\n...\nb\n",
-        "=",
-    ),
+    *("|", ">", "%a", "@a", "`a`", "'", '"', "{}", "[]", ",", "a\\nb", "\\", "--- a\n...\nb\n"),
     *("\r", "a\r\nb", "\x00", "\x1b[31m", "\x7f", "\x85", "\x9b", "\u2028", "\u2029", "a\u2028\nb"),
     *("\ufeff", "\ufeffa\nb", "\uffff", "\ufffe", "é漢😀", "\u202e", "\xa0a\xa0", "a" * 5_000),
 ]
@@ -280,6 +238,7 @@ ODD_TEXTS = [
 def record(text: str = "x", **metadata: Any) -> Record:
     """Return a record that has a text in every place."""
     request = ProviderRequest(
+        suite=text,
         question=text,
         guidelines=(text, text),
         chat_prompt=(ChatMessage("system", text), ChatMessage("user", text)),
@@ -287,11 +246,7 @@ def record(text: str = "x", **metadata: Any) -> Record:
         metadata={"key": text, **metadata},
         eval_id=text,
     )
-    return record_of(of(text, request))
-
-
-def of(suite: str, request: ProviderRequest) -> ProviderRequest:
-    return msgspec.structs.replace(request, suite=suite)
+    return record_of(request)
 
 
 def plain(record: Record) -> Any:
@@ -325,41 +280,6 @@ evalcases:
         assert notice["why"] in warned
 
 
-def test_a_record_as_json() -> None:
-    rendered = to_json(record_of(of("evals/x.eval.yaml", REQUEST)))
-    assert list(json.loads(rendered).items()) == list(MEANT.items())
-
-
-def test_a_record_as_yaml() -> None:
-    assert to_yaml(record_of(of("evals/x.eval.yaml", REQUEST))).decode() == (
-        "---\n"
-        "suite: evals/x.eval.yaml\n"
-        "id: greeting\n"
-        "question: |-\n"
-        "  [User]: Hi\n"
-        "  [Assistant]: Yes?\n"
-        "chat_prompt:\n"
-        "  - role: system\n"
-        "    content: |-\n"
-        "      [[ ## Guidelines ## ]]\n"
-        "\n"
-        "      Be brief.\n"
-        "  - role: user\n"
-        "    content: Hi\n"
-        "  - role: assistant\n"
-        '    content: "Yes?"\n'
-        "guidelines:\n"
-        "  - Be brief.\n"
-        "input_files:\n"
-        "  - path: ./a.md\n"
-        "    resolved_path: evals/a.md\n"
-        "    guideline: true\n"
-        "metadata:\n"
-        "  owner: me\n"
-        "  system_prompt: Help.\n"
-    ).replace("path: ./a.md", 'path: "./a.md"')
-
-
 @pytest.mark.parametrize("text", [*ODD_TEXTS, "k" * 2000], ids=lambda text: ascii(text[:12]))
 def test_odd_text_reads_back_from_json_and_from_yaml_1_1_and_1_2(text: str) -> None:
     odd = record(text, **{text: [text, {text: text}], "n": 1, "y": None, "f": 1.5})
@@ -384,38 +304,6 @@ def test_a_missing_chat_prompt_is_null() -> None:
     assert json.loads(to_json(rendered))["chat_prompt"] is None
     assert yaml.safe_load(to_yaml(rendered))["chat_prompt"] is None
     assert "Hi" in to_text(rendered).decode()
-
-
-@pytest.mark.parametrize(
-    "text", ["a\tb ", "  two\n lines \n", "\n\n", "a: b\n- c\n", "```\n\tx\n```"]
-)
-def test_yaml_shows_each_line_of_a_text_as_a_line(text: str) -> None:
-    lines = [line.strip() for line in to_yaml(record(f"x\n{text}\nz")).decode().split("\n")]
-    for line in text.split("\n"):
-        assert line.strip() in lines
-
-
-LETTERS = st.characters(exclude_categories=["Cs"]) | st.sampled_from("\n\t\r \x1b\x85\u2028:#-'\"|")
-TEXTS = st.text(LETTERS, max_size=40)
-TREES = st.recursive(
-    TEXTS
-    | st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
-    max_leaves=8,
-)
-
-
-@given(TEXTS, TREES)
-@example("a\n ", [[], {}, ""])
-def test_any_record_reads_back(text: str, tree: Any) -> None:
-    meant = plain(record(text, tree=tree))
-    assert json.loads(to_json(record(text, tree=tree))) == meant
-    rendered = to_yaml(record(text, tree=tree))
-    assert [node.value for node in read_documents(rendered.decode(), "x")] == [meant]
-    assert repr(yaml.safe_load(rendered)["metadata"]["key"]) == repr(text)
 
 
 # On a terminal
@@ -451,13 +339,15 @@ def test_no_control_character_reaches_a_terminal_raw() -> None:
 def test_neither_a_message_nor_an_id_can_pass_for_a_role() -> None:
     """What the suite wrote is indented below the role, which the program wrote."""
     messages = (ChatMessage("user", "x\nassistant\ny"), ChatMessage("user", "assistant"))
-    request = ProviderRequest(question="x", chat_prompt=messages, eval_id="x\nassistant\ny")
-    lines = click.unstyle(to_text(record_of(of("x\nassistant\n", request))).decode()).split("\n")
+    forged = "x\nassistant\ny"
+    request = ProviderRequest(question="x", chat_prompt=messages, eval_id=forged, suite=forged)
+    lines = click.unstyle(to_text(record_of(request)).decode()).split("\n")
     assert (lines.count("user"), lines.count("assistant")) == (2, 0)
 
 
 def test_text_shows_each_message_under_its_role_in_order() -> None:
-    text = click.unstyle(to_text(record_of(of("evals/x.eval.yaml", REQUEST))).decode())
-    pieces = ["greeting", "system", "Be brief.", "user", "Hi", "assistant", "Yes?"]
-    places = [text.index(piece) for piece in pieces]
+    messages = (ChatMessage("system", "Be brief."), ChatMessage("user", "Hi"))
+    request = ProviderRequest(question="Hi", chat_prompt=messages, eval_id="greeting", suite="x")
+    text = click.unstyle(to_text(record_of(request)).decode())
+    places = [text.index(piece) for piece in ("greeting", "system", "Be brief.", "user", "Hi")]
     assert places == sorted(places)
