@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from multiturn import Case, MultiturnError, load_pipeline, load_suite
+from multiturn import Case, load_pipeline, load_suite
 from multiturn.suites.discovery import find_suites
 
 HI = [("user", "Hi")]
+HO = [{"role": "assistant", "content": "Ho"}]
 
 
 @pytest.fixture(autouse=True)
@@ -82,20 +83,18 @@ def test_an_input_is_messages(key: str, written: str, meant: Any) -> None:
 @pytest.mark.parametrize(
     ("written", "expected", "outcome"),
     [
-        ("expected_output: Ho", [{"role": "assistant", "content": "Ho"}], None),
+        ("expected_output: Ho", HO, None),
         ("expected_output: {sum: 3}", [{"role": "assistant", "content": {"sum": 3}}], None),
-        ("expected_output: [{role: assistant, content: Ho}]", None, None),
-        ("ideal: Ho", [{"role": "assistant", "content": "Ho"}], None),
+        ("expected_output: [{role: assistant, content: Ho}]", HO, None),
+        ("ideal: Ho", HO, None),
         ("ideal: [Ho, Ha]", ["Ho", "Ha"], None),
-        ("target: Ho", [{"role": "assistant", "content": "Ho"}], None),
+        ("target: Ho", HO, None),
         ("expected_outcome: fine", None, "fine"),
         ("criteria: fine", None, "fine"),
     ],
 )
 def test_what_is_expected_has_many_names(written: str, expected: Any, outcome: Any) -> None:
     [case] = cases(f"id: a\ninput: Hi\n{written}\n")
-    if written.startswith("expected_output: [{"):
-        expected = [{"role": "assistant", "content": "Ho"}]
     assert (case.expected_messages, case.outcome) == (expected, outcome)
 
 
@@ -106,40 +105,33 @@ def test_a_target_beside_our_own_messages_is_no_answer() -> None:
     assert case.expected_messages is None
 
 
-def test_the_input_of_a_suite_stands_before_that_of_each_case() -> None:
+def test_the_input_and_the_files_of_a_suite_stand_before_those_of_each_case() -> None:
+    for name in ("a.md", "b.md"):
+        write(name, name)
     suite = """\
         input: [{role: system, content: S}]
-        tests:
-        - {id: a, input: Hi}
-        - {id: b, input: Hi, execution: {skip_defaults: true}}
-        - {id: c, input_messages: [{role: user, content: Hi}]}
-        """
-    found = {case.id: messages(case) for case in cases(suite)}
-    assert found == {"a": [("system", "S"), *HI], "b": HI, "c": [("system", "S"), *HI]}
-
-
-def test_input_files_stand_before_a_text_and_those_of_the_case_win() -> None:
-    for name in ("a.md", "b.md"):
-        write(name, f"Text of {name}")
-    suite = """\
         input_files: [a.md]
         tests:
         - {id: a, input: Hi}
         - {id: b, input: Hi, input_files: [b.md]}
-        - {id: c, input: [{role: user, content: Hi}]}
+        - {id: skips, input: Hi, execution: {skip_defaults: true}}
+        - {id: list, input: [{role: user, content: Hi}]}
+        - {id: ours, input_messages: [{role: user, content: Hi}]}
         """
-    found = {case.id: load_pipeline("spec").request(case).question for case in cases(suite)}
-    assert found == {
-        "a": "=== a.md ===\nText of a.md\nHi",
-        "b": "=== b.md ===\nText of b.md\nHi",
-        "c": "Hi",
+    requests = map(load_pipeline("spec").request, cases(suite))
+    assert {request.eval_id: request.question for request in requests} == {
+        "a": "[System]: S\n[User]: === a.md ===\na.md\nHi",
+        "b": "[System]: S\n[User]: === b.md ===\nb.md\nHi",
+        "skips": "Hi",
+        "list": "[System]: S\n[User]: Hi",
+        "ours": "[System]: S\n[User]: Hi",
     }
 
 
 @pytest.mark.parametrize("defaults", ["default_test", "defaultTest"])
 def test_an_input_may_come_in_vars_and_is_never_rendered(defaults: str) -> None:
     suite = f"""\
-        prompts: ["{{{{ input }}}}"]
+        prompts: ["{{{{ input }}}}", "{{{{vars.input}}}}"]
         {defaults}: {{vars: {{input: "Hi {{{{name}}}}"}}}}
         tests:
         - {{id: a}}
@@ -211,8 +203,7 @@ def test_a_text_that_names_a_suite_keeps_nothing_from_being_found() -> None:
     ("line", "meant"),
     [
         ({"messages": [{"role": "user", "content": "Hi"}]}, ("2", None)),
-        ({"input": "Hi", "ideal": "Ho"}, ("2", [{"role": "assistant", "content": "Ho"}])),
-        ({"input": "Hi", "target": "Ho"}, ("2", [{"role": "assistant", "content": "Ho"}])),
+        ({"input": "Hi", "target": "Ho"}, ("2", HO)),
         ({"id": "own", "input": "Hi"}, ("own", None)),
     ],
 )
@@ -220,44 +211,3 @@ def test_a_line_of_a_data_set_is_a_case(line: Any, meant: Any) -> None:
     found = cases(f"\n{json.dumps(line)}\n", "x.jsonl")
     assert [(case.id, case.expected_messages) for case in found] == [meant]
     assert messages(found[0]) == HI
-
-
-def test_keys_of_other_tools_give_no_warning() -> None:
-    from structlog.testing import capture_logs
-
-    suite = """\
-        tags: [a]
-        providers: [x]
-        environment: {}
-        workspace: {}
-        execution: {evaluators: [], workers: 3}
-        tests:
-        - {id: a, input: Hi, assert: [], assertions: [], tags: [], evaluators: []}
-        """
-    with capture_logs() as logs:
-        cases(suite)
-    assert logs == []
-
-
-def test_a_suite_in_our_names_is_left_alone() -> None:
-    with pytest.raises(MultiturnError, match="input_messages must be a list, not text"):
-        cases("evalcases:\n- {id: a, criteria: x, input_messages: Hi}")
-
-
-def test_files_of_a_suite_stand_before_the_text_of_a_case_only() -> None:
-    write("a.md", "A")
-    suite = """\
-        input: Shared.
-        input_files: [a.md]
-        tests:
-        - {id: a, input: Own}
-        - {id: b, input: Own, execution: {skip_defaults: true}}
-        """
-    found = {case.id: load_pipeline("spec").request(case).question for case in cases(suite)}
-    assert found == {"a": "[User]: Shared.\n[User]: === a.md ===\nA\nOwn", "b": "Own"}
-
-
-@pytest.mark.parametrize("prompt", ["{{ input }}", "{{vars.input}}"])
-def test_a_prompt_that_is_the_input_is_no_template(prompt: str) -> None:
-    suite = f"prompts: ['{prompt}']\ntests: [{{id: a, vars: {{input: 'Hi {{{{there}}}}'}}}}]"
-    assert [messages(case) for case in cases(suite)] == [[("user", "Hi {{there}}")]]
