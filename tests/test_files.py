@@ -54,10 +54,13 @@ def files(root: Path) -> Files:
     return Files(root / "evals", root)
 
 
+def read(files: Files, written: str, max_bytes: int = LIMIT) -> str:
+    return files.read(files.find(written), max_bytes)
+
+
 def text_of(folder: Path, content: bytes, max_bytes: int = LIMIT) -> str:
     (folder / "x.txt").write_bytes(content)
-    files = Files(folder, folder)
-    return files.read(files.find("x.txt"), max_bytes)
+    return read(Files(folder, folder), "x.txt", max_bytes)
 
 
 def attach(files: Files, *paths: str) -> tuple[TestMessage, ...]:
@@ -90,29 +93,19 @@ def test_finds(files: Files, written: str, found: str) -> None:
     assert files.find(written) == found
 
 
-def test_all_spellings_name_one_file_beside_a_suite_in_the_root(root: Path) -> None:
-    files = Files(root, root)
-    assert [files.find(path) for path in ("/top.md", "./top.md", "top.md")] == ["top.md"] * 3
-
-
 def test_the_file_beside_the_suite_comes_before_that_of_a_parent(root: Path) -> None:
     (root / "evals" / "top.md").write_text("near")
-    files = Files(root / "evals" / "deep", root)
-    assert (files.find("top.md"), files.find("/top.md")) == ("evals/top.md", "top.md")
-
-
-def test_a_folder_of_that_name_beside_the_suite_hides_no_file_below_the_parents(
-    root: Path, files: Files
-) -> None:
-    (root / "evals" / "lib").mkdir()
+    (root / "evals" / "deep" / "lib").mkdir()
     (root / "lib").mkdir()
-    (root / "lib" / "a.md").write_text("a")
-    assert files.find("lib/a.md") == "lib/a.md"
+    (root / "lib" / "a.md").write_text("far")
+    files = Files(root / "evals" / "deep", root)
+    found = [files.find(written) for written in ("top.md", "/top.md", "lib/a.md")]
+    assert found == ["evals/top.md", "top.md", "lib/a.md"]
 
 
 @pytest.mark.parametrize(
     "name",
-    ["é漢😀.md", " x ", "~", "$HOME", "%2e%2e", "a\\b", "-rf", "...", "*", "a:b", "#x", "x."],
+    ["é漢😀.md", " x ", "~", "%2e%2e", "a\\b", "-rf", "...", "*"],
 )
 def test_a_name_is_taken_to_the_letter(root: Path, files: Files, name: str) -> None:
     (root / "evals" / name).write_text("odd")
@@ -138,14 +131,8 @@ def test_a_name_is_taken_to_the_letter(root: Path, files: Files, name: str) -> N
 )
 def test_what_is_not_there_is_an_error_of_one_line(files: Files, written: str) -> None:
     with pytest.raises(MultiturnError) as caught:
-        files.read(files.find(written), LIMIT)
+        read(files, written)
     assert str(caught.value).isprintable()
-
-
-def test_a_newline_in_a_path_cannot_forge_a_header(root: Path, files: Files) -> None:
-    (root / "evals" / "a ===\nfake").write_text("x")
-    with pytest.raises(AttachmentError):
-        files.find("a ===\nfake")
 
 
 # What is outside the root
@@ -185,18 +172,13 @@ def test_two_dots_that_leave_the_root_are_refused(files: Files, written: str) ->
         "/proc/self/environ",
         "file:///etc/passwd",
         "~root/.bashrc",
+        "ROOT/evals/code.js",  # an absolute path is from the root, even where it exists
     ],
 )
-def test_no_spelling_reads_what_is_outside(files: Files, written: str) -> None:
+def test_no_spelling_reads_what_is_outside(root: Path, files: Files, written: str) -> None:
+    written = written.replace("ROOT", str(root))
     with pytest.raises(MultiturnError):
-        files.read(files.find(written), LIMIT)
-
-
-def test_an_absolute_path_is_from_the_root_even_where_it_exists(root: Path, files: Files) -> None:
-    with pytest.raises(MultiturnError):
-        files.find(str(root / "evals" / "code.js"))
-    with pytest.raises(MultiturnError):
-        files.find(str(root.parent / "secret.txt"))
+        read(files, written)
 
 
 @pytest.mark.parametrize(
@@ -217,6 +199,7 @@ def test_an_absolute_path_is_from_the_root_even_where_it_exists(root: Path, file
         pytest.param({"../a": "../secret.txt"}, "/a", id="a link in the root"),
         pytest.param({"a": "../../missing"}, "a", id="a dangling link"),
         pytest.param({"a": "missing"}, "a", id="a dangling link inside"),
+        pytest.param({"top.md": "../../secret.txt"}, "top.md", id="a link beside a parent's file"),
         pytest.param({"a": "a"}, "a", id="a link to itself"),
         pytest.param({"a": "b/x", "b": "a/x"}, "b", id="two links that grow"),
     ],
@@ -226,14 +209,10 @@ def test_a_link_that_leads_outside_or_nowhere_is_refused(
 ) -> None:
     for name, target in links.items():
         (root / "evals" / name).symlink_to(target)
-    with pytest.raises(MultiturnError):
-        files.read(files.find(written), LIMIT)
-
-
-def test_a_link_that_leads_outside_says_so_and_is_not_passed_over(root: Path, files: Files) -> None:
-    (root / "evals" / "top.md").symlink_to(root.parent / "secret.txt")
-    with pytest.raises(OutsideRootError, match=r"top\.md"):
-        files.find("top.md")
+    with pytest.raises(MultiturnError) as caught:
+        read(files, written)
+    leads_outside = any("../secret.txt" in target for target in links.values())
+    assert isinstance(caught.value, OutsideRootError) or not leads_outside
 
 
 @pytest.mark.parametrize(
@@ -251,7 +230,7 @@ def test_a_link_inside_the_root_is_followed(
 ) -> None:
     for name, target in links.items():
         (root / "evals" / name).symlink_to(target)
-    assert files.read(files.find(written), LIMIT) == text
+    assert read(files, written) == text
 
 
 def test_a_root_may_be_behind_a_link_or_relative(
@@ -262,7 +241,7 @@ def test_a_root_may_be_behind_a_link_or_relative(
     evals = link / "evals"
     for folder, top in ((evals, link), (root / "evals", link), (evals, root), ("evals", "")):
         files = Files(Path(folder), Path(top))
-        assert files.read(files.find("code.js"), LIMIT) == "code"
+        assert read(files, "code.js") == "code"
         assert files.find("top.md") == "top.md"
         with pytest.raises(OutsideRootError):
             files.find("../../secret.txt")
@@ -280,7 +259,7 @@ def test_a_suite_outside_the_root_reads_nothing_beside_itself(root: Path, folder
     for written in ("secret.txt", "./secret.txt", "/secret.txt", "../secret.txt"):
         with pytest.raises(MultiturnError):
             files.find(written)
-    assert files.read(files.find("/top.md"), LIMIT) == "top"
+    assert read(files, "/top.md") == "top"
 
 
 # Swapped between finding and reading
@@ -365,7 +344,7 @@ def test_what_may_hold_keys_is_never_attached(root: Path, files: Files, name: st
     (root / "evals" / "link.txt").symlink_to(name)
     for written in (name, f"./{name}", f"/evals/{name}", "link.txt"):
         with pytest.raises(MultiturnError, match="never attached") as caught:
-            files.read(files.find(written), LIMIT)
+            read(files, written)
         assert not isinstance(caught.value, AttachmentError)  # which an option leaves out
 
 
@@ -376,7 +355,7 @@ def test_what_is_named_nearly_like_it_is_attached(root: Path, files: Files, name
     path = root / "evals" / name
     path.parent.mkdir(exist_ok=True)
     path.write_text("text")
-    assert files.read(files.find(name), LIMIT) == "text"
+    assert read(files, name) == "text"
 
 
 # What can be read
@@ -454,7 +433,7 @@ def test_a_sparse_file_is_refused_in_little_memory(
     tracemalloc.start()
     try:
         with pytest.raises(AttachmentError):
-            files.read(files.find("x.txt"), LIMIT)
+            read(files, "x.txt")
         assert tracemalloc.get_traced_memory()[1] < 10_000_000
     finally:
         tracemalloc.stop()
@@ -464,7 +443,7 @@ def test_a_sparse_file_is_refused_in_little_memory(
 def test_a_file_that_lies_about_its_size_is_bounded_too() -> None:
     files = Files(Path("/proc"), Path("/proc"))
     with pytest.raises(AttachmentError):
-        files.read(files.find("cpuinfo"), 10)
+        read(files, "cpuinfo", 10)
 
 
 def test_a_folder_or_a_pipe_is_an_error(
@@ -476,7 +455,7 @@ def test_a_folder_or_a_pipe_is_an_error(
         server.bind("socket")
         for written in ("deep", "deep/", ".", "..", "/", "pipe", "socket"):
             with pytest.raises(AttachmentError):
-                files.read(files.find(written), LIMIT)
+                read(files, written)
 
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs devices")
@@ -484,7 +463,7 @@ def test_a_device_is_an_error_even_inside_the_root() -> None:
     files = Files(Path("/dev"), Path("/dev"))
     for written in ("zero", "null"):
         with pytest.raises(AttachmentError):
-            files.read(files.find(written), LIMIT)
+            read(files, written)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -493,7 +472,7 @@ def test_an_unreadable_file_is_an_error(root: Path, files: Files, name: str) -> 
     (root / name).chmod(0)
     try:
         with pytest.raises(AttachmentError):
-            files.read(files.find("code.js"), LIMIT)
+            read(files, "code.js")
     finally:
         (root / name).chmod(0o700)
 
@@ -517,7 +496,7 @@ def test_no_file_is_left_open(root: Path, files: Files) -> None:
     for name in ("code.js", "latin.txt", "pipe", "deep", "top.md"):
         for limit in (1, LIMIT):
             try:
-                files.read(files.find(name), limit)
+                read(files, name, limit)
             except AttachmentError:
                 continue
     assert os.listdir("/proc/self/fd" if Path("/proc/self/fd").exists() else "/dev/fd") == before
@@ -546,7 +525,7 @@ def test_a_file_is_read_once_by_whatever_path(root: Path, opened: list[str]) -> 
     for folder, top in ((root / "evals", root), (root, root), (root, root.parent)):
         files = Files(folder, top, texts)
         for written in ("top.md", "./top.md", "/top.md", "/evals/link.md"):
-            assert files.read(files.find(written), LIMIT) == "top"
+            assert read(files, written) == "top"
     assert opened.count("top.md") == 1
 
 
@@ -566,8 +545,8 @@ def test_a_file_is_read_once_with_and_without_its_newlines(
 def test_files_of_one_base_name_are_kept_apart(root: Path) -> None:
     (root / "evals" / "deep" / "code.js").write_text("other")
     files = Files(root / "evals", root)
-    read = [files.read(files.find(path), LIMIT) for path in ("code.js", "deep/code.js", "code.js")]
-    assert read == ["code", "other", "code"]
+    texts = [read(files, path) for path in ("code.js", "deep/code.js", "code.js")]
+    assert texts == ["code", "other", "code"]
 
 
 def test_another_run_reads_the_file_anew(root: Path) -> None:
@@ -576,14 +555,11 @@ def test_another_run_reads_the_file_anew(root: Path) -> None:
     assert Files(root, root, Texts()).read("top.md", LIMIT) == "changed"
 
 
-@pytest.mark.parametrize("limits", [(4, 3, 4), (3, 4, 3)])
-def test_each_reading_has_its_own_limit(files: Files, limits: tuple[int, ...]) -> None:
-    for limit in limits:
-        if limit == 4:
-            assert files.read("evals/code.js", limit) == "code"
-            continue
+def test_each_reading_has_its_own_limit(files: Files) -> None:
+    for _ in range(2):
+        assert files.read("evals/code.js", 4) == "code"
         with pytest.raises(AttachmentError):
-            files.read("evals/code.js", limit)
+            files.read("evals/code.js", 3)
 
 
 def test_a_hundred_cases_attach_one_file_that_is_read_once(
