@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 
 from msgspec.structs import replace
 
+from multiturn.engine.batch_state import Asked
 from multiturn.engine.batches import Batches
 from multiturn.engine.runner import answered, failed, prepare
 from multiturn.model import Case
@@ -22,17 +23,14 @@ from multiturn.providers.results import Result, ResultsFile, is_stored, key_of
 class BatchRun(Batches):
     """A run in batches."""
 
-    def __init__(
-        self, provider: Any, output: str, *, poll: float, say: Callable[[str], None]
-    ) -> None:
-        super().__init__(provider, output, poll=poll, say=say)
-        self.looks: dict[str, Look] = {}  # the last known status of each part, by its token
-        self._folder = os.path.dirname(os.path.abspath(output))
-
     @property
     def requests(self) -> int:
         """Number of requests under way."""
         return sum(part.requests for part in self.state.under_way)
+
+    @property
+    def _folder(self) -> str:
+        return os.path.dirname(os.path.abspath(self.state.path))
 
     @cached_property
     def _waiting(self) -> tuple[dict[bytes, str], dict[bytes, bytes]]:
@@ -110,14 +108,14 @@ class BatchRun(Batches):
                     tokens[digest] = part.token
                 if record_wire:
                     result = replace(result, wire=prepared.wire.body.decode())
-                self._ask(tokens[digest], str(case.where()), result)
+                self._ask(Asked(tokens[digest], str(case.where()), result))
             if part.requests:
                 self._finish(part, file)
 
-    def _ask(self, part: str, where: str, result: Result) -> None:
+    def _ask(self, asked: Asked) -> None:
         if self.state.target is None:
             self.state.start(self.target)
-        self.state.ask(part, where, result)
+        self.state.ask(asked)
 
     def _finish(self, part: Part, file: BinaryIO) -> None:
         """Send a part, and empty its file."""
@@ -135,34 +133,32 @@ class BatchRun(Batches):
 
     def _collect(self, results: ResultsFile, wait: bool) -> Iterator[Result | None]:
         """Yield the results of batches that have ended; one that is refused keeps up no other."""
-        refused: dict[str, ProviderError] = {}
-        while True:
-            for part in self.state.under_way:
-                if part.token in refused:
-                    continue
+        parts = self.state.under_way
+        refused = []
+        while parts:
+            for part in list(parts):
                 try:
-                    look = self.look(part)
-                    if look.state != getattr(self.looks.get(part.token), "state", None):
+                    before, look = self.looks.get(part.token), self.look(part)
+                    if before is None or before.state != look.state:
                         self.say(f"{part.batch}: {look.state}")
-                    self.looks[part.token] = look
                     if look.ended:
                         yield from self._results(part, look, results)
                         results.sync()
                         self.state.keep(replace(part, ended=True))
+                        parts.remove(part)
                 except ProviderError as error:
-                    if not may_pass(error):
-                        refused[part.token] = error
-                        continue
-                    self.say(f"{part.batch}: {error.what}; asking again in {self.poll:g} s")
+                    if may_pass(error):
+                        self.say(f"{part.batch}: {error.what}; asking again in {self.poll:g} s")
+                    else:
+                        refused.append(error)
+                        parts.remove(part)
             yield None
-            if refused and (not wait or len(refused) == len(self.state.under_way)):
-                raise next(iter(refused.values()))
-            if not self.state.under_way:
-                self.state.forget()
-                return
-            if not wait:
-                return
+            if not parts or not wait:
+                break
             time.sleep(self.poll)
+        if refused:
+            raise refused[0]
+        self.state.forget()
 
     def _results(self, part: Part, look: Look, results: ResultsFile) -> Iterator[Result]:
         _, latest = self._waiting
@@ -177,7 +173,8 @@ class BatchRun(Batches):
                     continue
                 try:
                     if result.digest not in found:
-                        raise look.unanswered(part.batch)
+                        why = look.why or f"{part.batch} ended without an answer to this request"
+                        raise ProviderError(f"batch_{look.state}: {why}", kind="batch")
                     file.seek(found[result.digest])
                     yield answered(result, self.api.read(file.readline()))
                 except ProviderError as error:
@@ -191,7 +188,7 @@ class DryBatchRun(BatchRun):
         super().__init__(provider, output, poll=0, say=lambda _: None)
         self.parts: list[Part] = []
 
-    def _ask(self, part: str, where: str, result: Result) -> None:
+    def _ask(self, asked: Asked) -> None:
         """Record nothing."""
 
     def _send(self, part: Part, file: BinaryIO) -> None:

@@ -24,11 +24,11 @@ class Target(Struct, frozen=True, tag_field="is", tag="target"):
     address: tuple[str, ...]
 
 
-class _Canceled(Struct, frozen=True, tag_field="is", tag="canceled"):
+class Canceled(Struct, frozen=True, tag_field="is", tag="canceled"):
     """No more parts may be sent."""
 
 
-class _Asked(Struct, frozen=True, tag_field="is", tag="asked"):
+class Asked(Struct, frozen=True, tag_field="is", tag="asked"):
     """A case that waits for an answer; cases with the same request have the same part."""
 
     part: str  # its token
@@ -36,7 +36,7 @@ class _Asked(Struct, frozen=True, tag_field="is", tag="asked"):
     result: Result  # without the answer
 
 
-_Record = Target | Part | _Canceled | _Asked
+_Record = Target | Part | Canceled | Asked
 _decode = msgspec.json.Decoder(_Record).decode
 
 
@@ -57,12 +57,7 @@ class BatchState:
         self.canceled = False
         self._file: BinaryIO | None = None
         for record in self._records():
-            if isinstance(record, Target):
-                self.target = record
-            elif isinstance(record, Part):
-                self.parts[record.token] = record
-            elif isinstance(record, _Canceled):
-                self.canceled = True
+            self._note(record)
         if self.target is None and os.path.exists(self.path):
             what = "this is not the state of a batch; move it away"
             raise MultiturnError(what, where=self.path)
@@ -76,6 +71,14 @@ class BatchState:
                 with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                     yield _decode(line)
 
+    def _note(self, record: _Record) -> None:
+        if isinstance(record, Target):
+            self.target = record
+        elif isinstance(record, Part):
+            self.parts[record.token] = record
+        elif isinstance(record, Canceled):
+            self.canceled = True
+
     @property
     def under_way(self) -> list[Part]:
         """The parts that were sent, or may have been, and whose results are not stored."""
@@ -87,41 +90,29 @@ class BatchState:
         with open_output(self.path) as file:
             file.write(msgspec.json.encode(target) + b"\n")
 
-    def ask(self, part: str, where: str, result: Result) -> None:
+    def ask(self, record: Asked) -> None:
         """Record a case that waits for an answer, in a buffer that ``keep`` writes."""
-        self._add(_Asked(part, where, result))
+        self._opened().write(msgspec.json.encode(record) + b"\n")
 
-    def keep(self, part: Part) -> None:
-        """Write a part, after all that was recorded before, to the disk."""
-        self.parts[part.token] = part
-        self._sync(part)
-
-    def cancel(self) -> None:
-        """Record that no more parts may be sent."""
-        self.canceled = True
-        self._sync(_Canceled())
-
-    def _add(self, record: _Record) -> BinaryIO:
-        if self._file is None:
-            self._file = open(self.path, "ab", buffering=2**16)  # noqa: SIM115 - closed by close
-            self._file.write(b"\n")  # ends a line that was cut short
-        self._file.write(msgspec.json.encode(record) + b"\n")
-        return self._file
-
-    def _sync(self, record: _Record) -> None:
-        file = self._add(record)
+    def keep(self, record: Part | Canceled) -> None:
+        """Write a record, after all that were asked before, to the disk."""
+        self._note(record)
+        file = self._opened()
+        file.write(msgspec.json.encode(record) + b"\n")
         file.flush()
         os.fsync(file.fileno())
 
-    def asked(self, part: Part) -> Iterator[_Asked]:
+    def _opened(self) -> BinaryIO:
+        if self._file is None:
+            self._file = open(self.path, "ab", buffering=2**16)  # noqa: SIM115 - closed by close
+            self._file.write(b"\n")  # ends a line that was cut short
+        return self._file
+
+    def asked(self, part: Part) -> Iterator[Asked]:
         """Yield each case that waits for a part."""
         for record in self._records():
-            if isinstance(record, _Asked) and record.part == part.token:
+            if isinstance(record, Asked) and record.part == part.token:
                 yield record
-
-    def digests(self, part: Part) -> set[str]:
-        """Return the digests of a part's requests."""
-        return {asked.result.digest for asked in self.asked(part)}
 
     def waiting(self) -> tuple[dict[bytes, str], dict[bytes, bytes]]:
         """Return what waits for an answer.
@@ -133,7 +124,7 @@ class BatchState:
         tokens, latest = {}, {}
         under_way = {part.token for part in self.under_way}
         for record in self._records() if under_way else ():
-            if isinstance(record, _Asked) and record.part in under_way:
+            if isinstance(record, Asked) and record.part in under_way:
                 digest = bytes.fromhex(record.result.digest)
                 tokens[digest] = self.parts[record.part].token  # one string for all its requests
                 latest[key_of(record.result)] = digest

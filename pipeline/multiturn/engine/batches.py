@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Self, TypeVar, TypeVarTuple
 
 from msgspec.structs import replace
 
-from multiturn.engine.batch_state import BatchState, Target
+from multiturn.engine.batch_state import BatchState, Canceled, Target
 from multiturn.errors import MultiturnError
 from multiturn.providers.base import ProviderError
 from multiturn.providers.batches import batches_of
@@ -44,6 +44,7 @@ class Batches:
         self.provider = provider
         self.poll = poll
         self.say = say
+        self.looks: dict[str, Look] = {}  # the last known status of each part, by its token
         self.state = BatchState(output)
         self.target = Target(
             provider.name, provider.kind, provider.settings.model, provider.address()
@@ -113,11 +114,15 @@ class Batches:
 
     def _found(self, part: Part) -> bool:
         """Look for the batch of a part; twice, because a vendor may be slow to list it."""
+
+        def digests() -> set[str]:
+            return {asked.result.digest for asked in self.state.asked(part)}
+
         others = {other.batch for other in self.state.parts.values()}
         once_more = "once more, before anything is sent again"
         said: set[str] = set()
         while True:
-            found = self.call(self.api.find, part, others, lambda: self.state.digests(part))
+            found = self.call(self.api.find, part, others, digests)
             if found.batch:
                 self._created(part, found.batch)
                 return True
@@ -134,7 +139,8 @@ class Batches:
 
     def look(self, part: Part) -> Look:
         """Return the status of a part's batch."""
-        return self.call(self.api.look, part.batch)
+        self.looks[part.token] = self.call(self.api.look, part.batch)
+        return self.looks[part.token]
 
     def cancel(self) -> None:
         """Ask the vendor to end all batches under way, and send no more parts.
@@ -142,13 +148,12 @@ class Batches:
         Raises:
             ProviderError: the vendor refuses to end a batch; all others were canceled.
         """
-        self.state.cancel()
-        known = [part for part in self.state.under_way if part.batch]
-        errors = [self._end(part) for part in known]
+        self.state.keep(Canceled())
+        errors = {part.token: self._end(part) for part in self.state.under_way if part.batch}
         self.settle()
-        tokens = [part.token for part in known]
-        errors += [self._end(part) for part in self.state.under_way if part.token not in tokens]
-        for error in filter(None, errors):
+        lost = [part for part in self.state.under_way if part.token not in errors]
+        errors |= {part.token: self._end(part) for part in lost}
+        for error in filter(None, errors.values()):
             raise error
 
     def _end(self, part: Part) -> ProviderError | None:

@@ -7,7 +7,7 @@ batch: it may have been created although the answer was lost. The caller first l
 
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -41,11 +41,6 @@ class Look(Struct, frozen=True, kw_only=True):
     answered: int | None = None  # number of finished requests; None if the vendor does not count
     files: tuple[str, ...] = ()  # ids of the results
     why: str = ""  # what went wrong with the whole batch
-
-    def unanswered(self, batch: str) -> ProviderError:
-        """Return the error of a request that the batch has not answered."""
-        why = self.why or f"{batch} ended without an answer to this request"
-        return ProviderError(f"batch_{self.state}: {why}", kind="batch")
 
 
 class Found(Struct, frozen=True):
@@ -90,7 +85,7 @@ def places(file: BinaryIO) -> dict[str, int]:
     return found
 
 
-class BatchApi:
+class BatchApi(Protocol):
     """The Batch API of a target; subclasses define what differs.
 
     The methods that get a client may raise any exception of the SDK, or a ProviderError.
@@ -101,20 +96,19 @@ class BatchApi:
     # the bytes before, between and after the requests of a part
     frame: ClassVar[tuple[bytes, bytes, bytes]] = (b"", b"\n", b"\n")
 
+    provider: "HttpProvider"  # of the target
+
     def __init__(self, provider: Any) -> None:
-        self.provider: HttpProvider = provider
+        self.provider = provider
 
     def line(self, digest: str, body: bytes) -> bytes:
         """Return the line of a request in a part, with its exact body."""
-        raise NotImplementedError
 
     async def prepare(self, client: Any, part: Part, file: BinaryIO) -> Part:
         """Return a part whose batch can be created: its requests are uploaded where need be."""
-        raise NotImplementedError
 
     async def create(self, client: Any, part: Part, file: BinaryIO | None) -> str:
         """Create the batch of a part, and return its id; no file if it was uploaded earlier."""
-        raise NotImplementedError
 
     async def find(
         self, client: Any, part: Part, others: Collection[str], digests: Callable[[], set[str]]
@@ -127,19 +121,15 @@ class BatchApi:
             others: ids of the batches of other parts.
             digests: returns those of the part's requests.
         """
-        raise NotImplementedError
 
     async def look(self, client: Any, batch: str) -> Look:
         """Return the status of a batch."""
-        raise NotImplementedError
 
     async def fetch(self, client: Any, look: Look, file: BinaryIO) -> None:
         """Write the results of a batch into a file; answers come before errors."""
-        raise NotImplementedError
 
     async def cancel(self, client: Any, batch: str) -> None:
         """Ask the vendor to end a batch; the answers so far are kept."""
-        raise NotImplementedError
 
     def read(self, line: bytes) -> ProviderResponse:
         """Return the answer in a line of results.
@@ -147,7 +137,6 @@ class BatchApi:
         Raises:
             ProviderError: it is an error.
         """
-        raise NotImplementedError
 
     def decode(self, line: bytes, kind: type[_T]) -> _T:
         """Return a decoded line of results.
