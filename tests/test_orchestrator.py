@@ -173,35 +173,16 @@ def test_as_many_are_under_way_as_was_asked_for_and_never_more(
     assert provider.most_under_way == most
 
 
-def test_fewer_cases_than_places_are_no_trouble() -> None:
-    assert results_of(cases(0), Provider(), concurrency=5) == {}
-    assert len(results_of(cases(2), Provider(), concurrency=5)) == 2
-
-
-def counted(taken: list[int], count: int = 1000) -> Iterator[Case]:
-    """Yield cases, and note the number of each that is taken."""
-    for number in range(count):
-        taken.append(number)
-        yield case(number)
-
-
-def test_cases_are_taken_only_as_there_is_room_for_them() -> None:
-    async def main() -> None:
-        taken: list[int] = []
-        results = run(counted(taken), PIPELINE, Provider(hang), concurrency=5)
-        first = asyncio.ensure_future(anext(results))
-        await settled()
-        assert 5 <= len(taken) <= 8
-        first.cancel()
-        await asyncio.gather(first, return_exceptions=True)
-
-    finish(main())
-
-
 def test_whoever_takes_results_slowly_makes_no_cases_pile_up() -> None:
+    taken: list[int] = []
+
+    def counted() -> Iterator[Case]:
+        for number in range(1000):
+            taken.append(number)
+            yield case(number)
+
     async def main() -> None:
-        taken: list[int] = []
-        results = run(counted(taken), PIPELINE, Provider(), concurrency=5)
+        results = run(counted(), PIPELINE, Provider(), concurrency=5)
         for seen in range(1, 60):
             await anext(results)
             await settled(lambda: len(taken) > 100)
@@ -223,41 +204,30 @@ def test_a_result_comes_as_soon_as_it_is_there() -> None:
     finish(main())
 
 
-def others() -> set["asyncio.Task[Any]"]:
-    current = asyncio.current_task()
-    return {task for task in asyncio.all_tasks() if task is not current}
+@pytest.mark.parametrize("how", ["leave the loop", "cancel"])
+def test_what_is_under_way_ends_with_the_run(how: str) -> None:
+    async def answer(request: ProviderRequest) -> ProviderResponse:
+        return await (pause(request) if request.eval_id == "c0" else hang(request))
 
-
-def test_leaving_the_loop_ends_what_is_under_way() -> None:
     async def main() -> None:
-        async def answer(request: ProviderRequest) -> ProviderResponse:
-            return await (pause(request) if request.eval_id == "c0" else hang(request))
-
         provider = Provider(answer)
-        before = others()
-        async for _ in run(cases(100), PIPELINE, provider, concurrency=4):
-            assert provider.under_way >= 3
-            break
-        await settled(lambda: others() == before)
-        assert others() == before
+        before = asyncio.all_tasks()
+
+        async def ask() -> None:
+            async for _ in run(cases(100), PIPELINE, provider, concurrency=4):
+                if how == "leave the loop":
+                    break
+
+        task = asyncio.create_task(ask())
+        if how == "cancel":
+            await settled(lambda: provider.under_way == 4)
+            task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled() == (how == "cancel")
+        await settled(lambda: asyncio.all_tasks() == before)
+        assert asyncio.all_tasks() == before
         assert provider.under_way == 0
-        assert len(provider.requests) <= 8
-
-    finish(main())
-
-
-def test_cancelling_ends_what_is_under_way() -> None:
-    async def main() -> None:
-        provider = Provider(hang)
-        before = others()
-        task = asyncio.create_task(listed(run(cases(100), PIPELINE, provider, concurrency=4)))
-        await settled(lambda: provider.under_way == 4)
-        assert provider.under_way == 4
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        assert task.cancelled()
-        assert others() == before
-        assert provider.under_way == 0
+        assert len(provider.requests) <= 5
 
     finish(main())
 
@@ -362,17 +332,17 @@ def test_memory_does_not_grow_with_the_number_of_cases() -> None:
 
 
 def test_a_suite_and_a_pipeline_may_be_paths(tmp_path: Path) -> None:
-    suite = tmp_path / "a.eval.yaml"
+    suite, house = tmp_path / "a.eval.yaml", tmp_path / "house.yaml"
     suite.write_text("id: a\nconversation_id: talk\ninput_messages: [{role: user, content: Hi}]\n")
-    house = tmp_path / "house.yaml"
     house.write_text("extends: spec\nremove: [consolidate_system]\n")
     for pipeline in ("spec", house, str(house), load_pipeline(house)):
         provider = Provider()
         (result,) = finish(listed(run(str(suite), pipeline, provider)))
         assert (result.suite, result.id, result.conversation_id) == (str(suite), "a", "talk")
-        assert (provider.requests[0].chat_prompt is None) == (pipeline != "spec")
+        (request,) = provider.requests
+        assert (request.chat_prompt is None) == (pipeline != "spec")
+        assert request.root == os.path.realpath(tmp_path)
     assert finish(listed(run(suite, "spec", provider)))[0].response == "re: a"
-    assert provider.requests[-1].root == os.path.realpath(tmp_path)
 
 
 @pytest.mark.parametrize(

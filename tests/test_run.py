@@ -3,7 +3,6 @@
 import re
 import shutil
 import signal
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -172,20 +171,6 @@ def test_an_output_that_is_gone_is_an_error_that_names_where_its_results_are(
     assert (Path(kept[1]).parent == Path("results")) == (how is not remove_folder)
     if how is replace:
         assert output.read_text() == "mine\n"
-
-
-def test_so_many_cases_are_under_way_and_no_more(folder: Path, server: Server) -> None:
-    gathered = threading.Barrier(3)
-
-    def answer(_: str) -> Answer:
-        gathered.wait(30)
-        return chat_answer()
-
-    server.reply = answer
-    write_suite(folder, ["Hello"] * 12)
-    done = run(*AZ, "--concurrency", "3", folder=folder)
-    assert (done.returncode, len(by_id(folder / "out.jsonl"))) == (0, 12)
-    assert server.most_at_once == 3
 
 
 @pytest.mark.parametrize("status", [401, 403])

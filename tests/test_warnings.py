@@ -10,7 +10,6 @@ import structlog
 
 from commands import run
 from multiturn import load_suite, output
-from multiturn.engine import slices
 
 SUITE = """\
 color: red
@@ -87,28 +86,6 @@ def test_a_strict_command_writes_nothing_after_an_error(
     done = run(*command, "--case", "good", folder=folder)
     assert done.returncode == 0
     assert (folder / output).exists() if output else "Hi" in done.stdout
-
-
-@pytest.mark.parametrize("strict", [pytest.param([], id="lax"), ["--strict"]])
-def test_many_processes_warn_of_a_key_once(
-    folder: Path, strict: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    case = '{"id": "%d", "color": "red", "input_messages": [{"role": "user", "content": "Hi"}]}\n'
-    (folder / "many.jsonl").write_text("".join(case % number for number in range(30)))
-    monkeypatch.setattr(slices.slices_of, "__defaults__", (500, open))
-    alone, several = (
-        run("convert", "many.jsonl", *strict, "--workers", count, folder=folder)
-        for count in ("1", "2")
-    )
-    assert alone.stderr.count(KEY) == 1
-    assert (several.stdout, several.stderr) == (alone.stdout, alone.stderr)
-
-
-def test_a_strict_report_has_the_errors(folder: Path) -> None:
-    command = ["report", "a.eval.yaml", "--pipeline", "lax.yaml", "--strict", "--format"]
-    done = run(*command, "markdown", folder=folder)
-    assert done.returncode == 1
-    assert "no file 'no.txt'" in done.stdout
 
 
 def test_a_strict_diff_compares_what_has_no_warning(folder: Path) -> None:

@@ -166,6 +166,10 @@ def test_what_is_wrong_with_a_suite_is_said_once(folder: Path) -> None:
     (folder / ".agentv/config.yaml").write_text("guideline_patterns: 3")
     done = alone_and_together(folder, "3.eval.jsonl")
     assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    (folder / "keys.jsonl").write_text(cases(range(30)).replace('{"id"', '{"color": "red", "id"'))
+    for strict in ((), ("--strict",)):
+        done = alone_and_together(folder, "keys.jsonl", "--guidelines", "*", *strict)
+        assert (done.returncode, done.stderr.count('unknown key "color"')) == (len(strict), 1)
 
 
 def test_links_to_nothing_and_out_of_the_root_are_errors_like_others(tmp_path: Path) -> None:
