@@ -1,8 +1,8 @@
 """Targets: the file that names providers, and the settings of the one that is asked."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -19,15 +19,27 @@ targets:
     api_key: ${{ THE_KEY }}
     model: gpt-x
 """
-Write = Callable[..., str]
+CODEX = "[{name: t, provider: codex}]"
+HELLO = ProviderRequest(question="Hello")
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / ".git").mkdir()  # nothing above it counts
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("THE_KEY", raising=False)
     return tmp_path
+
+
+def write(text: str, file: str = "targets.yaml") -> None:
+    Path(file).parent.mkdir(parents=True, exist_ok=True)
+    Path(file).write_text(text)
+
+
+def settings_of(settings: str) -> Any:
+    """Return the settings of a target, as they were read."""
+    write(f"[{{name: t, {settings}}}]")
+    return load_target("t").settings
 
 
 @pytest.mark.parametrize(
@@ -43,27 +55,25 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_a_target_is_found_by_its_name(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, file: str, text: str
+    monkeypatch: pytest.MonkeyPatch, file: str, text: str
 ) -> None:
     monkeypatch.setenv("THE_KEY", "k-123456")
-    (folder / file).parent.mkdir(exist_ok=True)
-    (folder / file).write_text(text)
+    write(text, file)
     with capture_logs() as logs:
         provider = load_target("az")
-    assert provider.name == "az"
-    assert provider.settings.endpoint == "https://x.openai.azure.com"
-    assert provider.settings.api_key == "k-123456"
-    assert provider.settings.model == "gpt-x"
+    settings = provider.settings
+    assert (provider.name, settings.endpoint) == ("az", "https://x.openai.azure.com")
+    assert (settings.api_key, settings.model) == ("k-123456", "gpt-x")
     assert logs == []
 
 
 def test_the_nearest_targets_file_is_taken(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = "[{{name: t, provider: codex, executable: {}}}]"
+    write(target.format("outer"))
     (folder / "evals/deep").mkdir(parents=True)
-    (folder / "targets.yaml").write_text(target.format("outer"))
     monkeypatch.chdir(folder / "evals/deep")
     assert load_target("t").settings.executable == "outer"
-    (folder / "evals/targets.yaml").write_text(target.format("inner"))
+    write(target.format("inner"), "../targets.yaml")
     assert load_target("t").settings.executable == "inner"
     assert load_target("t", file="../../targets.yaml").settings.executable == "outer"
 
@@ -71,7 +81,7 @@ def test_the_nearest_targets_file_is_taken(folder: Path, monkeypatch: pytest.Mon
 def test_a_targets_file_of_another_user_above_the_current_folder_is_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (folder / "targets.yaml").write_text("[{name: t, provider: codex}]")
+    write(CODEX)
     (folder / "evals").mkdir()
     monkeypatch.setattr(os, "getuid", lambda: folder.stat().st_uid + 1)
     assert load_target("t").name == "t"
@@ -89,8 +99,8 @@ def test_a_targets_file_of_another_user_above_the_current_folder_is_refused(
 def test_nothing_above_the_repository_is_looked_at(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    write(CODEX)
     (folder / "repository/.git").mkdir(parents=True)
-    (folder / "targets.yaml").write_text("[{name: t, provider: codex}]")
     monkeypatch.chdir(folder / "repository")
     with pytest.raises(MultiturnError, match="no target 't'"):
         load_target("t")
@@ -98,9 +108,9 @@ def test_nothing_above_the_repository_is_looked_at(
 
 def test_a_targets_file_beside_a_suite_starts_nothing(folder: Path) -> None:
     """Else who writes a suite could start programs, or have keys sent to a server of theirs."""
-    (folder / "evals").mkdir()
-    (folder / "evals/targets.yaml").write_text(
-        "[{name: echo, provider: codex, executable: ./evil}, {name: t, provider: codex}]"
+    write(
+        "[{name: echo, provider: codex, executable: ./evil}, {name: t, provider: codex}]",
+        "evals/targets.yaml",
     )
     write_suite(folder, ["Hello"], "evals/a.eval.yaml")
     done = run("evals", folder=folder)
@@ -110,35 +120,43 @@ def test_a_targets_file_beside_a_suite_starts_nothing(folder: Path) -> None:
     assert "no target 't'" in done.stderr
 
 
-@pytest.mark.parametrize("written", ["${{ WORD }}", "${{WORD}}", "${{  WORD  }}"])
-def test_a_variable_is_read_from_the_environment(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, written: str
+@pytest.mark.parametrize(
+    ("settings", "read"),
+    [
+        *(
+            pytest.param(
+                f"provider: codex, executable: 'a-{written}-b', args: ['{written}']",
+                {"executable": "a-5-b", "args": ("5",)},
+                id=written,
+            )
+            for written in ("${{ FIVE }}", "${{FIVE}}", "${{  FIVE  }}")
+        ),
+        pytest.param(
+            "provider: echo, max_retries: '${{ FIVE }}', temperature: '${{ FIVE }}'",
+            {"max_retries": 5, "temperature": 5},
+            id="a variable may hold a number",
+        ),
+        pytest.param(
+            "provider: azure, endpoint: e, api_key: 0123456, model: 4.10",
+            {"api_key": "0123456", "model": "4.10"},
+            id="text that looks like a number stays as it is written",
+        ),
+        pytest.param(
+            "provider: vscode-insiders", {"executable": "code-insiders"}, id="vscode-insiders"
+        ),
+        pytest.param(
+            "provider: vscode-insiders, executable: mine",
+            {"executable": "mine"},
+            id="vscode-insiders of another name",
+        ),
+    ],
+)
+def test_the_settings_are(
+    monkeypatch: pytest.MonkeyPatch, settings: str, read: dict[str, Any]
 ) -> None:
-    monkeypatch.setenv("WORD", "one")
-    (folder / "targets.yaml").write_text(
-        f"[{{name: t, provider: codex, executable: 'a-{written}-b', args: ['{written}']}}]"
-    )
-    settings = load_target("t").settings
-    assert settings.executable == "a-one-b"
-    assert list(settings.args) == ["one"]
-
-
-def test_a_variable_may_hold_a_number(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RETRIES", "5")
-    monkeypatch.setenv("HEAT", "0")
-    (folder / "targets.yaml").write_text(
-        "[{name: t, provider: echo, max_retries: '${{ RETRIES }}', temperature: '${{ HEAT }}'}]"
-    )
-    assert load_target("t").settings.max_retries == 5
-    assert load_target("t").settings.temperature == 0
-
-
-def test_text_that_looks_like_a_number_stays_as_it_is_written(folder: Path) -> None:
-    (folder / "targets.yaml").write_text(
-        "[{name: 007, provider: azure, endpoint: e, api_key: 0123456, model: 4.10}]"
-    )
-    settings = load_target("007").settings
-    assert (settings.api_key, settings.model) == ("0123456", "4.10")
+    monkeypatch.setenv("FIVE", "5")
+    found = settings_of(settings)
+    assert {name: getattr(found, name) for name in read} == read
 
 
 @pytest.mark.parametrize(
@@ -150,27 +168,25 @@ def test_text_that_looks_like_a_number_stays_as_it_is_written(folder: Path) -> N
     ],
 )
 def test_a_variable_is_read_from_dot_env_and_the_environment_wins(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, file: str, env: str
+    monkeypatch: pytest.MonkeyPatch, file: str, env: str
 ) -> None:
-    (folder / file).parent.mkdir(exist_ok=True)
-    (folder / file).write_text(AZURE)
-    (folder / env).write_text("# keys\nTHE_KEY='from the file'\n")
+    write(AZURE, file)
+    write("# keys\nTHE_KEY='from the file'\n", env)
     assert load_target("az").settings.api_key == "from the file"
     monkeypatch.setenv("THE_KEY", "from the environment")
     assert load_target("az").settings.api_key == "from the environment"
 
 
-def test_both_dot_env_files_of_agentv_are_read(folder: Path) -> None:
-    (folder / ".agentv").mkdir()
-    (folder / ".agentv/targets.yaml").write_text(AZURE.replace("gpt-x", "${{ THE_MODEL }}"))
-    (folder / ".agentv/.env").write_text("THE_MODEL=gpt-y\n")
-    (folder / ".env").write_text("THE_KEY=k-123456\n")
+def test_both_dot_env_files_of_agentv_are_read() -> None:
+    write(AZURE.replace("gpt-x", "${{ THE_MODEL }}"), ".agentv/targets.yaml")
+    write("THE_MODEL=gpt-y\n", ".agentv/.env")
+    write("THE_KEY=k-123456\n", ".env")
     settings = load_target("az").settings
     assert (settings.model, settings.api_key) == ("gpt-y", "k-123456")
 
 
-def test_a_variable_that_only_another_target_needs_may_be_missing(folder: Path) -> None:
-    (folder / "targets.yaml").write_text(f"{AZURE}  - {{name: other, provider: echo}}\n")
+def test_a_variable_that_only_another_target_needs_may_be_missing() -> None:
+    write(f"{AZURE}  - {{name: other, provider: echo}}\n")
     assert load_target("other").name == "other"
     with pytest.raises(MultiturnError, match="THE_KEY"):
         load_target("az")
@@ -179,54 +195,26 @@ def test_a_variable_that_only_another_target_needs_may_be_missing(folder: Path) 
 @pytest.mark.parametrize(
     ("provider", "kind", "settings"),
     [
-        pytest.param("azure-openai", "azure", "model: m, api_key: abcdef, endpoint: e", id="azure"),
-        pytest.param("google", "gemini", "model: m, api_key: abcdef", id="google"),
-        pytest.param("google-gemini", "gemini", "model: m, api_key: abcdef", id="google-gemini"),
-        pytest.param("codex-cli", "codex", "args: []", id="codex-cli"),
-        pytest.param("vscode-insiders", "vscode", "args: []", id="vscode-insiders"),
+        ("azure-openai", "azure", "model: m, api_key: abcdef, endpoint: e"),
+        ("google", "gemini", "model: m, api_key: abcdef"),
+        ("google-gemini", "gemini", "model: m, api_key: abcdef"),
+        ("codex-cli", "codex", "args: []"),
+        ("vscode-insiders", "vscode", "args: []"),
     ],
 )
-def test_a_provider_has_aliases(folder: Path, provider: str, kind: str, settings: str) -> None:
-    (folder / "targets.yaml").write_text(f"[{{name: t, provider: {provider}, {settings}}}]")
-    request = ProviderRequest(question="Hello")
-    assert load_target("t").wire(request).provider == kind
+def test_a_provider_has_aliases(provider: str, kind: str, settings: str) -> None:
+    write(f"[{{name: t, provider: {provider}, {settings}}}]")
+    assert load_target("t").wire(HELLO).provider == kind
 
 
-@pytest.mark.parametrize(
-    ("more", "executable"),
-    [
-        pytest.param("", "code-insiders", id="by itself"),
-        pytest.param(", executable: mine", "mine", id="unless told otherwise"),
-    ],
-)
-def test_vscode_insiders_starts_code_insiders(folder: Path, more: str, executable: str) -> None:
-    (folder / "targets.yaml").write_text(f"[{{name: t, provider: vscode-insiders{more}}}]")
-    assert load_target("t").settings.executable == executable
+def test_echo_needs_no_file_is_the_default_and_cannot_be_redefined() -> None:
+    assert (load_target().name, load_target("echo").name) == ("echo", "echo")
+    write("[{name: echo, provider: codex}]")
+    assert load_target().wire(HELLO).provider == "echo"
 
 
-def test_echo_needs_no_file_and_is_the_default(folder: Path) -> None:
-    assert load_target().name == "echo"
-    assert load_target("echo").name == "echo"
-    (folder / "targets.yaml").write_text(AZURE)
-    assert load_target().name == "echo"
-
-
-def test_no_other_target_may_be_called_echo(folder: Path) -> None:
-    (folder / "targets.yaml").write_text("[{name: echo, provider: codex}]")
-    assert load_target().wire(ProviderRequest(question="Hello")).provider == "echo"
-
-
-def test_a_key_that_is_nearly_one_of_the_settings_is_an_error(folder: Path) -> None:
-    (folder / "targets.yaml").write_text("[{name: t, provider: codex, modle: m}]")
-    with pytest.raises(MultiturnError) as caught:
-        load_target("t")
-    assert str(caught.value) == 'targets.yaml:1:29: unknown key "modle"; did you mean "model"?'
-
-
-def test_an_unknown_key_is_a_warning_and_no_error(folder: Path) -> None:
-    (folder / "targets.yaml").write_text(
-        "- name: t\n  provider: echo\n  temper: 0.5\n- {name: u, provider: echo, x: 1}\n"
-    )
+def test_an_unknown_key_is_a_warning_and_no_error() -> None:
+    write("- name: t\n  provider: echo\n  temper: 0.5\n- {name: u, provider: echo, x: 1}\n")
     with capture_logs() as logs:
         assert load_target("t").name == "t"
     (log,) = logs

@@ -51,12 +51,13 @@ HELLO = ProviderRequest(question="Hello")
 count = iter(range(100))
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Return the name of a new module in the current folder."""
     (tmp_path / ".git").mkdir()
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))  # put back what importing adds
+    monkeypatch.setenv("THE_KEY", "sk-123456")
     name = f"custom_providers_{next(count)}"
     (tmp_path / f"{name}.py").write_text(MODULE)
     return name
@@ -76,18 +77,20 @@ def ask() -> ProviderResponse:
     return asyncio.run(main())
 
 
+def run(suite: str = "a.eval.yaml") -> commands.Done:
+    write_suite(Path(suite).parent, ["Hello"])
+    return commands.run("run", suite, "--target", "mine", folder=Path.cwd())
+
+
 @pytest.mark.parametrize("file", ["targets.yaml", ".agentv/targets.yaml"])
 def test_a_run_asks_it_under_the_name_of_the_target(module: str, file: str) -> None:
     write(module, file=file)
-    write_suite(Path(), ["Hello"])
-    done = commands.run("run", "a.eval.yaml", "--target", "mine", folder=Path.cwd())
-    (result,) = records(done.stdout)
+    (result,) = records(run().stdout)
     assert (result["target"], result["response"]) == ("mine", "Hello {}")
     assert result["usage"] == {"input_tokens": 3}
 
 
-def test_the_settings_are_its_arguments(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WORD", "5")
+def test_the_settings_are_its_arguments(module: str) -> None:
     given: dict[str, Any] = {
         "size": 5,
         "heat": 0.5,
@@ -95,12 +98,15 @@ def test_the_settings_are_its_arguments(module: str, monkeypatch: pytest.MonkeyP
         "off": None,
         "list": ["a", 1],
         "word": "5",
+        "timeout_seconds": 3,
     }
-    write(module, **given, variable="${{ WORD }}", timeout_seconds=3)
-    assert ask().text == f"Hello { ({**given, 'variable': '5', 'timeout_seconds': 3}) }"
+    write(module, **given, variable="x${{ THE_KEY }}")
+    assert ask().text == f"Hello { ({**given, 'variable': 'x***'}) }"
 
 
-def test_it_is_opened_and_closed(module: str) -> None:
+def test_its_name_is_text_and_it_is_opened_and_closed(module: str) -> None:
+    Path("targets.yaml").write_text(f"[{{name: 007, provider: '{module}:Echoes'}}]")
+    assert load_target("007").name == "007"
     write(module)
     ask()
     assert __import__(module).CALLS == ["enter", "exit"]
@@ -118,45 +124,31 @@ def test_the_digest_has_the_settings_and_never_a_key(
     assert digest("first-key", model="a") != digest("first-key", model="b")
 
 
-@pytest.mark.parametrize(
-    "token",
-    [
-        pytest.param("${{ THE_KEY }}", id="a variable"),
-        pytest.param("sk-123456", id="as it is written"),
-    ],
-)
-def test_a_key_comes_back_from_nowhere(
-    module: str, monkeypatch: pytest.MonkeyPatch, token: str
-) -> None:
-    monkeypatch.setenv("THE_KEY", "sk-123456")
+@pytest.mark.parametrize("token", ["${{ THE_KEY }}", "sk-123456"])
+def test_a_key_comes_back_from_nowhere(module: str, token: str) -> None:
     write(module, token=token)
     answer = ask()
     assert (answer.text, answer.raw) == ("Hello {'token': '***'}", {"key": "***"})
     assert b"sk-123456" not in load_target("mine").wire(HELLO).body
-    for kind, what in (("vendor", "no such key ***"), ("bug", "ValueError: no such key ***")):
-        write(module, token=token, fail=kind)
+    for fail, error in (
+        ("vendor", ("no such key ***", "http", 2)),
+        ("bug", ("ValueError: no such key ***", "provider", 0)),
+    ):
+        write(module, token=token, fail=fail)
         with pytest.raises(ProviderError) as caught:
             ask()
-        assert str(caught.value) == what
+        assert (str(caught.value), caught.value.kind, caught.value.retries) == error
     write(module, "Crashes", token=token)
     with pytest.raises(MultiturnError) as crashed:
         load_target("mine")
     assert str(crashed.value).endswith("Crashes does not start: ValueError: ***")
 
 
-def test_its_own_errors_keep_their_kind(module: str) -> None:
-    write(module, fail="vendor")
-    with pytest.raises(ProviderError) as caught:
-        ask()
-    assert (caught.value.kind, caught.value.retries) == ("http", 2)
-
-
 def test_an_answer_of_another_type_is_an_error(module: str) -> None:
     write(module, fail="text")
-    write_suite(Path(), ["Hello"])
-    done = commands.run("run", "a.eval.yaml", "--target", "mine", folder=Path.cwd())
+    done = run()
     assert done.returncode == 1
-    assert "it returned str instead of a ProviderResponse" in done.stderr
+    assert "TypeError: it returned str instead of a ProviderResponse" in done.stderr
 
 
 def test_a_variable_names_no_code(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,9 +160,7 @@ def test_a_variable_names_no_code(module: str, monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_file_beside_a_suite_names_no_code(module: str) -> None:
     """Else who writes a suite could have a module imported."""
-    Path("evals").mkdir()
     write(module, file="evals/targets.yaml")
-    write_suite(Path("evals"), ["Hello"])
-    done = commands.run("run", "evals", "--target", "mine", folder=Path.cwd())
+    done = run("evals/a.eval.yaml")
     assert done.returncode == 2
     assert "no target 'mine'" in done.stderr
