@@ -12,9 +12,10 @@ It runs in threads of its own, so that a child process can ask it as well.
 import json
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import repeat
 from typing import Any, NamedTuple, Self
 
 KEY = "sk-not-for-anyone-4711"
@@ -59,9 +60,7 @@ class Step(NamedTuple):
 class Server(ThreadingHTTPServer):
     """Records what it is asked, and answers as it is told; then with ``reply``.
 
-    Attributes:
-        reply: makes a status and a body of the last message of a request to Azure OpenAI; None
-            for TEXT in the format of whatever vendor is asked.
+    Every answer that it is told to give is given ``times`` times, or for ever with None.
     """
 
     daemon_threads = True
@@ -69,11 +68,13 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
+        # A status and a body for the last message of a request to Azure OpenAI; without it, TEXT in
+        # the format of whatever vendor is asked.
         self.reply: Callable[[str], Answer] | None = None
         self.requests: list[Request] = []
         self.accepted = 0  # connections
         self.most_at_once = self.at_once = 0  # requests
-        self.steps: list[tuple[Step, int | None]] = []
+        self.steps: list[Iterator[Step]] = []
         self.changed = threading.Condition()
         self.closed = threading.Event()
         self.connections: set[socket.socket] = set()
@@ -106,15 +107,9 @@ class Server(ThreadingHTTPServer):
         headers: Mapping[str, str] | None = None,
         times: int | None = 1,
     ) -> None:
-        """Answer the next request with a text in the vendor's format, or with a body.
+        """Answer with a text in the vendor's format, or with a body.
 
-        Args:
-            text: what the model says.
-            body: bytes and text go as they are, anything else as JSON; a function makes it of the
-                request.
-            status: of HTTP.
-            headers: beside those of every answer.
-            times: for how many requests; None for all that follow.
+        Bytes and text go as they are, anything else as JSON; a function makes it of the request.
         """
 
         def make(request: Request) -> Answer:
@@ -126,7 +121,7 @@ class Server(ThreadingHTTPServer):
     def fail(
         self, status: int, message: str, *, code: str = "an_error", times: int | None = 1
     ) -> None:
-        """Answer the next request with an error in the vendor's format."""
+        """Answer with an error in the vendor's format."""
 
         def make(request: Request) -> Answer:
             return status, error_body(request.vendor, status, message, code)
@@ -153,17 +148,19 @@ class Server(ThreadingHTTPServer):
         with self.changed:
             return [request.json["messages"][-1]["content"] for request in self.requests]
 
-    def wait_for_no_connection(self, *, timeout: float = 5) -> bool:
+    def wait_for_no_connection(self) -> bool:
         """Wait until every connection is closed, and return whether that came about."""
         with self.changed:
-            return self.changed.wait_for(lambda: not self.connections, timeout)
+            return self.changed.wait_for(lambda: not self.connections, 5)
 
     def _then(self, step: Step, times: int | None) -> None:
         with self.changed:
-            self.steps.append((step, times))
+            self.steps.append(repeat(step) if times is None else repeat(step, times))
 
     def act(self, request: Request) -> Answer:
         """Return what is answered unless the server is told otherwise."""
+        if self.reply is not None:
+            return self.reply(request.json["messages"][-1]["content"])
         body = completion(request.vendor, TEXT)
         if body is None:
             return 404, {"error": {"message": f"no vendor has {request.path}"}}
@@ -175,15 +172,11 @@ class Server(ThreadingHTTPServer):
             self.requests.append(request)
             self.at_once += 1
             self.most_at_once = max(self.most_at_once, self.at_once)
-            if not self.steps:
-                reply = self.reply
-                if reply is None:
-                    return Step(self.act)
-                return Step(lambda request: reply(request.json["messages"][-1]["content"]))
-            step, times = self.steps.pop(0)
-            if times != 1:
-                self.steps.insert(0, (step, None if times is None else times - 1))
-            return step
+            while self.steps:
+                for step in self.steps[0]:
+                    return step
+                del self.steps[0]
+            return Step(self.act)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -225,22 +218,20 @@ class _Handler(BaseHTTPRequestHandler):
         data = body.encode() if isinstance(body, str) else body
         fields = {"content-type": "application/json", "content-length": str(len(data))}
         lines = (f"{key}: {value}" for key, value in {**fields, **QUICK, **step.headers}.items())
-        data = "\r\n".join((f"HTTP/1.1 {status} .", *lines, "", "")).encode() + data
+        head = "\r\n".join((f"HTTP/1.1 {status} .", *lines, "", "")).encode()
         if step.pause:
-            start = data.index(b"\r\n\r\n") + 4
-            self.wfile.write(data[:start])
-            for byte in data[start:]:
+            self.wfile.write(head)
+            for byte in data:
                 self.wfile.write(bytes([byte]))
                 if self.server.closed.wait(step.pause):
                     return
-            return
-        if step.end is None:
-            self.wfile.write(data)
-            return
-        if step.end:
-            self.wfile.write(data[: data.index(b"\r\n\r\n") + 4 + step.end])
-        self.server.closed.wait(step.seconds)
-        self.close_connection = True
+        elif step.end is None:
+            self.wfile.write(head + data)
+        else:
+            if step.end:
+                self.wfile.write(head + data[: step.end])
+            self.server.closed.wait(step.seconds)
+            self.close_connection = True
 
     do_GET = do_PUT = do_DELETE = do_POST  # noqa: N815 - names of http.server
 
@@ -271,17 +262,14 @@ def completion(vendor: str | None, text: str) -> Any:
             "content": [{"type": "text", "text": text}],
             "stop_reason": "end_turn",
             "stop_sequence": None,
-            "usage": {"input_tokens": 11, "output_tokens": 7},
+            "usage": USAGE,
         }
     if vendor == "gemini":
         content = {"role": "model", "parts": [{"text": text}]}
+        usage = {"promptTokenCount": 11, "candidatesTokenCount": 7, "totalTokenCount": 18}
         return {
             "candidates": [{"index": 0, "content": content, "finishReason": "STOP"}],
-            "usageMetadata": {
-                "promptTokenCount": 11,
-                "candidatesTokenCount": 7,
-                "totalTokenCount": 18,
-            },
+            "usageMetadata": usage,
             "modelVersion": "gemini-2.5-flash",
         }
     return None
