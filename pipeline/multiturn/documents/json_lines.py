@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
 from msgspec import Struct
@@ -104,14 +104,9 @@ def node_of(value: Any, mark: Mark, levels: int = MAX_DEPTH) -> Node:
         raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
     if isinstance(value, dict):
         children = {name: node_of(child, mark, levels - 1) for name, child in value.items()}
-        return _counted(Node(value, mark, None, children, key_mark=mark), children.values())
+        size = sum(child.size for child in children.values()) + 1
+        return Node(value, mark, None, children, size, key_mark=mark)
     if isinstance(value, list):
         nodes = [node_of(child, mark, levels - 1) for child in value]
-        return _counted(Node(value, mark, None, nodes), nodes)
+        return Node(value, mark, None, nodes, sum(node.size for node in nodes) + 1)
     return Node(value, mark, None, None, len(value) + 1 if isinstance(value, str) else 1)
-
-
-def _counted(node: Node, children: Collection[Node]) -> Node:
-    node.size = sum(child.size for child in children) + 1
-    node.values = sum(child.values for child in children) + 1
-    return node

@@ -23,9 +23,8 @@ if not yaml.__with_libyaml__:
 # libyaml reads YAML 1.1, to which these end a line; to YAML 1.2 they are ordinary characters.
 _OLD_LINE_BREAKS = ("\x85", "\u2028", "\u2029")
 _OLD_LINE_BREAK = re.compile("|".join(_OLD_LINE_BREAKS).encode())
-# Only a key of a block mapping begins at the margin.
-_MARGIN = re.compile(rb"\n[^ \r\n#\-]")
-_OLD_MAC_LINE_END = re.compile(rb"\r(?!\n)")
+# Only a key of a block mapping begins at the margin; after line ends of old Macs, anything may.
+_MARGINS = (re.compile(rb"\n[^ \r\n#\-]"), re.compile(rb"\r(?!\n)"))
 _PRIVATE = re.compile(rb"\xf3[\xb0-\xbf][\x80-\xbf]{2}")
 _SPELLED = re.compile(rb"(?i)(?=(f[0-9a-f]{4}))")  # overlapping: the digits may begin anywhere
 # JSON escapes a character beyond U+FFFF as two halves, which libyaml refuses.
@@ -108,7 +107,7 @@ class Source:
             raise MultiturnError("this is UTF-16; save the file as UTF-8", where=Place(name, 1, 1))
         found: set[bytes] = set()
         directives, has_pairs = 0, False
-        for _, chunk in self._chunks():
+        for chunk in self._chunks():
             directives += chunk.count(b"\n%TAG") + chunk.count(b"\r%TAG")
             if directives > MAX_DIRECTIVES:  # libyaml compares each with all others
                 raise MultiturnError(f"over {MAX_DIRECTIVES} %TAG directives", where=name)
@@ -160,18 +159,13 @@ class Source:
             self._file.seek(position)
 
     def has_keys_after(self, key: str) -> bool:
-        """Return whether a line begins at the margin after the first that holds a key."""
+        """Return whether a line may begin at the margin after the first that holds a key."""
+        is_after = False
         with self.again():
-            start = None
-            for offset, chunk in self._chunks():
-                if start is None and (at := chunk.find(key.encode())) >= 0:
-                    start = offset + at
-                if start is None:
-                    continue
-                after = max(0, start - offset)
-                if _MARGIN.search(chunk, after) or (
-                    b"\r" in chunk and _OLD_MAC_LINE_END.search(chunk, after)
-                ):
+            for chunk in self._chunks():
+                start = 0 if is_after else chunk.find(key.encode())
+                is_after = start >= 0
+                if is_after and any(margin.search(chunk, start) for margin in _MARGINS):
                     return True
         return False
 
@@ -187,21 +181,20 @@ class Source:
         column = len(rest.decode("utf-8-sig", "replace")) + 1
         return Place(self.name, line, column)
 
-    def _chunks(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the stream in pieces whose edges overlap, each with its offset."""
+    def _chunks(self) -> Iterator[bytes]:
+        """Yield the stream in pieces whose edges overlap."""
         self._file.seek(0)
-        offset, edge = 0, b""
+        edge = b""
         while chunk := self._file.read(_CHUNK):
-            yield offset - len(edge), edge + chunk
+            yield edge + chunk
             if b"\0" in chunk:
                 return  # YAML ends here, with an error
-            offset += len(chunk)
             edge = (edge + chunk)[-_EDGE:]
 
     def _unused(self) -> Iterator[str]:
         """Yield private-use characters that the stream neither holds nor spells as an escape."""
         used: set[str] = set()
-        for _, chunk in self._chunks():
+        for chunk in self._chunks():
             used.update(char.decode() for char in set(_PRIVATE.findall(chunk)))
             used.update(chr(int(digits, 16)) for digits in set(_SPELLED.findall(chunk)))
         yield from (char for char in map(chr, range(0xF0000, 0xFFFFE)) if char not in used)
