@@ -47,12 +47,6 @@ class Update:
     Raises:
         MultiturnError: there is no such suite, one is outside its root, two have one name, or are
             of several repositories.
-
-    Attributes:
-        places: of the cases in their suites.
-        findings: changes of privilege, and then changed files.
-        changes: the files of the folder that differ from what the suites give.
-        summary: one line for the end of the run.
     """
 
     def __init__(
@@ -70,10 +64,10 @@ class Update:
         self.folder = SnapshotFolder(self.scope.snapshots)
         self.is_partial, self.is_strict = bool(selection.case_ids), selection.strict
         self.check, self.inline, self.pipeline = check, inline, pipeline
-        self.places: dict[Key, Place] = {}
-        self.findings: list[Finding] = []
+        self.places: dict[Key, Place] = {}  # of the cases in their suites
+        self.findings: list[Finding] = []  # changes of privilege, and then changed files
         self.changes: list[FileChange] = []
-        self.summary = ""
+        self.summary = ""  # one line for the end of the run
         self._names = list(self.scope.names.values())
         self._same = 0  # cases whose snapshot is as recorded
         self._failures = 0
