@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from commands import run, start
+from multiturn import MultiturnError
+from multiturn.cli.failures import Failures
 
 ROOT = Path(__file__).parent.parent
 SUITE = """\
@@ -159,6 +161,11 @@ def test_a_path_that_is_not_utf_8_is_shown_as_well_as_it_can_be(folder: Path) ->
         assert "odd\ufffd" in done.stdout
     done = run("list", str(odd), "--format", "json", folder=folder)
     assert json.loads(done.stdout)["suite"].endswith("odd\ufffd/x.eval.yaml")
+
+
+def test_no_line_of_an_error_poses_as_another_error(capsys: pytest.CaptureFixture[str]) -> None:
+    Failures().add(MultiturnError("no\na.eval.yaml: yes"))
+    assert capsys.readouterr().err == "no\n    a.eval.yaml: yes\n"
 
 
 @pytest.mark.parametrize("command", ["convert", "check"])

@@ -179,6 +179,16 @@ def test_snapshot(repository: Path) -> None:
     assert "\n-    content: Bye\n+    content: Ciao\n" in found[3]["diff"]
 
 
+def test_github_gets_the_first_part_of_a_long_difference(repository: Path) -> None:
+    replace(repository, SHOP, "content: Bye", f"content: {'long ' * 1000}")
+    run("snapshot", "evals", folder=repository)
+    replace(repository, SHOP, "long long", "short long")
+    done = run("snapshot", "evals", "--check", "--format=github", folder=repository)
+    first = done.stdout.splitlines()[0]
+    assert first.endswith("…")
+    assert 2000 < len(first) < 2500
+
+
 def test_github_gets_each_difference_of_snapshots_once(repository: Path) -> None:
     change(repository)
     arguments = ("snapshot", "evals", "--check", "--format=github")

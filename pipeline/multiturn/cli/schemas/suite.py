@@ -19,7 +19,7 @@ def suite_schema() -> Schema:
     for properties in (suite, case):
         properties["metadata"]["properties"] = struct_schema(keys.MetadataKeys)["properties"]
         properties["execution"]["properties"] = execution
-    case["id"] |= {"type": ["string", "number", "boolean", "null"], "pattern": r"\S"}
+    case["id"]["type"] = ["string", "number", "boolean", "null"]
     case["input_messages"]["minItems"] = 1
     suite["evalcases"] |= {"minItems": 1, "items": {"$ref": "#/$defs/case"}}
     unused = {"description": "for other tools; not used here.", "doNotSuggest": True}
