@@ -1,5 +1,6 @@
 """Reports of files as they were and as they are, made in this process and without Git."""
 
+import shutil
 from contextlib import chdir
 from io import BytesIO
 from pathlib import Path
@@ -27,12 +28,10 @@ def side(folder: Path, pipeline: str = "spec") -> Side:
 
 def report_of(folder: Path, *states: dict[str, str], pipeline: str = "spec") -> Report:
     """Report what is different between two states of all files, or what one state gives."""
-    sides, there = [], set[str]()
+    sides = []
     for files in states:
-        for name in there.difference(files):
-            (folder / name).unlink()
+        shutil.rmtree(folder)
         write(folder, files)
-        there = {*files}
         sides.append(side(folder, pipeline))
     *then, now = sides
     return compare(now, then[0], "HEAD") if then else compare(now)

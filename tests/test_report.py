@@ -164,42 +164,33 @@ def test_a_commit_has_many_names(repository: Path) -> None:
         assert f"compared with <code>{shown}</code>" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("revision", "what"),
-    [
-        ("nope", "there is no commit 'nope' here"),
-        ("--output=stolen", "there is no commit '--output=stolen' here"),
-        ("HEAD:evals", "there is no commit 'HEAD:evals' here"),
-        ("", "there is no commit '' here"),
-    ],
-)
-def test_what_is_no_commit_is_said(repository: Path, revision: str, what: str) -> None:
-    done = run(repository, "evals", f"--against={revision}")
+REFUSED = {
+    "evals --against=nope": "--against: there is no commit 'nope' here",
+    "evals --against=--output=stolen": "--against: there is no commit '--output=stolen' here",
+    "evals --against=HEAD:evals": "--against: there is no commit 'HEAD:evals' here",
+    "evals --against=": "--against: there is no commit '' here",
+    "- --against=HEAD": "--against compares files, and - is not a file",
+    "../other.eval.yaml --against=HEAD": "'../other.eval.yaml' is outside the repository",
+}
+
+
+@pytest.mark.parametrize(("arguments", "error"), REFUSED.items(), ids=REFUSED)
+def test_what_cannot_be_compared_is_said(repository: Path, arguments: str, error: str) -> None:
+    write(repository, {"../other.eval.yaml": SUITE})
+    done = run(repository, *arguments.split(" "), given=SUITE)
     assert (done.returncode, done.stdout) == (2, "")
-    assert what in done.stderr
+    assert done.stderr.startswith(f"Error: {error}")
     assert len(done.stderr.splitlines()) == 1
     assert not (repository / "stolen").exists()
 
 
 def test_without_git_or_a_repository_it_is_said(repository: Path, tmp_path: Path) -> None:
-    (tmp_path / "bin").mkdir()
-    done = run(
-        repository, "evals", "--against=HEAD", env={**os.environ, "PATH": str(tmp_path / "bin")}
-    )
+    done = run(repository, "evals", "--against=HEAD", env={**os.environ, "PATH": str(tmp_path)})
     assert (done.returncode, done.stderr) == (2, "Error: --against needs git, and there is none\n")
     done = run(tmp_path, "repository/evals", "--against=HEAD")
     assert done.returncode == 2
     assert done.stderr.startswith("Error: --against: not a git repository")
     assert done.stderr.endswith("; run it inside the repository\n")
-    done = run(repository, "-", "--against=HEAD", given=SUITE)
-    assert (done.returncode, done.stderr) == (
-        2,
-        "Error: --against compares files, and - is not a file\n",
-    )
-    write(tmp_path, {"other.eval.yaml": SUITE})
-    done = run(repository, "../other.eval.yaml", "--against=HEAD")
-    assert done.returncode == 2
-    assert "is outside the repository" in done.stderr
 
 
 def state_of(folder: Path) -> list[Any]:
@@ -354,35 +345,35 @@ def test_ctrl_c_ends_both_sides_and_leaves_nothing(repository: Path, tmp_path: P
     assert not (repository / "r.html").exists()
 
 
-def test_a_pipeline_that_could_not_be_loaded_then_is_said(repository: Path) -> None:
-    write(repository, {"house/pipeline.yaml": "extends: nope"})
+EXITING = STAGE.replace("    return", "    import os; os._exit(3)\n    return")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "error"),
+    [
+        ("pipeline.yaml", "extends: nope", "as it was then, house/pipeline.yaml:1:10: no pipeline"),
+        ("house.py", EXITING, r"the process that converts the suites of \w{10} died$"),
+    ],
+)
+def test_what_cannot_be_read_of_then_is_one_line(
+    repository: Path, name: str, text: str, error: str
+) -> None:
+    write(repository, {f"house/{name}": text})
     commit(repository)
-    write(repository, {"house/pipeline.yaml": "extends: spec"})
+    write(repository, FILES)
     done = run(repository, "evals", "--against=HEAD", "--pipeline=house/pipeline.yaml")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "as it was then, house/pipeline.yaml:1:10: no pipeline 'house/nope'" in done.stderr
+    assert re.match(f"Error: --against: {error}", done.stderr)
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_a_stage_that_failed_then_is_a_cause(repository: Path) -> None:
-    pipeline = "--pipeline=house/pipeline.yaml"
     replace(repository, "house/house.py", "    return", "    raise LookupError\n    return")
     commit(repository)
     write(repository, FILES)
-    assert title(repository, pipeline) == (
-        "## 3 cases changed; 1 cause: <code>evals/shop.eval.yaml&#58; it could not be converted"
+    assert unescape(title(repository, "--pipeline=house/pipeline.yaml")) == (
+        "## 3 cases changed; 1 cause: <code>evals/shop.eval.yaml: it could not be converted"
         " before</code>"
-    )
-
-
-def test_a_stage_that_ended_the_process_then_is_one_line(repository: Path) -> None:
-    fault = "    import os; os._exit(3)\n    return"
-    replace(repository, "house/house.py", "    return", fault)
-    commit(repository)
-    write(repository, FILES)
-    done = run(repository, "evals", "--against=HEAD", "--pipeline=house/pipeline.yaml")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert re.fullmatch(
-        r"Error: --against: the process that converts the suites of \w{10} died\n", done.stderr
     )
 
 
@@ -391,41 +382,24 @@ def test_a_stage_that_ended_the_process_then_is_one_line(repository: Path) -> No
 SHOP = "evals/shop.eval.yaml"
 
 
-@pytest.mark.parametrize(
-    ("edit", "cases", "cause"),
-    [
-        pytest.param((TONE, "Two.", "Two!"), 2, f"{TONE} line 2", id="a line"),
-        pytest.param(
-            *((TONE, "Two.\nThree.\nFour.", "2.\nThree.\n4."), 2, f"{TONE} lines 2\u20134"),
-            id="two places",
-        ),
-        pytest.param((TONE, "One.", "1."), 2, f"{TONE} line 1", id="the first line"),
-        pytest.param(
-            *((TONE, "Five.\n", "Five.\nSix.\nSeven.\n"), 2, f"{TONE} lines 6\u20137"),
-            id="lines more",
-        ),
-        pytest.param((TONE, "Three.\n", ""), 2, f"{TONE} line 3", id="a line less"),
-        pytest.param(("evals/list.txt", "10", "12"), 1, "evals/list.txt line 1", id="another file"),
-        pytest.param(
-            *((SHOP, "sell", "lend"), 2, f"metadata.systemPrompt of {SHOP}"), id="the system prompt"
-        ),
-        pytest.param(
-            *((SHOP, "When do you open?", "When?"), 1, f"{SHOP} line 6: the messages of 'hours'"),
-            id="the messages",
-        ),
-        pytest.param(
-            *((SHOP, "**/*.rules.md", "**/*.txt"), 2),
-            "guideline patterns: **/*.rules.md → **/*.txt",
-            id="the patterns",
-        ),
-    ],
-)
-def test_a_change_has_its_cause(
-    tmp_path: Path, edit: tuple[str, str, str], cases: int, cause: str
-) -> None:
-    number = "1 case" if cases == 1 else f"{cases} cases"
-    title = f"## {number} changed; 1 cause: <code>{cause}</code>"
-    assert unescape(title_of(tmp_path, FILES, edited(edit))) == title
+CAUSES = {
+    f"2 cases: {TONE} line 2": (TONE, "Two.", "Two!"),
+    f"2 cases: {TONE} lines 2\u20134": (TONE, "Two.\nThree.\nFour.", "2.\nThree.\n4."),
+    f"2 cases: {TONE} line 1": (TONE, "One.", "1."),
+    f"2 cases: {TONE} lines 6\u20137": (TONE, "Five.\n", "Five.\nSix.\nSeven.\n"),
+    f"2 cases: {TONE} line 3": (TONE, "Three.\n", ""),
+    "1 case: evals/list.txt line 1": ("evals/list.txt", "10", "12"),
+    f"2 cases: metadata.systemPrompt of {SHOP}": (SHOP, "sell", "lend"),
+    f"1 case: {SHOP} line 6: the messages of 'hours'": (SHOP, "When do you open?", "When?"),
+    "2 cases: guideline patterns: **/*.rules.md → **/*.txt": (SHOP, "**/*.rules.md", "**/*.txt"),
+}
+
+
+@pytest.mark.parametrize(("changed", "edit"), CAUSES.items(), ids=CAUSES)
+def test_a_change_has_its_cause(tmp_path: Path, changed: str, edit: tuple[str, str, str]) -> None:
+    cases, _, cause = changed.partition(": ")
+    title = unescape(title_of(tmp_path, FILES, edited(edit)))
+    assert title == f"## {cases} changed; 1 cause: <code>{cause}</code>"
 
 
 def test_a_file_that_is_found_before_another_is_a_cause(tmp_path: Path) -> None:
@@ -666,10 +640,16 @@ def test_a_case_that_fails_is_in_the_report_and_in_the_exit_code(repository: Pat
     assert done.returncode == 1
     assert "### failed: 1 case" in done.stdout
     assert "no file" in done.stdout
+
+
+def test_a_case_that_could_not_be_converted_then(tmp_path: Path) -> None:
     then = {name: text for name, text in FILES.items() if name != "evals/list.txt"}
-    assert unescape(title_of(repository, then, FILES)) == (
+    assert unescape(title_of(tmp_path, then, FILES)) == (
         f"## 1 case changed; 1 cause: <code>{SHOP}: it could not be converted before</code>"
     )
+    text = markdown_of(tmp_path, then, edited((SHOP, SUITE[SUITE.index("  - id: price") :], "")))
+    assert "### removed: 2 cases" in text
+    assert "no file 'list.txt'" in text
 
 
 # Payloads

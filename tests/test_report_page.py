@@ -111,6 +111,26 @@ def choose(page: Page, case: str) -> None:
     page.locator("#cases a", has_text=case).click()
 
 
+PARTS = {
+    "case": "#case h2",
+    "count": "#count",
+    "focus": ":focus",
+    "origin": "#origin",
+    "tab": "[role=tab][aria-selected=true]",
+}
+
+
+def shows(page: Page, **expected: str) -> None:
+    """Wait until parts of the page have these texts."""
+    for part, text in expected.items():
+        expect(page.locator(PARTS[part])).to_have_text(text)
+
+
+def press(page: Page, *keys: str) -> None:
+    for key in keys:
+        page.keyboard.press(key)
+
+
 def expect_found(page: Page, *found: str) -> None:
     """Wait until these stretches are highlighted: a search begins when typing pauses."""
     marked = "JSON.stringify([...CSS.highlights.get('found') ?? []].map(String))"
@@ -119,10 +139,13 @@ def expect_found(page: Page, *found: str) -> None:
 
 def test_a_conversation_is_a_bubble_for_each_message(open_page: OpenPage, plain: Path) -> None:
     page = open_page(plain)
+    shows(page, case="injection")
+    assert page.title() == "injection · Prompts"
     assert texts(page, "#panel .turn h3") == ["system", "user", "assistant", "tool", "user"]
     assert texts(page, "#panel .turn.assistant .text") == ['No: "name" is\npasted.']
     assert texts(page, "#panel .turn.user .text") == [USER, "And now?"]
-    assert page.title() == "injection · Prompts"
+    expect(page.get_by_text("new in a system message")).to_have_count(0)
+    expect(page.locator("#privileges")).to_be_hidden()
 
 
 def test_guidelines_are_folded_by_file(open_page: OpenPage, plain: Path) -> None:
@@ -136,9 +159,9 @@ def test_guidelines_are_folded_by_file(open_page: OpenPage, plain: Path) -> None
     folds.nth(0).locator("summary").click()
     expect(page.get_by_text("Be brief.")).to_be_visible()
     expect(page.get_by_text("Bind every value.")).to_be_hidden()
-    page.keyboard.press("e")
+    press(page, "e")
     expect(page.get_by_text("Bind every value.")).to_be_visible()
-    page.keyboard.press("e")
+    press(page, "e")
     expect(page.get_by_text("Be brief.")).to_be_hidden()
 
 
@@ -153,15 +176,14 @@ def test_each_view_is_a_click_a_number_or_an_arrow_away(open_page: OpenPage, pla
     assert tabs.all_text_contents() == VIEWS
     for number, name in enumerate(VIEWS):
         tabs.nth(number).click()
-        expect(page.get_by_role("tab", selected=True)).to_have_text(name)
-        page.keyboard.press("1")
-        page.keyboard.press(str(number + 1))
-        expect(page.get_by_role("tab", selected=True)).to_have_text(name)
+        shows(page, tab=name)
+        press(page, "1", str(number + 1))
+        shows(page, tab=name)
     page.get_by_role("tab", selected=True).focus()
-    page.keyboard.press("ArrowRight")
-    expect(page.get_by_role("tab", selected=True)).to_have_text("Chat prompt")
-    page.keyboard.press("ArrowLeft")
-    expect(page.get_by_role("tab", selected=True)).to_have_text("VS Code")
+    press(page, "ArrowRight")
+    shows(page, tab="Chat prompt")
+    press(page, "ArrowLeft")
+    shows(page, tab="VS Code")
     expect(page.get_by_role("tab", selected=True)).to_be_focused()
 
 
@@ -171,10 +193,10 @@ def test_a_payload_is_the_json_that_goes_out(open_page: OpenPage, plain: Path) -
         {"role": "assistant", "content": 'No: "name" is\npasted.'},
     ]
     page = open_page(plain)
-    page.keyboard.press("3")
+    press(page, "3")
     sent = payload(page)
     assert sent["messages"][:3] == [{"role": "system", "content": SYSTEM}, *turns]
-    page.keyboard.press("4")
+    press(page, "4")
     sent = payload(page)
     assert sent["system"] == SYSTEM
     assert sent["messages"] == [
@@ -182,37 +204,33 @@ def test_a_payload_is_the_json_that_goes_out(open_page: OpenPage, plain: Path) -
         {"role": "user", "content": "[Tool]: grep: 2 hits\n\nAnd now?"},
     ]
     assert any("A6" in note for note in texts(page, ".notes li"))
-    page.keyboard.press("5")
+    press(page, "5")
     sent = payload(page)
     assert sent["systemInstruction"]["parts"] == [{"text": SYSTEM}]
-    page.keyboard.press("6")
+    press(page, "6")
     assert (page.locator("#panel .text").text_content() or "").startswith(
         "[[ ## System Prompt ## ]]\n\nYou review code.\n\n[[ ## Conversation ## ]]\n\n[User]: "
     )
     choose(page, "monologue")
-    page.keyboard.press("5")
+    press(page, "5")
     assert texts(page, ".notes li")[0].startswith("refused: G4")
     expect(page.locator("#panel .text")).to_have_count(0)
 
 
 def test_pointing_at_a_text_says_where_it_comes_from(open_page: OpenPage, plain: Path) -> None:
     page = open_page(plain)
-    page.get_by_text("You review code.").hover()
-    origin = page.locator("#origin")
-    expect(origin).to_have_text("metadata.systemPrompt of evals/review.eval.yaml")
-    page.get_by_text("And now?").hover()
-    expect(origin).to_have_text("evals/review.eval.yaml:14")
-    page.get_by_text("db.run").hover()
-    expect(origin).to_have_text("query.py, attached at evals/review.eval.yaml:10")
-    page.keyboard.press("e")
-    page.get_by_text("Bind every value.").hover()
-    expect(origin).to_have_text(
-        "rules/sql.instructions.md, attached at evals/review.eval.yaml:9,"
-        " moved by extract_guidelines"
-    )
-    page.keyboard.press("4")
-    page.get_by_text("Is this safe?").hover()
-    expect(origin).to_have_text("evals/review.eval.yaml:11")
+    press(page, "e")
+    guideline = "rules/sql.instructions.md, attached at evals/review.eval.yaml:9"
+    for key, text, origin in (
+        ("1", "You review code.", "metadata.systemPrompt of evals/review.eval.yaml"),
+        ("1", "And now?", "evals/review.eval.yaml:14"),
+        ("1", "db.run", "query.py, attached at evals/review.eval.yaml:10"),
+        ("4", "Bind every value.", f"{guideline}, moved by extract_guidelines"),
+        ("4", "Is this safe?", "evals/review.eval.yaml:11"),
+    ):
+        press(page, key)
+        page.get_by_text(text).hover()
+        shows(page, origin=origin)
 
 
 def test_tab_goes_from_text_to_text(open_page: OpenPage, plain: Path) -> None:
@@ -220,7 +238,7 @@ def test_tab_goes_from_text_to_text(open_page: OpenPage, plain: Path) -> None:
     page.locator("#panel").focus()
     found = []
     for _ in range(9):
-        page.keyboard.press("Tab")
+        press(page, "Tab")
         found.append(page.locator("#origin").text_content())
     assert found[0] == "metadata.systemPrompt of evals/review.eval.yaml"
     assert found[1] == "added by consolidate_system"
@@ -239,7 +257,7 @@ def test_what_changed_comes_first_with_its_cause(open_page: OpenPage, compared: 
     ]
     assert texts(page, "#cases li")[0].startswith("broken")
     assert "no file 'x'" in texts(page, ".error")[0]
-    page.keyboard.press("j")
+    press(page, "j")
     assert texts(page, ".causes li") == [
         "rules/sql.instructions.md line 1",
         "evals/review.eval.yaml line 4: the messages of 'injection'",
@@ -249,7 +267,7 @@ def test_what_changed_comes_first_with_its_cause(open_page: OpenPage, compared: 
 
 def test_changed_words_are_marked_side_by_side(open_page: OpenPage, compared: Path) -> None:
     page = open_page(compared)
-    page.keyboard.press("j")
+    press(page, "j")
     expect(page.locator("#panel details[open]")).to_have_count(2)
     assert texts(page, "#panel ins") == ["single"]
     assert texts(page, "#panel del") == ["grep: 2 hits"]
@@ -260,16 +278,16 @@ def test_changed_words_are_marked_side_by_side(open_page: OpenPage, compared: Pa
     assert boxes[1] is not None
     assert boxes[0]["y"] == boxes[1]["y"]
     assert boxes[0]["x"] < boxes[1]["x"]
-    page.keyboard.press("j")
+    press(page, "j")
     assert texts(page, "#panel del") == ["Hello there"]
     assert texts(page, "#panel ins") == ["Good morning"]
-    page.keyboard.press("4")
+    press(page, "4")
     assert texts(page, "#panel ins") == ["Good morning"]
-    page.keyboard.press("j")
-    expect(page.locator("#case h2")).to_have_text("soliloquy")
-    page.keyboard.press("j")
-    expect(page.locator("#case h2")).to_have_text("monologue")
-    page.keyboard.press("1")
+    press(page, "j")
+    shows(page, case="soliloquy")
+    press(page, "j")
+    shows(page, case="monologue")
+    press(page, "1")
     assert texts(page, "#panel .text") == ["You review code.", "I speak first."]
 
 
@@ -353,7 +371,7 @@ IS_NEW += r"'Be polite.\nSay please.'"
 
 def test_a_change_of_privilege_is_named_above_all(open_page: OpenPage, politer: Path) -> None:
     page = open_page(politer, "#suite=evals%2Fpolite.eval.yaml&case=hello")
-    expect(page.locator("#case h2")).to_have_text("hello")
+    shows(page, case="hello")
     assert texts(page, "#privileges:has(~ #case) p") == [
         f"Change of privilege: {IS_NEW}, in 1 case"
     ]
@@ -362,7 +380,7 @@ def test_a_change_of_privilege_is_named_above_all(open_page: OpenPage, politer: 
         "helloevals/polite.eval.yaml",
     ]
     page.locator("#privileges").get_by_role("link", name="evals/polite.md").click()
-    expect(page.locator("#case h2")).to_have_text("thanks")
+    shows(page, case="thanks")
     assert texts(page, ".causes .privilege") == [IS_NEW]
 
 
@@ -379,14 +397,7 @@ def test_twenty_changes_of_privilege_are_open(open_page: OpenPage, tmp_path: Pat
     page.locator("#privileges").get_by_text("2 more").click()
     expect(page.locator("#privileges p")).to_have_count(22)
     page.locator("#privileges p a").last.click()
-    expect(page.locator("#case h2")).to_have_text("c21")
-
-
-def test_nothing_is_new_where_nothing_is_compared(open_page: OpenPage, plain: Path) -> None:
-    page = open_page(plain)
-    expect(page.locator("#case h2")).to_have_text("injection")
-    expect(page.get_by_text("new in a system message")).to_have_count(0)
-    expect(page.locator("#privileges")).to_be_hidden()
+    shows(page, case="c21")
 
 
 WORDS: list[tuple[str, str, list[str], list[str]]] = [
@@ -396,14 +407,7 @@ WORDS: list[tuple[str, str, list[str], list[str]]] = [
     ("你好世界", "你好\uff0c世界", [], ["\uff0c"]),
     ("a\nb\nc\n", "a\nc\n", ["b\n"], []),
     ("Be nice.", "Be nice.\nBe brief.", [], ["\nBe brief."]),
-    *[
-        (
-            "Answer in one sentence.",
-            "Answer in two short ones.",
-            ["one sentence"],
-            ["two short ones"],
-        )
-    ],
+    ("Say it in one word.", "Say it in two or so.", ["one word"], ["two or so"]),
     ("same", "same", [], []),
     ("", "new", [], ["new"]),
     ("He likes that house", "We sell old books", ["He likes that house"], ["We sell old books"]),
@@ -503,7 +507,7 @@ def test_a_pipeline_without_a_chat_prompt_says_so(open_page: OpenPage, tmp_path:
     then = greeting("Hello") | {"p.yaml": "extends: shipped\n"}
     page = open_page(page_of(tmp_path, then, then | greeting("Good morning"), pipeline="p.yaml"))
     assert texts(page, "#panel") == [nothing]
-    page.keyboard.press("6")
+    press(page, "6")
     assert texts(page, "#panel .text")[-1] == "Good morning"
     now = greeting("Good morning") | {"p.yaml": "extends: spec\n"}
     page = open_page(page_of(tmp_path, then, now, pipeline="p.yaml"))
@@ -513,82 +517,68 @@ def test_a_pipeline_without_a_chat_prompt_says_so(open_page: OpenPage, tmp_path:
 
 def test_search_finds_any_text_and_shows_it(open_page: OpenPage, plain: Path) -> None:
     page = open_page(plain)
-    page.keyboard.press("/")
+    press(page, "/")
     page.keyboard.type("BIND")
-    expect(page.locator("#count")).to_have_text("1 of 3 cases")
+    shows(page, count="1 of 3 cases")
     page.keyboard.type(" every")  # which leaves the number of cases as it is
     expect_found(page, "Bind every")
-    expect(page.locator("#count")).to_have_text("1 of 3 cases")
+    shows(page, count="1 of 3 cases")
     expect(page.get_by_text("Bind every value.")).to_be_visible()
     page.locator("#search").fill("nowhere at all")
-    expect(page.locator("#count")).to_have_text("0 of 3 cases")
-    page.keyboard.press("Escape")
-    expect(page.locator("#count")).to_have_text("3 cases")
+    shows(page, count="0 of 3 cases")
+    press(page, "Escape")
+    shows(page, count="3 cases")
     expect(page.locator("#search")).to_have_value("")
 
 
 def test_search_finds_a_phrase_across_a_changed_word(open_page: OpenPage, compared: Path) -> None:
     page = open_page(compared)
-    page.keyboard.press("j")
+    press(page, "j")
     assert texts(page, "#panel ins") == ["single"]
     for phrase in ("every single value", "every s", "e value."):
         page.locator("#search").fill(phrase)
         expect_found(page, phrase)
-        expect(page.locator("#count")).to_have_text("1 of 5 cases")
+        shows(page, count="1 of 5 cases")
     page.locator("#search").fill("single every")
-    expect(page.locator("#count")).to_have_text("0 of 5 cases")
+    shows(page, count="0 of 5 cases")
 
 
-def test_roles_and_statuses_filter(open_page: OpenPage, plain: Path, compared: Path) -> None:
+def test_roles_filter(open_page: OpenPage, plain: Path) -> None:
     page = open_page(plain)
-    page.get_by_role("button", name="user").click()
-    expect(page.locator("#panel .turn.user").first).to_be_hidden()
+    users, button = page.locator("#panel .turn.user"), page.get_by_role("button", name="user")
+    button.click()
+    expect(users.first).to_be_hidden()
     expect(page.locator("#panel .turn.tool")).to_be_visible()
-    page.keyboard.press("j")
-    expect(page.locator("#panel .turn.user").first).to_be_hidden()
-    page.get_by_role("button", name="user").click()
-    expect(page.locator("#panel .turn.user").first).to_be_visible()
-    page = open_page(compared)
-    page.get_by_role("button", name="1 added").click()
-    assert texts(page, "#cases li:not([hidden])") == ["soliloquyevals/review.eval.yaml"]
-    page.get_by_role("button", name="2 changed").click()
-    expect(page.locator("#count")).to_have_text("3 of 5 cases")
+    press(page, "j")
+    expect(users.first).to_be_hidden()
+    button.click()
+    expect(users.first).to_be_visible()
 
 
 def test_the_panel_follows_the_search(open_page: OpenPage, plain: Path) -> None:
     page = open_page(plain)
-    heading, search = page.locator("#case h2"), page.locator("#search")
+    search = page.locator("#search")
     search.fill("nowhere at all")
-    expect(heading).to_have_text("No case matches")
+    shows(page, case="No case matches")
     expect(page.locator("#panel")).to_have_count(0)
     search.fill("I speak first")
-    expect(heading).to_have_text("monologue")
+    shows(page, case="monologue")
     expect_found(page, "I speak first")
     expect(search).to_be_focused()
     search.fill("nowhere at all")
-    expect(heading).to_have_text("No case matches")
+    shows(page, case="No case matches")
     page.locator("#cases").focus()
-    page.keyboard.press("2")
-    expect(heading).to_have_text("No case matches")
-    page.keyboard.press("Escape")
-    expect(heading).to_have_text("monologue")
-    search.fill("hello")
-    expect(heading).to_have_text("greeting")
-
-
-def test_a_removed_case_that_failed_says_why(open_page: OpenPage, tmp_path: Path) -> None:
-    broken = "  - {id: x, input_messages: [{role: user, content: [{type: file, value: x}]}]}\n"
-    then = FILES | {"evals/review.eval.yaml": SUITE + broken}
-    page = open_page(page_of(tmp_path, then, FILES))
-    expect(page.locator("#case h2")).to_have_text("x")
-    assert "no file 'x'" in texts(page, ".error")[0]
+    press(page, "2")
+    shows(page, case="No case matches")
+    press(page, "Escape")
+    shows(page, case="monologue")
 
 
 def test_a_browser_that_is_too_old_says_so(browser: Browser, plain: Path) -> None:
     page = browser.new_page()
     page.add_init_script("delete window.DecompressionStream")
     page.goto(plain.as_uri())
-    expect(page.locator("#case h2")).to_have_text("This browser is too old")
+    shows(page, case="This browser is too old")
     page.close()
 
 
@@ -623,75 +613,69 @@ def test_a_browser_of_two_years_ago_is_enough(browser: Browser, compared: Path) 
     page = reader.open(compared)
     see_all(page)
     page.locator("#search").fill("every single value")
-    expect(page.locator("#case h2")).to_have_text("injection")
-    expect(page.locator("#count")).to_have_text("1 of 5 cases")
+    shows(page, case="injection", count="1 of 5 cases")
     page.close()
     assert reader.errors == []
 
 
 def test_a_filter_that_hides_the_case_says_so(open_page: OpenPage, compared: Path) -> None:
     page = open_page(compared)
-    heading = page.locator("#case h2")
-    expect(heading).to_have_text("broken")
+    shows(page, case="broken")
     page.get_by_role("button", name="2 changed").click()
-    expect(heading).to_have_text("The case that was shown does not match")
+    shows(page, case="The case that was shown does not match", count="2 of 5 cases")
     expect(page.locator("#case")).to_contain_text("2 cases in the list")
-    page.keyboard.press("j")
-    expect(heading).to_have_text("injection")
+    press(page, "j")
+    shows(page, case="injection")
+    page.get_by_role("button", name="1 added").click()
+    shows(page, count="3 of 5 cases")
     page = open_page(compared, "#suite=x&case=y")
     page.locator("#search").fill("nowhere at all")
-    expect(page.locator("#case h2")).to_have_text("No case matches")
-    page.keyboard.press("Escape")
-    expect(page.locator("#case h2")).to_have_text("No such case in this report")
+    shows(page, case="No case matches")
+    press(page, "Escape")
+    shows(page, case="No such case in this report")
 
 
 def test_keys_go_through_the_cases_that_are_shown(open_page: OpenPage, plain: Path) -> None:
     page = open_page(plain)
-    heading = page.locator("#case h2")
-    page.keyboard.press("k")
-    expect(heading).to_have_text("injection")
+    press(page, "k")
+    shows(page, case="injection")
     page.locator("#search").fill("I speak")
-    expect(page.locator("#count")).to_have_text("1 of 3 cases")
+    shows(page, count="1 of 3 cases")
     page.locator("#panel").focus()
-    page.keyboard.press("j")
-    expect(heading).to_have_text("monologue")
-    page.keyboard.press("?")
+    press(page, "j")
+    shows(page, case="monologue")
+    press(page, "?")
     expect(page.get_by_role("dialog")).to_be_visible()
-    page.keyboard.press("Escape")
+    press(page, "Escape")
     expect(page.get_by_role("dialog")).to_be_hidden()
 
 
 def test_the_focus_stays_in_the_case(open_page: OpenPage, plain: Path) -> None:
     page = open_page(plain)
     page.get_by_role("tab", selected=True).focus()
-    page.keyboard.press("4")
-    expect(page.get_by_role("tab", name="Anthropic")).to_be_focused()
-    page.keyboard.press("End")
-    expect(page.get_by_role("tab", name="VS Code")).to_be_focused()
-    page.keyboard.press("Home")
-    expect(page.get_by_role("tab", name="Chat prompt")).to_be_focused()
+    for key, tab in (("4", "Anthropic"), ("End", "VS Code"), ("Home", "Chat prompt")):
+        press(page, key)
+        shows(page, focus=tab)
     page.locator("#panel .span:visible").first.focus()
-    page.keyboard.press("2")
+    press(page, "2")
     expect(page.locator("#panel")).to_be_focused()
     page.locator("#panel .span").first.focus()
-    page.keyboard.press("j")
-    heading = page.get_by_role("heading", name="greeting")
-    expect(heading).to_be_focused()
-    page.keyboard.press("3")
-    expect(heading).to_be_focused()
+    press(page, "j")
+    shows(page, focus="greeting")
+    press(page, "3")
+    shows(page, focus="greeting")
     page.locator("#cases a", has_text="monologue").focus()
-    page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", name="monologue")).to_be_focused()
+    press(page, "Enter")
+    shows(page, focus="monologue", case="monologue")
 
 
 def test_from_the_search_a_link_skips_to_the_case(open_page: OpenPage, plain: Path) -> None:
     page = open_page(plain)
     address = page.url
-    page.keyboard.press("/")
-    page.keyboard.press("Tab")
-    expect(page.get_by_role("link", name="Skip to the case")).to_be_focused()
-    page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", name="injection")).to_be_focused()
+    press(page, "/", "Tab")
+    shows(page, focus="Skip to the case")
+    press(page, "Enter")
+    shows(page, focus="injection")
     assert page.url == address
 
 
@@ -699,63 +683,53 @@ def test_keys_of_one_sign_act_alone_and_can_be_switched_off(
     open_page: OpenPage, plain: Path
 ) -> None:
     page = open_page(plain)
-    heading = page.locator("#case h2")
     for held in ("Control", "Alt", "Meta"):
-        page.keyboard.press(f"{held}+j")
-        page.keyboard.press(f"{held}+2")
-    expect(heading).to_have_text("injection")
-    expect(page.get_by_role("tab", selected=True)).to_have_text("Chat prompt")
+        press(page, f"{held}+j", f"{held}+2")
+    shows(page, case="injection", tab="Chat prompt")
     page.get_by_role("button", name="Keys").click()
     page.get_by_role("checkbox", name="Use these letters, digits and signs").uncheck()
-    page.keyboard.press("Escape")
-    for key in "j2e/?":
-        page.keyboard.press(key)
-    expect(heading).to_have_text("injection")
-    expect(page.get_by_role("tab", selected=True)).to_have_text("Chat prompt")
+    press(page, "Escape", *"j2e/?")
+    shows(page, case="injection", tab="Chat prompt")
     expect(page.locator("#panel details[open]")).to_have_count(0)
     expect(page.locator("#search")).not_to_be_focused()
     expect(page.get_by_role("dialog")).to_be_hidden()
     page.get_by_role("tab", selected=True).focus()
-    page.keyboard.press("ArrowRight")
-    expect(page.get_by_role("tab", name="Transcript")).to_be_focused()
+    press(page, "ArrowRight")
+    shows(page, focus="Transcript")
 
 
 def test_an_address_leads_to_a_case_and_a_view(open_page: OpenPage, plain: Path) -> None:
     page = open_page(plain)
     choose(page, "greeting")
-    page.keyboard.press("2")
-    address = page.url.partition("#")[2]
-    page = open_page(plain, f"#{address}")
-    expect(page.locator("#case h2")).to_have_text("greeting")
-    assert texts(page, "#panel .text") == ["Hello there"]
+    press(page, "2")
+    page = open_page(plain, f"#{page.url.partition('#')[2]}")
+    shows(page, case="greeting", tab="Transcript")
 
 
 def test_an_address_of_no_case_says_so_and_stays(open_page: OpenPage, plain: Path) -> None:
     address = "#suite=evals%2Freview.eval.yaml&case=%3Cb%3Egone"
     page = open_page(plain, address)
-    heading = page.locator("#case h2")
-    expect(heading).to_have_text("No such case in this report")
+    shows(page, case="No such case in this report")
     assert texts(page, ".about") == ["evals/review.eval.yaml · <b>gone"]
     assert page.url.endswith(address)
     expect(page.locator("[aria-current]")).to_have_count(0)
-    page.keyboard.press("2")
-    expect(heading).to_have_text("No such case in this report")
-    page.keyboard.press("j")
-    expect(heading).to_have_text("injection")
+    press(page, "2")
+    shows(page, case="No such case in this report")
+    press(page, "j")
+    shows(page, case="injection")
     page.evaluate(f"location.hash = '{address}'")
-    expect(heading).to_have_text("No such case in this report")
+    shows(page, case="No such case in this report")
     expect(page.locator("[aria-current]")).to_have_count(0)
 
 
 def test_an_address_that_says_nothing_changes_nothing(open_page: OpenPage, plain: Path) -> None:
     page = open_page(plain, "#panel")
-    expect(page.locator("#case h2")).to_have_text("injection")
+    shows(page, case="injection")
     assert page.url.endswith("#panel")
     choose(page, "greeting")
-    page.keyboard.press("2")
+    press(page, "2")
     page.evaluate("new Promise(done => { onhashchange = () => done(); location.hash = '#case' })")
-    expect(page.locator("#case h2")).to_have_text("greeting")
-    expect(page.get_by_role("tab", selected=True)).to_have_text("Transcript")
+    shows(page, case="greeting", tab="Transcript")
     assert page.url.endswith("#case")
 
 
@@ -779,10 +753,13 @@ HOSTILE = [
     "<img src=x onerror=alert(2)><!-- <script>",
     "%%DATA%% %%SCRIPT%% {{x}} ${alert(3)}",
     "\\u2028\\u2029 \\u202Eneddih\\u202C \\U000E0041\\u200B",
+    "x" * 200,
 ]
 
 
-def test_no_text_becomes_markup_or_script(open_page: OpenPage, tmp_path: Path) -> None:
+def test_no_text_becomes_markup_or_script_or_widens_the_page(
+    open_page: OpenPage, tmp_path: Path
+) -> None:
     files = {}
     for text in HOSTILE:
         name = text.replace("/", "_").replace("\\", "_")
@@ -800,16 +777,16 @@ evalcases:
     input_messages:
       - {{role: user, content: [{{type: file, value: {json.dumps(f"x/{name}")}}}]}}
 """
-    page = open_page(page_of(tmp_path, files))
-    see_all(page)
-    expect(page.locator("#cases a")).to_have_count(10)
-    page.locator("#cases h2 + ul").evaluate("list => list.remove()")  # what failed has no texts
+    page = open_page(page_of(tmp_path, files), width=360)
+    assert see_all(page) == 0
+    shows(page, count="12 cases")
+    page.locator("#cases section", has_text="failed").evaluate("list => list.remove()")
     for text in HOSTILE:
         shown = text
         if "\\u" in text:
             shown = "U+2028U+2029 U+202EneddihU+202C U+E0041U+200B"
-        page.locator("#cases a", has_text=shown).first.click()
-        page.keyboard.press("2")
+        choose(page, shown)
+        press(page, "2")
         assert shown in (page.locator("#panel .text").text_content() or "")
     assert page.locator("script").count() == 2
     assert page.locator("img").count() == 0
@@ -841,19 +818,12 @@ def test_everybody_can_use_it(
         page.evaluate(AXE)
         page.locator("#cases a").nth(case).click()
         for view in views:
-            page.keyboard.press(str(view))
+            press(page, str(view))
             assert page.evaluate(script, rules) == []
     if width == 360:
         assert see_all(page) <= 0
-    page.keyboard.press("?")
+    press(page, "?")
     assert page.evaluate(script, rules) == []
-
-
-def test_a_long_word_does_not_widen_the_page(open_page: OpenPage, tmp_path: Path) -> None:
-    word = "x" * 3000
-    suite = f"evalcases: [{{id: {word}, input_messages: [{{role: user, content: {word}}}]}}]"
-    file = page_of(tmp_path, {f"evals/{word[:200]}.eval.yaml": suite})
-    assert see_all(open_page(file, width=360)) == 0
 
 
 def test_the_whole_case_is_printed(open_page: OpenPage, tmp_path: Path) -> None:
@@ -865,19 +835,6 @@ def test_the_whole_case_is_printed(open_page: OpenPage, tmp_path: Path) -> None:
     page.emulate_media(media="print")
     for hidden in ("nav", "header", "footer", ".bar"):
         expect(page.locator(hidden)).to_be_hidden()
-
-
-def test_many_cases_are_listed(open_page: OpenPage, tmp_path: Path) -> None:
-    cases = "".join(
-        f"  - {{id: c{number}, input_messages: [{{role: user, content: Text {number}}}]}}\n"
-        for number in range(300)
-    )
-    page = open_page(page_of(tmp_path, {"evals/many.eval.yaml": f"evalcases:\n{cases}"}))
-    expect(page.locator("#count")).to_have_text("300 cases")
-    page.locator("#search").fill("Text 299")
-    expect(page.locator("#count")).to_have_text("1 of 300 cases")
-    page.locator("#cases a:visible").click()
-    assert texts(page, "#panel .text") == ["Text 299"]
 
 
 def test_the_command_writes_the_same_bytes(plain: Path) -> None:

@@ -184,7 +184,7 @@ def report_lines(report: "Report") -> Iterator[ReportLine]:
     if report.pipeline:
         yield ReportLine(status="changed", causes=report.pipeline)
     for each in report.comparisons:
-        was = each.then if each.status == "renamed" else None
+        was = each.was
         yield ReportLine(
             suite=each.case.suite,
             id=each.case.id,

@@ -42,6 +42,11 @@ class Comparison(Struct, frozen=True):
         assert case is not None  # noqa: S101 - one of them is there
         return case
 
+    @property
+    def was(self) -> Entry | None:
+        """The case as it was if it has another name now; else None."""
+        return self.then if self.status == "renamed" else None
+
 
 class Report(Struct):
     """What a report shows."""
@@ -62,14 +67,14 @@ class Report(Struct):
         new = self.now.read(now) if now and not now.error else None
         return old, new
 
-    def privileges(self) -> dict[str, list[Comparison]]:
-        """Return the changes of privilege in words, with the cases that have them."""
+    def privileges(self) -> dict[str, list[int]]:
+        """Return the changes of privilege in words, with the places of the comparisons."""
         words: dict[object, str] = {}
-        cases: dict[str, list[Comparison]] = {}
-        for comparison in self.comparisons:
+        places: dict[str, list[int]] = {}
+        for at, comparison in enumerate(self.comparisons):
             for identity, text in comparison.privileges:
-                cases.setdefault(words.setdefault(identity, text), []).append(comparison)
-        return cases
+                places.setdefault(words.setdefault(identity, text), []).append(at)
+        return places
 
     def removed_suites(self) -> list[str]:
         """Return the suites of which no case is left."""

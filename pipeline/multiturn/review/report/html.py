@@ -60,7 +60,6 @@ class _Data:
     def packed(self) -> str:
         """Return the lines in base 64."""
         report = self.report
-        first = {id(comparison): at for at, comparison in enumerate(report.comparisons)}
         self.write(
             {
                 "unseen": UNSEEN,
@@ -69,8 +68,8 @@ class _Data:
                 "errors": report.errors,
                 "changes": report.pipeline,
                 "privileges": [
-                    [privilege, first[id(cases[0])], len(cases)]
-                    for privilege, cases in report.privileges().items()
+                    [privilege, places[0], len(places)]
+                    for privilege, places in report.privileges().items()
                 ],
                 "removed": report.removed_suites(),
                 "providers": [*self.providers],
@@ -110,7 +109,7 @@ class _Data:
 
     def case(self, comparison: Comparison) -> dict[str, Any]:
         """Return what the page knows of a case without its texts."""
-        case, was = comparison.case, comparison.then
+        case, was = comparison.case, comparison.was
         entry = {
             "suite": case.suite,
             "id": case.id,
@@ -119,7 +118,7 @@ class _Data:
             "causes": comparison.causes,
             "privileges": [privilege for _, privilege in comparison.privileges],
             "error": comparison.error,
-            "was": [was.suite, was.id] if was and comparison.status == "renamed" else [],
+            "was": [was.suite, was.id] if was else [],
             "shown": self.is_shown(comparison),
         }
         return {key: value for key, value in entry.items() if value}

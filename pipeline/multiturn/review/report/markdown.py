@@ -97,8 +97,8 @@ def _heading(comparison: Comparison) -> str:
 def _warnings(report: Report) -> Iterator[str]:
     lines = [f"The pipeline has changed: {_code(change)}" for change in report.pipeline]
     lines += [
-        f"Change of privilege: {_code(privilege)}, in {number_of(len(cases), 'case')}"
-        for privilege, cases in report.privileges().items()
+        f"Change of privilege: {_code(privilege)}, in {number_of(len(places), 'case')}"
+        for privilege, places in report.privileges().items()
     ]
     if len(lines) > _MOST_PRIVILEGES:
         lines[_MOST_PRIVILEGES:] = [f"{len(lines) - _MOST_PRIVILEGES} more"]
@@ -119,11 +119,11 @@ def _table(report: Report, comparisons: list[Comparison]) -> str:
 
 def _what(report: Report, comparison: Comparison) -> list[str]:
     """Return what there is to say of a case besides the heading."""
-    case, was, causes = comparison.case, comparison.then, comparison.causes
+    case, was, causes = comparison.case, comparison.was, comparison.causes
     if comparison.error:
         return [comparison.error]
     what = list(causes) if len(causes) > 1 else []
-    if comparison.status == "renamed" and was is not None:
+    if was is not None:
         suite = f" of {was.suite}" if was.suite != case.suite else ""
         return [f"was {was.id}{suite}", *what]
     if causes:
