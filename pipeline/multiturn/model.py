@@ -203,13 +203,7 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         Raises:
             TypeError: the function returned something else than a part.
         """
-        turns, prompt = self.turns, self.system_prompt
-        return structs.replace(
-            self,
-            turns=tuple(structs.replace(t, parts=mapped(t.parts, function)) for t in turns),
-            guidelines=mapped(self.guidelines, function),
-            system_prompt=None if prompt is None else mapped((prompt,), function)[0],
-        )
+        return changed(self, lambda parts: mapped(parts, function))
 
     def edit_chat(self, function: Callable[..., Turns], **options: Any) -> "Conversion":
         """Return a copy whose chat, and nothing else, is what a function makes of it.
@@ -241,6 +235,17 @@ def parts_of(conversion: Conversion) -> Iterator[Part]:
     yield from conversion.guidelines
     if conversion.system_prompt is not None:
         yield conversion.system_prompt
+
+
+def changed(conversion: Conversion, change: Callable[[Parts], Parts]) -> Conversion:
+    """Return a conversion with the parts of its turns, guidelines and system prompt changed."""
+    prompt = conversion.system_prompt
+    return structs.replace(
+        conversion,
+        turns=tuple(structs.replace(t, parts=change(t.parts)) for t in conversion.turns),
+        guidelines=change(conversion.guidelines),
+        system_prompt=None if prompt is None else change((prompt,))[0],
+    )
 
 
 class ChatMessage(Struct, frozen=True, gc=False):

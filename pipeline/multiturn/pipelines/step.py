@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn.errors import MultiturnError, from_here
-from multiturn.model import Case, Conversion, parts_of
+from multiturn.model import Case, Conversion, changed, parts_of
 from multiturn.output import debug
 from multiturn.pipelines.contract import Stage
 from multiturn.pipelines.registry import find_stage, pickled_stage
@@ -83,13 +83,7 @@ def _checked(before: Conversion, after: Any, stage: str) -> Conversion:
     if not before.turns:  # the stage has read the suite
         return after
     known = texts_of(parts_of(before))
-    prompt = after.system_prompt
-    return replace(
-        after,
-        turns=tuple(replace(t, parts=signed(t.parts, known, stage)) for t in after.turns),
-        guidelines=signed(after.guidelines, known, stage),
-        system_prompt=None if prompt is None else signed([prompt], known, stage)[0],
-    )
+    return changed(after, lambda parts: signed(parts, known, stage))
 
 
 def placed(error: MultiturnError, case: Case) -> MultiturnError:
