@@ -241,22 +241,6 @@ def test_a_changed_text_names_the_last_stage_that_changed_it() -> None:
     assert [part.changed_by for turn in result.turns for part in turn.parts] == ["mumble", "mumble"]
 
 
-@stage(requires={"turns"})
-def rewrite(given: Conversion) -> Conversion:
-    """Change texts without map_parts: a text of the suite, and one more."""
-    first, *rest = given.turns
-    parts = (replace(first.parts[0], text="Ho"), Part("text", "(edited)"))
-    return given.replace(turns=(replace(first, parts=parts), *rest))
-
-
-def test_a_text_changed_with_replace_names_the_stage_too() -> None:
-    result = SPEC.insert(rewrite, after="resolve_segments")(Conversion(CASE))
-    assert [[part.changed_by for part in turn.parts] for turn in result.turns] == [
-        ["rewrite", None],
-        [None],
-    ]
-
-
 # Failing
 
 

@@ -15,6 +15,7 @@ Build = Callable[..., Conversion]
 
 CODE = file("./code.js", "console.log('test')")
 EMPTY = file("empty.txt", "")
+X = file("x/y", "X")
 
 
 @pytest.mark.parametrize(
@@ -34,33 +35,40 @@ def test_leaves_alone(run_stage: Build, pieces: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pieces", "expected"),
+    ("pieces", "options", "expected"),
     [
         pytest.param(
-            ["Review this:", CODE],
-            "Review this:\n=== ./code.js ===\nconsole.log('test')",
-            id="a file stands under its path as written",
-        ),
-        pytest.param(
             ["a", CODE, "b", file("x", "1\n2"), "c"],
-            "a\n=== ./code.js ===\nconsole.log('test')\nb\n=== x ===\n1\n2\nc",
-            id="files stand where they stood",
+            *({}, "a\n=== ./code.js ===\nconsole.log('test')\nb\n=== x ===\n1\n2\nc"),
+            id="files stand where they stood, under their paths as written",
         ),
-        pytest.param([EMPTY], "=== empty.txt ===\n", id="an empty file keeps its header"),
-        pytest.param(
-            [EMPTY, "end"], "=== empty.txt ===\n\nend", id="an empty file, and text below"
-        ),
+        pytest.param([EMPTY], {}, "=== empty.txt ===\n", id="an empty file keeps its header"),
+        pytest.param([EMPTY, "b"], {}, "=== empty.txt ===\n\nb", id="an empty file, text below"),
+        pytest.param([EMPTY, "b"], {"header": ""}, "\nb", id="an empty file without a header"),
         pytest.param(
             [file("%s {role}", "{path} === %s")],
-            "=== %s {role} ===\n{path} === %s",
+            *({}, "=== %s {role} ===\n{path} === %s"),
             id="placeholders in a file or its path are text",
         ),
+        pytest.param([X], {"header": "--- {path}"}, "--- x/y\nX", id="another header"),
+        pytest.param([X], {"header": "%s {0} {}"}, "%s {0} {}\nX", id="only {path} is special"),
+        pytest.param([X], {"header": ""}, "X", id="an empty header is no line"),
+        pytest.param(
+            *([X, "b"], {"header": "<file>", "footer": "</file>"}, "<file>\nX\n</file>\nb"),
+            id="a footer stands on a line below the text",
+        ),
+        pytest.param(
+            *([X], {"footer": "{path} {0} {path}"}, "=== x/y ===\nX\nx/y {0} x/y"),
+            id="only {path} is special in a footer",
+        ),
+        pytest.param([X], {"header": "", "footer": "-"}, "X", id="a bare file has no footer"),
     ],
 )
-def test_rewrites(run_stage: Build, pieces: Any, expected: str) -> None:
-    result = run_stage(embed_files, conversion(("user", *pieces)))
-    assert contents(result.turns) == [("user", expected)]
-    assert {part.kind for part in result.turns[0].parts} == {"text"}
+def test_rewrites(run_stage: Build, pieces: Any, options: Any, expected: str) -> None:
+    (turn,) = run_stage(embed_files, conversion(("user", *pieces)), **options).turns
+    assert (turn.role, turn.content) == ("user", expected)
+    assert {part.kind for part in turn.parts} == {"text"}
+    assert turn.has_content
 
 
 def test_what_the_stage_wrote_says_so(run_stage: Build) -> None:
@@ -93,32 +101,3 @@ def test_system_header(
     before = conversion(("system", file("s", "S")), ("user", file("u", "U")))
     result = run_stage(embed_files, before, **options)
     assert contents(result.turns) == [("system", system), ("user", user)]
-
-
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        pytest.param({}, "=== x/y.js ===\ntext", id="a header and no footer"),
-        pytest.param({"header": "--- {path}"}, "--- x/y.js\ntext", id="another header"),
-        pytest.param({"header": "%s {0} {}"}, "%s {0} {}\ntext", id="only {path} is special"),
-        pytest.param({"header": ""}, "text", id="an empty header is no line"),
-        pytest.param(
-            {"header": "<file path={path}>", "footer": "</file>"},
-            "<file path=x/y.js>\ntext\n</file>",
-            id="a footer stands on a line below the text",
-        ),
-        pytest.param(
-            {"footer": "{path} %s {0} {path}"},
-            "=== x/y.js ===\ntext\nx/y.js %s {0} x/y.js",
-            id="only {path} is special in a footer",
-        ),
-        pytest.param({"header": "", "footer": "</file>"}, "text", id="a bare file has no footer"),
-    ],
-)
-def test_header_and_footer(run_stage: Build, options: dict[str, str], expected: str) -> None:
-    before = conversion(("user", "a", file("x/y.js", "text"), "b"), ("user", "a", EMPTY, "b"))
-    turn, empty = run_stage(embed_files, before, **options).turns
-    assert turn.content == f"a\n{expected}\nb"
-    of_empty = expected.replace("text", "").replace("x/y.js", "empty.txt")
-    assert empty.content == f"a\n{of_empty}\nb"
-    assert empty.has_content

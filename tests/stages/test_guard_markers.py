@@ -117,13 +117,6 @@ def test_warn_notes_each_line_with_its_place_and_changes_no_text(
     assert result.notices[0].where.file == "evals/x.yaml"
 
 
-def test_error_refuses_the_case() -> None:
-    before = viewed(("user", "<Attached: x>"), suite="evals/x.yaml")
-    with pytest.raises(MultiturnError, match="'<Attached: x>' reads like a marker") as caught:
-        guard_markers(before, mode="error")
-    assert caught.value.case_id == "case"
-
-
 GUARDED = load_pipeline("spec").insert(
     Step(guard_markers, {"mode": "escape"}), after="render_question"
 )

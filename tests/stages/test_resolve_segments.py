@@ -86,13 +86,6 @@ def test_makes_one_turn_of_each_message_and_keeps_its_role(given: Build, run_sta
     assert [turn.message for turn in result.turns] == [0, 1, 2, 3, 4, 5, 6]
 
 
-def test_makes_one_part_of_each_segment_in_its_order(given: Build, run_stage: Build) -> None:
-    content = ["one", text("two"), file("a.js"), "four"]
-    (turn,) = run_stage(resolve_segments, given(("user", content), files={"a.js": "three"})).turns
-    assert [part.kind for part in turn.parts] == ["text", "text", "file", "text"]
-    assert turn.content == "one\ntwo\nthree\nfour"
-
-
 def test_every_part_knows_its_origin(given: Build, run_stage: Build) -> None:
     message = TestMessage("user", ["", "Look:", file("./a.js")], 7, (9, 10, 12))
     conversion = given(
@@ -109,20 +102,6 @@ def test_every_part_knows_its_origin(given: Build, run_stage: Build) -> None:
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
-        pytest.param(b"\n\r\n\n", "", id="a file of line ends is an empty text"),
-        pytest.param(
-            b"\xef\xbb\xbf{path}\r\n %s\r\n", "{path}\n %s", id="more is in test_files.py"
-        ),
-    ],
-)
-def test_rewrites_file_text(given: Build, run_stage: Build, data: bytes, expected: str) -> None:
-    (turn,) = run_stage(resolve_segments, given(("user", [file("a")]), files={"a": data})).turns
-    assert [(part.kind, part.text) for part in turn.parts] == [("file", expected)]
-
-
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
         pytest.param(b"a\n\n\n", "a\n\n\n", id="trailing newlines are kept"),
         pytest.param(b"\r\n", "\n", id="CRLF becomes LF there too"),
         pytest.param(b"\xef\xbb\xbfa\r\nb\n", "a\nb\n", id="all else is as without the option"),
@@ -134,34 +113,6 @@ def test_trailing_newlines(given: Build, run_stage: Build, data: bytes, expected
     assert [part.text for part in turn.parts] == [expected, "b \n"]
     (turn,) = run_stage(resolve_segments, before).turns  # of the same files, read before
     assert [part.text for part in turn.parts] == [expected.rstrip("\n"), "b \n"]
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param("a.js", id="a plain path"),
-        pytest.param("./sub/../a.js", id="a roundabout path"),
-        pytest.param("/a.js", id="a path from the root"),
-    ],
-)
-def test_keeps_a_path_as_written(given: Build, run_stage: Build, path: str) -> None:
-    files = {"a.js": "x", "sub/b.js": "", "{path} %s.js": "x"}
-    (turn,) = run_stage(resolve_segments, given(("user", file(path)), files=files)).turns
-    assert [part.path for part in turn.parts] == [path]
-
-
-def test_lists_a_file_attached_under_two_spellings_once(given: Build, run_stage: Build) -> None:
-    conversion = given(
-        ("user", [file("./a.js"), file("b.js")]),
-        ("assistant", [file("a.js")]),
-        files={"a.js": "x", "b.js": "x"},
-    )
-    result = run_stage(resolve_segments, conversion)
-    assert result.input_files == (
-        InputFile("./a.js", "a.js", text="x"),
-        InputFile("b.js", "b.js", text="x"),
-    )
-    assert [part.path for turn in result.turns for part in turn.parts] == ["./a.js", "b.js", "a.js"]
 
 
 @pytest.mark.parametrize(
@@ -182,24 +133,20 @@ def test_refuses(given: Build, content: Any) -> None:
         resolve_segments(conversion, missing_file="warn", unknown_type="warn")
 
 
-UNKNOWN_TYPES = [
-    pytest.param([{"type": "image", "value": "a.png"}], "'image'", id="an image"),
-    pytest.param({"type": "image", "value": "a.png"}, "'image'", id="an image as the content"),
-    pytest.param([{"type": None, "value": "a"}], "None", id="a type that is null"),
-]
-
-
-@pytest.mark.parametrize(("content", "name"), UNKNOWN_TYPES)
-def test_refuses_another_type_by_its_name(given: Build, content: Any, name: str) -> None:
-    with pytest.raises(MultiturnError, match=name):
-        resolve_segments(given(("user", content)), missing_file="warn")
-
-
-@pytest.mark.parametrize(("content", "name"), UNKNOWN_TYPES)
-def test_leaves_out_another_type_on_request(
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        pytest.param([{"type": "image", "value": "a.png"}], "'image'", id="an image"),
+        pytest.param({"type": "image", "value": "a.png"}, "'image'", id="an image as the content"),
+        pytest.param([{"type": None, "value": "a"}], "None", id="a type that is null"),
+    ],
+)
+def test_another_type_is_refused_by_its_name_or_left_out_on_request(
     given: Build, run_stage: Build, content: Any, name: str
 ) -> None:
     conversion = given(("user", content), ("user", ["Hi", {"type": "audio"}, "there"]))
+    with pytest.raises(MultiturnError, match=name):
+        resolve_segments(conversion, missing_file="warn")
     result = run_stage(resolve_segments, conversion, unknown_type="warn")
     assert [turn.content for turn in result.turns] == ["", "Hi\nthere"]
     assert [name in left_out.why for left_out in result.notices] == [True, False]
@@ -210,6 +157,7 @@ UNUSABLE_FILES = [
     pytest.param("missing.js", id="a file that is missing"),
     pytest.param("folder", id="a folder"),
     pytest.param("latin1.txt", id="a file that is not UTF-8"),
+    pytest.param("large.txt", id="a file that is too large"),
     pytest.param("", id="no path"),
 ]
 FILES = {"folder/x": "", "latin1.txt": b"M\xfcller", "large.txt": "x" * 101, "good.txt": "good"}
