@@ -211,3 +211,9 @@ def test_a_line_of_a_data_set_is_a_case(line: Any, meant: Any) -> None:
     found = cases(f"\n{json.dumps(line)}\n", "x.jsonl")
     assert [(case.id, case.expected_messages) for case in found] == [meant]
     assert messages(found[0]) == HI
+
+
+def test_what_a_suite_takes_from_vars_its_next_document_does_not() -> None:
+    suite = 'prompts: ["{{ input }}"]\ntests: [{id: a, vars: {input: Hi}}]\n---\n'
+    bare = 'id: b\ninput: Hi\nvars: {input: "{{ name }}", name: Ada}\n'
+    assert [messages(case) for case in cases(suite + bare)] == [HI, HI]

@@ -42,7 +42,6 @@ OTHER_KEYS = frozenset(
 ROLES = {"developer": "system"}
 CASES = frozenset({"evalcases", *SUITE_KEYS})
 _WITH_INPUT = {**CASE_KEYS, **ANSWER_KEYS}
-_DEFAULTS = ("default_test", "defaultTest")
 _REWRITTEN = frozenset({*CASE_KEYS, "input_files", "vars", "turns"})
 _INPUT_ONLY = re.compile(r"\s*\{\{\s*(?:vars\.)?input\s*\}\}\s*")
 _PLACEHOLDER = re.compile(r"\{\{-?\s*(?:vars\.)?(\w+)")
@@ -55,8 +54,7 @@ class Dialect:
         self.name = name
         self.read_as: dict[str, str] = {}
         self._shared: dict[str, Node] = {}
-        self._takes_vars = False
-        self._vars: dict[str, Node] = {}
+        self._vars: dict[str, Node] | None = None  # of all cases; None if inputs are not in vars
 
     def inside(self, name: str) -> "Dialect":
         """Return the dialect for the cases in a file that the suite names."""
@@ -66,7 +64,7 @@ class Dialect:
 
     def suite(self, head: Node) -> Node:
         """Return the keys of a suite by our names; a bare case is for ``case``."""
-        self._shared, self._vars = {}, {}
+        self._shared, self._vars = {}, None
         if not isinstance(head.children, dict):
             return head
         keys = self._renamed(head.children, SUITE_KEYS, "")
@@ -79,13 +77,10 @@ class Dialect:
             return head
         if isinstance(cases.value, str):  # a file of cases
             keys["evalcases"] = list_of([cases], cases.mark)
-        self._takes_vars = "prompts" in keys
+        defaults = [_children(keys.pop(name, None)) for name in ("default_test", "defaultTest")]
         if "prompts" in keys:
             self._check_prompts(keys["prompts"])
-        for name in _DEFAULTS:
-            defaults = keys.pop(name, None)
-            if defaults is not None and isinstance(defaults.children, dict):
-                self._vars = _children(defaults.children.get("vars"))
+            self._vars = _children((defaults[0] or defaults[1]).get("vars"))
         self._shared = {key: keys.pop(key) for key in ("input", "input_files") if key in keys}
         return with_keys(head, keys)
 
@@ -93,7 +88,7 @@ class Dialect:
         """Return a case by our names; ``label`` is what errors call it."""
         if not isinstance(node.children, dict):
             return node
-        if self._shared or self._takes_vars or not _REWRITTEN.isdisjoint(node.children):
+        if self._shared or self._vars is not None or not _REWRITTEN.isdisjoint(node.children):
             node = self._rewritten(node, label)
         messages = node.children.get("input_messages")
         if messages is not None and isinstance(messages.children, list):
@@ -108,32 +103,27 @@ class Dialect:
             what = "turns are played live, by a mode that multiturn does not have;"
             what += " write the conversation as input_messages"
             raise MultiturnError(what, where=keys["turns"].key_place(self.name, label))
-        if self._takes_vars:
+        if self._vars is not None:
             given = {**self._vars, **_children(keys.pop("vars", None))}
             if "input" in given:
                 self._check_plain(given["input"], given.keys(), label)
                 keys.setdefault("input", given["input"])
         files, is_input = keys.pop("input_files", None), False
-        shared_files = None if _skips(keys) else self._shared.get("input_files")
+        skips = _children(keys.get("execution")).get("skip_defaults")
+        shared = {} if skips is not None and skips.value is True else self._shared
         for key in INPUT_KEYS:
             if key in keys:
                 is_input, is_text = True, isinstance(keys[key].value, str)
-                attached = files or (shared_files if is_text else None)
+                attached = files or (shared.get("input_files") if is_text else None)
                 keys[key] = self._messages(keys[key], attached, label)
         if files is not None and not is_input:
             raise self._needs_text(files, label)
         keys = self._renamed(keys, _WITH_INPUT if is_input else CASE_KEYS, label)
-        if "input" in self._shared and "input_messages" in keys:
-            self._add_shared(keys)
+        if "input" in shared and "input_messages" in keys:
+            before, own = self._messages(shared["input"], None, ""), keys["input_messages"]
+            if isinstance(before.children, list) and isinstance(own.children, list):
+                keys["input_messages"] = list_of([*before.children, *own.children], own.mark)
         return with_keys(node, keys)
-
-    def _add_shared(self, keys: dict[str, Node]) -> None:
-        """Put the suite's messages before those of a case, unless it skips them."""
-        if _skips(keys):
-            return
-        before, own = self._messages(self._shared["input"], None, ""), keys["input_messages"]
-        if isinstance(before.children, list) and isinstance(own.children, list):
-            keys["input_messages"] = list_of([*before.children, *own.children], own.mark)
 
     def _check_plain(self, given: Node, names: Iterable[str], label: str) -> None:
         """Refuse an input that other tools would render, or read from a file."""
@@ -227,12 +217,6 @@ class Dialect:
                 what = "multiturn takes conversations, not templates; write each case's messages"
                 what += ' as its input, or the only prompt as "{{ input }}" with vars.input'
                 raise MultiturnError(what, where=prompt.place(self.name))
-
-
-def _skips(keys: dict[str, Node]) -> bool:
-    """Return whether a case takes nothing of what its suite has for all."""
-    skips = _children(keys.get("execution")).get("skip_defaults")
-    return skips is not None and skips.value is True
 
 
 def _children(node: Node | None) -> dict[str, Node]:
