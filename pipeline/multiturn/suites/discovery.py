@@ -22,19 +22,6 @@ _CASES_FILE = re.compile(
 _EXTENSIONS = (".eval.yaml", ".eval.yml", ".eval.json", ".eval.jsonl")
 
 
-def _nearest_name(path: str) -> str:
-    """Return a closing phrase with the name in the folder that is nearest to a path's, if any.
-
-    >>> _nearest_name("no/folder/x.yaml")
-    ''
-    """
-    folder, name = os.path.split(path)
-    with suppress(OSError, ValueError):
-        near = nearest(name, os.listdir(folder or "."))
-        return f"; did you mean {os.path.join(folder, near)!r}?" if near else ""
-    return ""
-
-
 def find_suites(paths: Iterable[str], *, may_be_gone: bool = False) -> Iterator[str]:
     """Yield the suites that paths name, each once.
 
@@ -42,42 +29,54 @@ def find_suites(paths: Iterable[str], *, may_be_gone: bool = False) -> Iterator[
     ``*.eval.jsonl``, sorted, but for those in hidden folders and ``node_modules``. With
     ``may_be_gone``, a path where nothing is, or an empty folder, is not an error.
     """
+    seen: set[str] = set()
+    for path in paths:
+        if os.path.isdir(path):
+            suites = _suites_below(path)
+        else:
+            suites = [path] if path == "-" or os.path.exists(path) else []
+        if not suites and not may_be_gone:
+            raise MultiturnError(_nothing_at(path))
+        for suite in suites:
+            real = real_path(suite)
+            if real not in seen:
+                seen.add(real)
+                yield suite
+
+
+def _nothing_at(path: str) -> str:
+    """Say that no suite is at a path, and which name in its folder is near."""
+    if os.path.isdir(path):
+        return f"there is no *.eval.yaml, *.eval.yml, *.eval.json or *.eval.jsonl below {path!r}"
+    folder, name = os.path.split(path)
+    near = None
+    with suppress(OSError, ValueError):
+        near = nearest(name, os.listdir(folder or "."))
+    hint = f"; did you mean {os.path.join(folder, near)!r}?" if near else ""
+    return f"there is no suite {path!r}{hint}"
+
+
+def _suites_below(top: str) -> list[str]:
+    """Return the suites below a folder, but for files of cases that one of them names."""
 
     def refuse(error: OSError) -> None:
         raise MultiturnError(f"cannot read the folder {error.filename!r}: {error.strerror}")
 
-    seen: set[str] = set()
-    for path in paths:
-        if path != "-" and not os.path.exists(path):
-            if may_be_gone:
-                continue
-            raise MultiturnError(f"there is no suite {path!r}{_nearest_name(path)}")
-        if not os.path.isdir(path):
-            yield from _unseen([path], seen)
-            continue
-        found = []
-        for folder, folders, names in os.walk(path, onerror=refuse):
-            folders[:] = [name for name in folders if name[0] != "." and name != "node_modules"]
-            found += [
-                os.path.normpath(os.path.join(folder, name))
-                for name in names
-                if name.endswith(_EXTENSIONS)
-            ]
-        if not found and not may_be_gone:
-            raise MultiturnError(
-                f"there is no *.eval.yaml, *.eval.yml, *.eval.json or *.eval.jsonl below {path!r}"
-            )
-        suites = []
-        for suite in sorted(found):
-            if os.path.isfile(suite) or not os.path.exists(suite):
-                suites.append(suite)
-            else:
-                why = "this is not a regular file, and is skipped; to read it, name it"
-                warn(Notice("suite.skipped", Place(suite), why))
-        if len(suites) > 1:
-            named = {real for suite in suites for real in _named_in(suite)}
-            suites = [suite for suite in suites if os.path.realpath(suite) not in named]
-        yield from _unseen(suites, seen)
+    found = []
+    for folder, folders, names in os.walk(top, onerror=refuse):
+        folders[:] = [name for name in folders if name[0] != "." and name != "node_modules"]
+        found += [os.path.join(folder, name) for name in names if name.endswith(_EXTENSIONS)]
+    suites = []
+    for suite in sorted(map(os.path.normpath, found)):
+        if os.path.isfile(suite) or not os.path.exists(suite):
+            suites.append(suite)
+        else:
+            why = "this is not a regular file, and is skipped; to read it, name it"
+            warn(Notice("suite.skipped", Place(suite), why))
+    if len(suites) < 2:
+        return suites
+    named = {real for suite in suites for real in _named_in(suite)}
+    return [suite for suite in suites if os.path.realpath(suite) not in named]
 
 
 def _named_in(suite: str) -> Iterator[str]:
@@ -98,11 +97,3 @@ def stay_inside(suite: str, root: str | None) -> None:
     if not Path(real_path(suite)).is_relative_to(top):
         what = f"it leads outside {str(top)!r}; name the file itself, if that is meant"
         raise OutsideRootError(what, where=suite)
-
-
-def _unseen(paths: list[str], seen: set[str]) -> Iterator[str]:
-    for path in paths:
-        real = real_path(path)
-        if real not in seen:
-            seen.add(real)
-            yield path
