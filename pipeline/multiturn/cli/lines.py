@@ -189,13 +189,13 @@ def report_lines(report: "Report") -> Iterator[ReportLine]:
             suite=each.case.suite,
             id=each.case.id,
             line=each.case.line or None,
-            status=each.status if report.then or each.error else None,
+            status=each.status if report.then or case.error else None,
             was_suite=was.suite if was else None,
             was_id=was.id if was else None,
             causes=each.causes,
             privilege_changes=tuple(text for _, text in each.privileges),
             diff="\n".join(difference(report, each)) or None if each.causes else None,
-            error=each.error or None,
+            error=case.error or None,
         )
 
 

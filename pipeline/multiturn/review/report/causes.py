@@ -1,10 +1,10 @@
 """The causes of a changed prompt: files, keys, messages, patterns and the pipeline."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from multiturn.review.diff import changed_lines
-from multiturn.review.report.side import Entry, Reviewed
+from multiturn.review.report.side import Entry, Reviewed, Stage
 
 SEVERAL = "one or several of "
 UNKNOWN_CODE = "the code of a stage"  # of a module that a stage imports
@@ -83,3 +83,23 @@ def _messages(side: Reviewed) -> list[tuple[object, int]]:
 
 def _guidelines(side: Reviewed) -> set[str]:
     return {file.resolved_path for file in side.request.input_files if file.guideline}
+
+
+def pipeline_changes(then: Iterable[Stage], now: Iterable[Stage], pipeline: str) -> Iterator[str]:
+    """Yield what is different in a pipeline of this name: an option, a stage, a stage's code."""
+    old, new = ({stage.name: stage for stage in stages} for stages in (then, now))
+    for name, stage in new.items():
+        if name not in old:
+            yield f"the stage {name} in {stage.places[''] or pipeline}"
+            continue
+        for option in sorted(stage.options.keys() | old[name].options.keys()):
+            if stage.options.get(option) != old[name].options.get(option):
+                place = stage.places.get(option) or stage.places[""] or pipeline
+                yield f"{name}.{option} in {place}"
+    yield from (f"{name} is no longer in {pipeline}" for name in old if name not in new)
+    if [name for name in new if name in old] != [name for name in old if name in new]:
+        yield f"the order of the stages in {pipeline}"
+    codes = {stage.path: (old[name].code, stage.code) for name, stage in new.items() if name in old}
+    yield from (
+        f"{path} {changed_lines(*code)}" for path, code in codes.items() if code[0] != code[1]
+    )

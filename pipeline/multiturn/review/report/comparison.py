@@ -11,9 +11,8 @@ from multiturn.errors import quoted
 from multiturn.review.privilege import privilege_changes
 from multiturn.review.promotion import PromotedChange, Promotion, changes_of_privilege, in_order
 from multiturn.review.renames import renames
-from multiturn.review.report.causes import UNKNOWN_CODE, causes
+from multiturn.review.report.causes import UNKNOWN_CODE, causes, pipeline_changes
 from multiturn.review.report.side import Entry, Reviewed, Side, indented
-from multiturn.review.report.stages import pipeline_changes
 from multiturn.review.snapshots import Key
 
 Status = Literal["failed", "changed", "renamed", "added", "removed", "same"]
@@ -29,11 +28,6 @@ class Comparison(Struct, frozen=True):
     then: Entry | None = None  # None if it was not there, or nothing is compared
     causes: tuple[str, ...] = ()  # what has changed its texts, in words
     privileges: tuple[tuple[object, str], ...] = ()  # an identity of each change, and its words
-
-    @property
-    def error(self) -> str:
-        """Why it failed, or had failed before it was removed."""
-        return self.case.error
 
     @property
     def case(self) -> Entry:

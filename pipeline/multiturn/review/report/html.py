@@ -105,7 +105,7 @@ class _Data:
         """Return whether the texts of a case are in the page."""
         if comparison.status in ("same", "renamed") and not comparison.causes:
             return self.all_texts
-        return not comparison.error
+        return not comparison.case.error
 
     def case(self, comparison: Comparison) -> dict[str, Any]:
         """Return what the page knows of a case without its texts."""
@@ -117,7 +117,7 @@ class _Data:
             "status": comparison.status,
             "causes": comparison.causes,
             "privileges": [privilege for _, privilege in comparison.privileges],
-            "error": comparison.error,
+            "error": case.error,
             "was": [was.suite, was.id] if was else [],
             "shown": self.is_shown(comparison),
         }

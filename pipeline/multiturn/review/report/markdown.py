@@ -83,7 +83,7 @@ def _blocks(report: Report) -> Iterator[str]:
             continue
         if report.against or status == "failed":
             yield f"### {heading}: {number_of(len(cases), 'case')}\n"
-        yield _table(report, cases)
+        yield _table(cases)
         for case in cases:
             yield from differences.get(_key(case), ())
 
@@ -106,31 +106,27 @@ def _warnings(report: Report) -> Iterator[str]:
         yield "> [!WARNING]\n" + "".join(f"> - {line}\n" for line in lines)
 
 
-def _table(report: Report, comparisons: list[Comparison]) -> str:
+def _table(comparisons: list[Comparison]) -> str:
     rows = ["| case | suite | what |", "| --- | --- | --- |"]
     for comparison in comparisons:
         case = comparison.case
         place = f"{case.suite}:{case.line}" if case.line and comparison.now else case.suite
-        what = ", ".join(map(_code, _what(report, comparison)))
+        what = ", ".join(map(_code, _what(comparison)))
         rows.append(f"| {_code(case.id)} | {_code(place)} | {what} |")
     title = number_of(len(comparisons), "case")
     return _folded(title, "\n".join(rows), is_open=len(rows) <= _OPEN_ROWS)
 
 
-def _what(report: Report, comparison: Comparison) -> list[str]:
+def _what(comparison: Comparison) -> list[str]:
     """Return what there is to say of a case besides the heading."""
     case, was, causes = comparison.case, comparison.was, comparison.causes
-    if comparison.error:
-        return [comparison.error]
+    if case.error:
+        return [case.error]
     what = list(causes) if len(causes) > 1 else []
-    if was is not None:
-        suite = f" of {was.suite}" if was.suite != case.suite else ""
-        return [f"was {was.id}{suite}", *what]
-    if causes:
+    if was is None:
         return what
-    old, new = report.texts(comparison)
-    shown = new or old
-    return [message.role for message in (shown.chat if shown else None) or ()]
+    suite = f" of {was.suite}" if was.suite != case.suite else ""
+    return [f"was {was.id}{suite}", *what]
 
 
 def _key(comparison: Comparison) -> tuple[str, str]:

@@ -4,6 +4,7 @@ import hashlib
 import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from textwrap import indent
 from typing import BinaryIO
@@ -11,6 +12,7 @@ from typing import BinaryIO
 from msgspec import Struct
 from msgspec.structs import replace
 
+import multiturn_stages
 from multiturn.engine.outcomes import Outcome
 from multiturn.engine.revision import Revision
 from multiturn.engine.selection import Selection
@@ -20,10 +22,10 @@ from multiturn.model import Case, Conversion, ProviderRequest
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.prompts.provenance import Message, Spans, messages_of, spans_of, text_of
 from multiturn.review.promotion import Promotion, promotions_of
-from multiturn.review.report.stages import Stage, stages_of
 from multiturn.review.snapshots import name_in_root, suite_of, texts_of_files
 from multiturn.suites.suite import STDIN
 
+_SHIPPED = os.path.realpath(multiturn_stages.__path__[0])
 Section = list[tuple[str, str]]  # texts with their names
 
 
@@ -76,6 +78,16 @@ class Entry(Struct, frozen=True):
     at: int = 0  # where its texts are in the file of the side
 
 
+class Stage(Struct, frozen=True):
+    """A stage of a pipeline, as two sides are compared."""
+
+    name: str  # of its function
+    options: Mapping[str, str]  # their values, as Python writes them
+    places: Mapping[str, str]  # where each option is written, and the stage, which is the option ""
+    path: str  # of the file with its code
+    code: str  # that file's text; empty for a stage that ships
+
+
 # The name of a pipeline, its stages, then each case with its texts, pickled.
 Item = str | Stage | tuple[Entry, bytes]
 
@@ -92,7 +104,7 @@ def items(
         MultiturnError: a suite is outside its root.
     """
     yield pipeline.name
-    yield from stages_of(pipeline)
+    yield from _stages_of(pipeline)
     for outcome in outcomes:
         if (error := outcome.error) is not None:
             real = os.path.realpath(outcome.suite)
@@ -181,3 +193,18 @@ def review(conversion: Conversion) -> Reviewed:
         files=texts_of_files(conversion),
         shown=frozenset(part.key for part in parts if part is not None and part.key is not None),
     )
+
+
+def _stages_of(pipeline: Pipeline) -> Iterator[Stage]:
+    """Yield the stages of a pipeline, as two sides are compared."""
+    for step in pipeline.steps:
+        path, code = step.stage.__code__.co_filename, ""
+        if os.path.dirname(os.path.realpath(path)) != _SHIPPED:
+            with suppress(OSError):  # of a module that was never a file
+                code = Path(path).read_text(encoding="utf-8", errors="replace")
+        places = {
+            option: str(pipeline.places.get((step.name, option), ""))
+            for option in ("", *step.options)
+        }
+        options = {option: repr(value) for option, value in step.options.items()}
+        yield Stage(step.name, options, places, os.path.relpath(path), code)
