@@ -184,11 +184,11 @@ def report_lines(report: "Report") -> Iterator[ReportLine]:
     if report.pipeline:
         yield ReportLine(status="changed", causes=report.pipeline)
     for each in report.comparisons:
-        was = each.was
+        case, was = each.case, each.was
         yield ReportLine(
-            suite=each.case.suite,
-            id=each.case.id,
-            line=each.case.line or None,
+            suite=case.suite,
+            id=case.id,
+            line=case.line or None,
             status=each.status if report.then or case.error else None,
             was_suite=was.suite if was else None,
             was_id=was.id if was else None,
