@@ -33,6 +33,7 @@ def measuring() -> Iterator[Callable[[Path], float]]:
             return float(answer.readline())
 
         yield peak_of_convert
+        process.kill()  # its input may stay open in a fork of this process
 
 
 def _main() -> None:
