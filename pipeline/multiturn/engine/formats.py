@@ -132,7 +132,7 @@ def expected_messages(expected: Any) -> tuple[ChatMessage, ...]:
     (ChatMessage(role='assistant', content='Paris'),)
     """
     match expected:
-        case None | []:
+        case None:
             return ()
         case dict():
             return (_message(expected),)

@@ -242,10 +242,8 @@ def _pipeline_then(work: _Work, now: str) -> tuple[str, str]:
 def _named_as_now(checkout: _Checkout, found: Iterable[Outcome]) -> Iterator[Outcome]:
     """Yield outcomes whose errors name files of the repository, not of the temporary folder."""
     for outcome in found:
-        if (error := outcome.error) is not None:
-            error.what = error.what.replace(checkout.tree, checkout.top)
-            file = error.where.file.replace(checkout.tree, checkout.top)
-            error.where = error.where._replace(file=file)
+        if outcome.error is not None:
+            outcome.error.what = outcome.error.what.replace(checkout.tree, checkout.top)
         yield outcome
 
 

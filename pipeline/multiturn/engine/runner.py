@@ -104,10 +104,7 @@ async def _send(prepared: Prepared, provider: Any, record_wire: bool) -> Result:
             raise TypeError(f"it returned {type(answer).__name__} instead of a ProviderResponse")
         result = answered(prepared.result, answer)
         sent = answer.wire
-    except (Exception, asyncio.CancelledError) as error:
-        task = asyncio.current_task()
-        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-            raise
+    except (Exception, asyncio.CancelledError) as error:  # a library's, or that of run, at its end
         if isinstance(error, ProviderError):
             sent = error.wire
         failure = error if isinstance(error, Exception) else RuntimeError("it was cancelled")
