@@ -20,7 +20,6 @@ from multiturn import (
 )
 from multiturn.review.lists import FILES, PROMOTED, lock_text, read_files, read_promoted
 from multiturn.review.promotion import Promotion, promotions_of
-from multiturn.suites.patterns import matching_pattern
 
 SUITE = """\
 guideline_patterns: ["*.rules.md"]
@@ -97,21 +96,6 @@ def test_a_file_that_no_stage_moved_is_there_by_its_role() -> None:
         conversion = Conversion(case, chat_view=Fixed((Turn("system", (found,)),)))
         sha256 = hashlib.sha256(b"Rule A").hexdigest()
         assert promotions_of(conversion) == {Promotion("evals/a.rules.md", sha256, pattern)}
-
-
-@pytest.mark.parametrize(
-    ("patterns", "expected"),
-    [
-        (("*.txt", "**/b.{md,txt}", "**/*.md"), "**/b.{md,txt}"),
-        (("**/*.md", "!b.md"), None),
-        (("!x.md", "b.md"), "b.md"),
-        ((), None),
-    ],
-)
-def test_the_pattern_is_the_first_that_matches_as_written(
-    patterns: tuple[str, ...], expected: str | None
-) -> None:
-    assert matching_pattern(patterns, "b.md", "evals/b.md") == expected
 
 
 def lock(folder: Path) -> str:

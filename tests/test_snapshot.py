@@ -164,42 +164,11 @@ evals/shop.eval.yaml:
 
 def test_an_inline_snapshot_repeats_the_texts_of_files(folder: Path) -> None:
     write(folder, "evals", "--inline")
-    assert (
-        (folder / "snapshots/evals/shop/refund.yaml").read_text(encoding="utf-8")
-        == f"""\
----
-suite: evals/shop.eval.yaml
-id: refund
-chat_prompt:
-  - role: system
-    content: |-
-      [[ ## Guidelines ## ]]
-
-      Be quick. é
-  - role: user
-    content: |-
-      <Attached: tone.rules.md>
-      === order.txt ===
-      No. 7
-      late
-      Where is it?
-question: |-
-  <Attached: tone.rules.md>
-  === order.txt ===
-  No. 7
-  late
-  Where is it?
-input_files:
-  - path: tone.rules.md
-    resolved_path: evals/tone.rules.md
-    guideline: true
-    sha256: "{TONE}"
-  - path: order.txt
-    resolved_path: evals/order.txt
-    guideline: false
-    sha256: "{ORDER}"
-"""
-    )
+    written = (folder / "snapshots/evals/shop/refund.yaml").read_text(encoding="utf-8")
+    assert "    content: |-\n      [[ ## Guidelines ## ]]\n\n      Be quick. é\n" in written
+    assert "\n      === order.txt ===\n      No. 7\n      late\n      Where is it?\n" in written
+    assert "\nquestion: |-\n  <Attached: tone.rules.md>\n  === order.txt ===\n" in written
+    assert re.findall("sha256: (.*)", written) == [f'"{TONE}"', f'"{ORDER}"']
     (folder / "multiturn.toml").write_text("inline_snapshots = true\n")
     assert check(folder, code=0) == "3 snapshots: 3 same\n"
     (folder / "multiturn.toml").unlink()

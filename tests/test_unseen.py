@@ -54,20 +54,27 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("sign", HIDDEN.values(), ids=HIDDEN)
-def test_a_sign_that_nobody_sees_is_an_escape_in_a_snapshot(sign: str) -> None:
+def test_a_sign_that_nobody_sees_is_an_escape(sign: str) -> None:
+    """In snapshots and in JSON, and a code on a terminal."""
     code = ord(sign)
     escape = f"\\U{code:08x}" if code > 0xFFFF else f"\\u{code:04x}"
     assert dump({"content": f"a{sign}b"}) == f'---\ncontent: "a{escape}b"\n'
-
-
-def test_only_an_emoji_keeps_what_stands_behind_it() -> None:
-    assert unseen().findall("a\ufe0f\u200d©") == ["\ufe0f", "\u200d"]
-    assert unseen().findall("\u2800\ufe0f") == ["\u2800", "\ufe0f"]
+    assert visible(f"a{sign}b") == (f"a\\x{code:02x}b" if code < 256 else f"a{escape}b")
+    line = to_json({sign: f"a{sign}b"}).decode()
+    assert unseen().search(line) is None
+    assert json.loads(line) == {sign: f"a{sign}b"}
 
 
 @pytest.mark.parametrize("text", SHOWN.values(), ids=SHOWN)
 def test_what_makes_a_word_or_an_emoji_stays(text: str) -> None:
     assert unseen().search(text) is None
+    assert visible(text) == text
+    assert to_json([text]).decode() == json.dumps([text], ensure_ascii=False) + "\n"
+
+
+def test_only_an_emoji_keeps_what_stands_behind_it() -> None:
+    assert unseen().findall("a\ufe0f\u200d©") == ["\ufe0f", "\u200d"]
+    assert unseen().findall("\u2800\ufe0f") == ["\u2800", "\ufe0f"]
 
 
 def test_a_text_of_several_lines_keeps_them_in_quotes() -> None:
@@ -79,22 +86,6 @@ def test_a_text_of_several_lines_keeps_them_in_quotes() -> None:
         "  \\tnow \\\\\\n\\\n"
         '  "\n'
     )
-
-
-@pytest.mark.parametrize("sign", HIDDEN.values(), ids=HIDDEN)
-def test_a_sign_that_nobody_sees_is_a_code_on_a_terminal(sign: str) -> None:
-    code = ord(sign)
-    escape = f"\\U{code:08x}" if code > 0xFFFF else f"\\u{code:04x}"
-    assert visible(f"a{sign}b") == (f"a\\x{code:02x}b" if code < 256 else f"a{escape}b")
-    line = to_json({sign: f"a{sign}b"}).decode()
-    assert unseen().search(line) is None
-    assert json.loads(line) == {sign: f"a{sign}b"}
-
-
-@pytest.mark.parametrize("text", SHOWN.values(), ids=SHOWN)
-def test_what_is_seen_stays_as_it_is_on_a_terminal(text: str) -> None:
-    assert visible(text) == text
-    assert to_json([text]).decode() == json.dumps([text], ensure_ascii=False) + "\n"
 
 
 SIGNS = "\u202e\u200b\U000e0041"
