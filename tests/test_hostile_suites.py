@@ -9,11 +9,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import anything
 from memory import measurable
-from multiturn import MultiturnError, load_pipeline, load_suite, load_target
+from multiturn import MultiturnError, load_pipeline, load_suite
 from multiturn.suites.patterns import guideline_matcher
 
 CASE = "evalcases:\n- id: a\n  input_messages:\n  - role: user\n    content: "
@@ -161,16 +162,6 @@ def limit(seconds: int) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-def error_of(load: Callable[[], object]) -> MultiturnError | None:
-    """Return what is wrong with what is loaded, if anything is, in time."""
-    with limit(5):
-        try:
-            load()
-        except MultiturnError as error:
-            return error
-    return None
-
-
 @pytest.mark.parametrize(
     "patterns",
     [
@@ -192,84 +183,41 @@ def test_many_patterns_are_matched_against_deep_paths_at_once() -> None:
         assert not any(is_guideline("a/" * 500 + str(number)) for number in range(5))
 
 
-GLOB = st.text(st.sampled_from("*?[]!{},/.ab-\\^\0\n\ud800é"), max_size=60)
-
-
-@given(st.lists(GLOB | st.text(max_size=60), max_size=5), st.text() | GLOB)
-@example(["{" * 999], "{" * 999)
-@example(["[" * 999], "[" * 999)
-@example(["*[!]a-]" * 100], "a" * 5_000)
-def test_any_patterns_give_an_answer_or_an_error_in_time(patterns: list[str], path: str) -> None:
-    error = error_of(lambda: guideline_matcher(tuple(patterns))(path))
-    assert error is None or error.what
-
-
 # Anything as a file
 
 SYNTAX = (
     *("\n", "\n  ", "\n- ", ": ", "---\n", "&a ", "*a", "!!str ", "{", "}", "[", "]", ",", "<<"),
-    *('"', "'", "|", ">", "#", "\x00", "\ud800", "\u2028", "é", "~", "1e999"),
+    *('"', "'", "|", ">", "#", "\x00", "\ud800", "\u2028", "é", "~", "1e999", "null", "true"),
 )
-SUITE_WORDS = (
-    *("evalcases:", "input_messages:", "id: a", "role: user", "content: x", "metadata:"),
-    *("guideline_patterns:", "guidelines:", "execution:", "temperature: 1", "systemPrompt:"),
-    *("- {id: b, input_messages: [{role: user, content: [{type: file, value: ../x}]}]}",),
-)
-PIPELINE_WORDS = (
-    *("stages:", "extends: spec", "configure:", "insert:", "remove:", "replace:", "embed_files"),
-    *("resolve_segments", "header: x", "stage:", "after: embed_files", "max_file_bytes: 1"),
-)
-TARGET_WORDS = (
-    *("targets:", "- name: t", "provider: azure", "provider: codex", "api_key: ${{ NO_NAME }}"),
-    *("model: m", "endpoint: http://localhost", "timeout_seconds: 1e9", "settings:"),
-)
+WORDS = {
+    "suites": (
+        *("evalcases:", "input_messages:", "id: a", "role: user", "content: x", "metadata:"),
+        *("guideline_patterns:", "guidelines:", "execution:", "temperature: 1", "systemPrompt:"),
+        *("- {id: b, input_messages: [{role: user, content: [{type: file, value: ../x}]}]}",),
+    ),
+    "pipelines": (
+        *("stages:", "extends: spec", "configure:", "insert:", "remove:", "replace:", "header: x"),
+        *("embed_files", "resolve_segments", "stage:", "after: embed_files", "max_file_bytes: 1"),
+    ),
+    "targets": (
+        *("targets:", "- name: t", "provider: azure", "provider: codex", "api_key: ${{ NO_NAME }}"),
+        *("model: m", "endpoint: http://localhost", "timeout_seconds: 1e9", "settings:"),
+    ),
+    "patterns": ("*", "**", "?", "!", "/", ".", "..", "a", "b", "-", "\\", "^", "[!]a-]", "{a,"),
+    "results": ('"suite":"a"', '"id":"a"', '"digest":"d"', '"error":', '"output":"x"'),
+    "locks": ("a.yaml:", "path: x", "sha256: 0", "pattern: '*'", "cases: 1"),
+    "reports": ("- {id: b, input: <b>}", "evalcases:", "<script>", "&lt;"),
+}
 
 
-def near(*words: str) -> st.SearchStrategy[bytes]:
-    """Bytes of any kind, and what nearly is a file of some kind."""
-    pieces = st.sampled_from([*words, *SYNTAX])
-    text = st.lists(pieces, max_size=25).map("".join)
-    return st.binary() | text.map(lambda written: written.encode("utf-8", "surrogatepass"))
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("any")
-
-
-@given(near(*SUITE_WORDS), st.sampled_from(["s.yaml", "s.jsonl"]))
-def test_any_suite_gives_cases_or_errors_with_a_place(folder: Path, data: bytes, name: str) -> None:
-    path = folder / name
-    path.write_bytes(data)
-    errors: list[MultiturnError] = []
-    pipeline = load_pipeline()
+@pytest.mark.parametrize("kind", anything.KINDS)
+@settings(max_examples=50)
+@given(data=st.data())
+def test_anything_is_read_or_is_an_error_with_a_place(kind: str, data: st.DataObject) -> None:
+    pieces = st.lists(st.sampled_from([*WORDS[kind], *SYNTAX]), max_size=25).map("".join)
+    written = pieces.map(lambda text: text.encode("utf-8", "surrogatepass"))
     with limit(5):
-        for case in load_suite(path, on_error=errors.append):
-            try:
-                pipeline.request(case)
-            except MultiturnError as error:
-                errors.append(error)
-    assert all(str(error.where).startswith(str(path)) for error in errors)
-
-
-@given(near(*PIPELINE_WORDS))
-def test_any_pipeline_file_gives_a_pipeline_or_errors_with_a_place(
-    folder: Path, data: bytes
-) -> None:
-    path = folder / "pipeline.yaml"
-    path.write_bytes(data)
-    error = error_of(lambda: load_pipeline(path))
-    assert error is None or str(error).startswith(str(path))
-
-
-@given(near(*TARGET_WORDS))
-def test_any_targets_file_gives_a_target_or_an_error_with_a_place(
-    folder: Path, data: bytes
-) -> None:
-    path = folder / "targets.yaml"
-    path.write_bytes(data)
-    error = error_of(lambda: load_target("t", file=str(path)))
-    assert error is None or str(error.where).startswith(str(path))
+        anything.KINDS[kind](data.draw(st.binary() | written))
 
 
 def test_a_pipe_that_never_ends_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

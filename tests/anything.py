@@ -1,0 +1,121 @@
+"""What holds of any input: it gives a result, or a MultiturnError with a place.
+
+Each function takes bytes, and raises what is neither. Hypothesis and make fuzz look for such bytes.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from multiturn import MultiturnError, load_pipeline, load_suite, load_target
+from multiturn.engine.outcomes import outcomes
+from multiturn.engine.selection import Selection
+from multiturn.pipelines.pipeline_file import _PipelineFile
+from multiturn.providers.results import read_stored
+from multiturn.review.lists import PROMOTED, lock_text, read_promoted
+from multiturn.review.report.comparison import compare
+from multiturn.review.report.html import to_html
+from multiturn.review.report.markdown import to_markdown
+from multiturn.review.report.side import Side, items
+from multiturn.suites.patterns import guideline_matcher
+
+_temporary = TemporaryDirectory()
+_folder = Path(_temporary.name)
+_pipeline = load_pipeline()
+_MARKUP = to_html(compare(Side([], BytesIO()))).count(b"<")
+
+
+def suites(data: bytes) -> None:
+    """Load a suite, YAML or JSON Lines by its first byte, and convert its cases."""
+    path = _written("s.jsonl" if data[:1] == b"{" else "s.yaml", data)
+    errors: list[MultiturnError] = []
+    for case in load_suite(path, on_error=errors.append):
+        try:
+            _pipeline.request(case)
+        except MultiturnError as error:
+            errors.append(error)
+    for each in errors:
+        _check_place(each, path)
+
+
+def pipelines(data: bytes) -> None:
+    """Read a pipeline, as text: a file could import any module that is there."""
+    path = _folder / "pipeline.yaml"
+    with _error_at(path):
+        _PipelineFile(str(path), None, ()).read(data)
+
+
+def targets(data: bytes) -> None:
+    """Load a target."""
+    path = _written("targets.yaml", data)
+    with _error_at(path):
+        load_target("t", file=str(path))
+
+
+def patterns(data: bytes) -> None:
+    """Match a path, the last line, against the other lines."""
+    *lines, path = data.decode("utf-8", "surrogateescape").split("\n")
+    try:
+        guideline_matcher(tuple(lines))(path)
+    except MultiturnError as error:
+        if not error.what:
+            raise AssertionError("an error without words") from error
+
+
+def results(data: bytes) -> None:
+    """Read a file of results, as --resume does."""
+    path = _written("results.jsonl", data)
+    with _error_at(path):
+        read_stored(str(path))
+
+
+def locks(data: bytes) -> None:
+    """Read a lock of promoted files; what is read is written again, and reads back the same."""
+    path = _folder / "promoted.lock"
+    with _error_at(path):
+        lock = read_promoted(data.decode("utf-8", "replace"), str(path))
+        filled = {suite: entries for suite, entries in lock.items() if entries}
+        if read_promoted(lock_text(PROMOTED, lock), "again") != filled:
+            raise AssertionError("a lock does not read back the same")
+
+
+def reports(data: bytes) -> None:
+    """Compare the suites before and after a NUL; no text of theirs becomes markup."""
+    before, _, after = data.partition(b"\0")
+    sides = []
+    for suite in (before, after):
+        path = str(_written("r.yaml", suite))
+        selection = Selection((path,), frozenset({path}))
+        found = outcomes(selection, _pipeline)
+        sides.append(Side(items(found, selection, _pipeline, lambda _: None), BytesIO()))
+    report = compare(sides[1], sides[0], "HEAD")
+    if to_html(report).count(b"<") != _MARKUP:
+        raise AssertionError("text became markup")
+    to_markdown(report)
+
+
+KINDS: dict[str, Callable[[bytes], None]] = {
+    function.__name__: function
+    for function in (suites, pipelines, targets, patterns, results, locks, reports)
+}
+
+
+def _written(name: str, data: bytes) -> Path:
+    path = _folder / name
+    path.write_bytes(data)
+    return path
+
+
+@contextmanager
+def _error_at(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except MultiturnError as error:
+        _check_place(error, path)
+
+
+def _check_place(error: MultiturnError, path: Path) -> None:
+    if not str(error).startswith(str(path)):
+        raise AssertionError(f"an error without a place: {str(error)!r}") from error
