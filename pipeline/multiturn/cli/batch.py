@@ -10,7 +10,7 @@ from multiturn.cli.options import PATH, say_summary, targets_option
 from multiturn.text import number_of, visible
 
 if TYPE_CHECKING:
-    from multiturn.cli.sending import Plan
+    from multiturn.cli.sending import Sending
     from multiturn.engine.batches import Batches
     from multiturn.providers.results import ResultsFile
 
@@ -37,29 +37,28 @@ def check_batch(provider: Any, output: str, *, batch: bool, resume: bool) -> Non
         raise MultiturnError(f"{what} or end it with: multiturn batch cancel {output}")
 
 
-def preview_batch(plan: "Plan", output: str) -> None:
+def preview_batch(sending: "Sending", output: str) -> None:
     """Print how many requests, parts and bytes would go where."""
-    from multiturn.cli.sending import Tally
     from multiturn.engine.batch_run import DryBatchRun
 
-    provider = plan.provider
+    provider = sending.provider
     run = DryBatchRun(provider, output)
     refused = 0
-    for result in run.submit(Tally(plan).read(), plan.pipeline, plan.skips):
+    for result in run.submit(sending.cases(), sending.pipeline, sending.skips):
         if result.error is not None:
             refused += 1
-            plan.failures.say(result.error.message)
+            sending.failures.say(result.error.message)
     requests = number_of(sum(part.requests for part in run.parts), "request")
     size = sum(part.size for part in run.parts)
     where = ", ".join(filter(None, (provider.kind, provider.settings.model, *provider.address())))
     click.echo(f"{requests} in {number_of(len(run.parts), 'part')}, {size:,} bytes, to {where}")
     say_summary(
-        f"{plan.counts['reuse']:,} to reuse, {refused:,} refused; nothing was sent", err=True
+        f"{sending.actions['reuse']:,} to reuse, {refused:,} refused; nothing was sent", err=True
     )
 
 
 def send_batch(
-    plan: "Plan",
+    sending: "Sending",
     results: "ResultsFile",
     *,
     record_wire: bool,
@@ -68,25 +67,23 @@ def send_batch(
 ) -> None:
     """Send the cases in batches, and write their results once they have ended."""
     from multiturn.cli.progress import Progress
-    from multiturn.cli.sending import Tally
     from multiturn.engine.batch_run import BatchRun
     from multiturn.errors import MultiturnError
     from multiturn.providers.base import ProviderError
 
-    tally = Tally(plan, results.append)
     goes_on = f"--resume --batch goes on, multiturn batch cancel {results.path} ends it"
     with (
-        BatchRun(plan.provider, results.path, poll=poll, say=_say) as run,
+        BatchRun(sending.provider, results.path, poll=poll, say=_say) as run,
         Progress(lambda: run.requests, hidden=False, after=0) as progress,
     ):
         try:
             for result in run.run(
-                *(tally.read(), plan.pipeline, plan.skips, results),
+                *(sending.cases(), sending.pipeline, sending.skips, results),
                 wait=wait,
                 record_wire=record_wire,
             ):
                 if result is not None:
-                    tally.add(result)
+                    sending.add(result)
                     continue
                 answered = sum(look.answered or 0 for look in run.looks.values())
                 progress.update(answered, f"{answered:,} answered")
@@ -101,7 +98,7 @@ def send_batch(
     results.keep()
     if left:
         _say(f"{number_of(left, 'request')} under way; --resume --batch gets the results")
-    say_summary(f"{tally.summary()}: {results.path}", err=True)
+    say_summary(f"{sending.summary()}: {results.path}", err=True)
 
 
 def _say(text: str) -> None:

@@ -114,7 +114,7 @@ def run(
     """
     from multiturn.cli.batch import check_batch, preview_batch, send_batch
     from multiturn.cli.failures import Failures, writing
-    from multiturn.cli.sending import Plan, digests_at, preview, print_json, print_text, send
+    from multiturn.cli.sending import Sending, digests_at, preview, print_json, print_text, send
     from multiturn.pipelines.pipeline_file import load_pipeline
     from multiturn.providers.results import ResultsFile, read_stored
     from multiturn.providers.targets import load_target
@@ -135,26 +135,28 @@ def run(
         if not dry_run:
             provider.check()  # before an output is opened
         check_strictly(asked, selection, chosen)
-        plan = Plan(selection, chosen, provider, failures)
+        sending = Sending(selection, chosen, provider, failures)
         if against is not None:
-            plan.earlier = digests_at(against, selection, pipeline, provider)
+            sending.earlier = digests_at(against, selection, pipeline, provider)
         if dry_run:
             if resume and output and os.path.exists(output):
-                plan.stored = read_stored(output)
+                sending.stored = read_stored(output)
             if batch and output is not None:
-                preview_batch(plan, output)
+                preview_batch(sending, output)
             else:
-                preview(plan)
+                preview(sending)
         else:
             with ResultsFile(output, resume=resume) if output else nullcontext() as results:
-                write = print_text if (format_ or default_format(output)) == "text" else print_json
+                is_text = (format_ or default_format(output)) == "text"
+                sending.write = print_text if is_text else print_json
                 if results:
-                    plan.stored, write = results.stored, results.append
+                    sending.stored, sending.write = results.stored, results.append
                 if batch and results:
-                    send_batch(plan, results, record_wire=record_wire, poll=poll, wait=not no_wait)
+                    wait = not no_wait
+                    send_batch(sending, results, record_wire=record_wire, poll=poll, wait=wait)
                 else:
-                    send(plan, results, write, concurrency=concurrency, record_wire=record_wire)
+                    send(sending, results, concurrency=concurrency, record_wire=record_wire)
     if against is not None:
-        what = f"{number_of(plan.counts['leave out'], 'case')} left out"
+        what = f"{number_of(sending.actions['leave out'], 'case')} left out"
         say_summary(visible(f"{what}, whose requests are the same at {against}"), err=True)
     failures.finish()

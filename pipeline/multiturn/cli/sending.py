@@ -30,8 +30,8 @@ from multiturn.text import number_of, visible
 Write = Callable[[Result], None]
 
 
-class Plan(Struct):
-    """What a run has to do: which cases go where, and which of them need not be sent."""
+class Sending(Struct):
+    """What a run has to send, which of it need not be sent, and what has become of it."""
 
     selection: Selection
     pipeline: Pipeline
@@ -39,7 +39,29 @@ class Plan(Struct):
     failures: Failures
     stored: Mapping[bytes, str] = {}  # digests of stored answers, by the keys of their results
     earlier: Mapping[bytes, str] = {}  # those of the requests at a revision, by such keys, too
-    counts: Counter[str] = field(default_factory=Counter)  # of cases, by their actions
+    write: Write = lambda _: None  # gets each result
+    actions: Counter[str] = field(default_factory=Counter)  # number of cases by what is done
+    seen: int = 0  # cases read
+    done: int = 0  # of those with a result in this run
+    retried: int = 0  # of those whose request was repeated
+    is_denied: bool = False  # the provider has denied access, as it would for every case
+
+    def cases(self) -> Iterator[Case]:
+        """Yield each selected case; write a result for each that cannot be read."""
+        for outcome in cases(self.selection):
+            self.seen += 1
+            if outcome.case is not None:
+                yield outcome.case
+            elif outcome.error is not None:
+                self.done += 1
+                self.failures.add(outcome.error)
+                if outcome.error.case_id:
+                    self.write(self._unreadable(outcome.suite, outcome.error))
+
+    def _unreadable(self, suite: str, error: MultiturnError) -> Result:
+        name = utf8(STDIN if suite == "-" else suite)
+        failure = Failure("conversion", utf8(str(error)))
+        return Result(suite=name, id=error.case_id or "", target=self.provider.name, error=failure)
 
     def action(self, result: Result) -> str:
         """Return ``reuse`` where there is an answer, ``leave out`` for the request of the revision.
@@ -51,12 +73,32 @@ class Plan(Struct):
             action = "reuse"
         elif is_stored(result, self.earlier):
             action = "leave out"
-        self.counts[action] += 1
+        self.actions[action] += 1
         return action
 
     def skips(self, result: Result) -> bool:
         """Return whether a case is not sent; it is counted."""
         return self.action(result) != "send"
+
+    def add(self, result: Result) -> None:
+        """Write and count the result of a case."""
+        self.write(result)
+        self.done += 1
+        self.retried += result.retries > 0
+        if result.error is None:
+            return
+        if result.error.type != "access_denied":
+            self.failures.say(result.error.message)
+        elif not self.is_denied:
+            self.is_denied = True
+            self.failures.say(f"{result.error.message}; no more cases are sent")
+        else:
+            self.failures.count += 1
+
+    def summary(self) -> str:
+        """Return how many cases were answered, reused and failed."""
+        failed, reused = self.failures.count, self.actions["reuse"]
+        return f"{self.done - failed:,} answered, {reused:,} reused, {failed:,} failed"
 
 
 def digests_at(
@@ -94,16 +136,16 @@ def print_text(result: Result) -> None:
         sys.stdout.buffer.flush()
 
 
-def preview(plan: Plan) -> None:
+def preview(sending: Sending) -> None:
     """Print what would be sent, as JSON lines."""
-    for case in Tally(plan).read():
-        prepared = prepare(case, plan.pipeline, plan.provider)
+    for case in sending.cases():
+        prepared = prepare(case, sending.pipeline, sending.provider)
         result, wire = prepared.result, prepared.wire
-        action = plan.action(result)
+        action = sending.action(result)
         if action == "leave out":
             continue
         if result.error is not None:
-            plan.failures.say(result.error.message)
+            sending.failures.say(result.error.message)
         line = {
             "suite": result.suite,
             "id": result.id,
@@ -111,11 +153,11 @@ def preview(plan: Plan) -> None:
             "action": action,
             "repairs": result.repairs,
             "error": result.error,
-            "wire": wire.body.decode() if wire and hasattr(plan.provider, "wire") else None,
+            "wire": wire.body.decode() if wire and hasattr(sending.provider, "wire") else None,
         }
         sys.stdout.buffer.write(to_json(line))
     sys.stdout.buffer.flush()
-    counts = plan.counts
+    counts = sending.actions
     say_summary(
         f"{counts['send']:,} to send, {counts['reuse']:,} to reuse, {counts['refuse']:,} refused;"
         " nothing was sent",
@@ -123,76 +165,15 @@ def preview(plan: Plan) -> None:
     )
 
 
-class Tally:
-    """Writes and counts the results of a run.
-
-    Args:
-        plan: of the run; its failures get each error.
-        write: gets each result.
-    """
-
-    def __init__(self, plan: Plan, write: Write = lambda _: None) -> None:
-        self.plan = plan
-        self.write = write
-        self.seen = 0  # cases read
-        self.done = 0  # of those with a result in this run
-        self.failed = 0  # of those with an error
-        self.retried = 0  # of those whose request was repeated
-        self.denied = False  # the provider has denied access, as it would for every case
-
-    def read(self) -> Iterator[Case]:
-        """Yield each selected case; write a result for each that cannot be read."""
-        for outcome in cases(self.plan.selection):
-            self.seen += 1
-            if outcome.case is not None:
-                yield outcome.case
-            elif outcome.error is not None:
-                self._unreadable(outcome.suite, outcome.error)
-
-    def _unreadable(self, suite: str, error: MultiturnError) -> None:
-        self.done, self.failed = self.done + 1, self.failed + 1
-        self.plan.failures.add(error)
-        if error.case_id:
-            name = utf8(STDIN if suite == "-" else suite)
-            failure = Failure("conversion", utf8(str(error)))
-            target = self.plan.provider.name
-            self.write(Result(suite=name, id=error.case_id, target=target, error=failure))
-
-    def add(self, result: Result) -> None:
-        """Write and count the result of a case."""
-        failures = self.plan.failures
-        self.write(result)
-        self.done += 1
-        self.retried += result.retries > 0
-        if result.error is None:
-            return
-        self.failed += 1
-        if result.error.type != "access_denied":
-            failures.say(result.error.message)
-        elif not self.denied:
-            self.denied = True
-            failures.say(f"{result.error.message}; no more cases are sent")
-        else:
-            failures.count += 1
-
-    def summary(self) -> str:
-        """Return how many cases were answered, reused and failed."""
-        answered, reused = self.done - self.failed, self.plan.counts["reuse"]
-        failed = self.plan.failures.count
-        return f"{answered:,} answered, {reused:,} reused, {failed:,} failed"
-
-
 def send(
-    plan: Plan,
+    sending: Sending,
     results: ResultsFile | None,
-    write: Write,
     *,
     concurrency: int,
     record_wire: bool,
 ) -> None:
     """Send the cases, and write each result as soon as there is an answer."""
-    tally = Tally(plan, write)
-    source = tally.read()
+    source = sending.cases()
     ended_by = signal.SIGINT.value
 
     def end(number: int, task: "asyncio.Task[None]") -> None:
@@ -203,11 +184,15 @@ def send(
     def skip(result: Result) -> bool:
         if results is not None and results.untouched:
             results.untouched.discard(key_of(result))
-        return plan.skips(result)
+        return sending.skips(result)
 
     def show_counts() -> None:
-        words = f"{tally.done:,} done, {tally.failed:,} failed, {tally.retried:,} retried"
-        progress.update(max(tally.done, tally.seen - concurrency), words)  # reused are over, too
+        words = (
+            f"{sending.done:,} done, {sending.failures.count:,} failed, {sending.retried:,} retried"
+        )
+        progress.update(
+            max(sending.done, sending.seen - concurrency), words
+        )  # reused are over, too
 
     async def main() -> None:
         this = asyncio.current_task()
@@ -215,20 +200,20 @@ def send(
         with suppress(NotImplementedError, AttributeError):  # Windows has no such signals
             for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
                 asyncio.get_running_loop().add_signal_handler(number, end, number, this)
-        async with plan.provider:
+        async with sending.provider:
             async for result in run(
-                takewhile(lambda _: not tally.denied, chain(first, source)),
-                plan.pipeline,
-                plan.provider,
+                takewhile(lambda _: not sending.is_denied, chain(first, source)),
+                sending.pipeline,
+                sending.provider,
                 concurrency=concurrency,
                 skip=skip,
                 record_wire=record_wire,
             ):
-                tally.add(result)
+                sending.add(result)
                 show_counts()
 
     torn = results is None and sys.stdout.isatty()
-    with Progress(lambda: estimate(plan.selection), hidden=torn, after=0) as progress:
+    with Progress(lambda: estimate(sending.selection), hidden=torn, after=0) as progress:
         show_counts()
         try:
             first = list(islice(source, 1))  # Ctrl-C ends the wait for a pipe only outside the loop
@@ -238,14 +223,14 @@ def send(
                 results.keep()
             kept = f"; {results.path} has what is done, --resume goes on" if results else ""
             progress.__exit__()
-            click.echo(f"interrupted after {number_of(tally.done, 'case')}{kept}", err=True)
+            click.echo(f"interrupted after {number_of(sending.done, 'case')}{kept}", err=True)
             sys.exit(128 + ended_by)
     if results is None:
         return
     results.keep()
-    strays = [] if tally.denied or plan.selection.case_ids else results.strays()
+    strays = [] if sending.is_denied or sending.selection.case_ids else results.strays()
     if strays:
         names = visible(", ".join([*strays[:3], *(["..."] if strays[3:] else [])]))
         what = f"{results.path} keeps {number_of(len(strays), 'result')} of cases"
         click.echo(f"{what} that the suites no longer have: {names}", err=True)
-    say_summary(f"{tally.summary()}, {tally.retried:,} retried: {results.path}", err=True)
+    say_summary(f"{sending.summary()}, {sending.retried:,} retried: {results.path}", err=True)
