@@ -37,12 +37,7 @@ def annotation(where: Place, message: str, *, title: str, severity: Severity = "
 
 
 def snapshot_annotations(update: Update, errors: Iterable[MultiturnError]) -> Iterator[str]:
-    """Yield an annotation for each distinct thing that a check of snapshots has found.
-
-    Args:
-        update: that has run; its changes of privilege come first.
-        errors: of cases.
-    """
+    """Yield an annotation for each distinct thing that a check of snapshots has found."""
 
     def at(where: Place, message: str) -> str:
         return annotation(where, message, title="multiturn snapshot --check")

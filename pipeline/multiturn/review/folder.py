@@ -20,9 +20,7 @@ class SnapshotFolder:
 
     Files are named by their path in it, with ``/``. No symbolic link is followed, even if it
     replaces a folder meanwhile: it could lead a write, or what a diff shows, out of the folder.
-
-    Raises:
-        MultiturnError: the folder is a link.
+    Whatever cannot be read, written or removed, or is a link, is a MultiturnError that names it.
     """
 
     def __init__(self, path: str) -> None:
@@ -42,11 +40,7 @@ class SnapshotFolder:
         return os.path.join(self._real, *name.split("/"))
 
     def read(self, name: str) -> str | None:
-        """Return the text of a file, with LF line ends whatever git made of them; None if none.
-
-        Raises:
-            MultiturnError: it cannot be read, or is not a regular file.
-        """
+        """Return the text of a file, with LF line ends whatever git made of them; None if none."""
         with self._refusing(name, "read"), suppress(*_ABSENT):
             descriptor = open_below(self._real, name.split("/"), FILE)
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -58,11 +52,7 @@ class SnapshotFolder:
         return None
 
     def write(self, name: str, text: str) -> None:
-        """Write a file whole or not at all.
-
-        Raises:
-            MultiturnError: it cannot be written.
-        """
+        """Write a file whole or not at all."""
         with self._refusing(name, "written"):
             self._make(os.path.dirname(name))
             with self._above(name) as (file, folder):
@@ -79,11 +69,7 @@ class SnapshotFolder:
                     raise
 
     def remove(self, name: str) -> None:
-        """Remove a file, and the folders that it leaves empty.
-
-        Raises:
-            MultiturnError: it cannot be removed.
-        """
+        """Remove a file, and the folders that it leaves empty."""
         with self._refusing(name, "removed"), suppress(FileNotFoundError):
             with self._above(name) as (file, folder):
                 os.unlink(file, dir_fd=folder)
@@ -110,12 +96,7 @@ class SnapshotFolder:
             os.close(opened)
 
     def snapshots(self, folder: str, *, below: bool = False) -> Iterator[str]:
-        """Yield the names of what may be snapshots in a folder, in order.
-
-        Args:
-            folder: a path in this one; empty for all of it.
-            below: also in the folders below.
-        """
+        """Yield the names of what may be snapshots in a folder of this one, in order."""
         for where, folders, names in os.walk(self.path_of(folder)):
             folders.sort()
             if not below:
@@ -126,11 +107,7 @@ class SnapshotFolder:
                     yield os.path.relpath(path, self._real).replace(os.sep, "/")
 
     def case_of(self, name: str) -> Key | None:
-        """Return the case whose snapshot a file is; None if multiturn did not write it there.
-
-        Raises:
-            MultiturnError: it cannot be read.
-        """
+        """Return the case whose snapshot a file is; None if multiturn did not write it there."""
         text = self.read(name) or ""
         case = None if has_conflict(text) else case_in(text)
         return case if case is not None and location_of(*case) == name else None

@@ -41,11 +41,7 @@ def lock_text(name: str, lock: PromotedLock | FilesLock) -> str:
 
 
 def read_promoted(text: str | None, name: str) -> PromotedLock:
-    """Read the list of promoted files; None is an empty one.
-
-    Raises:
-        MultiturnError: it is not that list, or a torn one; with its place.
-    """
+    """Read the list of promoted files; None is an empty one, a torn one an error."""
     return _read(text, name, tuple[Promotion, ...])
 
 
@@ -81,11 +77,7 @@ class ChangedFile(NamedTuple):
 
 
 class Lists:
-    """``promoted.lock`` and ``files.lock``, as they are recorded and as this run finds them.
-
-    Raises:
-        MultiturnError: one of them cannot be read.
-    """
+    """``promoted.lock`` and ``files.lock``, as they are recorded and as this run finds them."""
 
     def __init__(self, folder: SnapshotFolder, suites: Iterable[str]) -> None:
         self._folder = folder
@@ -105,12 +97,7 @@ class Lists:
             self._naming[suite].setdefault((utf8(path), digest(text)), []).append(key)
 
     def changes(self, broken: set[str], is_removed: Callable[[str], bool]) -> Iterator[FileChange]:
-        """Yield the lists that have changed.
-
-        Args:
-            broken: suites that keep their recorded entries.
-            is_removed: returns whether a suite is gone; its entries are removed.
-        """
+        """Yield the lists that have changed; broken suites keep what is recorded of them."""
         promoted = {suite: in_order(found) for suite, found in self._promoting.items()}
         files = {suite: dict(sorted(found)) for suite, found in self._naming.items()}
         new: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {

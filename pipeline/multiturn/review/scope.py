@@ -15,14 +15,7 @@ _FOLDER = "snapshots"
 class Scope:
     """The suites of a run, and the folders that stand for all suites below them.
 
-    Args:
-        selection: which cases; not of standard input.
-        arguments: the files and folders that were named.
-        snapshots: the folder of the snapshots; None for the default.
-
-    Raises:
-        MultiturnError: a suite is outside its root, two have one name, or they are of several
-            repositories.
+    A suite outside its root, two of one name, or of several repositories are errors.
     """
 
     def __init__(

@@ -39,9 +39,6 @@ def snapshot_text(conversion: Conversion, named: Mapping[str, str] = _NONE) -> s
         conversion: finished, by any pipeline.
         named: from ``texts_of_files``; a text that is one of these is replaced by its path. Empty
             to have all texts inline.
-
-    Raises:
-        MultiturnError: the suite is outside its root.
     """
     case, chat = conversion.case, conversion.chat
     prompt: dict[str, Any]
@@ -190,22 +187,14 @@ def digest(text: str) -> str:
 
 
 def suite_of(case: Case) -> str:
-    """Return the name of a case's suite in its root; that of the case, if it has no files.
-
-    Raises:
-        MultiturnError: the suite is outside its root.
-    """
+    """Return the name of a case's suite in its root; as it is, if the case has no files."""
     if case.files is None or not case.suite:
         return case.suite
     return name_in_root(case.suite, case.files.root)
 
 
 def name_in_root(path: str, root: str) -> str:
-    """Return the path of a suite relative to a root, with ``/``, links resolved.
-
-    Raises:
-        MultiturnError: it is outside the root.
-    """
+    """Return the path of a suite relative to a root, which must hold it, with ``/``, no links."""
     folder = os.getcwd()
     real = _real_path(os.path.join(folder, path))
     top = _real_path(os.path.join(folder, root)).rstrip(os.sep) + os.sep

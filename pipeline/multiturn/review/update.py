@@ -34,30 +34,17 @@ _STATES: tuple[State, ...] = ("new", "changed", "renamed", "removed")
 
 
 class Update:
-    """One run of ``multiturn snapshot``: the selected cases, and the folder of their snapshots.
-
-    Args:
-        selection: which cases; not of standard input.
-        arguments: the files and folders that were named.
-        folder: of the snapshots; None for ``snapshots`` in the repository of the suites, or here.
-        check: whether to write nothing.
-        inline: whether snapshots repeat the texts of files.
-        pipeline: the name of the pipeline.
-
-    Raises:
-        MultiturnError: there is no such suite, one is outside its root, two have one name, or are
-            of several repositories.
-    """
+    """One run of ``multiturn snapshot``: the selected cases, and the folder of their snapshots."""
 
     def __init__(
         self,
         selection: Selection,
-        arguments: tuple[str, ...],
-        folder: str | None,
+        arguments: tuple[str, ...],  # the files and folders that were named
+        folder: str | None,  # of the snapshots; None for ``snapshots``, see Scope
         *,
-        check: bool,
-        inline: bool,
-        pipeline: str,
+        check: bool,  # write nothing
+        inline: bool,  # repeat the texts of files
+        pipeline: str,  # its name
     ) -> None:
         list(find_suites(path for path in arguments if not os.path.isdir(path)))
         self.scope = Scope(selection, arguments, folder)
@@ -82,9 +69,6 @@ class Update:
         """Compare, and then write; yield the errors of cases.
 
         With ``--strict``, nothing is written after an error.
-
-        Raises:
-            MultiturnError: a file of the folder cannot be read or written.
         """
         lists = Lists(self.folder, self._names)
         for outcome in outcomes:
