@@ -27,7 +27,7 @@ MARKED = [
 A = file("a.md", "A.")
 HEADING = "[[ ## Guidelines ## ]]\n\n"
 
-ALL = {"guidelines": ["G."], "system_prompt": "P."}
+ALL: dict[str, Any] = {"guidelines": ["G."], "system_prompt": "P."}
 P = {"system_prompt": "P."}
 BARE = {"guidelines_heading": ""}
 SINGLE = {**BARE, "guideline_header": "# {path}", "single_guideline": "header"}
