@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from multiturn.errors import MultiturnError
+
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
@@ -15,30 +17,26 @@ _SAFE = re.compile(r"[\w./+-]+")  # a shell takes it as text; a suite may hold a
 
 
 def complete_pipeline(
-    context: click.Context, parameter: click.Parameter, incomplete: str
+    context: click.Context, _: click.Parameter, incomplete: str
 ) -> "list[CompletionItem]":
     """Return the pipelines that ship; the shell adds files."""
     from click.shell_completion import CompletionItem
 
     from multiturn.pipelines.pipeline_file import pipeline_names
 
-    return [CompletionItem(incomplete, type="file"), *_offered(pipeline_names(), incomplete)]
+    names = _offered(pipeline_names(), incomplete)
+    return [CompletionItem(incomplete, type="file"), *map(CompletionItem, names)]
 
 
-def complete_case(
-    context: click.Context, parameter: click.Parameter, incomplete: str
-) -> "list[CompletionItem]":
+def complete_case(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """Return the ids in the suites that the line names so far."""
     # click leaves arguments unread while the option after them has no value.
     suites = context.params.get("suites") or context.args
     return _offered(islice(_case_ids(suites), _MOST_CASES), incomplete)
 
 
-def complete_target(
-    context: click.Context, parameter: click.Parameter, incomplete: str
-) -> "list[CompletionItem]":
+def complete_target(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """Return the names in the targets file; nothing else in it is looked at."""
-    from multiturn.errors import MultiturnError
     from multiturn.providers.targets import target_names
 
     try:
@@ -47,20 +45,13 @@ def complete_target(
         return []
 
 
-def _offered(names: Iterable[str], incomplete: str) -> "list[CompletionItem]":
-    from click.shell_completion import CompletionItem
-
-    return [
-        CompletionItem(name)
-        for name in names
-        if name.startswith(incomplete) and _SAFE.fullmatch(name)
-    ]
+def _offered(names: Iterable[str], incomplete: str) -> list[str]:
+    return [name for name in names if name.startswith(incomplete) and _SAFE.fullmatch(name)]
 
 
 def _case_ids(paths: Iterable[str]) -> Iterator[str]:
     """Yield the ids of the cases that can be read."""
     from multiturn.engine.outcomes import load_suite
-    from multiturn.errors import MultiturnError
     from multiturn.output import Settings, configure
 
     configure(Settings("error"))
