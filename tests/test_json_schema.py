@@ -174,6 +174,7 @@ def test_a_default_is_the_one_that_counts() -> None:
     assert kinds["codex"]["properties"]["timeout_seconds"]["default"] == 1800
     header = DRAWN["pipeline"]["$defs"]["options_of_embed_files"]["properties"]["header"]
     assert header["default"] == "=== {path} ==="
+    assert "default" not in DRAWN["pipeline"]["properties"]["stages"]  # editors would insert it
 
 
 # --- what the loaders take, refuse, or warn of
@@ -219,6 +220,7 @@ def test_what_a_loader_takes_is_valid(
 ) -> None:
     for name, value in {"ROLE": "system", "FIVE": "5", "YES": "true", "KIND": "codex"}.items():
         monkeypatch.setenv(name, value)
+    (tmp_path / "cases.yaml").write_text("[{id: a, input: Hi}]")
     (tmp_path / "mine_of_schema.py").write_text(
         "from multiturn import Conversion, stage\n"
         "@stage(requires={'files'}, consumes={'files'}, provides={'text'})\n"
