@@ -145,6 +145,17 @@ def test_a_file_extends_a_file_beside_it(write: Write) -> None:
     assert [*steps(path)] == expected
 
 
+def test_each_stage_and_option_has_the_place_where_a_file_of_ones_own_names_it(
+    write: Write,
+) -> None:
+    write("extends: spec\nconfigure:\n  embed_files: {header: '#'}", "base.yaml")
+    path = write("extends: base.yaml\nreplace:\n  filter_empty: house_of_tests:redact")
+    places = {key: str(place) for key, place in load_pipeline(path).places.items()}
+    assert places["redact", ""] == "mine.yaml:3"
+    assert places["embed_files", "header"] == "base.yaml:3"
+    assert places["render_question", ""] == "base.yaml:1"
+
+
 @pytest.mark.parametrize(("files", "is_refused"), [(19, False), (399, True)])
 def test_only_so_many_files_extend_each_other(write: Write, files: int, is_refused: bool) -> None:
     for number in range(files):
