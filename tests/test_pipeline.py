@@ -304,6 +304,10 @@ def stumble(given: Conversion) -> Any:
     return parse("{")
 
 
+def refuse(given: Conversion) -> Conversion:
+    raise MultiturnError("no more")
+
+
 def give_up(given: Conversion) -> Conversion:
     raise MultiturnError("no more", where="here", case_id=given.case.id)
 
@@ -340,6 +344,7 @@ def give_up(given: Conversion) -> Conversion:
             "a.yaml:3: case 'a': the stage own returned None in place of a tuple of turns",
             id="gives no turns",
         ),
+        pytest.param(refuse, "a.yaml:3: case 'a': no more", id="raises an error without a place"),
         pytest.param(give_up, "here: no more", id="raises an error of its own"),
     ],
 )

@@ -64,15 +64,12 @@ def resolve_segments(
                     what = f"the case is larger than {MAX_CASE_SIZE:,} characters with its files"
                     raise MultiturnError(what).at(case.where(line), case.id)
         turns.append(Turn(message.role, tuple(parts), index))
-    prompt = case.system_prompt
+    given = {key: Part("text", text, "\n\n", key=key) for key, text in case.keyed_texts.items()}
+    prompt = given.pop(PROMPT_KEY, None)
     return conversion.replace(
         turns=tuple(turns),
-        guidelines=tuple(
-            Part("text", text, "\n\n", key=f"guidelines[{number}]")
-            for number, text in enumerate(case.guidelines)
-            if not is_blank(text)
-        ),
-        system_prompt=None if prompt is None else Part("text", prompt, "\n\n", key=PROMPT_KEY),
+        guidelines=tuple(part for part in given.values() if not is_blank(part.text)),
+        system_prompt=prompt,
         notices=tuple(notices),
     )
 

@@ -61,31 +61,28 @@ def conversion(
             return Part("text", each, "\n\n", key=f"guidelines[{given.index(each)}]")
         return replace(each, kind="text", moved_by="extract_guidelines")
 
-    def written(piece: str | Part) -> Any:
-        return piece if isinstance(piece, str) else {"type": "file", "value": piece.path}
-
     if any(isinstance(message, str) for message in messages) or isinstance(guidelines, str):
         raise TypeError('messages are tuples, as in conversion(("user", "Hi")); guidelines a list')
     guidelines = list(guidelines)
     given = tuple(text for text in guidelines if isinstance(text, str))
+    turns = tuple(
+        Turn(role, tuple(part(piece, at, n) for n, piece in enumerate(pieces)), at)
+        for at, (role, *pieces) in enumerate(messages)
+    )
+    input_messages = tuple(
+        TestMessage(
+            turn.role,
+            [p.text if p.path is None else {"type": "file", "value": p.path} for p in turn.parts],
+        )
+        for turn in turns
+    )
+    fields = {"id": "case", "input_messages": input_messages, **case}
+    prompt = None if system_prompt is None else Part("text", system_prompt, "\n\n", key=PROMPT_KEY)
     return Conversion(
-        Case(
-            **{"id": "case", **case},
-            input_messages=tuple(
-                TestMessage(role, [written(piece) for piece in pieces])
-                for role, *pieces in messages
-            ),
-            system_prompt=system_prompt,
-            guidelines=given,
-        ),
-        turns=tuple(
-            Turn(role, tuple(part(piece, at, n) for n, piece in enumerate(pieces)), at)
-            for at, (role, *pieces) in enumerate(messages)
-        ),
+        Case(**fields, system_prompt=system_prompt, guidelines=given),
+        turns=turns,
         guidelines=tuple(map(guideline, guidelines)),
-        system_prompt=None
-        if system_prompt is None
-        else Part("text", system_prompt, "\n\n", key=PROMPT_KEY),
+        system_prompt=prompt,
     )
 
 
