@@ -191,6 +191,16 @@ def requested(result: Conversion | str) -> ProviderRequest | str:
     return result if isinstance(result, str) else request_of(result)
 
 
+def declared(name: str, **facts: Any) -> Stage:
+    """Return a stage that does nothing."""
+
+    def own(given: Conversion) -> Conversion:
+        return given
+
+    own.__name__ = name
+    return stage(**facts)(own)
+
+
 def names(stages: Iterable[Stage]) -> tuple[str, ...]:
     return tuple(each.__name__ for each in stages)
 
@@ -270,23 +280,11 @@ def test_the_advice_of_each_refused_order_is_accepted() -> None:
         assert names(moved) in accepted, "following the moves leads nowhere"
 
 
-@stage(requires={"files"}, provides={"files"}, consumes={"house.c"})
-def first(conversion: Conversion) -> Conversion:
-    return conversion
-
-
-@stage(provides={"files", "house.b"})
-def second(conversion: Conversion) -> Conversion:
-    return conversion
-
-
-@stage(requires={"house.b"})
-def third(conversion: Conversion) -> Conversion:
-    return conversion
-
-
 def test_an_order_is_found_where_the_first_that_fits_leads_nowhere() -> None:
     """Whoever embeds the files before ``second`` brings more is left with those."""
+    first = declared("first", requires={"files"}, provides={"files"})
+    second = declared("second", provides={"files", "house.b"})
+    third = declared("third", requires={"house.b"})
     error = refusal((resolve_segments, first, embed_files, third, second))
     assert error is not None
     assert error.advice == "a legal order: resolve_segments, first, second, embed_files, third"

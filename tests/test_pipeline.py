@@ -28,6 +28,7 @@ from multiturn_stages.embed_files import embed_files
 from multiturn_stages.extract_guidelines import extract_guidelines
 from multiturn_stages.guard_markers import guard_markers
 from multiturn_stages.render_question import render_question
+from test_contracts import declared
 
 SPEC = load_pipeline("spec")
 CASE = Case(
@@ -52,16 +53,6 @@ def shouted(parts: tuple[Part, ...], ending: str) -> tuple[Part, ...]:
 
 def shout(given: Conversion, *, ending: str = "!") -> Conversion:
     return given.edit_question(shouted, ending=ending)
-
-
-def declared(name: str, **facts: Any) -> Stage:
-    """Return a stage that does nothing."""
-
-    def own(given: Conversion) -> Conversion:
-        return given
-
-    own.__name__ = name
-    return stage(**facts)(own)
 
 
 # Stages
@@ -94,8 +85,11 @@ def test_an_error_in_what_is_declared_is_raised_where_the_stage_is_used(
         Pipeline([*SPEC.steps, own])
     (error,) = caught.value.errors
     assert error.what.startswith(words.replace("KIND", kind))
-    assert (Path(error.where.file).name, error.step) == (Path(__file__).name, 6)
-    assert error.where.line == own.__code__.co_firstlineno
+    assert error.step == 6
+    assert (Path(error.where.file).name, error.where.line) == (
+        "test_contracts.py",
+        own.__code__.co_firstlineno,
+    )
     with pytest.raises(MultiturnError, match="fact"):
         run_stage(own, Conversion(CASE))
 
