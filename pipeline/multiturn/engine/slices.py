@@ -77,13 +77,10 @@ def slices_of(
 def convert_slice(work: Work, part: Slice) -> list[Rendered]:
     """Convert the selected cases of a slice; an id may be that of another slice's case."""
     found: list[Rendered] = []
-
-    def collect(notice: Notice) -> None:
-        found.append(Rendered(notice.case_id, notice=notice))
-
+    warnings = warnings_to(lambda notice: found.append(Rendered(notice.case_id, notice=notice)))
     selection = work.selection
     try:
-        with warnings_to(collect), _local(part) as (path, lines):
+        with warnings, _local(part) as (path, lines):
             for outcome in all_cases(selection, path, Texts(), lines, part.suite):
                 if selection.has(outcome.case_id):
                     outcome = outcome.converted(work.pipeline, strict=selection.strict)
@@ -129,9 +126,7 @@ def _local(part: Slice) -> Iterator[tuple[str, Lines | None]]:
         try:
             with fsspec.open(part.url, "rb") as source, open(path, "wb") as copy:
                 source.seek(start)
-                while chunk := source.read(2**20 if end is None else min(2**20, end - start)):
-                    copy.write(chunk)
-                    start += len(chunk)
+                copy.write(source.read(-1 if end is None else end - start))
         except (OSError, ValueError, ImportError) as error:
             raise MultiturnError(f"cannot read it: {error}", where=part.suite) from None
         yield path, None if part.lines is None else Lines(0, None, before)
