@@ -163,8 +163,11 @@ def test_a_suite_in_json_lines_has_a_case_a_line(tmp_path: Path) -> None:
     assert (second.id, second.line, second.system_prompt) == ("b", 3, "Be brief.")
 
 
-@pytest.mark.parametrize("line", ['{"id": "x"', "[" * 100_000, "[]", '{"id": "a"}'])
-def test_a_line_that_is_wrong_leaves_the_others_alone(tmp_path: Path, line: str) -> None:
+@pytest.mark.parametrize("line", ['{"id": "x"', "[" * 9_000, "[]", '{"id": "a"}', "x" * 50_000])
+def test_a_line_that_is_wrong_leaves_the_others_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    monkeypatch.setattr("multiturn.documents.json_lines.MAX_LINE", 10_000)
     path = tmp_path / "a.jsonl"
     path.write_text(lines(case_of("a")) + line + "\n" + lines(case_of("b")))
     errors: list[MultiturnError] = []
