@@ -106,6 +106,14 @@ def test_too_many_values_are_an_error_with_a_place(tmp_path: Path, name: str) ->
     assert str(caught.value.where).startswith(f"{tmp_path / name}:1")
 
 
+def test_too_many_characters_by_alias_are_an_error_with_a_place(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(f"{CASE}[&a {'x' * 500_000},{'*a,' * 20}]")
+    with pytest.raises(
+        MultiturnError, match=r"s\.yaml:2:3: case 'a': .* than 10,000,000 characters"
+    ):
+        list(load_suite(tmp_path / "s.yaml"))
+
+
 def test_one_file_attached_a_thousand_times_is_an_error_with_a_place(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("x" * 1_000_000)
     suite = tmp_path / "s.yaml"
