@@ -2,12 +2,13 @@
 
 import importlib
 import os
+import pty
 import resource
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import chdir
+from contextlib import chdir, suppress
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,20 @@ def start(*arguments: str, folder: Path, **options: Any) -> Process:
     command = [sys.executable, "-W", "error", "-m", "multiturn", *arguments]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(command, cwd=folder, **{**pipes, **options})
+
+
+def read_terminal(*arguments: str, folder: Path, stream: str, **options: Any) -> str:
+    """Start a command with one stream on a terminal, and return what that shows."""
+    ours, its = pty.openpty()
+    process = start(*arguments, folder=folder, **{stream: its}, **options)
+    os.close(its)
+    shown = b""
+    with suppress(OSError):  # Linux says EIO when the last writer is gone
+        while block := os.read(ours, 65536):
+            shown += block
+    os.close(ours)
+    process.communicate(timeout=60)
+    return shown.decode()
 
 
 def full_disk(size: int) -> Callable[[], None]:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import pty
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -63,18 +62,13 @@ def by_id(text: str | Path) -> dict[str, dict[str, Any]]:
 
 def run_on_terminal(*arguments: str, folder: Path) -> str:
     """Run the command with its standard error on a terminal, and return what that shows."""
-    ours, its = pty.openpty()
-    process = start(*arguments, folder=folder, stderr=its, env={"TERM": "xterm"})
-    os.close(its)
-    shown = b""
-    try:
-        while piece := os.read(ours, 65_536):
-            shown += piece
-    except OSError:  # the other end is closed
-        pass
-    os.close(ours)
-    process.communicate(timeout=60)
-    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
+    shown = commands.read_terminal(
+        *("run", *arguments),
+        folder=folder,
+        stream="stderr",
+        env={**os.environ, "NO_PROXY": "127.0.0.1", "TERM": "xterm"},
+    )
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
 
 
 def wait_for(condition: Callable[[], bool]) -> None:

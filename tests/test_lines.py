@@ -89,41 +89,13 @@ def test_report(repository: Path) -> None:
     replace(repository, "evals/list.txt", "10", "12")
     arguments = ("report", "evals", "--against=HEAD")
     failed, changed, renamed = lines(repository, *arguments, code=1, said="nothing to answer")
-    nothing: dict[str, Any] = {
-        "was_suite": None,
-        "was_id": None,
-        "causes": [],
-        "privilege_changes": [],
-        "diff": None,
-    }
-    assert failed.pop("error").startswith(f"{SHOP}:10: case 'bye': there is nothing to answer")
-    assert failed == {"suite": SHOP, "id": "bye", "line": None, "status": "failed", **nothing}
-    assert changed == {
-        **nothing,
-        "suite": SHOP,
-        "id": "price",
-        "line": 7,
-        "status": "changed",
-        "causes": ["evals/list.txt line 1"],
-        "diff": """\
-@@
- user:
-   <Attached: tone.rules.md>
-   === list.txt ===
--  A book: 10
-+  A book: 12""",
-        "error": None,
-    }
-    assert renamed == {
-        **nothing,
-        "suite": SHOP,
-        "id": "opening",
-        "line": 4,
-        "status": "renamed",
-        "was_suite": SHOP,
-        "was_id": "hours",
-        "error": None,
-    }
+    assert (failed["id"], failed["status"], failed["line"]) == ("bye", "failed", None)
+    assert failed["error"].startswith(f"{SHOP}:10: case 'bye': there is nothing to answer")
+    assert (changed["id"], changed["status"], changed["line"]) == ("price", "changed", 7)
+    assert changed["causes"] == ["evals/list.txt line 1"]
+    assert changed["diff"].endswith("\n-  A book: 10\n+  A book: 12")
+    assert (renamed["id"], renamed["status"], renamed["diff"]) == ("opening", "renamed", None)
+    assert (renamed["was_suite"], renamed["was_id"]) == (SHOP, "hours")
 
 
 def test_report_of_one_side_and_of_what_is_in_no_case(repository: Path) -> None:

@@ -27,6 +27,12 @@ if TYPE_CHECKING:
     from multiturn.output import Notice
     from multiturn.pipelines.pipeline import Pipeline
 
+_WITHOUT = {  # what it means that a pipeline does not give a fact
+    "chat": "LLM APIs get no chat prompt, but the question as one user message; add"
+    " consolidate_system",
+    "question": "agents get no question, and so nothing to read; add render_question",
+}
+
 
 @click.command()
 @suite_options
@@ -147,12 +153,8 @@ def _check_pipeline(path: str, findings: _Findings) -> None:
         findings.add(MultiturnError(what, where=path))
         return
     findings.approve(path, f"{number_of(len(pipeline.steps), 'stage')}, in a legal order")
-    if "chat" in missing:
-        what = "LLM APIs get no chat prompt, but the question as one user message"
-        findings.approve(path, f"{what}; add consolidate_system")
-    if "question" in missing:
-        what = "agents get no question, and so nothing to read"
-        findings.approve(path, f"{what}; add render_question")
+    for fact in missing:
+        findings.approve(path, _WITHOUT[fact])
 
 
 def _check_cases(
