@@ -1,4 +1,4 @@
-"""Pipelines and conversions for people to read: tables, explanations, diffs."""
+"""Conversions for people to read: explanations and diffs."""
 
 from collections.abc import Iterable
 
@@ -6,29 +6,12 @@ import click
 
 from multiturn.cli.rendering import role_heading
 from multiturn.model import Conversion
-from multiturn.pipelines.contract import contract_of, in_order, in_words
-from multiturn.pipelines.pipeline import Pipeline, request_of
+from multiturn.pipelines.pipeline import request_of
 from multiturn.prompts.provenance import explain
 from multiturn.prompts.record import record_of, to_yaml
 from multiturn.review.diff import unified_diff
 from multiturn.text import visible
 from multiturn.turns import ROLES
-
-
-def as_table(pipeline: Pipeline) -> str:
-    """Draw a pipeline as a table: what each stage requires, provides and consumes."""
-    rows: list[tuple[str, ...]] = [("", "stage", "requires", "provides", "consumes", "options")]
-    for number, step in enumerate(pipeline.steps, 1):
-        contract = contract_of(step.stage)
-        facts = ("requires", "provides", "consumes")
-        cells = [
-            ", ".join(in_order(getattr(contract, kind))) if contract else "?" for kind in facts
-        ]
-        options = ", ".join(f"{name}: {in_words(value)}" for name, value in step.options.items())
-        rows.append((str(number), step.name, *cells, options))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = (visible("  ".join(map(str.ljust, row, widths)).rstrip()) for row in rows)
-    return "".join(f"{line}\n" for line in lines)
 
 
 def as_explanation(conversion: Conversion) -> str:

@@ -8,12 +8,12 @@ from typing import Any, NoReturn
 import click
 
 from multiturn.cli.batch import batch
+from multiturn.cli.cases import diff, explain, list_cases
 from multiturn.cli.check import check
 from multiturn.cli.convert import convert
 from multiturn.cli.editor import completion, schema
 from multiturn.cli.init import init
-from multiturn.cli.listing import list_cases
-from multiturn.cli.pipelines import diff, explain, show, stages
+from multiturn.cli.pipelines import show, stages
 from multiturn.cli.report import report
 from multiturn.cli.run import run
 from multiturn.cli.snapshot import snapshot
