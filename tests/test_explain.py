@@ -219,6 +219,12 @@ SHOWN = ("shown", "")
             *([("user", "Hello"), ("user", {"a": 1}), ("user", "Hi")], {}, [OTHER, OTHER, SHOWN]),
             id="a text that is cut, and no stage says so, is lost",
         ),
+        pytest.param(
+            SPEC.remove("consolidate_system", "render_question"),
+            *([("user", "U")], {}),
+            [("lost", "the pipeline gives neither a chat prompt nor a question")],
+            id="without a view all is lost",
+        ),
         pytest.param(SPEC, [("user", "U")], TEXTS, [SHOWN, BLANK], id="keys are sent"),
         pytest.param(SHIPPED, [("user", "U")], TEXTS, [SHOWN, BLANK], id="also without a chat"),
         pytest.param(
