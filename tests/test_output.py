@@ -301,6 +301,7 @@ def test_yaml_documents_follow_each_other() -> None:
 
 def test_a_missing_chat_prompt_is_null() -> None:
     rendered = record_of(ProviderRequest(question="Hi", eval_id="y"))
+    assert [*rendered][-3:] == ["guidelines", "input_files", "metadata"], "the rest says nothing"
     assert json.loads(to_json(rendered))["chat_prompt"] is None
     assert yaml.safe_load(to_yaml(rendered))["chat_prompt"] is None
     assert "Hi" in to_text(rendered).decode()

@@ -1,7 +1,6 @@
 """Views: chat and question show the turns as they are, and can be changed alone."""
 
 import pickle
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -287,30 +286,45 @@ def test_a_view_keeps_its_own_error() -> None:
         SPEC.replace("consolidate_system", refuse).request(CASE)
 
 
-Run = Callable[..., Conversion]
-
-
 def writes_on(given: Conversion) -> Conversion:
     return given.replace(turns=(*given.turns, Turn("user")))
 
 
-NAMELESS = [lambda given: given.turns]
+def writes_over(given: Conversion) -> Conversion:
+    given.case.input_messages[0].content.append("more")
+    return given
+
+
+class Nameless:
+    """A view that does not compare."""
+
+    def __call__(self, given: Conversion) -> Turns:
+        return given.turns
+
+
+VIEWS: list[Any] = [Nameless(), lambda given: given.turns]
+
+
+def keeps_an_object(given: Conversion) -> Conversion:
+    return given.replace(chat_view=VIEWS[0])
 
 
 def keeps_a_lambda(given: Conversion) -> Conversion:
-    return given.replace(chat_view=NAMELESS[0])
+    return given.replace(chat_view=VIEWS[1])
 
 
-def test_run_stage_sees_a_stage_that_does_not_repeat_itself(run_stage: Run) -> None:
-    with pytest.raises(pytest.fail.Exception, match="writes_on gives something else when it runs"):
-        run_stage(writes_on, conversion(("user", "Hi")))
-
-
-def test_run_stage_sees_a_view_that_does_not_pickle(run_stage: Run) -> None:
-    with pytest.raises(
-        pytest.fail.Exception, match="keeps_a_lambda chose a view that cannot be pickled"
-    ):
-        run_stage(keeps_a_lambda, conversion(("user", "Hi")))
+@pytest.mark.parametrize(
+    ("broken", "words"),
+    [
+        (writes_on, "writes_on gives something else when it runs twice"),
+        (writes_over, "writes_over changed the Conversion that it was given"),
+        (keeps_an_object, "keeps_an_object chose a view that is another one when it was pickled"),
+        (keeps_a_lambda, "keeps_a_lambda chose a view that cannot be pickled"),
+    ],
+)
+def test_run_stage_sees_what_is_wrong_with_a_stage(run_stage: Any, broken: Any, words: str) -> None:
+    with pytest.raises(pytest.fail.Exception, match=words):
+        run_stage(broken, conversion(("user", "Hi")))
 
 
 @pytest.mark.parametrize("key", ["guidelines", "guideline_patterns"])
