@@ -9,9 +9,9 @@ import pytest
 from loopback import KEY
 from multiturn import ChatMessage, ProviderError, ProviderRequest, ProviderResponse
 from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings
-from multiturn.providers.ax import ChatProvider
+from multiturn.providers.ax import ChatProvider, ChatSettings
 from multiturn.providers.azure import AzureProvider, AzureSettings
-from multiturn.providers.echo import EchoProvider, EchoSettings
+from multiturn.providers.echo import EchoProvider
 from multiturn.providers.gemini import GeminiProvider, GeminiSettings
 from multiturn.providers.openai import OpenAIProvider, OpenAISettings
 
@@ -42,7 +42,7 @@ def gemini(url: str = NOWHERE, **settings: Any) -> GeminiProvider:
 
 
 def echo(url: str = NOWHERE) -> EchoProvider:
-    return EchoProvider(EchoSettings(name="t", provider="echo"))
+    return EchoProvider(ChatSettings(name="t", provider="echo"))
 
 
 VENDORS: dict[str, Connect] = {

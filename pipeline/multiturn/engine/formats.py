@@ -8,11 +8,12 @@ from multiturn.model import ChatMessage, Conversion, ProviderRequest
 from multiturn.output import Notice, warn
 from multiturn.pipelines.pipeline import request_of
 from multiturn.prompts.record import to_json, utf8
-from multiturn.providers.echo import EchoProvider, EchoSettings
+from multiturn.providers.ax import ChatSettings
+from multiturn.providers.echo import EchoProvider
 from multiturn.providers.rules import Layout
 from multiturn.turns import is_blank
 
-_PROVIDER = EchoProvider(EchoSettings(name="echo", provider="echo"))
+_PROVIDER = EchoProvider(ChatSettings(name="echo", provider="echo"))
 
 
 class Sample(NamedTuple):

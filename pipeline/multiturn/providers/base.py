@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Protocol, Self
+from typing import Annotated, Any, Protocol, Self, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct, structs
@@ -26,6 +26,7 @@ _ASKED = (
     "temperature",
     "max_output_tokens",
 )
+_T = TypeVar("_T")
 Seconds = Annotated[float, Meta(gt=0)]
 LARGEST_ANSWER = 16 * 2**20  # bytes, unpacked
 _SHORTEST_SECRET = 4  # hiding shorter values would tear ordinary words apart
@@ -186,11 +187,8 @@ class TargetProvider:
                 retries=error.retries,
                 wire=error.wire,
             ) from None
-        return structs.replace(
-            answer,
-            text=hide(answer.text, self.secrets),
-            raw=hide_within(answer.raw, self.secrets),
-        )
+        text, raw = hide(answer.text, self.secrets), hide(answer.raw, self.secrets)
+        return structs.replace(answer, text=text, raw=raw)
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         """Answer a request."""
@@ -203,11 +201,7 @@ def asked(request: ProviderRequest) -> bytes:
 
 
 def is_secret(name: str) -> bool:
-    """Return whether a variable has the name of a key.
-
-    >>> [name for name in ("GITHUB_TOKEN", "api_key", "KEYBOARD") if is_secret(name)]
-    ['GITHUB_TOKEN', 'api_key']
-    """
+    """Return whether a variable has the name of a key, such as GITHUB_TOKEN or api_key."""
     return _SECRET_NAME.search(name) is not None
 
 
@@ -216,27 +210,26 @@ def secrets_among(values: Mapping[str, Any]) -> list[str]:
     return [text for name, text in values.items() if isinstance(text, str) and is_secret(name)]
 
 
-def hide(text: str, secrets: Iterable[str]) -> str:
-    """Return a text with every secret replaced by ``***``.
+def hide(value: _T, secrets: Iterable[str]) -> _T:
+    """Return a text, or decoded JSON with texts, with every secret replaced by ``***``.
 
-    >>> hide("no such key: sk-12345", ["sk-12345"])
-    'no such key: ***'
+    >>> hide({"error": ["no such key: sk-12345"]}, ["sk-12345"])
+    {'error': ['no such key: ***']}
     """
-    for secret in sorted(secrets, key=len, reverse=True):
-        if len(secret) >= _SHORTEST_SECRET:
-            text = text.replace(secret, "***")
-    return text
+    ordered = sorted(secrets, key=len, reverse=True)
 
+    def hidden(value: Any) -> Any:
+        if isinstance(value, str):
+            for secret in ordered:
+                if len(secret) >= _SHORTEST_SECRET:
+                    value = value.replace(secret, "***")
+        elif isinstance(value, list):
+            return [hidden(item) for item in value]
+        elif isinstance(value, dict):
+            return {hidden(key): hidden(item) for key, item in value.items()}
+        return value
 
-def hide_within(value: Any, secrets: Iterable[str]) -> Any:
-    """Return decoded JSON with every secret in its texts and keys replaced by ``***``."""
-    if isinstance(value, str):
-        return hide(value, secrets)
-    if isinstance(value, list):
-        return [hide_within(item, secrets) for item in value]
-    if isinstance(value, dict):
-        return {hide(key, secrets): hide_within(item, secrets) for key, item in value.items()}
-    return value
+    return hidden(value)  # type: ignore[no-any-return]
 
 
 def counts(usage: Any, **names: str) -> Mapping[str, int]:

@@ -19,7 +19,6 @@ from multiturn.providers.base import (
     Wire,
     asked,
     hide,
-    hide_within,
     secrets_among,
 )
 
@@ -54,7 +53,7 @@ class CustomProvider(TargetProvider):
 
     def wire(self, request: ProviderRequest) -> Wire:
         """Return the request as JSON; the options are part of its digest, keys are not."""
-        options = hide_within(dict(self.settings.options), self.secrets)
+        options = hide(dict(self.settings.options), self.secrets)
         return Wire(
             provider=self.settings.provider,
             parameters=(msgspec.json.encode(options).decode(),),

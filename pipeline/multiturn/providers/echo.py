@@ -5,13 +5,9 @@ from typing import Any
 import msgspec
 
 from multiturn.model import ProviderRequest
-from multiturn.providers.ax import ChatProvider, ChatSettings
+from multiturn.providers.ax import ChatProvider
 from multiturn.providers.base import ProviderResponse, Wire
 from multiturn.providers.rules import Layout
-
-
-class EchoSettings(ChatSettings, frozen=True, kw_only=True):
-    """The settings of an ``echo`` target."""
 
 
 class EchoProvider(ChatProvider):

@@ -31,10 +31,8 @@ def die_with_parent(parent: int, number: int) -> None:
 def main(parent: str, keep: str, *command: str) -> int:
     """Run a command, and return its exit code; for a signal that ended it, 128 and its number.
 
-    Args:
-        parent: process id of multiturn.
-        keep: KEEP to end its processes only on SIGTERM, END to end them when it ends.
-        command: the command and its arguments.
+    ``parent`` is the process id of multiturn. With END, the command's processes are ended when it
+    ends; with KEEP, only when it fails, or on SIGTERM.
     """
     signal.signal(signal.SIGCHLD, lambda *_: None)  # what is ignored may never be waited for
     signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)

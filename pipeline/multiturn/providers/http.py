@@ -13,7 +13,7 @@ from msgspec import Meta, structs
 
 from multiturn.errors import MultiturnError
 from multiturn.providers.ax import ChatProvider, ChatSettings, Model
-from multiturn.providers.base import ProviderError, ProviderResponse, Wire, hide, hide_within
+from multiturn.providers.base import ProviderError, ProviderResponse, Wire, hide
 from multiturn.providers.limits import Exchange, current, status_error
 from multiturn.turns import is_blank
 
@@ -141,7 +141,7 @@ class HttpProvider(ChatProvider):
             ProviderError: it says nothing, or is not in the vendor's format.
         """
         try:
-            raw = hide_within(msgspec.json.decode(text), self.secrets)
+            raw = hide(msgspec.json.decode(text), self.secrets)
             answer = structs.asdict(self.read(raw))
             return msgspec.convert({**answer, "raw": raw}, ProviderResponse)
         except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:

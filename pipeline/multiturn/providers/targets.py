@@ -17,11 +17,12 @@ from multiturn.errors import MultiturnError, Place, did_you_mean, nearly
 from multiturn.files import is_foreign
 from multiturn.output import Notice, warn
 from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings
+from multiturn.providers.ax import ChatSettings
 from multiturn.providers.azure import AzureProvider, AzureSettings
 from multiturn.providers.base import Settings, TargetProvider, hide, is_secret
 from multiturn.providers.codex import CodexProvider, CodexSettings
 from multiturn.providers.custom import CustomProvider, CustomSettings
-from multiturn.providers.echo import EchoProvider, EchoSettings
+from multiturn.providers.echo import EchoProvider
 from multiturn.providers.gemini import GeminiProvider, GeminiSettings
 from multiturn.providers.openai import OpenAIProvider, OpenAISettings
 from multiturn.providers.vscode import InsidersSettings, VSCodeProvider, VSCodeSettings
@@ -42,7 +43,7 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "echo": Kind(EchoProvider, EchoSettings),
+    "echo": Kind(EchoProvider, ChatSettings),
     "openai": Kind(OpenAIProvider, OpenAISettings),
     "azure": Kind(AzureProvider, AzureSettings),
     "anthropic": Kind(AnthropicProvider, AnthropicSettings),
@@ -72,7 +73,7 @@ def load_target(name: str = DEFAULT, *, file: str | None = None) -> TargetProvid
         MultiturnError: there is no such target, its settings are wrong, or a variable that it
             uses is not set.
     """
-    echo = EchoProvider(EchoSettings(name=DEFAULT, provider=DEFAULT))
+    echo = EchoProvider(ChatSettings(name=DEFAULT, provider=DEFAULT))
     if name == DEFAULT and file is None:
         return echo
     path = _find(file)
@@ -217,14 +218,9 @@ class _Values:
         if name not in self.environment:
             what = f"the variable {name} is not set; set it, or write it into .env"
             raise MultiturnError(what, where=place)
-        value = self.environment[name]
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise MultiturnError(f"the variable {name} is not UTF-8", where=place) from None
         if is_secret(name):
-            self.secrets.append(value)
-        return value
+            self.secrets.append(self.environment[name])
+        return self.environment[name]
 
 
 def _custom_provider(
