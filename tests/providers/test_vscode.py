@@ -12,6 +12,7 @@ import pytest
 import standins
 from multiturn.model import InputFile, ProviderRequest
 from multiturn.providers.base import ProviderError
+from multiturn.providers.command import _open_at_once
 from standins import agent, ask, left
 
 FILES = (
@@ -120,6 +121,14 @@ def test_an_answer_that_is_no_file_hangs_nothing(
     with pytest.raises(ProviderError, match=rf"^the agent's response.md is {words}$") as caught:
         ask(agent("vscode", tmp_path))
     assert caught.value.kind == "malformed"
+
+
+def test_an_answer_that_is_replaced_before_it_is_opened_hangs_nothing(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    os.close(_open_at_once(str(tmp_path / "pipe"), os.O_RDONLY))
+    (tmp_path / "link").symlink_to("/dev/zero")
+    with pytest.raises(OSError, match="symbolic links"):
+        _open_at_once(str(tmp_path / "link"), os.O_RDONLY)
 
 
 def test_an_answer_of_a_command_that_does_not_return_is_read(tmp_path: Path) -> None:

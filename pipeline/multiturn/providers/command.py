@@ -107,9 +107,6 @@ async def end_command(process: Process) -> None:
             process.terminate()
             await _ended(process)
     finally:  # runs even if a second interrupt cancels the wait above
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
-                process.terminate()  # the guard gives up the grace period
         await _ended(process)
 
 

@@ -71,13 +71,11 @@ def _start(guard: int, command: tuple[str, ...]) -> None:
 
 
 def _terminate(agent: int) -> None:
-    """Send SIGTERM to the command's group, and wait a grace period; a second stop ends it."""
+    """Send SIGTERM to the command's group, and wait a grace period."""
     with suppress(OSError):
         os.killpg(agent, signal.SIGTERM)
     end = time.monotonic() + _GRACE_SECONDS
-    while time.monotonic() < end and signal.SIGTERM not in signal.sigpending():
-        if os.waitpid(-1, os.WNOHANG)[0] == agent:
-            break
+    while time.monotonic() < end and os.waitpid(-1, os.WNOHANG)[0] != agent:
         time.sleep(_POLL_SECONDS)
 
 
