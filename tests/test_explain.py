@@ -99,22 +99,6 @@ user
   evals/review.eval.yaml:20
   | and again
 question
-  added by render_question
-  | [User]:
-  evals/review.eval.yaml:10, changed by whisper
-  | review:
-  added by extract_guidelines for prompts/python.md
-  | <Attached: ../prompts/python.md>
-  added by embed_files for evals/code.py
-  | === code.py ===
-  evals/code.py, attached at evals/review.eval.yaml:14
-  | pass
-  added by render_question
-  | [User]:
-  added by extract_guidelines for prompts/python.md
-  | <Attached: /prompts/python.md>
-  evals/review.eval.yaml:20
-  | and again
 not where it was written
   FILE:12: case 'review': input_messages[0].content[1]: moved, by extract_guidelines (rule 4)
   FILE:16: case 'review': input_messages[0].content[3]: dropped, blank text is no content (rule 2)
@@ -128,7 +112,7 @@ not as it was written
 
 
 def test_each_text_has_its_origin_and_each_segment_its_fate(review: Case) -> None:
-    pipeline = load_pipeline("spec").insert(whisper, after="resolve_segments")
+    pipeline = SPEC.insert(whisper, after="resolve_segments").remove("render_question")
     conversion = pipeline(Conversion(review))
     said = str(explain(conversion))
     assert said == EXPLAINED.replace("FILE", "evals/review.eval.yaml")
@@ -306,7 +290,7 @@ def test_a_text_that_a_stage_changed_is_not_credited_to_its_file(
 
 def test_newlines_that_an_option_keeps_are_as_written(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("A\n\n")
-    pipeline = load_pipeline("spec").configure("resolve_segments", trailing_newlines="keep")
+    pipeline = SPEC.configure("resolve_segments", trailing_newlines="keep")
     message = ("user", [{"type": "file", "value": "a.txt"}])
     assert fates_of(pipeline, message, files=Files(tmp_path, tmp_path)) == [("shown", "")]
 
@@ -320,7 +304,7 @@ def test_a_header_alone_is_not_the_file(review: Case) -> None:
         )
         return conversion.replace(turns=tuple(turns))
 
-    pipeline = load_pipeline("spec").insert(forget_texts, after="embed_files")
+    pipeline = SPEC.insert(forget_texts, after="embed_files")
     fates = {str(f.where.line): f.fate for f in explain(pipeline(Conversion(review))).fates}
     assert fates["14"] == "lost"
 
