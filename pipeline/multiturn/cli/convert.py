@@ -114,7 +114,7 @@ def convert(
     else:
         items = (rendered(work, each) for each in outcomes(selection, chosen))
     with writing(output), open_output(output, whole=asked.strict) as file, closing(items):
-        for item in show_progress(items, "cases"):
+        for item in show_progress(items):
             _say(item, failures)
             file.write(item.text or b"")
         if asked.strict:

@@ -203,9 +203,9 @@ def refuse_output(output: str | None, selection: "Selection") -> None:
 
 def default_format(output: str | None) -> str:
     """Return the format where none is named: text for a person, else JSON lines."""
-    return "text" if output is None and sys.stdout is not None and sys.stdout.isatty() else "json"
+    return "text" if output is None and sys.stdout.isatty() else "json"
 
 
 def on_terminal() -> bool:
     """Whether standard output is a terminal that wants color."""
-    return sys.stdout is not None and sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    return sys.stdout.isatty() and "NO_COLOR" not in os.environ

@@ -22,7 +22,7 @@ class Progress:
     def __init__(self, estimate: Callable[[], int | None], *, hidden: bool, after: float) -> None:
         self.estimate = estimate
         self.after = after
-        self.hidden = hidden or sys.stderr is None or not sys.stderr.isatty()
+        self.hidden = hidden or not sys.stderr.isatty()
         self.start = monotonic()
         self._shown: Any = None
 
@@ -51,12 +51,12 @@ class Progress:
         self._shown.update(self._task, completed=done, description=words)
 
 
-def show_progress(items: Iterable[_T], what: str) -> Iterator[_T]:
-    """Yield the items, and count them unless standard output is a terminal."""
+def show_progress(cases: Iterable[_T]) -> Iterator[_T]:
+    """Yield the cases, and count them unless standard output is a terminal."""
     with Progress(lambda: None, hidden=sys.stdout.isatty(), after=1) as progress:
-        for count, item in enumerate(items, 1):
-            yield item
-            progress.update(count, f"{count:,} {what}")
+        for count, case in enumerate(cases, 1):
+            yield case
+            progress.update(count, f"{count:,} cases")
 
 
 def estimate(selection: Selection) -> int | None:

@@ -77,7 +77,7 @@ def report(
     refuse_output(output, selection)
     seen: set[str] = set()
 
-    found = show_progress(outcomes(selection, chosen, seen), "cases")
+    found = show_progress(outcomes(selection, chosen, seen))
     cases = items(found, selection, chosen, failures.add)
     with TemporaryFile() as here, TemporaryFile() as there:
         if against is None:

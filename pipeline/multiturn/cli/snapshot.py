@@ -91,7 +91,7 @@ def snapshot(
     )
     errors: list[MultiturnError] = []
     with nullcontext() if format_ == "json" else _no_commands():
-        for error in update.run(show_progress(outcomes(selection, chosen), "cases")):
+        for error in update.run(show_progress(outcomes(selection, chosen))):
             failures.add(error)
             errors.append(error)
         if asked.strict and not check:
