@@ -123,11 +123,13 @@ def test_of_several_lines_about_a_case_the_last_one_wins(folder: Path) -> None:
         pytest.param(30, id="it is cut in the middle"),
         pytest.param(-3, id="it is cut inside a character"),
         pytest.param(-1, id="only the end of the line is missing"),
+        pytest.param(-2, id="also of one whose keys are in another order"),
     ],
 )
 def test_a_line_that_a_crash_cut_short_is_redone(folder: Path, left: int) -> None:
     one, two = stored_results(folder, "one", "two")
-    whole = json.dumps({**two, "response": "é"}, ensure_ascii=False).encode() + b"\n"
+    written = json.dumps({**two, "response": "é"}, ensure_ascii=False, sort_keys=left == -2)
+    whole = written.encode() + (b" \n" if left == -2 else b"\n")
     torn = whole[:left]
     if left == -3:
         torn = whole[: whole.index("é".encode()) + 1]
