@@ -196,7 +196,7 @@ def open_below(folder: str, names: Sequence[str], flags: int) -> int:
     if os.open not in os.supports_dir_fd:  # Windows
         path = os.path.join(folder, *names)
         descriptor = os.open(path, flags)
-        if os.path.realpath(path) != path:
+        if os.path.normcase(os.path.realpath(path)) != os.path.normcase(path):
             os.close(descriptor)
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         return descriptor

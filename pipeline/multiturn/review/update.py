@@ -60,7 +60,6 @@ class Update:
         self._failures = 0
         self._wanted: set[str] = set()  # the snapshots that there should be
         self._broken: set[str] = set()  # suites with a case that could not be converted
-        self._unknown: set[str] = set()  # suites with a case whose id could not be read
         self._messages: dict[Key, tuple[Message, ...]] = {}  # of the cases that differ
         if not selection.suites and not any(map(self.folder.case_of, self._candidates())):
             list(find_suites(arguments))  # raises the error that says what is missing
@@ -76,10 +75,6 @@ class Update:
             error = outcome.error
             if error is not None:
                 self._broken.add(suite)
-                if error.case_id:
-                    self._wanted.add(location_of(suite, error.case_id))
-                else:
-                    self._unknown.add(suite)
             elif outcome.conversion is not None:
                 error = self._compare(suite, outcome.conversion, lists)
             if error is not None:
@@ -118,7 +113,7 @@ class Update:
         return None
 
     def _stale(self) -> dict[Key, str]:
-        """Return the snapshots of cases that are gone."""
+        """Return the snapshots of cases that are gone; none of a suite that has an error."""
         stale: dict[Key, str] = {}
         for name in self._candidates():
             case = None if name in self._wanted else self.folder.case_of(name)
@@ -126,7 +121,7 @@ class Update:
                 continue
             suite = case[0]
             is_known = suite in self._names
-            if suite not in self._unknown if is_known else self.scope.is_removed(suite):
+            if suite not in self._broken if is_known else self.scope.is_removed(suite):
                 stale[case] = self.folder.read(name) or ""
         return stale
 
