@@ -13,6 +13,7 @@ __all__ = ["repository"]
 TARGETS = """\
 - {name: local, provider: openai, base_url: "http://127.0.0.1:9", model: %s}
 - {name: agent, provider: codex}
+- {name: gem, provider: gemini, api_key: abcdef, model: gemini-2.5-flash}
 """
 SHOP = "evals/shop.eval.yaml"
 
@@ -57,6 +58,14 @@ def test_what_could_not_be_read_then_is_sent(repository: Path) -> None:
     commit(repository)
     write(repository, FILES)
     assert sent(repository) == {"price", "bye"}
+
+
+def test_what_the_target_would_have_refused_then_is_sent(repository: Path) -> None:
+    replace(repository, SHOP, "role: user, content: Bye", "role: assistant, content: Bye")
+    write(repository, {"targets.yaml": TARGETS % "m"})
+    commit(repository)
+    write(repository, FILES)
+    assert sent(repository, "evals", "--target=gem", "--dry-run") == {"bye"}
 
 
 def test_the_cases_that_are_left_out_have_no_line(repository: Path) -> None:

@@ -173,6 +173,22 @@ def test_as_many_are_under_way_as_was_asked_for_and_never_more(
     assert provider.most_under_way == most
 
 
+def test_a_result_does_not_wait_for_cases_that_are_skipped() -> None:
+    skipped: list[str] = []
+
+    def skip(result: Result) -> bool:
+        skipped.append(result.id)
+        return result.id != "c0"
+
+    async def main() -> None:
+        results = run(cases(1000), PIPELINE, Provider(), skip=skip)
+        assert (await anext(results)).id == "c0"
+        assert len(skipped) < 10
+        assert await listed(results) == []
+
+    finish(main())
+
+
 def test_whoever_takes_results_slowly_makes_no_cases_pile_up() -> None:
     taken: list[int] = []
 

@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterable
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,15 @@ from multiturn.documents.json_lines import split_lines
 from multiturn.engine import slices
 from multiturn.engine.outcomes import outcomes
 from multiturn.engine.selection import Selection
-from multiturn.engine.slices import Join, Work, convert_slice, slices_of
+from multiturn.engine.slices import (
+    Join,
+    Rendered,
+    Slice,
+    Work,
+    convert_slice,
+    results_in_order,
+    slices_of,
+)
 
 HELLO = "input_messages: [{role: user, content: Hello}]"
 PIPELINE = "extends: spec\ninsert: [{stage: 'house:house', after: render_question}]\n"
@@ -82,8 +91,10 @@ def test_any_number_of_workers_gives_the_same(folder: Path, options: tuple[str, 
 
 
 def test_a_case_is_found_in_whatever_part_it_is(folder: Path) -> None:
+    (folder / "torn.eval.yaml").write_text("a: [")
     done = alone_and_together(folder, ".", "--case", "case 140", "--case", "a4")
     assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == ["case 140", "a4"]
+    assert done.stderr.startswith("torn.eval.yaml:2:1: not YAML: ")
     done = alone_and_together(folder, ".", "--case", "case 1400")
     assert (done.returncode, "no case 'case 1400'; did you mean" in done.stderr) == (2, True)
 
@@ -159,6 +170,20 @@ def test_a_duplicate_id_is_found_in_any_slice(
     ]
     duplicates = [said for said in whole if "duplicate id 'dup', first used on line 1" in said]
     assert len(duplicates) == (0 if case_ids else tail.count('"dup"'))
+
+
+def test_so_many_slices_are_under_way_and_no_more() -> None:
+    submitted: list[Slice] = []
+
+    def submit(part: Slice) -> "Future[list[Rendered]]":
+        submitted.append(part)
+        done: Future[list[Rendered]] = Future()
+        done.set_result([])
+        return done
+
+    parts = [Slice(str(number), "") for number in range(20)]
+    for number, (part, _) in enumerate(results_in_order(submit, parts, 3)):
+        assert (part, len(submitted) <= number + 3) == (parts[number], True)
 
 
 def test_what_is_wrong_with_a_suite_is_said_once(folder: Path) -> None:

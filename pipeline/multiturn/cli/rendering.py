@@ -22,9 +22,9 @@ def render(
     if warns:
         _warn_of_markers(conversion)
     if format_ not in ("json", "yaml", "text"):
-        from multiturn.engine.formats import to_line
+        from multiturn.engine.formats import FORMATS
 
-        return to_line(format_, conversion)
+        return to_json(FORMATS[format_](conversion))
     record = record_of(request_of(conversion), conversion.notices)
     if format_ == "json":
         return to_json(record)

@@ -153,7 +153,7 @@ def preview(sending: Sending) -> None:
             "action": action,
             "repairs": result.repairs,
             "error": result.error,
-            "wire": wire.body.decode() if wire and hasattr(sending.provider, "wire") else None,
+            "wire": None if wire is None else wire.body.decode(),
         }
         sys.stdout.buffer.write(to_json(line))
     sys.stdout.buffer.flush()

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from multiturn.model import ChatMessage, Conversion, ProviderRequest
 from multiturn.output import Notice, warn
 from multiturn.pipelines.pipeline import request_of
-from multiturn.prompts.record import to_json, utf8
+from multiturn.prompts.record import utf8
 from multiturn.providers.ax import ChatSettings
 from multiturn.providers.echo import EchoProvider
 from multiturn.providers.rules import Layout
@@ -65,11 +65,6 @@ FORMATS = {
     "inspect": to_inspect,
     "promptfoo": to_promptfoo,
 }
-
-
-def to_line(format_: str, conversion: Conversion) -> bytes:
-    """Return a conversion as a line of JSON in a format of ``FORMATS``."""
-    return to_json(FORMATS[format_](conversion))
 
 
 def sample_of(conversion: Conversion, *, as_sent: bool = False) -> Sample:

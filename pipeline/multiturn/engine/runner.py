@@ -159,20 +159,26 @@ async def run(
     _want(cases, Iterable, "cases must be an iterable of Case, or the path of a suite")
     if hasattr(provider, "check"):
         provider.check()
-    waiting = _waiting(cases, pipeline, provider, skip)
+    source = iter(cases)
     under_way: list[asyncio.Task[Result]] = []
-    failure = None
+    failure, is_over = None, False
     try:
-        while True:
-            try:
-                while len(under_way) < concurrency and (prepared := await anext(waiting, None)):
-                    sending = _send(prepared, provider, record_wire)
-                    under_way.append(asyncio.create_task(sending))
-            except Exception as error:  # reading cases failed: requests under way still finish
-                failure = error
-            if not under_way:
-                break
-            await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+        while under_way or not is_over:
+            if is_over or len(under_way) == concurrency:
+                await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+            else:
+                try:
+                    case = next(source)
+                    _want(case, Case, "each of the cases must be a Case, as load_suite gives it")
+                    prepared = prepare(case, pipeline, provider)
+                    if not (skip and prepared.result.error is None and skip(prepared.result)):
+                        sending = _send(prepared, provider, record_wire)
+                        under_way.append(asyncio.create_task(sending))
+                except StopIteration:
+                    is_over = True
+                except Exception as error:  # requests under way still finish
+                    failure, is_over = error, True
+                await asyncio.sleep(0)  # let them go on
             for task in filter(asyncio.Task.done, [*under_way]):
                 under_way.remove(task)
                 yield task.result()
@@ -182,22 +188,6 @@ async def run(
         for task in under_way:
             task.cancel()
         await asyncio.gather(*under_way, return_exceptions=True)
-
-
-async def _waiting(
-    cases: Iterable[Case],
-    pipeline: Pipeline,
-    provider: Provider,
-    skip: Callable[[Result], bool] | None,
-) -> AsyncIterator[Prepared]:
-    """Yield each case that is not skipped."""
-    for case in cases:
-        _want(case, Case, "each of the cases must be a Case, as load_suite gives it")
-        prepared = prepare(case, pipeline, provider)
-        result = prepared.result
-        if not (skip and result.error is None and skip(result)):
-            yield prepared
-        await asyncio.sleep(0)  # let requests under way go on
 
 
 def _want(value: object, kind: Any, words: str) -> None:
