@@ -1,7 +1,7 @@
 """Pipelines: stages in an order that their contracts allow, composed into one function."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial, reduce
+from functools import partial
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from types import FunctionType
 from typing import Any
@@ -11,11 +11,11 @@ from toolz import compose_left
 
 from multiturn.errors import ErrorDetail, MultiturnError, PipelineError, Place, did_you_mean
 from multiturn.model import Case, ChatMessage, Conversion, ProviderRequest
-from multiturn.output import is_debugging, warn
+from multiturn.output import warn
 from multiturn.pipelines.contract import Stage, contract_of, read_options
 from multiturn.pipelines.ordering import legal_order, order_errors
 from multiturn.pipelines.registry import name_of, stage_names
-from multiturn.pipelines.step import Step, failed, logged, placed
+from multiturn.pipelines.step import Step, failed, placed
 from multiturn.turns import is_blank, kind_of
 
 # Functions that return a coroutine or a generator instead of running.
@@ -84,8 +84,7 @@ provides it later; move it after resolve_segments
         Raises:
             MultiturnError: a stage failed, or the view that it has chosen.
         """
-        steps = self.steps
-        result = reduce(logged, steps, conversion) if is_debugging() else self._run(conversion)
+        result = self._run(conversion)
         try:
             _ = result.chat, result.question
         except MultiturnError as error:

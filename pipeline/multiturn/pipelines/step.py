@@ -38,12 +38,12 @@ class Step(Struct, frozen=True):
         return _unpickled, (pickled_stage(self.stage), dict(self.options))
 
     def __call__(self, conversion: Conversion) -> Conversion:
-        """Run the stage.
+        """Run the stage, and log its time.
 
         Raises:
             MultiturnError: the stage's own error, or one that names the stage.
         """
-        case = conversion.case
+        start, case = perf_counter(), conversion.case
         try:
             result = self.stage(replace(conversion, stage=self.name), **self.options)
         except MultiturnError as error:
@@ -59,6 +59,8 @@ class Step(Struct, frozen=True):
             kept = {turn.message for turn in result.turns}
             gone = (turn.message for turn in conversion.turns if turn.message not in kept)
             result = replace(result, dropped=(*result.dropped, *((at, self.name) for at in gone)))
+        time = round((perf_counter() - start) * 1000, 3)
+        debug("stage.done", stage=self.name, suite=case.suite, case=case.id, ms=time)
         return result
 
 
@@ -102,12 +104,3 @@ def failed(step: Step, error: BaseException, case: Case) -> MultiturnError:
             place = f" at {from_here(code.co_filename)}:{line}"
     what = f"the stage {step.name} failed{place}: {type(error).__name__}: {error}"
     return MultiturnError(what, where=case.where(), case_id=case.id)
-
-
-def logged(conversion: Conversion, step: Step) -> Conversion:
-    """Run one step, and log its stage, case and time."""
-    start, case = perf_counter(), conversion.case
-    result = step(conversion)
-    time = round((perf_counter() - start) * 1000, 3)
-    debug("stage.done", stage=step.name, suite=case.suite, case=case.id, ms=time)
-    return result
