@@ -127,13 +127,6 @@ def test_a_system_message_after_the_first_turn_counts_as_one() -> None:
     assert built(chat(*late)) == [*late]
 
 
-def test_every_provider_has_the_chat_prompt_of_the_baseline() -> None:
-    for connect in (*VENDORS.values(), echo):
-        provider = type(connect())
-        assert issubclass(provider, AxProvider)
-        assert provider.build_chat_prompt is AxProvider.build_chat_prompt
-
-
 def test_vs_code_with_multi_turn_eval() -> None:
     question = "[User]: Hello\n[Assistant]: Hi\n[User]: Help"
     turns = (("user", "Hello"), ("assistant", "Hi"), ("user", "Help"))

@@ -116,6 +116,7 @@ def test_of_a_long_output_an_error_has_the_end(tmp_path: Path) -> None:
     ("command", "words"),
     [
         pytest.param("no-such-agent", "cannot start no-such-agent: No such file", id="nothing"),
+        pytest.param("/\udcff", "cannot start /\ufffd: No such file", id="bytes that are no text"),
         pytest.param("/", "cannot start /: Permission denied", id="a folder"),
         pytest.param("{folder}/text", "/text: Permission denied", id="a file that is no program"),
         pytest.param("a\0b", "cannot start 'a\\x00b': ", id="a name with a null character"),

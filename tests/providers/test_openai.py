@@ -143,14 +143,6 @@ def test_o5_later_system_merge_sends_one_system_message_in_front(
     assert wire.repairs == repairs
 
 
-@each_of_openai
-def test_by_default_system_messages_stay_where_they_are(connect: Connect) -> None:
-    wire = connect().wire(LATE)
-    assert wire.repairs == ()
-    roles = [message["role"] for message in json.loads(wire.body)["messages"]]
-    assert roles == ["system", "user", "system", "user"]
-
-
 def test_a_slash_at_the_end_of_the_address_does_not_change_the_digest() -> None:
     first, second = openai(base_url="http://a/v1"), openai(base_url="http://a/v1/")
     assert first.wire(HELLO).digest() == second.wire(HELLO).digest()
