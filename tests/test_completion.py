@@ -118,13 +118,6 @@ def test_a_long_suite_is_read_in_part(folder: Path) -> None:
     assert len(offered(folder, "multiturn convert long.eval.yaml --case ")) == 2000
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_script_is_printed(folder: Path, shell: str) -> None:
-    done = run("completion", shell, folder=folder)
-    assert done.returncode == 0
-    assert f"_MULTITURN_COMPLETE={shell}_complete" in done.stdout
-
-
 # --- real shells
 
 
