@@ -192,8 +192,8 @@ class BatchServer(Server):
     def _keep(self, lines: list[Any], prefix: str) -> str:
         """Keep a file of JSON lines, in the opposite order, and return its id."""
         id_ = f"{prefix}{next(self._ids)}"
-        texts = [json.dumps(line, ensure_ascii=False) + "\n" for line in reversed(lines)]
-        self.files[id_] = "".join(texts).encode()
+        texts = [json.dumps(line, ensure_ascii=False) for line in reversed(lines)]
+        self.files[id_] = "\n".join(texts).encode()  # without an end of the last line
         return id_
 
     def _look(self, batch: Batch) -> None:

@@ -153,11 +153,22 @@ def test_a_lost_batch_is_found_among_those_of_others(
 
     server.page = 2
     server.watch = watch
-    server.trouble("create", acted=True)
+    server.trouble("create", 500, acted=True)
     write_targets(folder, server, max_retries=2)
     for _ in range(2):
         assert ask(vendor, "--resume", folder=folder, server=server).returncode == 0
         assert (answers(folder), server.sent() - Counter({"theirs": 15})) == (ALL, ONCE)
+
+
+def test_a_batch_of_an_earlier_run_is_not_taken_for_a_lost_one(
+    folder: Path, server: BatchServer
+) -> None:
+    """The batches of Anthropic have no names, and the requests are the same."""
+    for number in (1, 2):
+        server.trouble("create")
+        assert ask("anthropic", folder=folder, server=server).returncode == 0
+        assert set(server.sent().values()) == {number}
+        (folder / "out.jsonl").unlink()
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from multiturn.model import Case
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import ProviderError
 from multiturn.providers.batches.base import Look, Part, may_pass, places
-from multiturn.providers.results import Result, ResultsFile, is_stored, key_of
+from multiturn.providers.results import Result, ResultsFile, key_of
 
 
 class BatchRun(Batches):
@@ -59,7 +59,6 @@ class BatchRun(Batches):
         Raises:
             ProviderError: the vendor refuses, or cannot be reached.
         """
-        self.state.forget()
         self.settle()
         if self.state.canceled:
             self.say("this batch was canceled: nothing more is sent, and what was answered is kept")
@@ -142,7 +141,7 @@ class BatchRun(Batches):
                     if before is None or before.state != look.state:
                         self.say(f"{part.batch}: {look.state}")
                     if look.ended:
-                        yield from self._results(part, look, results)
+                        yield from self._results(part, look)
                         results.sync()
                         self.state.keep(replace(part, ended=True))
                         parts.remove(part)
@@ -160,7 +159,7 @@ class BatchRun(Batches):
             raise refused[0]
         self.state.forget()
 
-    def _results(self, part: Part, look: Look, results: ResultsFile) -> Iterator[Result]:
+    def _results(self, part: Part, look: Look) -> Iterator[Result]:
         _, latest = self._waiting
         with TemporaryFile(dir=self._folder) as file:
             self.call(self.api.fetch, look, file)
@@ -168,9 +167,8 @@ class BatchRun(Batches):
             for asked in self.state.asked(part):
                 result = asked.result
                 digest = bytes.fromhex(result.digest)
-                is_outdated = latest.get(key_of(result), digest) != digest
-                if is_outdated or is_stored(result, results.stored):
-                    continue
+                if latest.get(key_of(result), digest) != digest:
+                    continue  # its case has another request now
                 try:
                     if result.digest not in found:
                         why = look.why or f"{part.batch} ended without an answer to this request"

@@ -61,6 +61,8 @@ class BatchState:
         if self.target is None and os.path.exists(self.path):
             what = "this is not the state of a batch; move it away"
             raise MultiturnError(what, where=self.path)
+        if not self.under_way:  # a run that ended was killed before it removed the file
+            self.target, self.parts, self.canceled = None, {}, False
 
     def _records(self) -> Iterator[_Record]:
         """Yield the records of the file, without lines cut short: nothing has relied on them."""
@@ -135,7 +137,6 @@ class BatchState:
         if not self.under_way:
             self.close()
             Path(self.path).unlink(missing_ok=True)
-            self.target, self.parts, self.canceled = None, {}, False
 
     def close(self) -> None:
         """Close the file, and write what was recorded since it was last kept."""
