@@ -113,7 +113,7 @@ class Source:
                 raise MultiturnError(f"over {MAX_DIRECTIVES} %TAG directives", where=name)
             has_pairs = has_pairs or (b"\\u" in chunk and bool(_ESCAPED_PAIR.search(chunk)))
             # A substring test is much faster than the regex and almost always says no.
-            if (b"\xc2" in chunk and b"\xc2\x85" in chunk) or b"\xe2\x80" in chunk:
+            if b"\xc2\x85" in chunk or b"\xe2\x80" in chunk:
                 found.update(_OLD_LINE_BREAK.findall(chunk))
         self.has_stand_ins = has_pairs or bool(found)
         unused = self._unused() if self.has_stand_ins else iter(())
@@ -137,13 +137,11 @@ class Source:
             data = _OLD_LINE_BREAK.sub(lambda match: self._stand_ins[match[0]], data)
         return data
 
-    def original(self, text: str, *, escapes: bool) -> str:
-        """Return the text of a scalar without stand-ins.
-
-        Escapes have a meaning in double quotes only.
-        """
+    def original(self, event: Any) -> str:
+        """Return the text of a scalar without stand-ins."""
+        text: str = event.value
         if self._backslash:
-            if escapes:
+            if event.style == '"':  # where escapes have a meaning
                 text = self._pair.sub(lambda pair: json.loads(rf'"\u{pair[1]}\u{pair[2]}"'), text)
             text = text.replace(self._backslash, "\\")
         return text.translate(self._restore)

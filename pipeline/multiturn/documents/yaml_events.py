@@ -103,7 +103,8 @@ class Reader:
             node = self.scalar(event)
         else:
             self.depth += 1
-            self.check_depth(self.depth, event)
+            if self.depth > MAX_DEPTH:
+                raise self.too_deep(event)
             node = self.mapping(event) if kind is MappingStartEvent else self.sequence(event)
             self.depth -= 1
         node.size = self.size - size
@@ -118,10 +119,9 @@ class Reader:
         what = f"over {self.most_values:,} values in one case, with its aliases expanded"
         return self.error(what, event.start_mark)
 
-    def check_depth(self, depth: int, event: Any) -> None:
-        """Refuse what is nested too deep."""
-        if depth > MAX_DEPTH:
-            raise self.error(f"nested deeper than {MAX_DEPTH} levels", event.start_mark)
+    def too_deep(self, event: Any) -> MultiturnError:
+        """Return the error for a value in too many others."""
+        return self.error(f"nested deeper than {MAX_DEPTH} levels", event.start_mark)
 
     def alias(self, event: Any) -> Node:
         """Return the value that an alias stands for."""
@@ -133,7 +133,8 @@ class Reader:
                 f" write &{name} in front of a value above",
                 event.start_mark,
             )
-        self.check_depth(self.depth + node.height, event)
+        if self.depth + node.height > MAX_DEPTH:
+            raise self.too_deep(event)
         self.values += node.values
         if self.values > self.most_values:
             raise self.too_many(event)
@@ -192,7 +193,8 @@ class Reader:
         """Return a key as it was written, which is not known yet: to JSON, every key is text."""
         name: str | None = None
         if event.__class__ is ScalarEvent and event.anchor is None and event.tag is None:
-            name = self.text(event)
+            name = event.value if self.original is None else self.original(event)
+            self.size += len(event.value) + 1
         elif event.__class__ in (ScalarEvent, AliasEvent):
             node = self.node(event)
             name = node.value if node.source is None else node.source
@@ -204,15 +206,10 @@ class Reader:
             raise self.error(f"duplicate key {quoted(name)}; keep one of them", event.start_mark)
         return name
 
-    def text(self, event: Any) -> str:
-        """Return the text of a scalar as it was written, and count it."""
-        text: str = event.value
-        self.size += len(text) + 1
-        return text if self.original is None else self.original(text, escapes=event.style == '"')
-
     def scalar(self, event: Any) -> Node:
         """Read a scalar by the core schema."""
-        text = self.text(event)
+        text = event.value if self.original is None else self.original(event)
+        self.size += len(event.value) + 1
         if event.tag is not None:
             self.check_tag(event, "str")
         elif event.implicit[0]:
