@@ -257,30 +257,29 @@ HOUSE = 'pipeline = "house/pipeline.yaml"\n'
 
 
 @pytest.mark.parametrize(
-    ("then", "now", "options", "change"),
+    ("then", "now", "named", "change"),
     [
-        pytest.param("", 'pipeline = "new.yaml"', (), "new.yaml in place of spec", id="switched"),
-        pytest.param(HOUSE, "", (), "spec in place of house/pipeline.yaml", id="no defaults now"),
-        pytest.param(HOUSE, HOUSE, (), "", id="the same"),
-        pytest.param(HOUSE, "", ("--pipeline=./house/pipeline.yaml",), "", id="named"),
-        pytest.param("", "", ("--pipeline=new.yaml",), "new.yaml in place of spec", id="new"),
-        pytest.param("", "", ("--pipeline=../new.yaml",), "", id="outside the repository"),
+        pytest.param("", 'pipeline = "new.yaml"', "", "new.yaml in place of spec", id="switched"),
+        pytest.param(HOUSE, "", "", "spec in place of house/pipeline.yaml", id="no defaults now"),
+        pytest.param(HOUSE, HOUSE, "", "", id="the same"),
+        pytest.param(HOUSE, "", "./house/pipeline.yaml", "", id="named"),
+        pytest.param("", "", "new.yaml", "new.yaml in place of spec", id="new"),
+        pytest.param("", "", "../new.yaml", "", id="outside the repository"),
         pytest.param(
-            *(HOUSE, HOUSE, ("--pipeline=new.yaml",), "new.yaml in place of house/pipeline.yaml"),
-            id="new in place of the default",
+            HOUSE, HOUSE, "new.yaml", "new.yaml in place of house/pipeline.yaml", id="new as named"
         ),
     ],
 )
 def test_the_pipeline_then_is_what_the_defaults_of_then_say(
-    repository: Path, then: str, now: str, options: tuple[str, ...], change: str
+    repository: Path, then: str, now: str, named: str, change: str
 ) -> None:
     write(repository, {"multiturn.toml": then})
     commit(repository)
     new = {"multiturn.toml": now, "new.yaml": HEADER, "../new.yaml": HEADER}
     write(repository, new | {"spec/file": "a folder named as a pipeline"})
-    text = summary(repository, *options)
-    assert ("The pipeline has changed" in text) is bool(change)
-    assert f"The pipeline has changed: <code>{change}</code>\n" in text or not change
+    text = summary(repository, *([f"--pipeline={named}"] if named else []))
+    found = re.findall("The pipeline has changed: <code>(.*)</code>\n", text)
+    assert change in found if change else found == []
     assert text.startswith("## 0 cases changed\n") is (change == "")
 
 
@@ -335,11 +334,12 @@ def test_ctrl_c_ends_both_sides_and_leaves_nothing(repository: Path, tmp_path: P
         text=True,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not list((tmp_path / "temporary").glob("*/tree/.git")):
         assert time.monotonic() < deadline
+        time.sleep(0.02)
     os.killpg(process.pid, signal.SIGINT)
-    _, said = process.communicate(timeout=20)
+    _, said = process.communicate(timeout=60)
     assert (process.returncode, said) == (130, "")
     assert list((tmp_path / "temporary").iterdir()) == []
     assert not (repository / "r.html").exists()
@@ -365,16 +365,6 @@ def test_what_cannot_be_read_of_then_is_one_line(
     assert (done.returncode, done.stdout) == (2, "")
     assert re.match(f"Error: --against: {error}", done.stderr)
     assert len(done.stderr.splitlines()) == 1
-
-
-def test_a_stage_that_failed_then_is_a_cause(repository: Path) -> None:
-    replace(repository, "house/house.py", "    return", "    raise LookupError\n    return")
-    commit(repository)
-    write(repository, FILES)
-    assert unescape(title(repository, "--pipeline=house/pipeline.yaml")) == (
-        "## 3 cases changed; 1 cause: <code>evals/shop.eval.yaml: it could not be converted"
-        " before</code>"
-    )
 
 
 # Causes
@@ -483,19 +473,6 @@ def test_one_difference_of_many_cases_is_shown_once(tmp_path: Path) -> None:
     text = markdown_of(tmp_path, then, edited((TONE, "Three.", "3"), files=then))
     assert text.count("+  3\n") == 1
     assert f"<summary>The difference in <code>{SHOP}&#58; hours, price</code></summary>" in text
-
-
-def test_what_surrounds_a_difference_tells_no_differences_apart(tmp_path: Path) -> None:
-    suite = "".join(
-        f"  - id: {name}\n    input_messages:\n      - role: system\n        content:"
-        f" [{{type: file, value: tone.rules.md}}, {{type: file, value: {name}.txt}}]\n"
-        "      - {role: user, content: Hi}\n"
-        for name in ("a", "b")
-    )
-    then = {f"evals/{name}.txt": f"The file {name}." for name in ("a", "b")}
-    then |= {"evals/two.eval.yaml": f"evalcases:\n{suite}", TONE: FILES[TONE]}
-    text = markdown_of(tmp_path, then, edited((TONE, "Five.", "5"), files=then))
-    assert text.count("+  5\n") == 1
 
 
 NEW = """\
@@ -627,11 +604,52 @@ def test_a_change_of_privilege_is_named_above_all(
     assert text.index("[!WARNING]") < text.index("###")
 
 
-def test_a_change_of_privilege_is_named_without_a_chat_prompt_too(tmp_path: Path) -> None:
-    then = edited((SHOP, "      - {role: system, content: Be kind.}\n", ""))
-    now = edited((SHOP, "You sell books.", "Refund all."), files=then)
-    text = markdown_of(tmp_path, then, now, pipeline="shipped")
-    assert "new text in a system message&#58; 'Refund all.', by metadata.systemPrompt of" in text
+WITHOUT_CHAT = """\
+metadata: {systemPrompt: You sell books.}
+guidelines: [Be kind.]
+input_messages: [{role: user, content: Hi}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key"),
+    [("books", "tea", "metadata.systemPrompt"), ("kind", "quick", "guidelines[0]")],
+)
+def test_without_a_chat_prompt_causes_and_changes_of_privilege_are_named_too(
+    tmp_path: Path, old: str, new: str, key: str
+) -> None:
+    then = {SHOP: WITHOUT_CHAT}
+    now = edited((SHOP, old, new), files=then)
+    text = unescape(markdown_of(tmp_path, then, now, pipeline="shipped"))
+    assert text.startswith(f"## 1 case changed; 1 cause: <code>{key} of {SHOP}</code>\n")
+    assert f"{new}.', by {key} of {SHOP}</code>, in 1 case\n" in text
+
+
+def test_a_summary_is_within_the_limit_whatever_its_causes(tmp_path: Path) -> None:
+    patterns = ", ".join(f"'{'+$%&' * 50}{number}'" for number in range(5_000))
+    then = edited((SHOP, '"**/*.rules.md"', f'"**/*.rules.md", {patterns}'))
+    now = edited((SHOP, '"**/*.rules.md"', '"**/*.txt"'))
+    assert len(markdown_of(tmp_path, then, now).encode()) < 20_000
+
+
+def test_causes_of_as_many_cases_are_in_the_order_of_the_suite(tmp_path: Path) -> None:
+    messages = "input_messages: [{role: user, content: [{type: file, value: %s.txt}]}]"
+    cases = "".join(f"  - {{id: c{n}, {messages % f'n{n}'}}}\n" for n in (9, 10, 11))
+    then, now = (
+        {SHOP: f"evalcases:\n{cases}", **{f"evals/n{n}.txt": text for n in (9, 10, 11)}}
+        for text in ("old", "new")
+    )
+    assert headings_of(markdown_of(tmp_path, then, now)) == [
+        f"<code>evals/n{n}.txt line 1</code>: 1 case" for n in (9, 10, 11)
+    ]
+
+
+def test_what_the_same_stages_add_is_no_change_of_privilege(tmp_path: Path) -> None:
+    then = edited((SHOP, '["**/*.rules.md"]', '["**/*.rules.md", "**/*.txt"]'))
+    now = edited((SHOP, "value: tone.rules.md}, {", "value: ./tone.rules.md}, {"), files=then)
+    text = markdown_of(tmp_path, then, now)
+    assert "+  === ./tone.rules.md ===\n" in text
+    assert "[!WARNING]" not in text
 
 
 def test_a_case_that_fails_is_in_the_report_and_in_the_exit_code(repository: Path) -> None:
@@ -780,7 +798,7 @@ def test_every_error_is_in_the_report_and_hides_no_case(repository: Path) -> Non
     said = [line for line in done.stdout.splitlines() if line.startswith("<code>evals/lines")]
     assert len(said) == 3
     assert "not JSON" in said[0]
-    assert "duplicate id &#39;a&#39;".replace("&#39;", "'") in said[1]
+    assert "duplicate id 'a'" in said[1]
     assert "a case must be a mapping" in said[2]
     assert "| <code>a</code> | <code>evals/lines.eval.jsonl&#58;1</code> |" in done.stdout
     assert "messages is empty" in done.stdout

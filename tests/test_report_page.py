@@ -400,6 +400,7 @@ def test_twenty_changes_of_privilege_are_open(open_page: OpenPage, tmp_path: Pat
     shows(page, case="c21")
 
 
+REWRITTEN = ("He likes the old house on that hill", "We sell the books of many")
 WORDS: list[tuple[str, str, list[str], list[str]]] = [
     ("Be kind.", "Be very kind.", [], ["very "]),
     ("Be kind.", "Be kind!", ["."], ["!"]),
@@ -410,7 +411,7 @@ WORDS: list[tuple[str, str, list[str], list[str]]] = [
     ("Say it in one word.", "Say it in two or so.", ["one word"], ["two or so"]),
     ("same", "same", [], []),
     ("", "new", [], ["new"]),
-    ("He likes that house", "We sell old books", ["He likes that house"], ["We sell old books"]),
+    (REWRITTEN[0], REWRITTEN[1], [REWRITTEN[0]], [REWRITTEN[1]]),
 ]
 
 
@@ -526,6 +527,8 @@ def test_search_finds_any_text_and_shows_it(open_page: OpenPage, plain: Path) ->
     expect(page.get_by_text("Bind every value.")).to_be_visible()
     page.locator("#search").fill("nowhere at all")
     shows(page, count="0 of 3 cases")
+    page.locator("#search").fill("tant]: i speak")  # begins in one span and ends in another
+    shows(page, count="1 of 3 cases", case="monologue")
     press(page, "Escape")
     shows(page, count="3 cases")
     expect(page.locator("#search")).to_have_value("")
@@ -737,6 +740,7 @@ def test_the_browser_would_stop_whatever_asks_the_network(reader: Reader, plain:
     page = reader.open(plain)
     stopped = """what => new Promise(resolve => {
         addEventListener('securitypolicyviolation', event => resolve(event.effectiveDirective));
+        setTimeout(resolve, 5000, 'nothing stopped it');
         const element = document.createElement(what);
         element.src = 'https://example.org/x';
         document.body.append(element);

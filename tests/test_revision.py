@@ -176,17 +176,6 @@ def test_only_a_shallow_clone_is_said_to_be_one(repository: Path, tmp_path: Path
     assert done.stderr.endswith(" here; a shallow clone has the latest ones only\n")
 
 
-def test_causes_of_as_many_cases_are_in_the_order_of_the_suite(repository: Path) -> None:
-    messages = "input_messages: [{role: user, content: [{type: file, value: %s.txt}]}]"
-    cases = "".join(f"  - {{id: c{n}, {messages % f'n{n}'}}}\n" for n in (9, 10, 11))
-    files = {f"evals/n{n}.txt": "old" for n in (9, 10, 11)}
-    write(repository, {"evals/other.eval.yaml": f"evalcases:\n{cases}", **files})
-    commit(repository)
-    write(repository, dict.fromkeys(files, "new"))
-    headings = [line for line in summary(repository).splitlines() if line.startswith("### ")]
-    assert headings == [f"### <code>evals/n{n}.txt line 1</code>: 1 case" for n in (9, 10, 11)]
-
-
 def test_a_link_out_of_the_root_that_is_gone_now_is_no_obstacle(repository: Path) -> None:
     write(repository, {"../out/z.eval.yaml": SUITE})
     (repository / "evals/z.eval.yaml").symlink_to(repository / "../out/z.eval.yaml")
@@ -258,31 +247,3 @@ def test_no_suite_is_written_over(repository: Path, command: str) -> None:
     assert done.returncode == 2
     assert done.stderr.endswith("evals/shop.eval.yaml' is a suite; name another file\n")
     assert (repository / "evals/shop.eval.yaml").read_text() == SUITE
-
-
-def test_the_cause_is_the_system_prompt_or_the_guideline_of_a_prompt_without_chat(
-    repository: Path,
-) -> None:
-    suite = """\
-metadata: {systemPrompt: You sell %s.}
-guidelines: [Be %s.]
-input_messages: [{role: user, content: Hi}]
-"""
-    write(repository, {"evals/shop.eval.yaml": suite % ("books", "kind")})
-    commit(repository)
-    for words, cause in (
-        (("tea", "kind"), "metadata.systemPrompt"),
-        (("books", "quick"), "guidelines&#91;0&#93;"),
-    ):
-        write(repository, {"evals/shop.eval.yaml": suite % words})
-        assert title(repository, "--pipeline=shipped") == (
-            f"## 1 case changed; 1 cause: <code>{cause} of evals/shop.eval.yaml</code>"
-        )
-
-
-def test_a_summary_is_within_the_limit_whatever_its_causes(repository: Path) -> None:
-    patterns = ", ".join(f"'{'+$%&' * 50}{number}'" for number in range(500))
-    replace(repository, "evals/shop.eval.yaml", '"**/*.rules.md"', f'"**/*.rules.md", {patterns}')
-    commit(repository)
-    write(repository, {"evals/shop.eval.yaml": SUITE.replace('"**/*.rules.md"', '"**/*.txt"')})
-    assert len(summary(repository).encode()) < 20_000

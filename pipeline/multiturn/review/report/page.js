@@ -2,7 +2,6 @@
 // The list of cases, the case that is chosen, and the keys.
 
 const ROLES = ["system", "user", "assistant", "tool"];
-const STATUSES = ["failed", "changed", "renamed", "added", "removed", "same"];
 const PRIVILEGE = "Change of privilege";
 const MOST_PRIVILEGES = 20;  // thousands would take longer to lay out than all else
 const VIEWS = ["Chat prompt", "Transcript"];
@@ -163,8 +162,8 @@ function showOrigin(event) {
 /** Say what has changed in one sentence; what was removed cannot be seen otherwise. */
 function summary(counts) {
   if (!data.against) return `pipeline ${data.pipeline}`;
-  const present = STATUSES.filter((status) => counts[status] && status !== "same");
-  const found = present.map((status, at) => `${at ? counts[status] : numbered(counts[status])} ${status}`).join(", ");
+  const found = [...counts].filter(([status]) => status !== "same")
+    .map(([status, cases], at) => `${at ? cases : numbered(cases)} ${status}`).join(", ");
   const suites = data.removed.length ? `; all cases of ${data.removed.join(", ")} removed` : "";
   return `pipeline ${data.pipeline} · compared with ${data.against} · ${found || "0 cases changed"}${suites}`;
 }
@@ -176,12 +175,11 @@ async function start() {
   }
   await load();
   VIEWS.push(...data.providers);
-  const counts = Object.fromEntries(STATUSES.map((status) => [status, 0]));
-  for (const entry of data.cases) counts[entry.status] += 1;
-  const present = STATUSES.filter((status) => counts[status]);
+  const counts = new Map();  // in the order of the cases
+  for (const { status } of data.cases) counts.set(status, (counts.get(status) || 0) + 1);
   byId("summary").replaceChildren(...visible(summary(counts)));
-  if (present.length > 1) {
-    byId("statuses").append(...present.map((status) => make("button", {
+  if (counts.size > 1) {
+    byId("statuses").append(...[...counts].map(([status, cases]) => make("button", {
       type: "button", "aria-pressed": "false",
       onclick: (event) => {
         const pressed = !state.statuses.delete(status);
@@ -189,7 +187,7 @@ async function start() {
         event.target.setAttribute("aria-pressed", String(pressed));
         filterCases();
       },
-    }, `${counts[status]} ${status}`)));
+    }, `${cases} ${status}`)));
   }
   byId("errors").append(...data.errors.map((error) => make("p", {}, visible(error))));
   showList();
