@@ -1,6 +1,6 @@
 """The Message BatchApi API of Anthropic: a batch is created by one request, and has no name."""
 
-from collections.abc import Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO
 
@@ -48,12 +48,10 @@ class AnthropicBatchApi(BatchApi):
         from anthropic.types.messages import MessageBatch
 
         assert file is not None  # noqa: S101 - nothing is uploaded earlier
-        file.seek(0)
         once = client.with_options(max_retries=0)
-        headers = {"content-type": "application/json"}
-        batch = await once.post(
-            _PATH, content=file.read(), options={"headers": headers}, cast_to=MessageBatch
-        )
+        headers = {"content-length": str(part.size), "content-type": "application/json"}
+        options = {"headers": headers}
+        batch = await once.post(_PATH, content=_pieces(file), options=options, cast_to=MessageBatch)
         return str(batch.id)
 
     async def find(
@@ -111,6 +109,13 @@ class AnthropicBatchApi(BatchApi):
         error = result.error.error
         limited = error is not None and error.type == "rate_limit_error"
         raise self.error(error, "rate_limit" if limited else "http")
+
+
+async def _pieces(file: BinaryIO) -> AsyncIterator[bytes]:
+    """Yield the content of a file, which the SDK would keep several times."""
+    file.seek(0)
+    while piece := file.read(2**16):
+        yield piece
 
 
 def _look(batch: Any) -> Look:
