@@ -27,14 +27,15 @@ from multiturn.documents.yaml_events import read_documents
 from multiturn.providers.results import read_stored
 from multiturn.suites.patterns import guideline_matcher
 
+SPEC = load_pipeline("spec")
+
 
 def convert(name: str, **options: Any) -> list[str]:
     """Return the errors of a suite, then of its cases as they become requests."""
     errors: list[MultiturnError] = []
-    pipeline = load_pipeline("spec")
     for case in load_suite(name, on_error=errors.append, **options):
         try:
-            pipeline.request(case)
+            SPEC.request(case)
         except MultiturnError as error:
             errors.append(error)
     return [str(error) for error in errors]

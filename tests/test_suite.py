@@ -18,6 +18,7 @@ from multiturn.errors import OutsideRootError
 from multiturn.suites.discovery import find_suites
 
 HI = "input_messages: [{role: user, content: hi}]\n"
+SPEC = load_pipeline("spec")
 Write = Callable[..., Path]
 Chat = list[tuple[str, str]]
 
@@ -45,14 +46,14 @@ def errors_of(path: str | Path = "x.eval.yaml", **options: Any) -> list[str]:
     said: list[MultiturnError] = []
     for case in load_suite(path, on_error=said.append, **options):
         try:
-            load_pipeline("spec").request(case)
+            SPEC.request(case)
         except MultiturnError as error:
             said.append(error)
     return [str(error) for error in said]
 
 
 def requests(path: str | Path = "x.eval.yaml", **options: Any) -> list[ProviderRequest]:
-    return [load_pipeline("spec").request(case) for case in load_suite(path, **options)]
+    return [SPEC.request(case) for case in load_suite(path, **options)]
 
 
 def chat(path: str | Path = "x.eval.yaml", **options: Any) -> Chat:
@@ -261,12 +262,10 @@ def test_a_config_through_a_link_to_the_outside_is_refused(
     Path(link).symlink_to(target)
     with pytest.raises(OutsideRootError):
         cases(attached())
-
-
-def test_a_config_through_a_link_inside_is_read(write: Write, attached: Write) -> None:
-    write("common.yaml", 'guideline_patterns: ["**/*.md"]\n')
-    Path("evals/.agentv").mkdir()
-    Path("evals/.agentv/config.yaml").symlink_to("../../common.yaml")
+    Path("out").mkdir()
+    Path("out/config.yaml").write_bytes(Path("../out/config.yaml").read_bytes())
+    Path(link).unlink()
+    Path(link).symlink_to(target.replace("../out", "out"))
     assert chat(attached()) == MARKDOWN
 
 
