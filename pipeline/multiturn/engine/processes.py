@@ -6,11 +6,12 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.process import BaseProcess
 
+from multiturn.engine.signals import masked
 from multiturn.engine.slices import (
     Join,
     Rendered,
@@ -26,7 +27,6 @@ from multiturn.providers.guard import die_with_parent
 
 _AHEAD = 3  # slices under way for each process, so that none waits for another
 _PATIENCE = 1  # seconds for idle workers to end; those whose stages have left processes do not
-_SIGNALS = {signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}
 _DIED = "a worker process died; try fewer --workers"
 
 
@@ -40,8 +40,7 @@ def on_processes(work: Work, workers: int, log: Settings) -> Generator[Rendered,
     patience = 0.0
 
     def submit(part: Slice) -> "Future[list[Rendered]]":
-        # A signal that comes while a process starts would be lost, or the process.
-        with _signals(getattr(signal, "SIG_BLOCK", 0)):
+        with masked("SIG_BLOCK"):
             future = executor.submit(_convert, work, part)
             started.update(multiprocessing.active_children())
         return future
@@ -72,14 +71,14 @@ def _begin(log: Settings, parent: int) -> None:
     configure(log)
 
 
+@masked("SIG_UNBLOCK")
 def _convert(work: Work, part: Slice) -> list[Rendered]:
     """Convert a slice in a worker process.
 
     A signal ends the process here only. If it did while a result is sent, the parent would wait
     for the rest of it.
     """
-    with _signals(getattr(signal, "SIG_UNBLOCK", 0)):
-        return convert_slice(work, part)
+    return convert_slice(work, part)
 
 
 def _end(workers: Iterable[BaseProcess]) -> None:
@@ -94,16 +93,3 @@ def _end(workers: Iterable[BaseProcess]) -> None:
             worker.join(5)
             if worker.exitcode is not None:
                 break
-
-
-@contextlib.contextmanager
-def _signals(how: int) -> Iterator[None]:
-    """Block or unblock the signals that end a process, where the system can."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(how, _SIGNALS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

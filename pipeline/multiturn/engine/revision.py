@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +18,7 @@ from multiturn.engine.defaults import find_defaults
 from multiturn.engine.git import git
 from multiturn.engine.outcomes import Outcome, outcomes
 from multiturn.engine.selection import Selection, select
+from multiturn.engine.signals import masked
 from multiturn.errors import MultiturnError
 from multiturn.model import ProviderRequest
 from multiturn.output import Settings, configure
@@ -139,16 +140,17 @@ def reading_at(
         work = _Work(checkout, read, selection, pipeline, is_default, sys.path)
         with open(os.path.join(folder, _WORK), "wb") as file:
             pickle.dump(work, file)
-        with subprocess.Popen(  # noqa: S603 - this very Python
-            (sys.executable, "-P", "-c", _CHILD, folder),
-            stdin=subprocess.DEVNULL,
-            stdout=2,  # what a stage prints is not part of the output
-            start_new_session=True,  # Ctrl-C reaches only this process, which kills it
-        ) as process:
-            try:
-                yield _items(process, folder, commit)
-            finally:
-                process.kill()
+        with ExitStack() as ending:
+            with masked("SIG_BLOCK"):
+                process = subprocess.Popen(  # noqa: S603 - this very Python
+                    (sys.executable, "-P", "-c", _CHILD, folder),
+                    stdin=subprocess.DEVNULL,
+                    stdout=2,  # what a stage prints is not part of the output
+                    start_new_session=True,  # Ctrl-C reaches only this process, which kills it
+                )
+                ending.enter_context(process)
+                ending.callback(process.kill)
+            yield _items(process, folder, commit)
 
 
 def _write_tree(commit: str, checkout: _Checkout, index: str) -> None:
@@ -181,6 +183,7 @@ def _items(process: "subprocess.Popen[bytes]", folder: str, commit: str) -> Iter
             yield item
 
 
+@masked("SIG_UNBLOCK")
 def convert(folder: str) -> None:
     """Read a revision, in a process of its own; in the folder are its work and, then, the items.
 
