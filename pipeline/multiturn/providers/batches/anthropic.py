@@ -1,4 +1,4 @@
-"""The Message BatchApi API of Anthropic: a batch is created by one request, and has no name."""
+"""The Message Batches API of Anthropic: a batch is created by one request, and has no name."""
 
 from collections.abc import AsyncIterator, Callable, Collection
 from tempfile import TemporaryFile
