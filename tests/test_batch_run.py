@@ -24,7 +24,7 @@ from multiturn.engine.batch_state import BatchState
 from multiturn.engine.batches import Batches
 from multiturn.providers.batches import batches_of
 from multiturn.providers.batches.anthropic import AnthropicBatchApi
-from multiturn.providers.batches.base import BatchApi, Found, Look, Part
+from multiturn.providers.batches.base import BatchApi, BatchPart, Found, Look
 from multiturn.providers.batches.openai import OpenAIBatchApi
 from multiturn.providers.results import ResultsFile, is_stored
 from running import by_id, write_suite
@@ -88,14 +88,14 @@ class Vendor(OpenAIBatchApi):
                 raise error from None
             return done.value
 
-    async def prepare(self, _: Any, part: Part, file: BinaryIO) -> Part:
+    async def prepare(self, _: Any, part: BatchPart, file: BinaryIO) -> BatchPart:
         if not self.has_names:
             return replace(part, after=next(reversed(self.batches), ""))
         name = f"file-{len(self.files)}"
         self.files[name] = file.read()
         return replace(part, file=name)
 
-    async def create(self, _: Any, part: Part, file: BinaryIO | None) -> str:
+    async def create(self, _: Any, part: BatchPart, file: BinaryIO | None) -> str:
         if not part.file and file is not None:
             file.seek(0)
             self.files[""] = file.read()
@@ -106,7 +106,7 @@ class Vendor(OpenAIBatchApi):
         return name
 
     async def find(
-        self, _: Any, part: Part, others: Iterable[str], digests: Callable[[], set[str]]
+        self, _: Any, part: BatchPart, others: Iterable[str], digests: Callable[[], set[str]]
     ) -> Found:
         undecided = []
         self.hidden, missing = 0, self.hidden

@@ -71,14 +71,14 @@ def _mode(target: Path) -> int:
     return 0o666 & ~umask
 
 
-class Settings(NamedTuple):
+class LogSettings(NamedTuple):
     """The lowest level that is logged, and how it looks."""
 
     level: Literal["debug", "warning", "error"] = "warning"
     renderer: Literal["console", "json"] = "console"
 
 
-_settings: Settings | None = None  # None where multiturn is imported by another program
+_settings: LogSettings | None = None  # None where multiturn is imported by another program
 
 
 class Notice(Struct, frozen=True):
@@ -104,7 +104,7 @@ class Notice(Struct, frozen=True):
 _sink: ContextVar[Callable[[Notice], None] | None] = ContextVar("sink", default=None)
 
 
-def configure(settings: Settings) -> None:
+def configure(settings: LogSettings) -> None:
     """Set what is logged to standard error, and how it looks."""
     global _settings
     _settings = settings
@@ -134,7 +134,7 @@ def warn(notice: Notice) -> None:
     if sink is not None:
         sink(notice)
         return
-    settings = _settings or Settings()
+    settings = _settings or LogSettings()
     if settings.renderer == "json" or _is_configured():
         logger().warning(notice.event, where=str(where), why=notice.why)
     elif settings.level != "error" and sys.stderr is not None:
@@ -160,7 +160,7 @@ def logger() -> Any:
 
     if _is_configured():
         return structlog.get_logger("multiturn")
-    settings = _settings or Settings()
+    settings = _settings or LogSettings()
     render: Any = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
     return structlog.wrap_logger(
         structlog.PrintLogger(sys.stderr),

@@ -7,7 +7,7 @@ from pathlib import Path
 from multiturn.cli.lines import Severity, message_of
 from multiturn.errors import MultiturnError, Place
 from multiturn.files import find_root
-from multiturn.review.changes import FileChange, Finding, State, in_words
+from multiturn.review.changes import FileChange, Finding, State, name_cases
 from multiturn.review.diff import distinct
 from multiturn.review.snapshots import Key
 from multiturn.review.update import Update
@@ -51,7 +51,7 @@ def snapshot_annotations(update: Update, errors: Iterable[MultiturnError]) -> It
     for diff, cases in distinct((each.case, *each.texts) for each in changed if each.case):
         lines = "\n".join(diff)
         lines = f"{lines[:_LONGEST]}…" if len(lines) > _LONGEST else lines
-        message = f"another prompt than recorded, {in_words(cases)}:\n{lines}"
+        message = f"another prompt than recorded, {name_cases(cases)}:\n{lines}"
         yield at(update.places[cases[0]], message)
     others: dict[State, list[FileChange]] = {}
     for change in update.changes:

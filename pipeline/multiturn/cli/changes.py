@@ -7,7 +7,7 @@ from typing import Literal
 import click
 
 from multiturn.cli.drawing import as_text_diff, colored
-from multiturn.review.changes import FileChange, in_words
+from multiturn.review.changes import FileChange, name_cases
 from multiturn.review.diff import distinct, unified_diff
 from multiturn.review.update import Update
 from multiturn.text import visible
@@ -51,7 +51,7 @@ def _once(changes: Sequence[FileChange]) -> Iterator[str]:
             yield visible(f"{state}: {len(those) - _NAMED:,} more in {folder}")
     changed = {each.case: each for each in changes if each.case and each.old and each.new}
     for lines, cases in distinct((case, *each.texts) for case, each in changed.items()):
-        yield visible(in_words(cases)) + ":"
+        yield visible(name_cases(cases)) + ":"
         old, new = _headings(changed[cases[0]])
         yield colored((f"--- {old}", f"+++ {new}", *lines)).removesuffix("\n")
 

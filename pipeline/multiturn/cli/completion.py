@@ -52,9 +52,9 @@ def _offered(names: Iterable[str], incomplete: str) -> list[str]:
 def _case_ids(paths: Iterable[str]) -> Iterator[str]:
     """Yield the ids of the cases that can be read."""
     from multiturn.engine.outcomes import load_suite
-    from multiturn.output import Settings, configure
+    from multiturn.output import LogSettings, configure
 
-    configure(Settings("error"))
+    configure(LogSettings("error"))
     for path in paths:
         if path == "-":  # the shell's own
             continue

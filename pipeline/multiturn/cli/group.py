@@ -89,9 +89,9 @@ def main(context: click.Context) -> None:
     from msgspec.structs import asdict
 
     from multiturn.engine.defaults import find_defaults
-    from multiturn.output import Settings, configure
+    from multiturn.output import LogSettings, configure
 
-    configure(Settings())
+    configure(LogSettings())
     context.color = False if "NO_COLOR" in os.environ else None  # None: if it is a terminal
     found, context.obj = find_defaults()
     values = {key: value for key, value in asdict(found).items() if value}

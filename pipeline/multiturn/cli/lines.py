@@ -102,7 +102,7 @@ class ReportLine(Struct, frozen=True, kw_only=True):
     ] = ()
     diff: Annotated[
         str | None,
-        Meta(description="lines that differ, as the summary has them; null for none, or one side."),
+        Meta(description="lines that differ, as in Markdown; null for none, or for one side."),
     ] = None
     error: Annotated[str | None, Meta(description="why it failed.")] = None
 
@@ -131,7 +131,9 @@ class SnapshotLine(Struct, frozen=True, kw_only=True):
     was_file: Annotated[str | None, Meta(description="of a renamed one: its path then.")] = None
     cases: Annotated[tuple[SnapshotCase, ...], Meta(description="that have it.")] = ()
     what: Annotated[str | None, Meta(description="what it is, in words.")] = None
-    diff: Annotated[str | None, Meta(description="unified diff; null for one side.")] = None
+    diff: Annotated[str | None, Meta(description="unified diff; null if one side has no file.")] = (
+        None
+    )
 
 
 def check_line(error: MultiturnError, severity: Severity) -> CheckLine:

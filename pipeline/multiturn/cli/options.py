@@ -15,7 +15,7 @@ from multiturn.errors import MultiturnError
 
 if TYPE_CHECKING:
     from multiturn.engine.selection import Selection
-    from multiturn.output import Settings
+    from multiturn.output import LogSettings
     from multiturn.pipelines.pipeline import Pipeline
 
 Renderer = Literal["console", "json"]
@@ -134,7 +134,7 @@ class Asked(NamedTuple):
     case_ids: tuple[str, ...]
     strict: bool
     debug: bool
-    log: "Settings"
+    log: "LogSettings"
 
     def select(self, *, may_be_gone: bool = False) -> "Selection":
         """Find the suites, and return the selection."""
@@ -150,11 +150,11 @@ class Asked(NamedTuple):
         )
 
 
-def start_log(verbose: bool, renderer: Renderer = "console") -> "Settings":
+def start_log(verbose: bool, renderer: Renderer = "console") -> "LogSettings":
     """Set how a command logs, and with -v log which values are the project's defaults."""
-    from multiturn.output import Settings, configure, debug
+    from multiturn.output import LogSettings, configure, debug
 
-    settings = Settings("debug" if verbose else "warning", renderer)
+    settings = LogSettings("debug" if verbose else "warning", renderer)
     configure(settings)
     context = click.get_current_context()
     values = {

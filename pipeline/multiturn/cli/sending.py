@@ -190,9 +190,8 @@ def send(
         words = (
             f"{sending.done:,} done, {sending.failures.count:,} failed, {sending.retried:,} retried"
         )
-        progress.update(
-            max(sending.done, sending.seen - concurrency), words
-        )  # reused are over, too
+        finished = max(sending.done, sending.seen - concurrency)  # reused ones are, too
+        progress.update(finished, words)
 
     async def main() -> None:
         this = asyncio.current_task()

@@ -10,13 +10,13 @@ from typing import Any, BinaryIO
 
 from msgspec.structs import replace
 
-from multiturn.engine.batch_state import Asked
+from multiturn.engine.batch_state import Waiting
 from multiturn.engine.batches import Batches
 from multiturn.engine.runner import answered, failed, prepare
 from multiturn.model import Case
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import ProviderError
-from multiturn.providers.batches.base import Look, Part, may_pass, places
+from multiturn.providers.batches.base import BatchPart, Look, may_pass, places
 from multiturn.providers.results import Result, ResultsFile, key_of
 
 
@@ -107,16 +107,16 @@ class BatchRun(Batches):
                     tokens[digest] = part.token
                 if record_wire:
                     result = replace(result, wire=prepared.wire.body.decode())
-                self._ask(Asked(tokens[digest], str(case.where()), result))
+                self._ask(Waiting(tokens[digest], str(case.where()), result))
             if part.requests:
                 self._finish(part, file)
 
-    def _ask(self, asked: Asked) -> None:
+    def _ask(self, asked: Waiting) -> None:
         if self.state.target is None:
             self.state.start(self.target)
         self.state.ask(asked)
 
-    def _finish(self, part: Part, file: BinaryIO) -> None:
+    def _finish(self, part: BatchPart, file: BinaryIO) -> None:
         """Send a part, and empty its file."""
         file.write(self.api.frame[2])
         part = replace(part, size=file.tell())
@@ -125,7 +125,7 @@ class BatchRun(Batches):
         file.seek(0)
         file.truncate()
 
-    def _send(self, part: Part, file: BinaryIO) -> None:
+    def _send(self, part: BatchPart, file: BinaryIO) -> None:
         part = self.call(self.api.prepare, part, file)
         self.state.keep(part)
         self.create(part, file)
@@ -159,13 +159,13 @@ class BatchRun(Batches):
             raise refused[0]
         self.state.forget()
 
-    def _results(self, part: Part, look: Look) -> Iterator[Result]:
+    def _results(self, part: BatchPart, look: Look) -> Iterator[Result]:
         _, latest = self._waiting
         with TemporaryFile(dir=self._folder) as file:
             self.call(self.api.fetch, look, file)
             found = places(file)
-            for asked in self.state.asked(part):
-                result = asked.result
+            for waiting in self.state.asked(part):
+                result = waiting.result
                 digest = bytes.fromhex(result.digest)
                 if latest.get(key_of(result), digest) != digest:
                     continue  # its case has another request now
@@ -176,7 +176,7 @@ class BatchRun(Batches):
                     file.seek(found[result.digest])
                     yield answered(result, self.api.read(file.readline()))
                 except ProviderError as error:
-                    yield failed(result, asked.where, error)
+                    yield failed(result, waiting.where, error)
 
 
 class DryBatchRun(BatchRun):
@@ -184,14 +184,14 @@ class DryBatchRun(BatchRun):
 
     def __init__(self, provider: Any, output: str) -> None:
         super().__init__(provider, output, poll=0, say=lambda _: None)
-        self.parts: list[Part] = []
+        self.parts: list[BatchPart] = []
 
-    def _ask(self, asked: Asked) -> None:
+    def _ask(self, asked: Waiting) -> None:
         """Record nothing."""
 
-    def _send(self, part: Part, file: BinaryIO) -> None:
+    def _send(self, part: BatchPart, file: BinaryIO) -> None:
         self.parts.append(part)
 
 
-def _new_part() -> Part:
-    return Part(secrets.token_hex(16))
+def _new_part() -> BatchPart:
+    return BatchPart(secrets.token_hex(16))

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from multiturn.errors import MultiturnError
 from multiturn.output import open_output
-from multiturn.providers.batches.base import Part
+from multiturn.providers.batches.base import BatchPart
 from multiturn.providers.results import Result, key_of, state_path
 
 
@@ -28,7 +28,7 @@ class Canceled(Struct, frozen=True, tag_field="is", tag="canceled"):
     """No more parts may be sent."""
 
 
-class Asked(Struct, frozen=True, tag_field="is", tag="asked"):
+class Waiting(Struct, frozen=True, tag_field="is", tag="asked"):
     """A case that waits for an answer; cases with the same request have the same part."""
 
     part: str  # its token
@@ -36,7 +36,7 @@ class Asked(Struct, frozen=True, tag_field="is", tag="asked"):
     result: Result  # without the answer
 
 
-_Record = Target | Part | Canceled | Asked
+_Record = Target | BatchPart | Canceled | Waiting
 _decode = msgspec.json.Decoder(_Record).decode
 
 
@@ -53,7 +53,7 @@ class BatchState:
     def __init__(self, output: str) -> None:
         self.path = state_path(output)
         self.target: Target | None = None  # None if there is no such file yet
-        self.parts: dict[str, Part] = {}  # by their tokens
+        self.parts: dict[str, BatchPart] = {}  # by their tokens
         self.canceled = False
         self._file: BinaryIO | None = None
         for record in self._records():
@@ -76,13 +76,13 @@ class BatchState:
     def _note(self, record: _Record) -> None:
         if isinstance(record, Target):
             self.target = record
-        elif isinstance(record, Part):
+        elif isinstance(record, BatchPart):
             self.parts[record.token] = record
         elif isinstance(record, Canceled):
             self.canceled = True
 
     @property
-    def under_way(self) -> list[Part]:
+    def under_way(self) -> list[BatchPart]:
         """The parts that were sent, or may have been, and whose results are not stored."""
         return [part for part in self.parts.values() if not part.ended]
 
@@ -92,11 +92,11 @@ class BatchState:
         with open_output(self.path) as file:
             file.write(msgspec.json.encode(target) + b"\n")
 
-    def ask(self, record: Asked) -> None:
+    def ask(self, record: Waiting) -> None:
         """Record a case that waits for an answer, in a buffer that ``keep`` writes."""
         self._opened().write(msgspec.json.encode(record) + b"\n")
 
-    def keep(self, record: Part | Canceled) -> None:
+    def keep(self, record: BatchPart | Canceled) -> None:
         """Write a record, after all that were asked before, to the disk."""
         self._note(record)
         file = self._opened()
@@ -110,10 +110,10 @@ class BatchState:
             self._file.write(b"\n")  # ends a line that was cut short
         return self._file
 
-    def asked(self, part: Part) -> Iterator[Asked]:
+    def asked(self, part: BatchPart) -> Iterator[Waiting]:
         """Yield each case that waits for a part."""
         for record in self._records():
-            if isinstance(record, Asked) and record.part == part.token:
+            if isinstance(record, Waiting) and record.part == part.token:
                 yield record
 
     def waiting(self) -> tuple[dict[bytes, str], dict[bytes, bytes]]:
@@ -126,7 +126,7 @@ class BatchState:
         tokens, latest = {}, {}
         under_way = {part.token for part in self.under_way}
         for record in self._records() if under_way else ():
-            if isinstance(record, Asked) and record.part in under_way:
+            if isinstance(record, Waiting) and record.part in under_way:
                 digest = bytes.fromhex(record.result.digest)
                 tokens[digest] = self.parts[record.part].token  # one string for all its requests
                 latest[key_of(record.result)] = digest

@@ -16,7 +16,7 @@ from multiturn.engine.batch_state import BatchState, Canceled, Target
 from multiturn.errors import MultiturnError
 from multiturn.providers.base import ProviderError
 from multiturn.providers.batches import batches_of
-from multiturn.providers.batches.base import Look, Part, may_pass
+from multiturn.providers.batches.base import BatchPart, Look, may_pass
 from multiturn.text import number_of
 
 _T = TypeVar("_T")
@@ -92,7 +92,7 @@ class Batches:
             else:
                 self.state.keep(replace(part, ended=True))
 
-    def create(self, part: Part, file: BinaryIO | None, tries: int = _CREATIONS) -> None:
+    def create(self, part: BatchPart, file: BinaryIO | None, tries: int = _CREATIONS) -> None:
         """Create the batch of a part, unless it is there after an attempt that seemed to fail."""
         try:
             self._created(part, self.call(self.api.create, part, file))
@@ -108,11 +108,11 @@ class Batches:
                 raise
             self.create(part, file, tries - 1)
 
-    def _created(self, part: Part, batch: str) -> None:
+    def _created(self, part: BatchPart, batch: str) -> None:
         self.state.keep(replace(part, batch=batch))
         self.say(f"{batch}: {number_of(part.requests, 'request')}, {part.size:,} bytes")
 
-    def _found(self, part: Part) -> bool:
+    def _found(self, part: BatchPart) -> bool:
         """Look for the batch of a part; twice, because a vendor may be slow to list it."""
 
         def digests() -> set[str]:
@@ -137,7 +137,7 @@ class Batches:
             said.add(what)
             time.sleep(self.poll)
 
-    def look(self, part: Part) -> Look:
+    def look(self, part: BatchPart) -> Look:
         """Return the status of a part's batch."""
         self.looks[part.token] = self.call(self.api.look, part.batch)
         return self.looks[part.token]
@@ -156,7 +156,7 @@ class Batches:
         for error in filter(None, errors.values()):
             raise error
 
-    def _end(self, part: Part) -> ProviderError | None:
+    def _end(self, part: BatchPart) -> ProviderError | None:
         try:
             if not self.look(part).ended:
                 self.call(self.api.cancel, part.batch)

@@ -22,7 +22,7 @@ from multiturn.engine.slices import (
     slices_of,
 )
 from multiturn.errors import MultiturnError
-from multiturn.output import Settings, configure
+from multiturn.output import LogSettings, configure
 from multiturn.providers.guard import die_with_parent
 
 _AHEAD = 3  # slices under way for each process, so that none waits for another
@@ -30,7 +30,7 @@ _PATIENCE = 1  # seconds for idle workers to end; those whose stages have left p
 _DIED = "a worker process died; try fewer --workers"
 
 
-def on_processes(work: Work, workers: int, log: Settings) -> Generator[Rendered, None, None]:
+def on_processes(work: Work, workers: int, log: LogSettings) -> Generator[Rendered, None, None]:
     """Yield what became of each selected case, in the order of the suites, from processes."""
     join = Join(work.selection)
     # Forking is quickest, and safe: there are no threads yet.
@@ -61,7 +61,7 @@ def on_processes(work: Work, workers: int, log: Settings) -> Generator[Rendered,
     join.finish()
 
 
-def _begin(log: Settings, parent: int) -> None:
+def _begin(log: LogSettings, parent: int) -> None:
     """Prepare a worker process, in which signals wait, but for what _convert does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it, and ends the workers
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

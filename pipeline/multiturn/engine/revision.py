@@ -21,7 +21,7 @@ from multiturn.engine.selection import Selection, select
 from multiturn.engine.signals import masked
 from multiturn.errors import MultiturnError
 from multiturn.model import ProviderRequest
-from multiturn.output import Settings, configure
+from multiturn.output import LogSettings, configure
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE, load_pipeline, pipeline_names
 
@@ -192,7 +192,7 @@ def convert(folder: str) -> None:
     with open(os.path.join(folder, _WORK), "rb") as file:
         work: _Work = pickle.load(file)  # noqa: S301 - from the parent process
     checkout, now = work.checkout, os.getcwd()
-    configure(Settings("error"))  # warnings are those of the current files
+    configure(LogSettings("error"))  # warnings are those of the current files
     sys.path[:] = [_entry_then(checkout, entry) for entry in work.path]
     os.chdir(checkout.inside("."))
     named = sorted(work.selection.named)

@@ -62,7 +62,8 @@ class Explanation(Struct, frozen=True):
         id: of the case.
         chat: the messages of the chat prompt; None where the pipeline leaves it out.
         question: the transcript.
-        fates: one for each segment of ``input_messages``, in order.
+        fates: one for each segment of ``input_messages``, in order; then one for each text beside
+            the messages that is not in the prompt as it was written.
     """
 
     suite: str

@@ -56,13 +56,13 @@ class Finding(Struct, frozen=True):
 
     def __str__(self) -> str:
         """Return it with the cases that have it, in words."""
-        return f"{self.what} ({in_words(self.cases)})"
+        return f"{self.what} ({name_cases(self.cases)})"
 
 
-def in_words(cases: Sequence[Key]) -> str:
+def name_cases(cases: Sequence[Key]) -> str:
     """Name cases, or the first of many, with their suites.
 
-    >>> in_words([("a.yaml", "one"), ("a.yaml", "two"), ("b.yaml", "one"), ("b.yaml", "two")])
+    >>> name_cases([("a.yaml", "one"), ("a.yaml", "two"), ("b.yaml", "one"), ("b.yaml", "two")])
     '4 cases, such as a.yaml: one, two; b.yaml: one'
     """
     suites: dict[str, list[str]] = {}

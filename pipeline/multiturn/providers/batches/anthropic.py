@@ -8,7 +8,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from multiturn.providers.base import ProviderError, ProviderResponse
-from multiturn.providers.batches.base import BatchApi, Found, Look, Part, VendorError, places
+from multiturn.providers.batches.base import BatchApi, BatchPart, Found, Look, VendorError, places
 
 _PATH = "/v1/messages/batches"
 
@@ -38,12 +38,12 @@ class AnthropicBatchApi(BatchApi):
         """Return a request with ``custom_id`` and ``params``."""
         return b'{"custom_id":"%s","params":%s}' % (digest.encode(), body)
 
-    async def prepare(self, client: Any, part: Part, file: BinaryIO) -> Part:
+    async def prepare(self, client: Any, part: BatchPart, file: BinaryIO) -> BatchPart:
         """Note the newest batch."""
         page = await client.messages.batches.list(limit=1)
         return replace(part, after=page.data[0].id if page.data else "")
 
-    async def create(self, client: Any, part: Part, file: BinaryIO | None) -> str:
+    async def create(self, client: Any, part: BatchPart, file: BinaryIO | None) -> str:
         """Create a batch of the requests, byte for byte."""
         from anthropic.types.messages import MessageBatch
 
@@ -55,7 +55,7 @@ class AnthropicBatchApi(BatchApi):
         return str(batch.id)
 
     async def find(
-        self, client: Any, part: Part, others: Collection[str], digests: Callable[[], set[str]]
+        self, client: Any, part: BatchPart, others: Collection[str], digests: Callable[[], set[str]]
     ) -> Found:
         """Return the batch created after ``part.after`` whose results have the part's digests."""
         undecided = []

@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 _MAY_PASS = ("timeout", "connection", "rate_limit", "malformed")
 
 
-class Part(Struct, frozen=True, tag_field="is", tag="part"):
+class BatchPart(Struct, frozen=True, tag_field="is", tag="part"):
     """A part of a run, sent as one batch."""
 
     token: str  # a random name, by which the batch is found if its id is lost
@@ -104,14 +104,14 @@ class BatchApi(Protocol):
     def line(self, digest: str, body: bytes) -> bytes:
         """Return the line of a request in a part, with its exact body."""
 
-    async def prepare(self, client: Any, part: Part, file: BinaryIO) -> Part:
+    async def prepare(self, client: Any, part: BatchPart, file: BinaryIO) -> BatchPart:
         """Return a part whose batch can be created: its requests are uploaded where need be."""
 
-    async def create(self, client: Any, part: Part, file: BinaryIO | None) -> str:
+    async def create(self, client: Any, part: BatchPart, file: BinaryIO | None) -> str:
         """Create the batch of a part, and return its id; no file if it was uploaded earlier."""
 
     async def find(
-        self, client: Any, part: Part, others: Collection[str], digests: Callable[[], set[str]]
+        self, client: Any, part: BatchPart, others: Collection[str], digests: Callable[[], set[str]]
     ) -> Found:
         """Look for the batch that was created for a part.
 

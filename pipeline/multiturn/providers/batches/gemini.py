@@ -8,7 +8,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from multiturn.providers.base import ProviderResponse, hide
-from multiturn.providers.batches.base import BatchApi, Found, Look, Part, VendorError
+from multiturn.providers.batches.base import BatchApi, BatchPart, Found, Look, VendorError
 
 _ENDED = ("succeeded", "partially_succeeded", "failed", "cancelled", "expired")
 _LIMITED = (8, 429)  # codes of gRPC and of HTTP
@@ -29,7 +29,7 @@ class GeminiBatchApi(BatchApi):
         """Return a line with ``key`` and ``request``."""
         return b'{"key":"%s","request":%s}' % (digest.encode(), body)
 
-    async def prepare(self, client: Any, part: Part, file: BinaryIO) -> Part:
+    async def prepare(self, client: Any, part: BatchPart, file: BinaryIO) -> BatchPart:
         """Upload a file, through the target's ``base_url`` if it has one."""
         address = self.provider.settings.base_url
         config = {"display_name": _name(part), "mime_type": "application/jsonl"}
@@ -37,7 +37,7 @@ class GeminiBatchApi(BatchApi):
         uploaded = await client.files.upload(file=file, config={**config, **options})
         return replace(part, file=uploaded.name)
 
-    async def create(self, client: Any, part: Part, file: BinaryIO | None) -> str:
+    async def create(self, client: Any, part: BatchPart, file: BinaryIO | None) -> str:
         """Create a batch of the uploaded file."""
         once = {"http_options": {"retry_options": {"attempts": 1}}}
         with warnings.catch_warnings(action="ignore"):  # about unknown states
@@ -49,7 +49,7 @@ class GeminiBatchApi(BatchApi):
         return str(batch.name)
 
     async def find(
-        self, client: Any, part: Part, others: Collection[str], digests: Callable[[], set[str]]
+        self, client: Any, part: BatchPart, others: Collection[str], digests: Callable[[], set[str]]
     ) -> Found:
         """Return the batch with the token in its name."""
         with warnings.catch_warnings(action="ignore"):  # about unknown states
@@ -89,5 +89,5 @@ class GeminiBatchApi(BatchApi):
         raise self.error(found.error, "rate_limit" if limited else "http")
 
 
-def _name(part: Part) -> str:
+def _name(part: BatchPart) -> str:
     return f"multiturn-{part.token}"

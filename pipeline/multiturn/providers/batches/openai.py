@@ -8,7 +8,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from multiturn.providers.base import ProviderResponse, hide
-from multiturn.providers.batches.base import BatchApi, Found, Look, Part, VendorError
+from multiturn.providers.batches.base import BatchApi, BatchPart, Found, Look, VendorError
 from multiturn.providers.limits import status_error
 
 _UNPROCESSED = ("notRunning", "pending", "running")  # Azure refuses a batch of such a file
@@ -36,7 +36,7 @@ class OpenAIBatchApi(BatchApi):
         names = (digest.encode(), self.endpoint.encode(), body)
         return b'{"custom_id":"%s","method":"POST","url":"%s","body":%s}' % names
 
-    async def prepare(self, client: Any, part: Part, file: BinaryIO) -> Part:
+    async def prepare(self, client: Any, part: BatchPart, file: BinaryIO) -> BatchPart:
         """Upload a file for batches, and wait until it is processed."""
         named = (f"multiturn-{part.token}.jsonl", file, "application/jsonl")
         found = await client.files.create(file=named, purpose="batch")
@@ -45,7 +45,7 @@ class OpenAIBatchApi(BatchApi):
             found = await client.files.retrieve(found.id)
         return replace(part, file=found.id)
 
-    async def create(self, client: Any, part: Part, file: BinaryIO | None) -> str:
+    async def create(self, client: Any, part: BatchPart, file: BinaryIO | None) -> str:
         """Create a batch of the uploaded file."""
         batch = await client.with_options(max_retries=0).batches.create(
             input_file_id=part.file,
@@ -60,7 +60,7 @@ class OpenAIBatchApi(BatchApi):
         return str(batch.id)
 
     async def find(
-        self, client: Any, part: Part, others: Collection[str], digests: Callable[[], set[str]]
+        self, client: Any, part: BatchPart, others: Collection[str], digests: Callable[[], set[str]]
     ) -> Found:
         """Return the batch with the token, or of the part's own file."""
         async for batch in client.batches.list(limit=100):

@@ -12,7 +12,7 @@ from multiturn.review.privilege import privilege_changes
 from multiturn.review.promotion import PromotedChange, Promotion, changes_of_privilege, in_order
 from multiturn.review.renames import renames
 from multiturn.review.report.causes import UNKNOWN_CODE, causes, pipeline_changes
-from multiturn.review.report.side import Entry, Reviewed, Side, indented
+from multiturn.review.report.side import Entry, Reviewed, Side, section_text
 from multiturn.review.snapshots import Key
 
 Status = Literal["failed", "changed", "renamed", "added", "removed", "same"]
@@ -140,7 +140,7 @@ def _renames(now: Side, then: Side) -> dict[Key, Key]:
     for side, other in ((then, now), (now, then)):
         sides.append(
             {
-                key: indented(side.read(case).sections[0])
+                key: section_text(side.read(case).sections[0])
                 for key, case in side.cases.items()
                 if key not in other.cases and not case.error and case.suite not in other.broken
             }

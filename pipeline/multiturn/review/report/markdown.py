@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from multiturn.prompts.record import utf8
-from multiturn.review.changes import in_words
+from multiturn.review.changes import name_cases
 from multiturn.review.diff import distinct, unified_diff
 from multiturn.review.report.causes import SEVERAL, first_of
 from multiturn.review.report.comparison import STATUSES, Comparison, Report, Status
-from multiturn.review.report.side import indented
+from multiturn.review.report.side import section_text
 from multiturn.text import number_of, unseen
 
 MAX_SIZE = 1_000_000  # bytes; R1: GitHub takes 1,024 KiB a step
@@ -139,13 +139,13 @@ def _differences(report: Report) -> dict[tuple[str, str], list[str]]:
     blocks: dict[tuple[str, str], list[str]] = {}
     for lines, cases in distinct(changed):
         diff = _shown("\n".join(lines))
-        title = f"The difference in {_code(in_words(cases))}"
+        title = f"The difference in {_code(name_cases(cases))}"
         block = _folded(title, _fenced(diff, "diff", _LONGEST_DIFF))
         blocks.setdefault(cases[0], []).append(block)
     for comparison in report.comparisons:
         if comparison.status == "added":
             prompt = _shown(next(filter(None, _changed(report, comparison)), ""))
-            title = f"The prompt of {_code(in_words([_key(comparison)]))}"
+            title = f"The prompt of {_code(name_cases([_key(comparison)]))}"
             blocks[_key(comparison)] = [_folded(title, _fenced(prompt, "text", _LONGEST_PROMPT))]
     return blocks
 
@@ -168,7 +168,7 @@ def _changed(report: Report, comparison: Comparison) -> tuple[str, str]:
     """Return what differs: the prompt, else the transcript, else the attached files."""
     old, new = (side.sections if side else ([], [], []) for side in report.texts(comparison))
     pairs = zip(old, new, strict=True)
-    return next(((indented(a), indented(b)) for a, b in pairs if a != b), ("", ""))
+    return next(((section_text(a), section_text(b)) for a, b in pairs if a != b), ("", ""))
 
 
 def _folded(title: str, body: str, *, is_open: bool = False) -> str:

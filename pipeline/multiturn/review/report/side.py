@@ -61,7 +61,7 @@ class Reviewed(Struct, frozen=True, kw_only=True):
         return prompt, [("transcript", text_of(self.question))], files
 
 
-def indented(section: Section) -> str:
+def section_text(section: Section) -> str:
     """Return texts to compare by lines, indented below their names."""
     return "".join(f"{name}:\n{indent(text, '  ')}\n" for name, text in section)
 
