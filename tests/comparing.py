@@ -1,10 +1,17 @@
-"""Reports of files as they were and as they are, made in this process and without Git."""
+"""Reports: by the command, or of files as they were and as they are, without Git."""
 
+import base64
 import shutil
+import subprocess
+import sys
+import zlib
+from collections.abc import Mapping
 from contextlib import chdir
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
+import commands
 from multiturn import load_pipeline
 from multiturn.engine.outcomes import outcomes
 from multiturn.engine.selection import select
@@ -35,3 +42,32 @@ def report_of(folder: Path, *states: dict[str, str], pipeline: str = "spec") -> 
         sides.append(side(folder, pipeline))
     *then, now = sides
     return compare(now, then[0], "HEAD") if then else compare(now)
+
+
+def run(
+    folder: Path, *arguments: str, given: str = "", env: Mapping[str, str] | None = None
+) -> "subprocess.CompletedProcess[str]":
+    return commands.run("report", *arguments, folder=folder, given=given, env=env)
+
+
+def run_process(
+    folder: Path, *arguments: str, **options: Any
+) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "multiturn", "report", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, **options)
+
+
+def summary(folder: Path, *arguments: str) -> str:
+    done = run(folder, "evals", "--format", "markdown", "--against", "HEAD", *arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def data_of(page: str) -> str:
+    """Return what the script of a page reads."""
+    packed = page.partition('id="data">')[2].partition("</script>")[0]
+    return zlib.decompress(base64.b64decode(packed)).decode()
+
+
+def title(folder: Path, *arguments: str) -> str:
+    return summary(folder, *arguments).partition("\n")[0]

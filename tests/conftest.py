@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -8,7 +9,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import memory
+from comparing import write
 from loopback import Server
+from repositories import FILES, commit, git
 
 pytest_plugins = ["multiturn.testing", "pytester"]
 # Doctest would import it, and only make fuzz brings atheris.
@@ -41,3 +44,17 @@ def server(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve
 def peak_of_convert() -> Iterator[Callable[[Path], float]]:
     with memory.measuring() as peak_of_convert:
         yield peak_of_convert
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "repository"
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))  # kept in this process
+    (tmp_path / "temporary").mkdir()
+    write(folder, FILES)
+    git(folder, "init", "-q", "-b", "main")
+    commit(folder)
+    return folder

@@ -5,10 +5,8 @@ from pathlib import Path
 import pytest
 
 from comparing import write
+from repositories import FILES, SUITE, TONE, commit, git, replace
 from running import by_id, records, run
-from test_report import FILES, SUITE, TONE, commit, git, replace, repository
-
-__all__ = ["repository"]
 
 TARGETS = """\
 - {name: local, provider: openai, base_url: "http://127.0.0.1:9", model: %s}

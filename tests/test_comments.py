@@ -20,9 +20,7 @@ import pytest
 
 import npm
 from multiturn.documents.yaml_events import read_documents
-from test_report import TONE, commit, git, replace, repository
-
-__all__ = ["repository"]
+from repositories import TONE, commit, git, replace
 
 ROOT = Path(__file__).parent.parent
 BOT = "github-actions[bot]"

@@ -11,12 +11,12 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from batch_server import BatchServer
+from comparing import data_of
 from loopback import KEY
 from multiturn.documents.yaml_events import read_documents
 from multiturn.pipelines.contract import FACTS
 from multiturn.providers.rules import RULES, Rule
 from pages import said, sessions, write_files
-from test_report import data_of
 
 ROOT = Path(__file__).parent.parent
 

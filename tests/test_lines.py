@@ -10,9 +10,7 @@ from jsonschema import Draft202012Validator
 from commands import run
 from comparing import write
 from multiturn.cli.schemas import SCHEMAS
-from test_report import FILES, SUITE, TONE, replace, repository
-
-__all__ = ["repository"]
+from repositories import FILES, SUITE, TONE, replace
 
 SHOP = "evals/shop.eval.yaml"
 WRONG = SUITE.replace("role: system", "role: usr") + "mood: good\n"

@@ -1,6 +1,5 @@
 """What reports compare: revisions, causes, words, and the summary as Markdown."""
 
-import base64
 import json
 import os
 import re
@@ -9,8 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-import zlib
-from collections.abc import Mapping
 from contextlib import chdir
 from html import unescape
 from pathlib import Path
@@ -19,114 +16,15 @@ from typing import Any
 import pytest
 from markdown_it import MarkdownIt
 
-import commands
-from comparing import report_of, write
+from comparing import data_of, report_of, run, summary, title, write
 from multiturn import Case, Conversion, TestMessage, load_pipeline
 from multiturn.engine.git import commit_of
 from multiturn.review.report import markdown
 from multiturn.review.report.payloads import payloads_of, sample_providers
 from multiturn.review.report.side import review
+from repositories import FILES, STAGE, SUITE, TONE, commit, git, replace
 
 ROOT = Path(__file__).parent.parent
-SUITE = """\
-guideline_patterns: ["**/*.rules.md"]
-metadata: {systemPrompt: You sell books.}
-evalcases:
-  - id: hours
-    input_messages:
-      - {role: user, content: [{type: file, value: tone.rules.md}, When do you open?]}
-  - id: price
-    input_messages:
-      - {role: user, content: [{type: file, value: tone.rules.md}, {type: file, value: list.txt}]}
-  - id: bye
-    input_messages:
-      - {role: system, content: Be kind.}
-      - {role: user, content: Bye}
-"""
-STAGE = """\
-from multiturn import Conversion, Part, stage
-
-
-def signed(parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    return (*parts, Part("text", "Signed: Ada"))
-
-
-@stage(requires={"question"}, provides={"question"})
-def sign(conversion: Conversion) -> Conversion:
-    \"\"\"Sign it.\"\"\"
-    return conversion.edit_question(signed)
-"""
-FILES = {
-    "evals/shop.eval.yaml": SUITE,
-    "evals/tone.rules.md": "One.\nTwo.\nThree.\nFour.\nFive.\n",
-    "evals/list.txt": "A book: 10\n",
-    "house/pipeline.yaml": (
-        "extends: spec\ninsert: [{stage: 'house:sign', after: render_question}]\n"
-    ),
-    "house/house.py": STAGE,
-}
-TONE = "evals/tone.rules.md"
-
-
-@pytest.fixture
-def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "repository"
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
-    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))  # kept in this process
-    (tmp_path / "temporary").mkdir()
-    write(folder, FILES)
-    git(folder, "init", "-q", "-b", "main")
-    commit(folder)
-    return folder
-
-
-def git(folder: Path, *arguments: str) -> str:
-    identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
-    command = ("git", *identity, *arguments)
-    done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
-    return done.stdout
-
-
-def commit(folder: Path) -> None:
-    git(folder, "add", "--all")
-    git(folder, "commit", "-q", "--allow-empty", "-m", "a commit")
-
-
-def run(
-    folder: Path, *arguments: str, given: str = "", env: Mapping[str, str] | None = None
-) -> "subprocess.CompletedProcess[str]":
-    return commands.run("report", *arguments, folder=folder, given=given, env=env)
-
-
-def run_process(
-    folder: Path, *arguments: str, **options: Any
-) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "multiturn", "report", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, **options)
-
-
-def summary(folder: Path, *arguments: str) -> str:
-    done = run(folder, "evals", "--format", "markdown", "--against", "HEAD", *arguments)
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
-
-
-def data_of(page: str) -> str:
-    """Return what the script of a page reads."""
-    packed = page.partition('id="data">')[2].partition("</script>")[0]
-    return zlib.decompress(base64.b64decode(packed)).decode()
-
-
-def title(folder: Path, *arguments: str) -> str:
-    return summary(folder, *arguments).partition("\n")[0]
-
-
-def replace(folder: Path, name: str, old: str, new: str) -> None:
-    text = (folder / name).read_text()
-    assert old in text
-    (folder / name).write_text(text.replace(old, new))
 
 
 def edited(*edits: tuple[str, str, str], files: dict[str, str] = FILES) -> dict[str, str]:

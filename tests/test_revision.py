@@ -6,23 +6,8 @@ from pathlib import Path
 import pytest
 
 import commands
-from comparing import write
-from test_report import (
-    FILES,
-    SUITE,
-    TONE,
-    commit,
-    data_of,
-    git,
-    replace,
-    repository,
-    run,
-    run_process,
-    summary,
-    title,
-)
-
-__all__ = ["repository"]
+from comparing import data_of, run, run_process, summary, title, write
+from repositories import FILES, SUITE, TONE, commit, git, replace
 
 CASE = "evalcases: [{{id: {0}, input_messages: [{{role: user, content: {0}}}]}}]\n"
 
