@@ -74,7 +74,7 @@ def separate_first(separator: str, parts: tuple[Part, ...]) -> tuple[Part, ...]:
 
 
 def joined(parts: Iterable[Part]) -> str:
-    """Return the parts' texts, each after its separator but for the first."""
+    """Return the parts' texts, joined by their separators."""
     pieces: list[str] = []
     for part in parts:
         pieces += (part.separator, part.text)

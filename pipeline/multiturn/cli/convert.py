@@ -76,9 +76,9 @@ def convert(
     """Convert eval suites to chat prompts.
 
     SUITE is a YAML file, a JSON Lines file (*.jsonl, one case a line), a folder (every *.eval.yaml,
-    *.eval.yml, *.eval.json and *.eval.jsonl below it, but for hidden folders and node_modules), or
-    - for YAML on standard input. A case that cannot be converted is reported and skipped; the exit
-    code is then 1.
+    *.eval.yml, *.eval.json and *.eval.jsonl below it, except in hidden folders and node_modules),
+    or - for YAML on standard input. A case that cannot be converted is reported and skipped; the
+    exit code is then 1.
     """
     from multiturn.cli.progress import show_progress
     from multiturn.cli.rendering import render

@@ -24,7 +24,7 @@ Next:
 def init() -> None:
     """Write the first files of a project.
 
-    They are a suite, defaults, a workflow and a pre-commit hook.
+    They are a suite, a guideline, defaults, a workflow and a pre-commit hook.
     No existing file is changed.
     """
     from importlib.resources import files  # a fifth of the start-up

@@ -105,7 +105,7 @@ def _scalar(value: Any) -> str:
         if _PLAIN.fullmatch(value):
             return value
         return f'"{_escaped(value)}"'
-    # JSON is YAML, but for the names of these three.
+    # JSON is YAML, except for the names of these three.
     return {"NaN": ".nan", "Infinity": ".inf", "-Infinity": "-.inf"}.get(
         text := json.dumps(value), text
     )

@@ -119,8 +119,8 @@ def load_suite(
 
     Args:
         source: path of a YAML file, of a ``.jsonl`` file with one case a line, or of a folder:
-            all ``*.eval.yaml``, ``*.eval.yml``, ``*.eval.json`` and ``*.eval.jsonl`` below, but
-            for hidden folders and ``node_modules``. ``-`` is YAML on standard input.
+            all ``*.eval.yaml``, ``*.eval.yml``, ``*.eval.json`` and ``*.eval.jsonl`` below,
+            except in hidden folders and ``node_modules``. ``-`` is YAML on standard input.
         case: only the cases with this id, or one of these; an id may have wildcards.
         root: attached files are read inside it only; by default the nearest folder above each
             suite that holds ``.git``, else the suite's own.

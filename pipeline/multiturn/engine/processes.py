@@ -62,7 +62,7 @@ def on_processes(work: Work, workers: int, log: LogSettings) -> Generator[Render
 
 
 def _begin(log: LogSettings, parent: int) -> None:
-    """Prepare a worker process, in which signals wait, but for what _convert does."""
+    """Prepare a worker process, in which signals wait except while _convert runs."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it, and ends the workers
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     die_with_parent(parent, signal.SIGKILL)

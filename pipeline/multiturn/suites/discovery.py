@@ -26,7 +26,7 @@ def find_suites(paths: Iterable[str], *, may_be_gone: bool = False) -> Iterator[
     """Yield the suites that paths name, each once.
 
     Below a folder, these are all ``*.eval.yaml``, ``*.eval.yml``, ``*.eval.json`` and
-    ``*.eval.jsonl``, sorted, but for those in hidden folders and ``node_modules``. With
+    ``*.eval.jsonl``, sorted, except in hidden folders and ``node_modules``. With
     ``may_be_gone``, a path where nothing is, or an empty folder, is not an error.
     """
     seen: set[str] = set()
@@ -57,7 +57,7 @@ def _nothing_at(path: str) -> str:
 
 
 def _suites_below(top: str) -> list[str]:
-    """Return the suites below a folder, but for files of cases that one of them names."""
+    """Return the suites below a folder, except files of cases that one of them names."""
 
     def refuse(error: OSError) -> None:
         raise MultiturnError(f"cannot read the folder {error.filename!r}: {error.strerror}")

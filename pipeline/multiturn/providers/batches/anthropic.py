@@ -28,7 +28,7 @@ class _Line(Struct):
 
 
 class AnthropicBatchApi(BatchApi):
-    """BatchApi whose requests are not uploaded as a file first."""
+    """The requests are not uploaded as a file first."""
 
     most_requests = 100_000
     most_bytes = 8_000_000  # 256 MB are allowed, but a request that fails is sent again as a whole

@@ -20,7 +20,7 @@ class _Line(Struct):
 
 
 class GeminiBatchApi(BatchApi):
-    """BatchApi of uploaded files, each with a token in its name."""
+    """The requests are uploaded as files, and each batch has a token in its name."""
 
     most_requests = 1_000_000
     most_bytes = 2_000_000_000

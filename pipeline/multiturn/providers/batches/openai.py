@@ -25,7 +25,7 @@ class _Line(Struct):
 
 
 class OpenAIBatchApi(BatchApi):
-    """BatchApi of uploaded files, each with a token in its metadata."""
+    """The requests are uploaded as files, and each batch has a token in its metadata."""
 
     most_requests = 50_000
     most_bytes = 200_000_000
