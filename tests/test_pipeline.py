@@ -73,6 +73,7 @@ def test_stage_returns_the_function_itself() -> None:
     ("facts", "words"),
     [
         ({"trns"}, "there is no fact 'trns'; did you mean \"turns\"?"),
+        ({1}, "there is no fact '1'; choose from: turns, files, guidelines"),
         ({"house."}, "there is no fact 'house.'; choose from: turns, files, guidelines"),
         ("turns", 'KIND is a set of facts; write KIND={"turns"}'),
     ],
@@ -92,6 +93,12 @@ def test_an_error_in_what_is_declared_is_raised_where_the_stage_is_used(
     )
     with pytest.raises(MultiturnError, match="fact"):
         run_stage(own, Conversion(CASE))
+
+
+def test_facts_may_be_an_iterator() -> None:
+    own = declared("own", requires=iter(["chat"]))
+    with pytest.raises(PipelineError, match="requires chat"):
+        Pipeline([own])
 
 
 def test_an_undecorated_function_works() -> None:

@@ -83,7 +83,9 @@ def stage(
     >>> contract_of(wrap).in_words()
     'requires chat; provides house.wrapped'
     """
-    given = {"requires": requires, "provides": provides, "consumes": consumes}
+    facts = {"requires": requires, "provides": provides, "consumes": consumes}
+    # An iterator gives its facts once, and they are read more often.
+    given = {kind: each if isinstance(each, str) else (*each,) for kind, each in facts.items()}
 
     def declare(function: _S) -> _S:
         function.__multiturn_facts__ = given  # type: ignore[attr-defined]
@@ -118,7 +120,7 @@ def _wrong_fact(given: Mapping[str, Iterable[str]]) -> str:
     for kind, facts in given.items():
         if isinstance(facts, str):
             return f'{kind} is a set of facts; write {kind}={{"{facts}"}}'
-        for fact in sorted(facts):
+        for fact in sorted(map(str, facts)):
             if fact not in FACTS and not _OWN_FACT.fullmatch(fact):
                 hint = f"{did_you_mean(fact, FACTS)} (a fact of your own has a dot, such as"
                 return f"there is no fact {fact!r}; {hint} house.redacted)"
