@@ -128,7 +128,7 @@ def test_a_path_that_is_not_utf_8_is_shown_as_well_as_it_can_be(folder: Path) ->
     odd = folder / os.fsdecode(b"odd\xff")
     odd.mkdir()
     (odd / "a.txt").write_text("A")
-    (odd / "x.eval.yaml").write_text(
+    (odd / os.fsdecode(b"\xff.eval.yaml")).write_text(
         "input_messages: [{role: user, content: [{type: file, value: a.txt}]}]"
     )
     for format_ in ("json", "yaml", "text"):
@@ -136,7 +136,12 @@ def test_a_path_that_is_not_utf_8_is_shown_as_well_as_it_can_be(folder: Path) ->
         assert (done.returncode, done.stderr) == (0, "")
         assert "odd\ufffd" in done.stdout
     done = run("list", str(odd), "--format", "json", folder=folder)
-    assert json.loads(done.stdout)["suite"].endswith("odd\ufffd/x.eval.yaml")
+    assert json.loads(done.stdout)["suite"].endswith("odd\ufffd/\ufffd.eval.yaml")
+    done = run("run", str(odd), "--root", ".", "--output", "r.jsonl", folder=folder)
+    assert (done.returncode, done.stderr) == (
+        0,
+        "1 answered, 0 reused, 0 failed, 0 retried: r.jsonl\n",
+    )
 
 
 def test_no_line_of_an_error_poses_as_another_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 _EMOJI = "©®‼⁉™ℹ←-\u27ff\u2900-⯿〰〽㊗㊙\U0001f000-\U0001faff"  # noqa: RUF001 - as they are
 _WIDEST, _MOST_ITEMS = 88, 6  # of a repr
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _JOINED = "\u0600-\u0dff"  # letters of scripts that are joined, or kept apart, by a sign
 _SEEN = (
     f"[{_EMOJI}]\ufe0f",
@@ -30,6 +31,13 @@ UNSEEN = (
 def unseen() -> "re.Pattern[str]":
     """Return UNSEEN compiled, which takes some milliseconds: most texts are plain."""
     return re.compile(UNSEEN)
+
+
+def utf8(text: str) -> str:
+    """Return a text that can be written, whatever bytes a file system or a model had for it."""
+    if text.isascii():
+        return text
+    return _LONE_SURROGATE.sub("\ufffd", text)
 
 
 def visible(text: str) -> str:

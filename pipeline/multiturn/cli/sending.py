@@ -22,10 +22,10 @@ from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
 from multiturn.model import Case
 from multiturn.pipelines.pipeline import Pipeline
-from multiturn.prompts.record import to_json, utf8
+from multiturn.prompts.record import to_json
 from multiturn.providers.results import Failure, Result, ResultsFile, is_stored, key_of
 from multiturn.suites.suite import STDIN
-from multiturn.text import number_of, visible
+from multiturn.text import number_of, utf8, visible
 
 Write = Callable[[Result], None]
 

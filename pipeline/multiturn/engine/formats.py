@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 from multiturn.model import ChatMessage, Conversion, ProviderRequest
 from multiturn.output import Notice, warn
 from multiturn.pipelines.pipeline import request_of
-from multiturn.prompts.record import utf8
 from multiturn.providers.ax import ChatSettings
 from multiturn.providers.echo import EchoProvider
 from multiturn.providers.rules import Layout
+from multiturn.text import utf8
 from multiturn.turns import is_blank
 
 _PROVIDER = EchoProvider(ChatSettings(name="echo", provider="echo"))

@@ -15,7 +15,6 @@ from multiturn.errors import MultiturnError
 from multiturn.model import Case, ProviderRequest
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.pipelines.pipeline_file import load_pipeline
-from multiturn.prompts.record import utf8
 from multiturn.providers.base import (
     Provider,
     ProviderError,
@@ -25,6 +24,7 @@ from multiturn.providers.base import (
     asked,
 )
 from multiturn.providers.results import Failure, RawRequest, Result
+from multiturn.text import utf8
 
 
 class Prepared(Struct, frozen=True):

@@ -9,10 +9,7 @@ import msgspec
 
 from multiturn.model import ProviderRequest
 from multiturn.output import Notice
-from multiturn.text import unseen
-
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-
+from multiturn.text import unseen, utf8
 
 Record = dict[str, Any]  # what ``multiturn convert`` writes of a case
 
@@ -47,13 +44,6 @@ def record_of(request: ProviderRequest, notices: Iterable[Notice] = ()) -> Recor
         "notices": warnings or None,
     }
     return record | {key: value for key, value in others.items() if value is not None}
-
-
-def utf8(text: str) -> str:
-    """Return a text that can be written, whatever bytes a file system or a model had for it."""
-    if text.isascii():
-        return text
-    return _LONE_SURROGATE.sub("\ufffd", text)
 
 
 def to_json(record: Any) -> bytes:

@@ -11,7 +11,6 @@ from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError
 from multiturn.model import Conversion
-from multiturn.prompts.record import utf8
 from multiturn.review.changes import FileChange
 from multiturn.review.folder import SnapshotFolder
 from multiturn.review.promotion import (
@@ -23,6 +22,7 @@ from multiturn.review.promotion import (
     promotions_of,
 )
 from multiturn.review.snapshots import Key, digest, has_conflict
+from multiturn.text import utf8
 
 _T = TypeVar("_T")
 PROMOTED, FILES = "promoted.lock", "files.lock"

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from multiturn.model import Conversion
-from multiturn.prompts.record import utf8
 from multiturn.review.snapshots import digest
 from multiturn.suites.patterns import matching_pattern
+from multiturn.text import utf8
 
 
 class Promotion(Struct, frozen=True):

@@ -12,7 +12,7 @@ from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError
 from multiturn.model import Case, Conversion, InputFile
 from multiturn.prompts.provenance import Message, Span, Spans
-from multiturn.prompts.record import utf8
+from multiturn.text import utf8
 from multiturn.turns import Part, joined
 
 Key = tuple[str, str]  # suite and id

@@ -24,6 +24,7 @@ from multiturn.suites.patterns import guideline_matcher
 from multiturn.suites.schema import CaseKeys, ConfigKeys, SuiteKeys
 from multiturn.suites.streaming import Document, open_suite, read_cases_file
 from multiturn.suites.unused import UnusedPatterns
+from multiturn.text import utf8
 
 STDIN = "<stdin>"
 CONFIG = ".agentv/config.yaml"
@@ -106,7 +107,7 @@ class SuiteReader:
         )
         if suite.evalcases is None:
             name = "stdin" if self.source == "-" else Path(self.source).name
-            file_id = re.sub(r"(\.eval)?\.(ya?ml|json)$", "", name)
+            file_id = utf8(re.sub(r"(\.eval)?\.(ya?ml|json)$", "", name))
             shared = structs.replace(self.reader.shared(patterns), id=file_id)
             yield from self.case(head, "", shared, self.reader, SuiteKeys)
             yield from self.unused.warnings()

@@ -9,11 +9,10 @@ from typing import Any
 
 import msgspec
 
-from multiturn.prompts.record import utf8
 from multiturn.review.report.comparison import Comparison, Report
 from multiturn.review.report.payloads import Pieces, payloads_of, sample_providers
 from multiturn.review.report.side import Reviewed
-from multiturn.text import UNSEEN
+from multiturn.text import UNSEEN, utf8
 
 _HERE = Path(__file__).parent
 

@@ -5,13 +5,12 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
 
-from multiturn.prompts.record import utf8
 from multiturn.review.changes import name_cases
 from multiturn.review.diff import distinct, unified_diff
 from multiturn.review.report.causes import SEVERAL, first_of
 from multiturn.review.report.comparison import STATUSES, Comparison, Report, Status
 from multiturn.review.report.side import section_text
-from multiturn.text import number_of, unseen
+from multiturn.text import number_of, unseen, utf8
 
 MAX_SIZE = 1_000_000  # bytes; R1: GitHub takes 1,024 KiB a step
 _RESERVE = 500  # for the line that says what was left out
