@@ -24,7 +24,7 @@ class Failures:
         self.count = 0
 
     def conversions(self, outcomes: "Iterable[Outcome]") -> "Iterator[Conversion]":
-        """Yield what the cases became; say which have failed."""
+        """Yield the conversions; print the errors of the other cases."""
         for outcome in outcomes:
             if outcome.error is not None:
                 self.add(outcome.error)

@@ -11,7 +11,7 @@ from multiturn.documents.node import MAX_DEPTH, MAX_VALUES, Mark, Node
 from multiturn.errors import MultiturnError, Place, quoted
 
 MAX_LINE = 40_000_000  # bytes: a case of 10 million characters, whatever they are
-# In time of its length: a string that does not end goes to the end, and nothing is tried twice.
+# In linear time: a string that does not end matches up to the end, and nothing backtracks.
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?$)', re.DOTALL)
 _HALF = re.compile("[\ud800-\udfff]")
 _EMPTY = re.compile(r"\[\s*\]|\{\s*\}")

@@ -190,7 +190,7 @@ class Reader:
         return nodes
 
     def new_key(self, event: Any, known: Container[str]) -> str:
-        """Return a key as it was written, which is not known yet: to JSON, every key is text."""
+        """Return a key as it was written: in JSON, every key is text. A known one is an error."""
         name: str | None = None
         if event.__class__ is ScalarEvent and event.anchor is None and event.tag is None:
             name = event.value if self.original is None else self.original(event)
@@ -230,7 +230,7 @@ class Reader:
 
 
 def _height(node: Node) -> int:
-    """Return how many levels a value has; what has an anchor knows it already."""
+    """Return how many levels a value has; one with an anchor keeps the number."""
     if node.height or node.children is None:
         return node.height
     children = node.children.values() if isinstance(node.children, dict) else node.children

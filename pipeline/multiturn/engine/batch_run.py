@@ -131,7 +131,7 @@ class BatchRun(Batches):
         self.create(part, file)
 
     def _collect(self, results: ResultsFile, wait: bool) -> Iterator[Result | None]:
-        """Yield the results of batches that have ended; one that is refused keeps up no other."""
+        """Yield the results of batches that have ended; raise an error of one after the others."""
         parts = self.state.under_way
         refused = []
         while parts:

@@ -97,7 +97,7 @@ class BatchState:
         self._opened().write(msgspec.json.encode(record) + b"\n")
 
     def keep(self, record: BatchPart | Canceled) -> None:
-        """Write a record, after all that were asked before, to the disk."""
+        """Write a record to the disk, after those in the buffer."""
         self._note(record)
         file = self._opened()
         file.write(msgspec.json.encode(record) + b"\n")

@@ -185,9 +185,10 @@ def _items(process: "subprocess.Popen[bytes]", folder: str, commit: str) -> Iter
 
 @masked("SIG_UNBLOCK")
 def convert(folder: str) -> None:
-    """Read a revision, in a process of its own; in the folder are its work and, then, the items.
+    """Read a revision, in a process of its own.
 
-    An error is an item.
+    The file of its work is in the folder, and it writes the file of items there. An error is an
+    item.
     """
     with open(os.path.join(folder, _WORK), "rb") as file:
         work: _Work = pickle.load(file)  # noqa: S301 - from the parent process

@@ -206,7 +206,7 @@ def is_secret(name: str) -> bool:
 
 
 def secrets_among(values: Mapping[str, Any]) -> list[str]:
-    """Return the texts that have the name of a key."""
+    """Return the texts whose names are those of keys."""
     return [text for name, text in values.items() if isinstance(text, str) and is_secret(name)]
 
 

@@ -34,7 +34,7 @@ def main(parent: str, keep: str, *command: str) -> int:
     ``parent`` is the process id of multiturn. With END, the command's processes are ended when it
     ends; with KEEP, only when it fails, or on SIGTERM.
     """
-    signal.signal(signal.SIGCHLD, lambda *_: None)  # what is ignored may never be waited for
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # sigwait may miss an ignored signal
     signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
     die_with_parent(int(parent), signal.SIGTERM)
     if sys.platform == "linux":

@@ -86,7 +86,7 @@ def concerns(rule: str, model: str) -> bool | None:
 
 
 def named(rule: str, what: str) -> str:
-    """Return what a rule is named for, after its id."""
+    """Return a repair or an error after the id of its rule."""
     return f"{rule}: {what}"
 
 

@@ -41,9 +41,10 @@ def privilege_changes(
 ) -> Iterator[PrivilegeChange]:
     r"""Yield the changes of privilege in a case.
 
-    That is text which was in a message of another role, and text of a suite or a stage that is new
-    in a system message. The headings that stages add because a file is new there are left out: the
-    file is what counts (see ``promotions_of``). Another heading of a file that had one is not.
+    These are texts that were in a message of another role, and texts of a suite or a stage that are
+    new in a system message. A heading that a stage adds because a file is new there is left out,
+    because the file itself is named (see ``promotions_of``). A new heading of a file that already
+    had one is a change.
 
     Args:
         before: the messages, in spans. A file's text may be empty: its path stands for it.

@@ -16,7 +16,7 @@ from fnmatch2 import fnmatchcase2
 from multiturn.errors import MultiturnError, quoted
 
 MAX_LENGTH = 1000  # of one pattern
-MAX_SIZE = 100_000  # of a suite's patterns, braces expanded: ten, and its characters, for each
+MAX_SIZE = 100_000  # of a suite's patterns: characters, braces expanded, and ten for each
 
 _SET = re.compile(r"\[([!^]?)(\]?[^\]]*)\]")
 _RANGE = re.compile("(.)-(.)")
@@ -124,7 +124,7 @@ def _check(pattern: str, body: str) -> None:
 
 
 def _matcher(names: Names) -> Callable[[Names], bool]:
-    """Return a predicate of patterns, in time of the sum of their names: which match a path."""
+    """Return a predicate: whether a pattern matches a path, in time linear in its names."""
     up = names.count("..")  # at the front; no wildcard matches them
     at = dict.fromkeys(names, 0)  # where each name is, as bits
     for number, name in enumerate(names):
