@@ -195,6 +195,7 @@ def test_a_run_ends_once_access_is_denied(folder: Path, server: Server, status: 
         pytest.param(["--resume"], "--output", id="resume without an output"),
         pytest.param(["--concurrency", "0"], "0 is not in the range", id="nothing under way"),
         pytest.param(["--output", "no/x"], "cannot write 'no/x'", id="an output in no folder"),
+        pytest.param(["--output", ""], "cannot write ''", id="an output without a name"),
         pytest.param(["--output", ".", "--resume"], "'.'", id="an output that is a folder"),
         pytest.param(["--pipeline", "spce"], 'did you mean "spec"?', id="a pipeline"),
     ],

@@ -146,7 +146,7 @@ def run(
             else:
                 preview(sending)
         else:
-            with ResultsFile(output, resume=resume) if output else nullcontext() as results:
+            with nullcontext() if output is None else ResultsFile(output, resume=resume) as results:
                 is_text = (format_ or default_format(output)) == "text"
                 sending.write = print_text if is_text else print_json
                 if results:
