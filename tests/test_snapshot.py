@@ -310,6 +310,15 @@ def test_one_case_writes_one_snapshot_and_no_list(folder: Path) -> None:
     assert (changed, before.keys()) == ("snapshots/evals/shop/refund.yaml", after.keys())
 
 
+def test_one_case_says_which_list_does_not_have_its_files(folder: Path) -> None:
+    write(folder)
+    (folder / "evals/order.txt").write_text("Three books.")
+    assert write(folder, "evals", "--case", "refund") == (
+        "evals/order.txt has another text (evals/shop.eval.yaml: refund)\n"
+        "1 snapshot: 1 same; for files.lock, run it without --case\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

@@ -194,8 +194,10 @@ class Update:
             names = [os.path.basename(each.name) for each in self.changes if each.case is None]
             if names:
                 clauses.append(f"{' and '.join(names)} changed")
-            if self.findings:
-                clauses.append(f"for {PROMOTED}, run it without --case")
+            about = {PROMOTED if each.is_privilege else FILES for each in self.findings}
+            if about:
+                outdated = " and ".join(sorted(about, reverse=True))
+                clauses.append(f"for {outdated}, run it without --case")
             return "; ".join(clauses)
         if counts["changed"] == number > 0 and not self.is_partial:
             clauses.append(f"the pipeline is {self.pipeline}")
