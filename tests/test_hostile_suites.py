@@ -180,7 +180,7 @@ def limit(seconds: int) -> Iterator[None]:
     ],
 )
 def test_the_patterns_of_a_suite_have_one_limit(patterns: tuple[str, ...]) -> None:
-    with limit(2), pytest.raises(MultiturnError, match="is one too many, braces expanded"):
+    with limit(2), pytest.raises(MultiturnError, match="makes too many patterns, braces expanded"):
         guideline_matcher(patterns)
     guideline_matcher(("a",) * 9_090)
 
