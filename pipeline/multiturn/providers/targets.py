@@ -32,6 +32,7 @@ DEFAULT = "echo"
 _MAX_FILE = 10_000_000
 
 _QUOTED = re.compile(r"(?<=[ &*])(?<=[&*])\S+|(?<=the tag )'[^']*'|(?<=the key )'[^']*'")
+_UNLIKE = re.compile(r"\$(\{\w+\}|[A-Z_][A-Z\d_]+)")  # a variable as a shell has it
 VARIABLE = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 
 
@@ -210,7 +211,8 @@ class _Values:
             return node.value
         place = node.place(self.where, label)
         written: str = node.source or node.value
-        if "${{" in VARIABLE.sub("", written):
+        is_unlike = not self.typed and _UNLIKE.fullmatch(written)
+        if is_unlike or "${{" in VARIABLE.sub("", written):
             raise MultiturnError("a variable is written as ${{ NAME }}", where=place)
         return VARIABLE.sub(lambda match: self.variable(match[1], place), written)
 

@@ -204,10 +204,12 @@ class Update:
         changed = [file.cases for file in lists.changed_files() if file.is_listed]
         if changed:
             prompts = number_of(len(set().union(*changed)), "prompt")
-            report = "see multiturn report --against HEAD"
+            report = "see multiturn report --against HEAD, or the commit before the change"
             clauses.append(f"a file has another text in {prompts}: {report}")
         if self.changes or self.findings:
             first = "mend what has failed, " if self._failures else ""
             whole = " and --case" if self.is_partial and self.findings else ""
-            clauses.append(f"if that is meant, {first}run it without --check{whole}, and commit")
+            clauses.append(
+                f"if that is meant, {first}run snapshot without --check{whole}, and commit"
+            )
         return "; ".join(clauses)

@@ -59,8 +59,8 @@ def guideline_matcher(patterns: tuple[str, ...]) -> Callable[..., bool]:
         for alternative in _expand(body):
             size += 10 + len(alternative)
             if size > MAX_SIZE:
-                what = f"the guideline pattern {quoted(pattern)} makes too many patterns, braces expanded"
-                raise MultiturnError(f"{what}; write * in place of some braces")
+                what = f"the guideline pattern {quoted(pattern)} makes too many patterns"
+                raise MultiturnError(f"{what}, braces expanded; write * in place of some braces")
             names = _names(alternative)
             if alternative.split("/")[-1] in ("", ".", ".."):
                 what = "names a folder; write ** after it for all files in it"
