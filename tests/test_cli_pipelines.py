@@ -48,6 +48,12 @@ def test_stages_lists_each_with_summary_options_and_contract(folder: Path) -> No
     assert "  missing_file: error (or warn)\n" in done.stdout
 
 
+def test_show_takes_spec_if_no_pipeline_is_named(folder: Path) -> None:
+    done = run("show", folder=folder)
+    assert (done.returncode, done.stdout) == (0, run("show", "spec", folder=folder).stdout)
+    assert " resolve_segments " in done.stdout
+
+
 def test_stages_lists_those_of_a_pipeline_too(folder: Path) -> None:
     shipped = run("stages", folder=folder).stdout
     done = run("stages", "lossy.yaml", folder=folder)

@@ -132,7 +132,10 @@ def status(results: str, targets_file: str | None) -> None:
 @click.argument("results", type=PATH)
 @targets_option
 def cancel(results: str, targets_file: str | None) -> None:
-    """Cancel the batches of the results file RESULTS; answers so far are kept."""
+    """Cancel the batches of the results file RESULTS.
+
+    Answers so far are kept.
+    """
     with _open(results, targets_file) as batches:
         batches.cancel()
     click.echo("canceled; the command of the run with --resume --batch gets what was answered")

@@ -6,13 +6,13 @@ _KINDS = ("suite", "pipeline", "targets", "check", "diff", "explain", "report", 
 
 
 @click.command()
-@click.argument("kind", type=click.Choice(_KINDS))
+@click.argument("kind", metavar="KIND", type=click.Choice(_KINDS))
 def schema(kind: str) -> None:
     """Print the JSON Schema of files, or of a command's output.
 
-    Editors use those of suite, pipeline and targets to describe keys, to complete them, and to
-    underline errors; the others are of the lines that these commands print with --format
-    json.
+    Editors use the kinds suite, pipeline and targets to describe keys, to complete them, and to
+    underline errors. The kinds check, diff, explain, report and snapshot are those of the lines
+    that these commands print with --format json.
     """
     import json
 

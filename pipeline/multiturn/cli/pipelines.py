@@ -33,10 +33,10 @@ def stages(pipeline: str | None) -> None:
 
 
 @click.command()
-@click.argument("pipeline", metavar="PIPELINE", shell_complete=complete_pipeline)
+@click.argument("pipeline", metavar="[PIPELINE]", default="spec", shell_complete=complete_pipeline)
 @verbose_option
 def show(pipeline: str, verbose: bool) -> None:
-    """Show the stages of a pipeline.
+    """Show the stages of a pipeline, by default spec.
 
     They are in order, each with what it requires, provides and consumes, and its options.
     """
