@@ -174,7 +174,7 @@ class Update:
             name = location_of(*change.case) if change.case else os.path.basename(change.name)
             if change.new:
                 self.folder.write(name, change.new)
-            else:
+            elif change.case is None:
                 self.folder.remove(name)
         for key in stale:
             self.folder.remove(location_of(*key))
