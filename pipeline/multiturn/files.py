@@ -173,6 +173,12 @@ def find_root(folder: Path) -> Path:
     return next((path for path in above if os.path.exists(path / ".git")), folder)
 
 
+def root_of(path: str) -> str:
+    """Return the root of a suite or a folder, wherever a link to it leads: see ``find_root``."""
+    real = Path(os.path.realpath(path))
+    return str(find_root(real if real.is_dir() else real.parent))
+
+
 def is_foreign(path: Path) -> bool:
     """Return whether a file, or the link that leads to it, belongs to another user."""
     if not hasattr(os, "getuid"):

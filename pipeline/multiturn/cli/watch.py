@@ -78,12 +78,11 @@ def _changes(folders: set[Path]) -> Iterator[set[str]]:
 
 def _folders(asked: Asked, pipeline: str) -> set[Path]:
     """Return the folders in which a change may change a prompt."""
-    from multiturn.files import find_root
+    from multiturn.files import root_of
 
     folders = {Path.cwd(), Path(os.path.realpath(pipeline)).parent}
     for suite in asked.suites:
-        path = Path(os.path.realpath(suite))
-        folders.add(find_root(path if path.is_dir() else path.parent))
+        folders.add(Path(root_of(suite)))
     if asked.root is not None:
         folders.add(Path(os.path.realpath(asked.root)))
     return {folder for folder in folders if folder.is_dir() and folders.isdisjoint(folder.parents)}

@@ -2,11 +2,10 @@
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
-from multiturn.files import find_root
+from multiturn.files import root_of
 from multiturn.review.snapshots import name_in_root
 
 _FOLDER = "snapshots"
@@ -64,6 +63,4 @@ class Scope:
                 yield top, "" if real == top else f"{name_in_root(path, root)}/"
 
     def _root_of(self, path: str) -> str:
-        real = os.path.realpath(path)
-        folder = real if os.path.isdir(real) else os.path.dirname(real)
-        return self._root or str(find_root(Path(folder)))
+        return self._root or root_of(path)

@@ -17,7 +17,7 @@ from multiturn.engine.outcomes import Outcome
 from multiturn.engine.revision import Revision
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
-from multiturn.files import find_root
+from multiturn.files import root_of
 from multiturn.model import Case, Conversion, ProviderRequest
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.prompts.provenance import Message, Spans, messages_of, spans_of, text_of
@@ -107,8 +107,7 @@ def items(
     yield from _stages_of(pipeline)
     for outcome in outcomes:
         if (error := outcome.error) is not None:
-            real = os.path.realpath(outcome.suite)
-            root = selection.root or str(find_root(Path(real).parent))
+            root = selection.root or root_of(outcome.suite)
             suite = name_in_root(STDIN if outcome.suite == "-" else outcome.suite, root)
             yield Entry(suite, error.case_id or "", error=str(error)), b""
             on_error(error)
