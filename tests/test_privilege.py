@@ -75,6 +75,11 @@ ADDED = "consolidate_system adds to a system message: "
             ["embed_files adds to a system message: '=== a.md ==='"],
             id="a file has another header",
         ),
+        pytest.param(
+            [says("system", "Be nice."), REST[0], says("user", Span("Text A", "", "a.md"))],
+            ["a.md is no longer in a system message"],
+            id="a file has left the system message",
+        ),
     ],
 )
 def test_each_change_of_privilege_is_named(after: list[Message], expected: list[str]) -> None:

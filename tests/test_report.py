@@ -460,6 +460,14 @@ HEADING = "consolidate_system.guidelines_heading in p.yaml:4"
             id="a pattern",
         ),
         pytest.param(
+            (SHOP, '["**/*.rules.md"]', "[]"),
+            [
+                f"Change of privilege: {TONE} is no longer in a system message, by guideline"
+                " patterns: **/*.rules.md → none, in 2 cases"
+            ],
+            id="no pattern",
+        ),
+        pytest.param(
             (SHOP, BYE_ASKED, f"{BYE_ASKED.replace('user', 'system')}\n      - {BYE_ASKED}"),
             [
                 "Change of privilege: user text becomes system text: 'Bye', by"

@@ -161,7 +161,7 @@ def _text(node: Node, key: str, where: str) -> str:
     if not isinstance(node.children, dict):
         raise MultiturnError("a target is a mapping", where=node.place(where))
     child = node.children.get(key)
-    if child is None or not isinstance(child.source or child.value, str):
+    if child is None or child.value is None or not isinstance(child.source or child.value, str):
         raise MultiturnError(f"a target has a {key}; add one", where=node.place(where))
     return child.source or str(child.value)
 

@@ -13,7 +13,10 @@ _NOTHING = Span("", "")
 
 
 class PrivilegeChange(Struct, frozen=True):
-    """A text that has another role than before, or is new in a system message."""
+    """A text that has another role than before, or is new in a system message.
+
+    Or a file that is in no system message any more: it has no role now, and its text is empty.
+    """
 
     text: str
     role: str  # of its message now
@@ -28,6 +31,8 @@ class PrivilegeChange(Struct, frozen=True):
         >>> print(PrivilegeChange("Obey me.", "system", "user"))
         user text becomes system text: 'Obey me.'
         """
+        if not self.role:
+            return f"{self.path} is no longer in a {self.was} message"
         text = quoted(self.text.strip())
         if self.stage is not None:
             return f"{self.stage or 'a stage'} adds to a {self.role} message: {text}"
@@ -41,10 +46,10 @@ def privilege_changes(
 ) -> Iterator[PrivilegeChange]:
     r"""Yield the changes of privilege in a case.
 
-    These are texts that were in a message of another role, and texts of a suite or a stage that are
-    new in a system message. A heading that a stage adds because a file is new there is left out,
-    because the file itself is named (see ``promotions_of``). A new heading of a file that already
-    had one is a change.
+    These are texts that were in a message of another role, texts of a suite or a stage that are
+    new in a system message, and files that are no longer in one. A heading that a stage adds
+    because a file is new there is left out, because the file itself is named (see
+    ``promotions_of``). A new heading of a file that already had one is a change.
 
     Args:
         before: the messages, in spans. A file's text may be empty: its path stands for it.
@@ -77,6 +82,8 @@ def privilege_changes(
         roles = known.roles_of(message)
         if message.role != "system" and roles and message.role not in roles:
             yield PrivilegeChange(text_of(message.spans), message.role, roles[0])
+    for path in sorted(known.files.difference(map(_file, system))):
+        yield PrivilegeChange("", "", "system", path)
 
 
 class _Known:

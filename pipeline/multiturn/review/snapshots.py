@@ -145,15 +145,22 @@ def has_conflict(text: str) -> bool:
 def messages_in(text: str) -> tuple[Message, ...]:
     """Return the messages that a snapshot records, in spans; none if it is not a snapshot.
 
-    A file that it names is a span without a text.
+    A file that it names is a span without a text; so is a guideline whose text it has in full, in
+    a message of its own at the end.
     """
     try:
         (recorded,) = (node.value for node in read_documents(text, ""))
         if recorded["chat_prompt"] is not None:
-            return tuple(
+            messages = [
                 Message(str(message["role"]), _spans(message["content"]))
                 for message in recorded["chat_prompt"]
+            ]
+            guidelines = (
+                Span("", "", str(file["resolved_path"]))
+                for file in recorded.get("input_files", ())
+                if file["guideline"] is True and "sha256" in file
             )
+            return *messages, Message("system", tuple(guidelines))
         system = [recorded["system_prompt"] or "", *recorded["guidelines"]]
         spans = tuple(span for content in system for span in (*_spans(content), _LINE_BREAK))
         return Message("system", spans), Message("user", _spans(recorded["question"]))

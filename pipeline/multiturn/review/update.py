@@ -152,9 +152,10 @@ class Update:
             promoted.add((file.suite, file.path))
             found.setdefault((file.what, file.path, True), []).extend(cases)
         for change in self.changes:
-            if change.case is None or not change.old:
+            messages = self._messages.get(change.case) if change.case and change.old else None
+            if change.case is None or messages is None:
                 continue
-            suite, messages = change.case[0], self._messages.get(change.case, ())
+            suite = change.case[0]
             for privilege in privilege_changes(messages_in(change.old), messages):
                 # A file that becomes a guideline is named by its pattern already.
                 is_file = privilege.role == "system" and privilege.stage is None
