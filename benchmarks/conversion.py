@@ -11,7 +11,7 @@ import yaml
 
 from measuring import MULTITURN, medians, process, show, usage, write_suite
 from multiturn import Conversion, load_pipeline, load_suite
-from multiturn.prompts.record import record_of, to_json
+from multiturn.engine.record import record_of, to_json
 
 _SCAN = "import sys, yaml\nfor _ in yaml.parse(open(sys.argv[1], 'rb'), yaml.CSafeLoader): pass"
 _CASE = "  - id: case-{}\n    input_messages:\n      - role: user\n        content: Question {}?\n"

@@ -29,7 +29,7 @@ from multiturn.cli.drawing import as_explanation
 from multiturn.engine.outcomes import Outcome
 from multiturn.pipelines.contract import Stage
 from multiturn.pipelines.pipeline_file import pipeline_names
-from multiturn.prompts.provenance import text_of
+from multiturn.provenance import text_of
 from test_contracts import cases, files_in
 
 SUITE = """\

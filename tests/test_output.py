@@ -19,8 +19,8 @@ import commands
 from multiturn import ChatMessage, InputFile, ProviderRequest
 from multiturn.cli.rendering import to_text
 from multiturn.documents.yaml_events import read_documents
+from multiturn.engine.record import Record, record_of, to_json, to_yaml
 from multiturn.output import open_output
-from multiturn.prompts.record import Record, record_of, to_json, to_yaml
 from multiturn.text import visible
 
 # Whole or not at all

@@ -2,7 +2,7 @@
 
 import pytest
 
-from multiturn.prompts.provenance import Message, Span
+from multiturn.provenance import Message, Span
 from multiturn.review.privilege import privilege_changes
 from multiturn.review.snapshots import messages_in
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from browser import Reader, open_browser
 from commands import run
 from multiturn.documents.dump import dump
-from multiturn.prompts.record import to_json
+from multiturn.engine.record import to_json
 from multiturn.text import unseen, visible
 
 HIDDEN = {

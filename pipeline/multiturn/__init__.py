@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from multiturn.pipelines.pipeline import Pipeline as Pipeline
     from multiturn.pipelines.pipeline_file import load_pipeline as load_pipeline
     from multiturn.pipelines.step import Step as Step
-    from multiturn.prompts.provenance import Explanation as Explanation
-    from multiturn.prompts.provenance import explain as explain
+    from multiturn.provenance import Explanation as Explanation
+    from multiturn.provenance import explain as explain
     from multiturn.providers.ax import AxProvider as AxProvider
     from multiturn.providers.base import Provider as Provider
     from multiturn.providers.base import ProviderError as ProviderError
@@ -53,7 +53,7 @@ _NAMES = {  # by the module that they are in
     "pipelines.pipeline": ("Pipeline",),
     "pipelines.pipeline_file": ("load_pipeline",),
     "pipelines.step": ("Step",),
-    "prompts.provenance": ("Explanation", "explain"),
+    "provenance": ("Explanation", "explain"),
     "providers.ax": ("AxProvider",),
     "providers.base": ("Provider", "ProviderError", "ProviderResponse"),
     "providers.results": ("Result",),

@@ -9,6 +9,7 @@ from typing import Any
 
 import fsspec
 
+from multiturn.engine.record import record_of, to_json
 from multiturn.engine.selection import Selection
 from multiturn.engine.slices import (
     Join,
@@ -23,7 +24,6 @@ from multiturn.errors import MultiturnError
 from multiturn.model import Conversion
 from multiturn.output import open_output, warn
 from multiturn.pipelines.pipeline import Pipeline, request_of
-from multiturn.prompts.record import record_of, to_json
 from multiturn.suites.discovery import find_suites
 
 __all__ = ["convert_bag"]

@@ -38,8 +38,8 @@ def list_cases(asked: Asked, pipeline: str, format_: str) -> None:
     code is then 1.
     """
     from multiturn.engine.outcomes import outcomes
+    from multiturn.engine.record import to_json
     from multiturn.pipelines.pipeline_file import load_pipeline
-    from multiturn.prompts.record import to_json
 
     failures, listed = Failures(debug=asked.debug), ""
     chosen = load_pipeline(pipeline)
@@ -91,8 +91,8 @@ def explain(asked: Asked, pipeline: str, format_: str) -> None:
     from multiturn.cli.drawing import as_explanation
     from multiturn.cli.lines import explain_line
     from multiturn.engine.outcomes import outcomes
+    from multiturn.engine.record import to_json
     from multiturn.pipelines.pipeline_file import load_pipeline
-    from multiturn.prompts.record import to_json
 
     chosen, failures = load_pipeline(pipeline), Failures(debug=asked.debug)
     for conversion in failures.conversions(outcomes(asked.select(), chosen)):
@@ -132,8 +132,8 @@ def diff(asked: Asked, old: str, new: str, format_: str) -> None:
     from multiturn.cli.drawing import as_diff
     from multiturn.cli.lines import DiffLine
     from multiturn.engine.outcomes import cases
+    from multiturn.engine.record import to_json
     from multiturn.pipelines.pipeline_file import load_pipeline
-    from multiturn.prompts.record import to_json
 
     before, after = load_pipeline(old), load_pipeline(new)
     failures = Failures(debug=asked.debug)

@@ -115,7 +115,7 @@ class _Findings(Failures):
     def _print(self, error: MultiturnError, severity: "Severity") -> None:
         from multiturn.cli.annotations import annotation
         from multiturn.cli.lines import check_line, message_of
-        from multiturn.prompts.record import to_json
+        from multiturn.engine.record import to_json
 
         if self.format == "json":
             click.echo(to_json(check_line(error, severity)), nl=False)

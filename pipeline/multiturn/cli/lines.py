@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from multiturn.errors import MultiturnError
 from multiturn.model import Conversion
-from multiturn.prompts.provenance import Spans, explain
+from multiturn.provenance import Spans, explain
 
 if TYPE_CHECKING:
     from multiturn.review.report.comparison import Report

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from multiturn.engine.record import Record, record_of, to_json, to_yaml
 from multiturn.model import ChatMessage, Conversion
 from multiturn.pipelines.pipeline import request_of
-from multiturn.prompts.record import Record, record_of, to_json, to_yaml
 from multiturn.text import visible
 
 if TYPE_CHECKING:

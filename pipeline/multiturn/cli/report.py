@@ -62,10 +62,10 @@ def report(
     from multiturn.cli.progress import show_progress
     from multiturn.engine.git import commit_of
     from multiturn.engine.outcomes import outcomes
+    from multiturn.engine.record import to_json
     from multiturn.engine.revision import reading_at
     from multiturn.output import open_output
     from multiturn.pipelines.pipeline_file import load_pipeline
-    from multiturn.prompts.record import to_json
     from multiturn.review.report.comparison import compare
     from multiturn.review.report.html import to_html
     from multiturn.review.report.markdown import to_markdown

@@ -17,12 +17,12 @@ from multiturn.cli.options import is_default, on_terminal, say_summary
 from multiturn.cli.progress import Progress, estimate
 from multiturn.cli.rendering import to_result_text
 from multiturn.engine.outcomes import cases
+from multiturn.engine.record import to_json
 from multiturn.engine.runner import prepare, run, wire_of
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
 from multiturn.model import Case
 from multiturn.pipelines.pipeline import Pipeline
-from multiturn.prompts.record import to_json
 from multiturn.providers.results import Failure, Result, ResultsFile, is_stored, key_of
 from multiturn.suites.suite import STDIN
 from multiturn.text import number_of, utf8, visible

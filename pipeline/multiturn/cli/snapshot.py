@@ -104,7 +104,7 @@ def snapshot(
             say_summary(update.summary)
     if format_ == "json":
         from multiturn.cli.lines import snapshot_lines
-        from multiturn.prompts.record import to_json
+        from multiturn.engine.record import to_json
 
         for line in snapshot_lines(update, errors):
             click.echo(to_json(line), nl=False)

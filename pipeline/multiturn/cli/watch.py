@@ -129,6 +129,6 @@ def _show(old: Prompts, new: Prompts, paths: set[str], is_whole: bool) -> None:
 def _as_yaml(line: bytes | None) -> str:
     import msgspec
 
-    from multiturn.prompts.record import to_yaml
+    from multiturn.engine.record import to_yaml
 
     return "" if line is None else to_yaml(msgspec.json.decode(line)).decode()

@@ -12,7 +12,7 @@ from multiturn.files import Texts
 from multiturn.model import Case, Conversion
 from multiturn.output import warn
 from multiturn.pipelines.pipeline import Pipeline
-from multiturn.prompts.provenance import explain
+from multiturn.provenance import explain
 from multiturn.suites.discovery import stay_inside
 from multiturn.suites.suite import SuiteReader
 from multiturn.suites.unused import EVENT as UNUSED_PATTERN

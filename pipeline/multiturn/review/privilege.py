@@ -6,7 +6,7 @@ from itertools import pairwise
 from msgspec import Struct
 
 from multiturn.errors import quoted
-from multiturn.prompts.provenance import Message, Span, text_of
+from multiturn.provenance import Message, Span, text_of
 from multiturn.turns import is_blank
 
 _NOTHING = Span("", "")

@@ -11,7 +11,7 @@ from multiturn.documents.dump import Pieces, dump
 from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError
 from multiturn.model import Case, Conversion, InputFile
-from multiturn.prompts.provenance import Message, Span, Spans
+from multiturn.provenance import Message, Span, Spans
 from multiturn.text import utf8
 from multiturn.turns import Part, joined
 

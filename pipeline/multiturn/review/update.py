@@ -10,7 +10,7 @@ from multiturn.engine.outcomes import Outcome
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError, Place
 from multiturn.model import Conversion
-from multiturn.prompts.provenance import Message, messages_of
+from multiturn.provenance import Message, messages_of
 from multiturn.review.changes import FileChange, Finding, State
 from multiturn.review.folder import SnapshotFolder
 from multiturn.review.lists import FILES, PROMOTED, Lists

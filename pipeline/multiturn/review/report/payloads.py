@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from multiturn.model import ProviderRequest
-from multiturn.prompts.provenance import text_of
+from multiturn.provenance import text_of
 from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings
 from multiturn.providers.azure import AzureProvider, AzureSettings
 from multiturn.providers.base import ProviderError, TargetProvider

@@ -20,7 +20,7 @@ from multiturn.errors import MultiturnError
 from multiturn.files import root_of
 from multiturn.model import Case, Conversion, ProviderRequest
 from multiturn.pipelines.pipeline import Pipeline, request_of
-from multiturn.prompts.provenance import Message, Spans, messages_of, spans_of, text_of
+from multiturn.provenance import Message, Spans, messages_of, spans_of, text_of
 from multiturn.review.promotion import Promotion, promotions_of
 from multiturn.review.snapshots import name_in_root, suite_of, texts_of_files
 from multiturn.suites.suite import STDIN

@@ -1,1 +1,0 @@
-"""What is written of a converted case, and where its texts come from."""
