@@ -132,7 +132,8 @@ def test_without_a_chat_prompt_the_guidelines_count(folder: Path) -> None:
         ),
         pytest.param(
             "---\na:\n  - path: x\n    sha2",
-            "x:5:1: not YAML: could not find expected ':' while scanning a simple key",
+            "x:5:1: not YAML: could not find expected ':' while scanning a simple key;"
+            ' write a colon and a space after a key, and "|" before a text of many lines',
             id="torn",
         ),
         pytest.param(

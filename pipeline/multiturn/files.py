@@ -6,9 +6,19 @@ import re
 import stat
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
-from multiturn.errors import AttachmentError, MultiturnError, OutsideRootError, quoted
+from multiturn.errors import (
+    AttachmentError,
+    MultiturnError,
+    OutsideRootError,
+    from_here,
+    nearest,
+    nearly,
+    quoted,
+)
 
 _NO_LINK = (
     getattr(os, "O_CLOEXEC", 0)
@@ -24,6 +34,7 @@ _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _PRIVATE = re.compile(
     r"\.git|\.env(?!\.(example|sample|template)$)(\..*)?", re.IGNORECASE | re.DOTALL
 )
+_MOST_LISTED = 1000  # names in a folder that are compared with that of a missing file
 
 
 class Texts(dict[str, tuple[int, str, str]]):
@@ -46,7 +57,7 @@ class Files:
         self.root = real_path(root)
         self._texts = Texts() if texts is None else texts
         self._found: dict[str, str] = {}
-        folder_path = real_path(folder)
+        self._folder = folder_path = real_path(folder)
         self.folders = []
         while self._is_inside(folder_path) and folder_path != self.root:
             self.folders.append(folder_path)
@@ -138,9 +149,9 @@ class Files:
                     what = "is never attached, as it may hold keys; attach a copy without them"
                     raise MultiturnError(f"{quoted(written)} {what}")
                 return "/".join(names)
-        raise AttachmentError(f"no file {quoted(written)}. {self._where_to_look(written, folders)}")
+        raise AttachmentError(f"no file {quoted(written)}. {self._hint(written, folders)}")
 
-    def _where_to_look(self, written: str, folders: list[str]) -> str:
+    def _hint(self, written: str, folders: list[str]) -> str:
         """Return where a missing file was looked for, and what may be wrong with its path."""
         looked = ", ".join(f"{os.path.relpath(folder, self.root)}/" for folder in folders)
         if "://" in written:
@@ -149,13 +160,31 @@ class Files:
             hint = "; folders end with /, not with a backslash"
         elif re.search(r"[*?\[{]", written):
             hint = "; name each file, globs are not expanded"
+        elif near := self._near(written, folders):
+            hint = f"; did you mean {quoted(near)}?"
         elif written.startswith("/"):
             hint = "; a leading / means from the root first"
+        elif self.folders == [self.root] != [root_of(self._folder)]:
+            hint = f", the root {from_here(self.root)!r}; for another root, use --root"
         elif self.folders == [self.root] and not os.path.exists(os.path.join(self.root, ".git")):
             hint = ", the root: no folder above has .git; for another root, use --root"
         else:
             hint = ""
         return f"Looked in {looked}{hint}"
+
+    def _near(self, written: str, folders: list[str]) -> str | None:
+        """Return the path of a file with a similar name, if there is one in a folder looked in."""
+        inner, name = os.path.split(written)
+        for folder in folders:
+            beside = os.path.realpath(os.path.join(folder, inner.lstrip("/")))
+            names = []
+            if self._is_inside(beside):  # what is outside is not shown
+                with suppress(OSError), os.scandir(beside) as entries:
+                    names = [each.name for each in islice(entries, _MOST_LISTED) if each.is_file()]
+            near = nearest(name, (each for each in names if not _PRIVATE.fullmatch(each)))
+            if near is not None and nearly(name, [near]):
+                return os.path.join(inner, near)
+        return None
 
     def _is_inside(self, path: str) -> bool:
         return path == self.root or path.startswith(self.root.rstrip(os.sep) + os.sep)
@@ -167,16 +196,15 @@ class Files:
         )
 
 
-def find_root(folder: Path) -> Path:
-    """Return the nearest folder with ``.git``, from a folder up; else the folder itself."""
+def root_of(path: str | Path) -> str:
+    """Return the root of a suite or a folder, wherever a link to it leads.
+
+    It is the nearest folder above with ``.git``, else the folder itself.
+    """
+    real = Path(real_path(path))
+    folder = real if real.is_dir() else real.parent
     above = (folder, *folder.parents)
-    return next((path for path in above if os.path.exists(path / ".git")), folder)
-
-
-def root_of(path: str) -> str:
-    """Return the root of a suite or a folder, wherever a link to it leads: see ``find_root``."""
-    real = Path(os.path.realpath(path))
-    return str(find_root(real if real.is_dir() else real.parent))
+    return str(next((top for top in above if os.path.exists(top / ".git")), folder))
 
 
 def is_foreign(path: Path) -> bool:

@@ -2,11 +2,10 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 
 from multiturn.cli.lines import Severity, message_of
 from multiturn.errors import MultiturnError, Place
-from multiturn.files import find_root
+from multiturn.files import root_of
 from multiturn.review.changes import FileChange, Finding, State, name_cases
 from multiturn.review.diff import distinct
 from multiturn.review.snapshots import Key
@@ -80,5 +79,5 @@ def _escaped(text: str) -> str:
 def _from_top(path: str) -> str:
     """Return a path from the top of its repository; as it is, if it is in none."""
     real = os.path.realpath(path)
-    top = find_root(Path(os.path.dirname(real)))
-    return os.path.relpath(real, top) if os.path.exists(top / ".git") else path
+    top = root_of(real)
+    return os.path.relpath(real, top) if os.path.exists(os.path.join(top, ".git")) else path

@@ -35,6 +35,32 @@ _PAIR_SIZE = 12
 _CHUNK = 2**16
 MAX_PIPED = 2**30  # bytes that a pipe may bring
 MAX_DIRECTIVES = 100
+# What to do about problems, by libyaml's words for them.
+_ADVICE = {
+    "invalid Unicode character escape": (
+        r"; \uD800 to \uDFFF are halves of a character: write both halves"
+    ),
+    "unknown escape": r"; in double quotes, write \\ for a backslash",
+    "mapping values are not allowed": '; quote a text that contains ": " or ends with ":"',
+    "unexpected ':'": '; quote a text that contains ": " or ends with ":"',
+    "expected ',' or": (
+        '; close the bracket, or quote a text that contains ": ", a bracket or a quote'
+    ),
+    "cannot start any token": (
+        "; indent with spaces, not tabs, and quote a text that begins with @, % or `"
+    ),
+    "expected key": "; begin all keys of a mapping in one column, and quote all of a text or none",
+    "expected '-' indicator": "; begin all items of a list in one column, and the keys of one, too",
+    "expected ':'": '; write a colon and a space after a key, and "|" before a text of many lines',
+    "quoted scalar": "; close the quotes",
+    "expected alphabetic": "; quote a text that begins with * or &",
+    "tab character that violates": "; indent with spaces, not tabs",
+    # YAML 1.2 allows it where text begins with a tab; libyaml wants to be told.
+    "tab character where an indentation": (
+        "; indent with spaces; if the text itself begins with a tab, write how far it is indented:"
+        ' "|2"'
+    ),
+}
 _EDGE = 64  # bytes; everything that is searched for is shorter
 
 
@@ -219,17 +245,7 @@ def placed(error: Any, source: Source) -> MultiturnError:
             )
         return MultiturnError(what, where=source.place(error.position))
     what = " ".join(filter(None, ("not YAML:", error.problem, error.context)))
-    if "invalid Unicode character escape" in what:
-        what += r"; \uD800 to \uDFFF are halves of a character: write both halves"
-    if "mapping values are not allowed" in what or "unexpected ':'" in what:
-        what += '; quote a text that contains ": " or ends with ":"'
-    if "expected ',' or" in what:
-        what += '; close the bracket, or quote a text that contains ": ", a bracket or a quote'
-    if "cannot start any token" in what:
-        what += "; indent with spaces, not tabs, and quote a text that begins with @, % or `"
-    if "tab character where an indentation" in what:
-        # YAML 1.2 allows it where text begins with a tab; libyaml wants to be told.
-        what += '; if the text begins with a tab, write how far it is indented: "|2"'
+    what += next((advice for problem, advice in _ADVICE.items() if problem in what), "")
     mark = error.problem_mark or error.context_mark
     where = place_of(source.name, mark) if mark else Place(source.name)
     return MultiturnError(what, where=where)

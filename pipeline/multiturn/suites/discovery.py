@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from multiturn.errors import MultiturnError, OutsideRootError, Place, nearest
-from multiturn.files import find_root, real_path
+from multiturn.files import real_path, root_of
 from multiturn.output import Notice, warn
 from multiturn.suites.dialects import CASES
 from multiturn.suites.suite import files_of_cases
@@ -93,7 +93,7 @@ def stay_inside(suite: str, root: str | None) -> None:
     """Refuse a link to a suite outside a root, which is that of the link's folder by default."""
     if not os.path.islink(suite):
         return
-    top = Path(real_path(root or find_root(Path(real_path(os.path.dirname(suite))))))
+    top = Path(real_path(root or root_of(os.path.dirname(suite))))
     if not Path(real_path(suite)).is_relative_to(top):
         what = f"it leads outside {str(top)!r}; name the file itself, if that is meant"
         raise OutsideRootError(what, where=suite)

@@ -13,8 +13,17 @@ from multiturn.documents.node import Node
 from multiturn.documents.source import check_path
 from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_events import read_documents
-from multiturn.errors import MultiturnError, Place, add_or_mend, nearest, quoted
-from multiturn.files import Files, Texts, find_root, real_path
+from multiturn.errors import (
+    MultiturnError,
+    Place,
+    add_or_mend,
+    cut,
+    did_you_mean,
+    nearest,
+    nearly,
+    quoted,
+)
+from multiturn.files import Files, Texts, real_path, root_of
 from multiturn.model import Case
 from multiturn.output import Notice, debug
 from multiturn.suites.case import CaseReader
@@ -68,8 +77,7 @@ class SuiteReader:
         self.name = name or (STDIN if source == "-" else source)
         folder = Path.cwd() if source == "-" else Path(real_path(source)).parent
         self.texts = Texts() if texts is None else texts
-        top = Path(root) if root is not None else find_root(folder)
-        self.files = Files(folder, top, self.texts)
+        self.files = Files(folder, Path(root_of(folder) if root is None else root), self.texts)
         self.given_patterns = patterns
         self.dialect = Dialect(self.name)
         self.files_of_cases: set[str] = set()
@@ -147,7 +155,7 @@ class SuiteReader:
             if not case_id and not label and not INPUT_KEYS.isdisjoint(node.children):
                 case_id = str(node.line)  # data sets have no ids
             if not case_id:
-                raise MultiturnError("the case has no id; add one", where=where)
+                raise self.no_id(node, where)
             if case_id in self.lines:
                 raise duplicate_id(case_id, self.lines[case_id], where)
             self.lines[case_id] = node.line
@@ -200,8 +208,20 @@ class SuiteReader:
         while reader.keys.warnings:
             yield reader.keys.warnings.pop(0)
 
+    def no_id(self, node: Node, where: Place) -> MultiturnError:
+        """Return the error for a case without an id, which a line of a data set does not need."""
+        for key in () if where.label else node.children:
+            meant = nearly(key, ("input_messages", *INPUT_KEYS))
+            if meant is not None:
+                what = f'unknown key "{cut(key)}"; {did_you_mean(key, [meant])}'
+                return MultiturnError(what, where=where)
+        return MultiturnError("the case has no id; add one", where=where)
+
     def no_cases(self, head: Node) -> MultiturnError:
         """Return the error for a document that is both a suite and a case, or neither."""
+        if "evalcases" in head.value and head.value["evalcases"] is None:
+            what = 'there are no cases; write them below, each as "- id: NAME" with input_messages'
+            raise MultiturnError(what, where=head.children["evalcases"].key_place(self.name))
         what = 'a suite has "evalcases:", a bare case has "input_messages:"; this has '
         if "input_messages" in head.value:
             return MultiturnError(f"{what}both", where=head.place(self.name))

@@ -15,7 +15,7 @@ from multiturn.engine.defaults import find_defaults
 from multiturn.engine.outcomes import all_cases
 from multiturn.engine.selection import Selection, select
 from multiturn.errors import MultiturnError
-from multiturn.files import Texts, find_root
+from multiturn.files import Texts, root_of
 from multiturn.model import Case, Conversion
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE, load_pipeline
@@ -244,7 +244,7 @@ def _matches(pattern: str, folder: str) -> list[str]:
 
 
 def _params(path: str, selection: Selection, texts: Texts) -> list[Any]:
-    suite = name_in_root(path, selection.root or str(find_root(Path(path).parent)))
+    suite = name_in_root(path, selection.root or root_of(path))
     params: list[Any] = []
     broken: list[MultiturnError] = []
     wanted: set[str | None] = set()
