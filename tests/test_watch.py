@@ -118,10 +118,10 @@ def test_an_error_is_said_and_the_next_change_is_compared_with_what_was_before(
     watching: Watching,
 ) -> None:
     watching.write("a.eval.yaml", SUITE.replace("content: Hello", "content: {"))
-    lines = watching.until("0 changed, 2 same; with errors, see above")
+    lines = watching.until("0 changed, 1 same, 1 failed; with errors, see above")
     assert lines[0].startswith("a.eval.yaml:")
     watching.write("house.py", STAGE.replace("def house", "def house("))
-    lines = watching.until("0 changed, 2 same; with errors, see above")
+    lines = watching.until("0 changed, 0 same, 2 failed; with errors, see above")
     assert lines[0].startswith("Error: house.yaml:2:")
     watching.write("house.py", STAGE)
     watching.until("with errors, see above")

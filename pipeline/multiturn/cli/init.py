@@ -1,22 +1,28 @@
 """The command that begins a project."""
 
+import json
+import os
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
+from multiturn.text import number_of
+
 _SUITE = ("evals/first.eval.yaml", "evals/tone.instructions.md")
 _DEFAULTS = "multiturn.toml"
 _WORKFLOW = ".github/workflows/prompts.yml"
 _HOOK = ".pre-commit-config.yaml"
-_ADDRESS = b"git+https://git.example/multiturn@COMMIT"  # of the template, for pip
+_ADDRESS = "git+https://git.example/multiturn@COMMIT"  # of the template, for pip
+_CHECK = "entry: multiturn snapshot --check"
 _NEXT = """\
 Next:
-  multiturn list              the suites and their cases
-  multiturn convert           the prompts
-  multiturn run               the prompts, sent to a target: echo, which repeats them
-  multiturn snapshot          records the prompts, to be committed
-  multiturn snapshot --check  shows what has changed since
+  multiturn list{suites}              the suites and their cases
+  multiturn convert{suites}           the prompts
+  multiturn run{suites}               the prompts, sent to a target: echo, which repeats them
+  multiturn snapshot{suites}          records the prompts, to be committed
+  multiturn snapshot{suites} --check  shows what has changed since
 """
 
 
@@ -24,41 +30,59 @@ Next:
 def init() -> None:
     """Write the first files of a project.
 
-    They are a suite, a guideline, defaults, a workflow and a pre-commit hook.
-    No existing file is changed.
+    They are a suite, a guideline, defaults, a workflow and a pre-commit hook; the last two at the
+    top of the Git repository. No existing file is changed.
     """
     from importlib.resources import files  # a fifth of the start-up
 
-    address = _address()
-    must_fill_in = False
-    for path in _wanted():
-        target = Path(path)
+    from multiturn.engine.defaults import find_defaults
+    from multiturn.files import find_root
+
+    address, here = _address(), Path.cwd()
+    top = find_root(here)
+    folder = here.relative_to(top).as_posix()
+    must_fill_in = ""
+    for name in _wanted():
+        is_on_top = name in (_WORKFLOW, _HOOK)
+        target = Path(os.path.relpath(top)) / name if is_on_top else Path(name)
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
-            with target.open("xb") as file:
-                name = target.name.removeprefix(".")  # a package's hidden files may get lost
-                text = files("multiturn.cli").joinpath("first", name).read_bytes()
-                must_fill_in |= path == _WORKFLOW and address is None
-                file.write(text.replace(_ADDRESS, address or _ADDRESS))
-            click.echo(f"wrote {path}")
+            with target.open("x", encoding="utf-8", newline="\n") as file:
+                # Without the dot: a package's hidden files may get lost.
+                template = files("multiturn.cli").joinpath("first", target.name.removeprefix("."))
+                text = template.read_text(encoding="utf-8")
+                file.write(_filled_in(text, folder, address))
+            click.echo(f"wrote {target.as_posix()}")
+            if name == _WORKFLOW and address is None:
+                must_fill_in = target.as_posix()
         except FileExistsError:
-            click.echo(f"kept  {path}")
+            click.echo(f"kept  {target.as_posix()}")
     if must_fill_in:
-        click.echo(f"\nFill in MULTITURN in {_WORKFLOW}: where multiturn is installed from")
-    click.echo(f"\n{_NEXT}", nl=False)
+        click.echo(f"\nFill in MULTITURN in {must_fill_in}: where multiturn is installed from")
+    suites = "" if "evals" in find_defaults()[0].suites else " evals"
+    click.echo(f"\n{_NEXT.format(suites=suites)}", nl=False)
 
 
-def _address() -> bytes | None:
+def _filled_in(template: str, folder: str, address: str | None) -> str:
+    """Return the text of a file, for a project in a folder of its repository."""
+    text = template.replace(_ADDRESS, address or _ADDRESS)
+    if folder == ".":
+        return text
+    check = f"sh -c 'cd \"$0\" && exec multiturn snapshot --check' {shlex.quote(folder)}"
+    text = text.replace("FOLDER: . #", f"FOLDER: {json.dumps(folder)} #")
+    return text.replace(_CHECK, f"entry: {json.dumps(check)}")
+
+
+def _address() -> str | None:
     """Return the Git address and commit that multiturn was installed from; None if from none.
 
     Installers leave a note of it: https://peps.python.org/pep-0610/
     """
-    import json
     from importlib.metadata import distribution
 
     note = json.loads(distribution("multiturn").read_text("direct_url.json") or "{}")
     commit = note.get("vcs_info", {}).get("commit_id")
-    return f"git+{note['url']}@{commit}".encode() if commit else None
+    return f"git+{note['url']}@{commit}" if commit else None
 
 
 def _wanted() -> Iterator[str]:
@@ -66,9 +90,9 @@ def _wanted() -> Iterator[str]:
     from multiturn.engine.defaults import find_defaults
 
     defaults = find_defaults()[1]
-    suites = sorted(Path("evals").rglob("*.eval.*"))
+    suites = list(Path("evals").rglob("*.eval.*"))
     if suites:
-        click.echo(f"kept  {suites[0].as_posix()}")
+        click.echo(f"kept  evals, with {number_of(len(suites), 'suite')}")
     else:
         yield from _SUITE
     if defaults and defaults != _DEFAULTS:

@@ -49,7 +49,7 @@ def watch(asked: Asked, pipeline: str) -> None:
             click.echo(f"watching {number_of(len(found), 'prompt')}; Ctrl-C ends")
         else:
             new = found if is_whole else {**prompts, **found}
-            _show(prompts, new, paths, is_whole)
+            _show(prompts, new, paths, None if is_whole else len(new) - len(found))
             prompts = new
 
 
@@ -110,8 +110,11 @@ def _converted(words: list[str]) -> tuple[Prompts, bool]:
     return prompts, done.returncode == 0
 
 
-def _show(old: Prompts, new: Prompts, paths: set[str], is_whole: bool) -> None:
-    """Print how the prompts differ, and a summary."""
+def _show(old: Prompts, new: Prompts, paths: set[str], failed: int | None) -> None:
+    """Print how the prompts differ, and a summary.
+
+    Prompts that could not be converted are as they were; how many is None if there is no error.
+    """
     from multiturn.cli.drawing import as_text_diff
 
     changed = [key for key in {**old, **new} if old.get(key) != new.get(key)]
@@ -120,8 +123,11 @@ def _show(old: Prompts, new: Prompts, paths: set[str], is_whole: bool) -> None:
         before, after = _as_yaml(old.get(key)), _as_yaml(new.get(key))
         click.echo(as_text_diff(before, after, f"{name} · before", f"{name} · now"), nl=False)
     names = sorted(os.path.relpath(path) for path in paths)
-    what = f"{len(changed):,} changed, {len(new.keys() - changed):,} same"
-    what += "" if is_whole else "; with errors, see above"
+    what = (
+        f"{len(changed):,} changed, {len(new) - len(new.keys() & changed) - (failed or 0):,} same"
+    )
+    what += f", {failed:,} failed" if failed else ""
+    what += "" if failed is None else "; with errors, see above"
     more = " and more" if len(names) > _MOST_NAMES else ""
     click.echo(visible(f"{', '.join(names[:_MOST_NAMES])}{more}: {what}"))
 
