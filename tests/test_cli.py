@@ -188,7 +188,7 @@ def test_a_case_that_no_suite_has_is_a_usage_error(folder: Path) -> None:
         pytest.param(["a.eval.yaml", "--format", "xml"], "'xml' is not one of", id="a format"),
         pytest.param(["a.eval.yaml", "--pipeline", "spce"], 'did you mean "spec"?', id="pipeline"),
         pytest.param(["a.eval.yaml", "--guidelines", ""], "is empty", id="a pattern is empty"),
-        pytest.param(["a.eval.yaml", "--root", "no"], "'no' does not exist", id="no such root"),
+        pytest.param(["a.eval.yaml", "--root", "no"], "'no' is not a folder", id="no such root"),
         pytest.param(["a.eval.yaml", "--output", "no/x"], "cannot write 'no/x'", id="no folder"),
         pytest.param(
             ["a.eval.yaml", "--pipeline", "x" * 5000],

@@ -2,157 +2,163 @@
 
 import json
 import os
-import textwrap
 from pathlib import Path
 
 import pytest
 
 from commands import run
+from comparing import write
 from multiturn import Case, TestMessage
+from multiturn.engine.defaults import Defaults, find_defaults
 from multiturn.testing import cases, convert
 
 HI = "input_messages: [{role: user, content: Hi}, {role: assistant, content: Ho}]\n"
+HOUSE = "extends: spec\nconfigure: {render_question: {marker: '<{role}> '}}\n"
+AS_SPEC, AS_HOUSE = "[User]: Hi\n[Assistant]: Ho", "<User> Hi\n<Assistant> Ho"
+OWN = 'pipeline = "house.yaml"\nsuites = ["evals"]\n'
+DESIGN = 'pipeline = "design"\n'
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A project with suites, and a pipeline whose question has marks of its own."""
-    for folder in (".git", "evals", "deep/down"):
-        (tmp_path / folder).mkdir(parents=True)
-    (tmp_path / "evals/a.eval.yaml").write_text(HI)
-    (tmp_path / "house.yaml").write_text(
-        "extends: spec\nconfigure: {render_question: {marker: '<{role}> '}}\n"
-    )
+    """A project with a suite, and a pipeline whose question has marks of its own."""
+    write(tmp_path, {".git/HEAD": "", "evals/a.eval.yaml": HI, "house.yaml": HOUSE})
+    (tmp_path / "deep/down").mkdir(parents=True)
     return tmp_path
 
 
-def write(path: Path, text: str) -> None:
-    path.write_text(textwrap.dedent(text))
-
-
-def question(folder: Path, *arguments: str) -> str:
-    done = run("convert", *arguments, folder=folder)
-    assert (done.returncode, done.stderr) == (0, "")
-    return str(json.loads(done.stdout)["question"])
-
-
-SPEC, HOUSE = "[User]: Hi\n[Assistant]: Ho", "<User> Hi\n<Assistant> Ho"
-OWN = 'pipeline = "house.yaml"\nsuites = ["evals"]\n'
-
-
 @pytest.mark.parametrize(
-    ("name", "text"), [("multiturn.toml", OWN), ("pyproject.toml", f"[tool.multiturn]\n{OWN}")]
+    ("folder", "files", "pipeline", "file"),
+    [
+        pytest.param(
+            *("deep/down", {"multiturn.toml": OWN}, "../../house.yaml", "../../multiturn.toml"),
+            id="a file holds in each folder below",
+        ),
+        pytest.param(
+            *(".", {"pyproject.toml": f"[tool.multiturn]\n{OWN}"}, "house.yaml", "pyproject.toml"),
+            id="pyproject.toml does as well",
+        ),
+        pytest.param(
+            *(".", {"multiturn.toml": DESIGN, "pyproject.toml": "[tool.multiturn]\nno = 1"}),
+            *("design", "multiturn.toml"),
+            id="in one folder, our own wins",
+        ),
+        pytest.param(
+            *(
+                "deep",
+                {"multiturn.toml": OWN, "deep/pyproject.toml": f"[tool.multiturn]\n{DESIGN}"},
+            ),
+            *("design", "pyproject.toml"),
+            id="the nearest wins",
+        ),
+        pytest.param(
+            "deep",
+            {"multiturn.toml": OWN, "deep/pyproject.toml": '[project]\nname = "multiturn-evals"'},
+            *("../house.yaml", "../multiturn.toml"),
+            id="a pyproject.toml without our table is passed",
+        ),
+        pytest.param(
+            *("deep", {"multiturn.toml": OWN, "deep/.git/HEAD": ""}, None, ""),
+            id="the search ends at the repository",
+        ),
+    ],
 )
-@pytest.mark.parametrize("below", [".", "deep", "deep/down"])
-def test_defaults_hold_in_each_folder_below(
-    project: Path, name: str, text: str, below: str
+def test_which_file_holds(
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    folder: str,
+    files: dict[str, str],
+    pipeline: str | None,
+    file: str,
 ) -> None:
-    (project / name).write_text(text)
-    assert question(project / below) == HOUSE
+    write(project, files)
+    monkeypatch.chdir(project / folder)
+    defaults, found = find_defaults()
+    assert (defaults.pipeline, found) == (pipeline, file)
 
 
-def test_an_option_wins(project: Path) -> None:
-    write(project / "multiturn.toml", OWN)
-    assert question(project, "--pipeline", "spec") == SPEC
-    (project / "b.yaml").write_text(f"id: b\n{HI}")
+def test_paths_are_relative_to_the_file(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = 'root = "evals"\nsnapshots = "kept"\ntarget = "claude"\ninline_snapshots = true\n'
+    write(project, {"multiturn.toml": said})
+    monkeypatch.chdir(project / "deep")
+    assert find_defaults()[0] == Defaults(
+        root="../evals", snapshots="../kept", target="claude", inline_snapshots=True
+    )
+
+
+def test_commands_take_defaults_and_an_option_wins(project: Path) -> None:
+    write(project, {"multiturn.toml": f'{OWN}snapshots = "kept"\n', "b.yaml": f"id: b\n{HI}"})
+    for arguments, question in (([], AS_HOUSE), (["--pipeline", "spec"], AS_SPEC)):
+        done = run("convert", *arguments, folder=project / "deep")
+        assert (done.returncode, json.loads(done.stdout)["question"]) == (0, question)
     assert run("list", "b.yaml", folder=project).stdout.startswith("b.yaml\n")
-
-
-def test_the_nearest_file_wins_and_in_one_folder_our_own(project: Path) -> None:
-    write(project / "multiturn.toml", 'pipeline = "design"')
-    write(project / "pyproject.toml", "[tool.multiturn]\nno = 1")
-    assert question(project, "evals") == SPEC
-    write(project / "evals/pyproject.toml", '[tool.multiturn]\npipeline = "../house.yaml"')
-    assert question(project / "evals", "a.eval.yaml") == HOUSE
-    write(project / "evals/pyproject.toml", '[project]\nname = "multiturn-evals"')
-    assert question(project / "evals", "a.eval.yaml") == SPEC
-
-
-def test_the_search_ends_at_the_repository(project: Path) -> None:
-    write(project / "multiturn.toml", OWN)
-    (project / "deep/.git").mkdir()
-    assert question(project / "deep", "../evals/a.eval.yaml") == SPEC
-
-
-def test_the_folder_of_snapshots_and_the_target_have_defaults(project: Path) -> None:
-    write(project / "multiturn.toml", 'suites = ["evals"]\nsnapshots = "kept"\ntarget = "none"')
     assert run("snapshot", folder=project / "deep").returncode == 0
     assert (project / "kept/evals/a/a.yaml").exists()
-    done = run("run", folder=project)
-    assert done.returncode == 2
-    assert "no target 'none'" in done.stderr
-
-
-def test_a_root_is_relative_to_its_file(project: Path) -> None:
-    write(project / "multiturn.toml", 'root = "evals"')
-    (project / "house.md").write_text("out")
-    attached = "{type: file, value: house.md}"
-    (project / "evals/a.eval.yaml").write_text(HI.replace("Hi", f"[{attached}]"))
-    done = run("convert", "a.eval.yaml", folder=project / "evals")
-    assert "no file 'house.md'" in done.stderr
-
-
-def test_help_shows_the_default_that_holds(project: Path) -> None:
-    write(project / "multiturn.toml", OWN)
     assert "[default: house.yaml]" in run("convert", "--help", folder=project).stdout
 
 
-def test_verbose_says_where_values_come_from(project: Path) -> None:
-    write(project / "multiturn.toml", OWN)
-    done = run("convert", "-v", "--log-format", "json", folder=project / "deep")
-    entry = json.loads(done.stderr.splitlines()[0])
-    assert {key: entry[key] for key in ("event", "file", "pipeline", "suites")} == {
-        "event": "defaults.used",
-        "file": "../multiturn.toml",
-        "pipeline": "../house.yaml",
-        "suites": ["../evals"],
-    }
-    done = run(
-        *("convert", "evals", "--pipeline", "spec", "-v", "--log-format", "json"), folder=project
-    )
-    assert "defaults.used" not in done.stderr
+@pytest.mark.parametrize("command", ["list", "run", "show"])
+def test_verbose_says_where_values_come_from(project: Path, command: str) -> None:
+    write(project, {"multiturn.toml": OWN})
+    done = run(command, "-v", folder=project / "deep")
+    assert "defaults.used" in done.stderr
+    assert "file=../multiturn.toml pipeline=../house.yaml" in done.stderr
+    write(project, {"multiturn.toml": ""})
+    assert "defaults.used" not in run("convert", "evals", "-v", folder=project).stderr
 
 
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("pipelines = 1", 'unknown key "pipelines"; did you mean "pipeline"?'),
-        ("suites = 1", "Expected array, got int - at suites"),
         ("suites = [", "not TOML: "),
+        ("pipelines = 1", 'unknown key "pipelines"; did you mean "pipeline"?'),
+        ("suites = 1", "suites: Expected array, got int\n"),
+        ('suites = ["evls"]', "suites: there is no suite 'evls'; did you mean 'evals'?\n"),
+        ('root = "no"', "root: the root 'no' is not a folder\n"),
+        ('pipeline = "house.yml"', "pipeline: no pipeline 'house.yml'; choose from: "),
+        ('target = "none"', "target: no target 'none': there is no targets.yaml"),
     ],
 )
-def test_an_error_in_the_file_is_said(project: Path, text: str, error: str) -> None:
-    write(project / "multiturn.toml", text)
-    done = run("list", "evals", folder=project)
+def test_an_error_of_a_default_names_file_and_key(project: Path, text: str, error: str) -> None:
+    write(project, {"multiturn.toml": text})
+    done = run("run", *([] if "suites" in text else ["evals"]), folder=project)
     assert done.returncode == 2
     assert done.stderr.startswith(f"Error: multiturn.toml: {error}")
 
 
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        (["--pipeline=house.yml"], "no pipeline 'house.yml'; "),
+        (["--pipeline=spec", "evls"], "there is no suite 'evls'; "),
+        ([], "house.yaml:1:10: no pipeline 'spce'; "),
+    ],
+)
+def test_other_errors_do_not(project: Path, options: list[str], error: str) -> None:
+    write(project, {"multiturn.toml": OWN, "house.yaml": "extends: spce"})
+    done = run("convert", *options, folder=project)
+    assert (done.returncode, done.stderr.startswith(f"Error: {error}")) == (2, True)
+
+
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give")
-def test_the_file_of_another_user_is_refused(project: Path) -> None:
-    write(project / "multiturn.toml", OWN)
-    os.chown(project / "multiturn.toml", 12345, 12345)
+@pytest.mark.parametrize("is_link", [False, True])
+def test_the_file_of_another_user_is_refused(project: Path, is_link: bool) -> None:
+    write(project, {"mine.toml": OWN})
+    file = project / "multiturn.toml"
+    if is_link:
+        file.symlink_to("mine.toml")
+    else:
+        write(project, {"multiturn.toml": OWN})
+    os.chown(file, 12345, 12345, follow_symlinks=False)
     done = run("list", folder=project)
     assert done.returncode == 2
     assert "multiturn.toml: another user owns this file" in done.stderr
-    (project / "multiturn.toml").rename(project / "mine.toml")
-    os.chown(project / "mine.toml", 0, 0)
-    (project / "multiturn.toml").symlink_to("mine.toml")
-    os.chown(project / "multiturn.toml", 12345, 12345, follow_symlinks=False)
-    assert "another user owns this file" in run("list", folder=project).stderr
 
 
-def test_tests_of_suites_take_the_pipeline(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(project / "multiturn.toml", OWN)
-    monkeypatch.chdir(project / "deep")
-    messages = (TestMessage("user", "Hi"), TestMessage("assistant", "Ho"))
-    case = Case(id="a", input_messages=messages)
-    assert convert(case).question == HOUSE
-    assert convert(case, "spec").question == SPEC
-
-
-def test_tests_of_suites_take_the_root(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(project / "multiturn.toml", 'root = "evals"')
+def test_tests_of_suites_take_them(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(project, {"multiturn.toml": f'{OWN}root = "evals"'})
     monkeypatch.chdir(project)
+    case = Case(id="a", input_messages=(TestMessage("user", "Hi"), TestMessage("assistant", "Ho")))
+    assert (convert(case).question, convert(case, "spec").question) == (AS_HOUSE, AS_SPEC)
     assert [param.id for param in cases("evals/*.yaml")] == ["a.eval.yaml a"]
     assert [param.id for param in cases("evals/*.yaml", root=".")] == ["evals/a.eval.yaml a"]

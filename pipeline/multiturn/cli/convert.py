@@ -78,7 +78,7 @@ def convert(
     SUITE is a YAML file, a JSON Lines file (*.jsonl, one case a line), a folder (every *.eval.yaml,
     *.eval.yml, *.eval.json and *.eval.jsonl below it, except in hidden folders and node_modules),
     or - for YAML on standard input. A case that cannot be converted is reported and skipped; the
-    exit code is then 1.
+    exit code is then 1. With -v, text that poses as a marker is logged, too.
     """
     from multiturn.cli.progress import show_progress
     from multiturn.cli.rendering import render
@@ -125,7 +125,6 @@ def convert(
 def _on_cluster(
     scheduler: str, asked: Asked, pipeline: "Pipeline", folder: str
 ) -> "Iterator[Rendered]":
-    from multiturn.engine.selection import Selection
     from multiturn.engine.slices import Work
 
     try:
@@ -133,12 +132,8 @@ def _on_cluster(
     except ImportError as error:
         what = f"--scheduler needs the package {error.name}; pip install 'multiturn[dask]'"
         raise MultiturnError(what) from None
-    selection = Selection(
-        root=asked.root and os.path.abspath(asked.root),
-        guideline_patterns=asked.guidelines or None,
-        case_ids=frozenset(asked.case_ids),
-        strict=asked.strict,
-    )
+    root = asked.root and os.path.abspath(asked.root)
+    selection = asked._replace(suites=(), root=root).select()
     work = Work(selection, pipeline, to_line, asked.debug)
     return convert_on_cluster(scheduler, work, list(slices_at(asked.suites)), folder)
 

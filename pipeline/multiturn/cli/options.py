@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from multiturn.cli.completion import complete_case, complete_pipeline
 from multiturn.cli.failures import Failures
-from multiturn.errors import MultiturnError
+from multiturn.errors import MultiturnError, PipelineError
 
 if TYPE_CHECKING:
     from multiturn.engine.selection import Selection
@@ -22,6 +22,7 @@ Renderer = Literal["console", "json"]
 Command = Callable[..., None]
 PATH = click.Path()  # shells complete it
 _QUIET = "multiturn.quiet"
+_COMMAND = "multiturn.command"
 
 
 def _note_quiet(context: click.Context, _: click.Parameter, is_quiet: bool) -> None:
@@ -56,8 +57,7 @@ verbose_option = click.option(  # for start_log
     "-v",
     "--verbose",
     is_flag=True,
-    help="Log each stage with its case and time, and the options that the project's defaults"
-    " set; convert also logs text that poses as a marker.",
+    help="Log each stage with its case and time, and the options that the project's defaults set.",
 )
 _SUITE_OPTIONS = (
     click.argument("suites", metavar="[SUITE]...", type=PATH, nargs=-1),
@@ -72,7 +72,7 @@ _SUITE_OPTIONS = (
     click.option(
         "--root",
         metavar="DIR",
-        type=click.Path(exists=True, file_okay=False),
+        type=click.Path(file_okay=False),
         help="Read attached files inside DIR only.  [default: the nearest folder above the"
         " suite with .git, else the suite's own]",
     ),
@@ -157,14 +157,45 @@ def start_log(verbose: bool, renderer: Renderer = "console") -> "LogSettings":
     settings = LogSettings("debug" if verbose else "warning", renderer)
     configure(settings)
     context = click.get_current_context()
-    values = {
-        name: value
-        for name, value in context.params.items()
-        if context.get_parameter_source(name) is ParameterSource.DEFAULT_MAP
-    }
-    if values:
+    context.meta[_COMMAND] = context
+    if values := _defaults_used(context):
         debug("defaults.used", file=context.obj, **values)
     return settings
+
+
+def _defaults_used(context: click.Context) -> dict[str, Any]:
+    """Return the options of a command that the project's defaults have set."""
+    source = context.get_parameter_source
+    used = ParameterSource.DEFAULT_MAP
+    return {name: value for name, value in context.params.items() if source(name) is used}
+
+
+def placed_in_defaults(error: MultiturnError, context: click.Context) -> MultiturnError:
+    """Return the error that ended a command; if a default of the project is at fault, placed there.
+
+    The context is any of the command line.
+    """
+    from multiturn.engine.selection import select
+    from multiturn.pipelines.pipeline_file import load_pipeline
+    from multiturn.providers.targets import load_target
+
+    if error.where.line or isinstance(error, PipelineError):  # it names the file at fault
+        return error
+    context = context.meta.get(_COMMAND, context)
+    used, targets_file = _defaults_used(context), context.params.get("targets_file")
+    checks: dict[str, Callable[[Any], object]] = {
+        "suites": select,
+        "root": lambda root: select((), root=root),
+        "pipeline": load_pipeline,
+        "target": lambda target: load_target(target, file=targets_file),
+    }
+    for option in checks.keys() & used.keys():
+        try:
+            checks[option](used[option])
+        except MultiturnError as failure:
+            if str(failure) == str(error):
+                return MultiturnError(f"{option}: {error}", where=context.obj)
+    return error
 
 
 def say_summary(text: str, *, err: bool = False) -> None:

@@ -80,7 +80,8 @@ def _read(values: dict[str, Any], path: Path) -> Defaults:
     try:
         read = convert(values, Defaults)
     except ValidationError as error:
-        raise MultiturnError(str(error).replace("`", "").replace("$.", ""), where=name) from None
+        what, _, key = str(error).replace("`", "").partition(" - at $.")
+        raise MultiturnError(f"{key}: {what}", where=name) from None
 
     def from_here(written: str | None) -> str | None:
         return None if written is None else os.path.relpath(path.parent / written)
