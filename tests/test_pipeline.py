@@ -24,6 +24,7 @@ from multiturn import (
     stage,
 )
 from multiturn.pipelines.contract import Stage, contract_of
+from multiturn.testing import conversion
 from multiturn_stages.embed_files import embed_files
 from multiturn_stages.extract_guidelines import extract_guidelines
 from multiturn_stages.guard_markers import guard_markers
@@ -31,6 +32,7 @@ from multiturn_stages.render_question import render_question
 from test_contracts import declared
 
 SPEC = load_pipeline("spec")
+DICT: Any = {"role": "user", "content": "Hi"}
 CASE = Case(
     id="a",
     suite="a.yaml",
@@ -76,6 +78,7 @@ def test_stage_returns_the_function_itself() -> None:
         ({1}, "there is no fact '1'; choose from: turns, files, guidelines"),
         ({"house."}, "there is no fact 'house.'; choose from: turns, files, guidelines"),
         ("turns", 'KIND is a set of facts; write KIND={"turns"}'),
+        (None, 'KIND is a set of facts; write KIND={"turns"}'),
     ],
 )
 def test_an_error_in_what_is_declared_is_raised_where_the_stage_is_used(
@@ -130,9 +133,15 @@ def generated(given: Conversion) -> Any:
     [
         pytest.param(
             "embed_files",
-            "'embed_files' is the name of a stage, and Pipeline takes the function:"
-            " from multiturn_stages.embed_files import embed_files",
+            "'embed_files' is a name, and Pipeline takes functions; write from"
+            " multiturn_stages.embed_files import embed_files",
             id="the name of a stage that ships",
+        ),
+        pytest.param(
+            "spec",
+            "'spec' is a name, and Pipeline takes functions; load_pipeline('spec') loads a"
+            " pipeline by its name",
+            id="the name of a pipeline",
         ),
         pytest.param(
             partial(embed_files, header="#"),
@@ -190,6 +199,16 @@ def test_text_without_an_unknown_placeholder_is_a_header(text: str) -> None:
 @pytest.mark.parametrize(
     ("call", "words"),
     [
+        (lambda: stage({"turns"}), r"given by their kind; write @stage\(requires=\{...\}\)"),
+        (lambda: SPEC(CASE), r"not a Case; write pipeline.request\(case\) or pipeline"),  # type: ignore[arg-type]
+        (lambda: SPEC(Conversion({"id": "a"})), "not a dict; write pipeline.request"),  # type: ignore[arg-type]
+        (
+            lambda: SPEC(Conversion(CASE, turns=(DICT,))),
+            "has a dict in place of a Turn; write Turn",
+        ),
+        (lambda: Case(id="a", input_messages=(DICT,)), r'write \(TestMessage\("user", "Hi"\),\)'),
+        (lambda: Case(id="a", input_messages="Hi"), r'write \(TestMessage\("user", "Hi"\),\)'),  # type: ignore[arg-type]
+        (lambda: conversion(DICT), r'messages are tuples, as in conversion\(\("user", "Hi"\)\)'),
         (lambda: Pipeline("spec"), r"load_pipeline\('spec'\) loads a pipeline; Pipeline takes"),  # type: ignore[arg-type]
         (lambda: Pipeline(None), "Pipeline takes a list of stages, not None"),  # type: ignore[arg-type]
         (lambda: SPEC.request("x"), "request takes a Case, as load_suite gives them, not a str"),  # type: ignore[arg-type]

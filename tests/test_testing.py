@@ -80,11 +80,17 @@ def recorded(project: Path) -> dict[str, bytes]:
     }
 
 
-def test_five_lines_are_a_test_with_an_id_for_each_case(project: Path, call_pytest: Pytest) -> None:
+def test_five_lines_are_a_test_with_an_id_for_each_case(
+    project: Path, pytester: pytest.Pytester
+) -> None:
+    """Also with ``multiturn.testing`` as a plugin, which the test file has already imported."""
     assert len([line for line in TEST.splitlines() if line]) == 5
     run("snapshot", "evals", folder=project)
-    code, out = call_pytest("-W", "error")
-    assert (code, "3 snapshots passed." in out) == (0, True)
+    plugin = 'pytest_plugins = ["multiturn.testing"]\n'
+    (project / "tests/test_prompts.py").write_text(TEST.replace("\n\n", f"\n\n{plugin}", 1))
+    done = pytester.runpytest_subprocess("-W", "error", "-v")
+    out = str(done.stdout)
+    assert (done.ret, "3 snapshots passed." in out) == (0, True)
     assert re.findall(r"test_prompt\[(.*)\] PASSED", out) == [
         *("evals/deep/b.eval.yaml b", "evals/shop.eval.yaml one"),
         r"evals/shop.eval.yaml Two / \xe9",

@@ -84,7 +84,11 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     __repr__ = brief
 
     def __post_init__(self) -> None:
-        """Refuse a text where a tuple of texts is meant."""
+        """Refuse a text where a tuple of texts is meant, and messages that are not."""
+        messages = self.input_messages if isinstance(self.input_messages, tuple | list) else [None]
+        if not all(isinstance(message, TestMessage) for message in messages):
+            example = '(TestMessage("user", "Hi"),)'
+            raise TypeError(f"input_messages is a tuple of TestMessage; write {example}")
         tuple_of_texts("guidelines", self.guidelines)
         tuple_of_texts("guideline_patterns", self.guideline_patterns)
 

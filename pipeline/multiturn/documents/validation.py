@@ -102,10 +102,19 @@ def _reword(what: str, key: str, node: Node, type_: Any) -> str:
     expected, got = names
     if got == "float" and "int" in expected:
         return f"{key} must be a whole number, not {node.source or node.value}"
-    words = [_WORDS[name] for name in expected.split(" | ") if name != "null"]
-    wanted = f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
-    message = f"{key or 'this'} must be {wanted}, not {_WORDS[got]}"
-    if node.source is None or "text" not in words:
+    message = f"{key or 'this'} {must_be(expected, got)}"
+    if node.source is None or "str" not in expected:
         return message
     name = "" if key.endswith("]") else f"{key.rpartition('.')[2]}: "
     return f'{message}; quote it: {name}"{node.source}"'
+
+
+def must_be(expected: str, got: str) -> str:
+    """Return the types of an error of msgspec in words.
+
+    >>> must_be("str | null", "int")
+    'must be text, not a number'
+    """
+    words = [_WORDS[name] for name in expected.split(" | ") if name != "null"]
+    wanted = f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
+    return f"must be {wanted}, not {_WORDS[got]}"

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from multiturn.documents.validation import choices_of
-from multiturn.errors import MultiturnError, Place, did_you_mean, from_here
+from multiturn.documents.validation import choices_of, must_be
+from multiturn.errors import MultiturnError, Place, cut, did_you_mean, from_here, nearest
 from multiturn.model import Conversion
 
 Stage = Callable[..., Conversion]
@@ -85,7 +85,7 @@ def stage(
     """
     facts = {"requires": requires, "provides": provides, "consumes": consumes}
     # An iterator gives its facts once, and they are read more often.
-    given = {kind: each if isinstance(each, str) else (*each,) for kind, each in facts.items()}
+    given = {kind: (*each,) if _is_set(each) else each for kind, each in facts.items()}
 
     def declare(function: _S) -> _S:
         function.__multiturn_facts__ = given  # type: ignore[attr-defined]
@@ -93,6 +93,8 @@ def stage(
 
     if function is None:
         return declare
+    if not callable(function):
+        raise TypeError("facts are given by their kind; write @stage(requires={...})")
     function.__multiturn_facts__ = None
     return function  # type: ignore[no-any-return]
 
@@ -118,13 +120,18 @@ def contract_of(function: Stage) -> Contract | None:
 def _wrong_fact(given: Mapping[str, Iterable[str]]) -> str:
     """Return the error in what a stage declares; empty if there is none."""
     for kind, facts in given.items():
-        if isinstance(facts, str):
-            return f'{kind} is a set of facts; write {kind}={{"{facts}"}}'
+        if not _is_set(facts):
+            example = facts if isinstance(facts, str) else "turns"
+            return f'{kind} is a set of facts; write {kind}={{"{example}"}}'
         for fact in sorted(map(str, facts)):
             if fact not in FACTS and not _OWN_FACT.fullmatch(fact):
                 hint = f"{did_you_mean(fact, FACTS)} (a fact of your own has a dot, such as"
                 return f"there is no fact {fact!r}; {hint} house.redacted)"
     return ""
+
+
+def _is_set(facts: Any) -> bool:
+    return isinstance(facts, Iterable) and not isinstance(facts, str)
 
 
 class Option(msgspec.Struct, frozen=True):
@@ -216,10 +223,15 @@ def _wrong_value(type_: Any, value: Any, error: str) -> str:
     for written in re.findall(rf"\{{{_NAME}\}}", str(value)) if known else ():
         if written not in known:
             return f'there is no placeholder "{written}"; {did_you_mean(written, known)}'
-    what = error.replace("`", "").partition(" - at $")[0]
+    what = error.partition(" - at `$")[0]
     choices = choices_of(type_)
-    hint = f"; choose from: {', '.join(choices)}" if choices else ""
-    return what[0].lower() + what[1:] + hint
+    if unknown := re.fullmatch("Invalid enum value '(.*)'", what, re.DOTALL):
+        near = nearest(unknown[1], choices)
+        hint = "" if near is None else f'; did you mean "{near}"?'
+        return f'"{cut(unknown[1])}" is not one of {", ".join(choices)}{hint}'
+    if types := re.fullmatch("Expected `(.*)`, got `(.*)`", what):
+        what = f"this {must_be(*types.groups())}"
+    return what + (f"; choose from: {', '.join(choices)}" if choices else "")
 
 
 def placeholders_of(type_: Any) -> list[str]:

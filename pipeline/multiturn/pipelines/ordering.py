@@ -1,6 +1,6 @@
 """Checking an order of stages against their contracts, in one walk along it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from multiturn.errors import ErrorDetail
 from multiturn.pipelines.contract import FACTS, Contract, Stage, contract_of, in_order
@@ -8,6 +8,7 @@ from multiturn.pipelines.registry import provider_of
 
 _MAX_TRIED = 10_000
 _Facts = frozenset[str]
+_UNKNOWN = Contract(_Facts(), _Facts(), _Facts())
 
 
 def order_errors(stages: Sequence[Stage]) -> Iterator[ErrorDetail]:
@@ -22,9 +23,9 @@ def order_errors(stages: Sequence[Stage]) -> Iterator[ErrorDetail]:
     for number, stage in enumerate(stages):
         contract = contract_of(stage)
         if contract is not None:
-            for fact in in_order(contract.requires - facts):
+            for what in _missing(in_order(contract.requires - facts), number, stages, consumers):
                 is_right = False
-                yield ErrorDetail(_missing(fact, number, stages, consumers.get(fact)), number)
+                yield ErrorDetail(what, number)
             consumers |= dict.fromkeys(contract.consumes & facts, number)
         facts = _after(contract, facts, known)
     if is_right and not _is_end(stages, facts):
@@ -83,28 +84,40 @@ def _known_facts(stages: Sequence[Stage]) -> _Facts:
     return _Facts(FACTS).union(*(each.requires | each.provides for each in contracts))
 
 
-def _missing(fact: str, number: int, stages: Sequence[Stage], consumer: int | None) -> str:
-    requires = f"{stages[number].__name__} ({number + 1}) requires {fact}"
-    contracts = [contract_of(stage) or Contract(_Facts(), _Facts(), _Facts()) for stage in stages]
+def _missing(
+    facts: Iterable[str], number: int, stages: Sequence[Stage], consumers: Mapping[str, int]
+) -> Iterator[str]:
+    """Yield what is wrong with a stage that requires facts that are not true before it."""
+    name = f"{stages[number].__name__} ({number + 1})"
+    contracts = [contract_of(stage) or _UNKNOWN for stage in stages]
     own = contracts[number]
-    if consumer is not None:
-        name = stages[consumer].__name__
-        did = f"{name} ({consumer + 1}) has already {FACTS.get(fact, 'used it up')}"
-        if fact in own.consumes:
-            only = "only one stage can do so; remove one of them, or use replace"
-            return f"{requires}, but {did}, and {only}"
-        return f"{requires}, but {did}; move it before {name}"
-    for later in range(number + 1, len(stages)):
-        if fact in contracts[later].provides - contracts[later].requires:
-            name = stages[later].__name__
-            provided = f"{requires}, but {name} ({later + 1}) provides it later"
-            others = _Facts().union(*(c.provides for at, c in enumerate(contracts) if at != number))
-            if contracts[later].requires & own.provides - others:
-                return (
-                    f"{provided}, and itself only runs after {stages[number].__name__}; change"
-                    " what one of the two requires"
-                )
-            return f"{provided}; move it after {name}"
-    provider = provider_of(fact)
-    hint = f"; add {provider} before it" if provider else ""
-    return f"{requires}, which no stage before it provides{hint}"
+    later: dict[int, str] = {}
+    for fact in facts:
+        providers = (
+            at
+            for at in range(number + 1, len(stages))
+            if fact in contracts[at].provides - contracts[at].requires
+        )
+        if fact in consumers:
+            consumer = stages[consumers[fact]].__name__
+            did = f"{consumer} ({consumers[fact] + 1}) has already {FACTS.get(fact, 'used it up')}"
+            advice = f"; move it before {consumer}"
+            if fact in own.consumes:
+                advice = ", and only one stage can do so; remove one of them, or use replace"
+            yield f"{name} requires {fact}, but {did}{advice}"
+        elif (at := next(providers, None)) is not None:
+            later[at] = fact
+        else:
+            provider = provider_of(fact)
+            hint = f"; add {provider} before it" if provider else ""
+            yield f"{name} requires {fact}, which no stage before it provides{hint}"
+    if later:  # it must come after all of them, so only the last one is named
+        at = max(later)
+        provider = stages[at].__name__
+        others = _Facts().union(*(each.provides for each in contracts if each is not own))
+        advice = f"; move it after {provider}"
+        if contracts[at].requires & own.provides - others:
+            runs = f"itself only runs after {stages[number].__name__}"
+            advice = f", and {runs}; change what one of the two requires"
+        what = f"{name} requires {later[at]}, but {provider} ({at + 1}) provides it later"
+        yield f"{what}{advice}"

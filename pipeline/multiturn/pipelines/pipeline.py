@@ -16,7 +16,7 @@ from multiturn.pipelines.contract import Stage, contract_of, read_options
 from multiturn.pipelines.ordering import legal_order, order_errors
 from multiturn.pipelines.registry import name_of, stage_names
 from multiturn.pipelines.step import Step, failed, placed
-from multiturn.turns import is_blank, kind_of
+from multiturn.turns import check_turns, is_blank, kind_of
 
 # Functions that return a coroutine or a generator instead of running.
 _LATER = CO_COROUTINE | CO_GENERATOR | CO_ASYNC_GENERATOR
@@ -84,6 +84,14 @@ provides it later; move it after resolve_segments
         Raises:
             MultiturnError: a stage failed, or the view that it has chosen.
         """
+        if not isinstance(conversion, Conversion) or not isinstance(conversion.case, Case):
+            given = conversion.case if isinstance(conversion, Conversion) else conversion
+            what = f"a pipeline takes a Conversion of a Case, not {kind_of(given)}"
+            raise TypeError(f"{what}; write pipeline.request(case) or pipeline(Conversion(case))")
+        try:
+            check_turns(conversion.turns)
+        except ValueError as error:
+            raise TypeError(f"the Conversion has {error}; write Turn(role, parts)") from None
         result = self._run(conversion)
         try:
             _ = result.chat, result.question
@@ -178,10 +186,10 @@ provides it later; move it after resolve_segments
 def _no_stage(item: Any) -> str:
     """Return an error that says what to write in place of something that is not a stage."""
     if isinstance(item, str):
-        what = f"{item!r} is the name of a stage, and Pipeline takes the function"
+        what = f"{item!r} is a name, and Pipeline takes functions"
         if item in stage_names():
-            what += f": from multiturn_stages.{item} import {item}"
-        return what
+            return f"{what}; write from multiturn_stages.{item} import {item}"
+        return f"{what}; load_pipeline({item!r}) loads a pipeline by its name"
     if isinstance(item, partial):
         name = getattr(item.func, "__name__", "stage")
         return f"a partial cannot be a stage; write Step({name}, {item.keywords!r})"

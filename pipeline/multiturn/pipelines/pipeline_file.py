@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ def pipeline_names() -> list[str]:
 
 
 def is_pipeline(path: str) -> bool:
-    """Return whether a path is a pipeline's: its name, or a file with its keys and no cases."""
+    """Return whether a path is a pipeline's: its name, or a file with nearly its keys, no cases."""
     if path in pipeline_names():
         return True
     check_path(path)
@@ -47,7 +48,12 @@ def is_pipeline(path: str) -> bool:
     except MultiturnError:  # whoever reads it as a suite says so
         return False
     keys = set() if first is None or not isinstance(first.value, dict) else first.value.keys()
-    return bool(keys & {"stages", "extends"}) and not keys & SUITE_KEYS
+    return not keys & SUITE_KEYS and any(map(_is_nearly_a_key, keys))
+
+
+def _is_nearly_a_key(key: str) -> bool:
+    """Return whether a key is ``stages`` or ``extends``, or one letter from it."""
+    return bool(get_close_matches(key, ("stages", "extends"), cutoff=0.85))
 
 
 def load_pipeline(source: str | Path = DEFAULT_PIPELINE) -> Pipeline:
@@ -171,6 +177,8 @@ class _PipelineFile:
             if key not in KEYS:
                 what = f'unknown key "{key}"; {did_you_mean(key, KEYS)}'
                 self.add(what, node.key_place(self.name))
+                if _is_nearly_a_key(key):
+                    raise PipelineError(self.errors)  # the others would only repeat it
             elif key in EDITS and "extends" not in keys:
                 self.add(f'"{key}" edits a pipeline that "extends" another', node.place(self.name))
             elif node.value == []:
@@ -228,9 +236,10 @@ class _PipelineFile:
         entries[position(entries, name)] = self.entry(node)
 
     def insert(self, entries: list[_Entry], _: Any, node: Node) -> None:
-        keys = node.value
-        at = insertion(entries, keys.get("after"), keys.get("before"))
-        entries.insert(at, self.entry(node.children["stage"]))
+        keys = node.children
+        with self.collect(keys.get("after") or keys.get("before") or node):
+            at = insertion(entries, node.value.get("after"), node.value.get("before"))
+            entries.insert(at, self.entry(keys["stage"]))
 
     def configure(self, entries: list[_Entry], name: str, node: Node) -> None:
         at = position(entries, name)

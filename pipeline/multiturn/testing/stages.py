@@ -61,7 +61,8 @@ def conversion(
             return Part("text", each, "\n\n", key=f"guidelines[{given.index(each)}]")
         return replace(each, kind="text", moved_by="extract_guidelines")
 
-    if any(isinstance(message, str) for message in messages) or isinstance(guidelines, str):
+    is_tuple = all(isinstance(message, tuple | list) for message in messages)
+    if not is_tuple or isinstance(guidelines, str):
         raise TypeError('messages are tuples, as in conversion(("user", "Hi")); guidelines a list')
     guidelines = list(guidelines)
     given = tuple(text for text in guidelines if isinstance(text, str))

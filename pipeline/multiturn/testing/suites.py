@@ -90,7 +90,7 @@ def cases(
     return [param for path in selection.suites for param in _params(path, selection, texts)]
 
 
-def convert(case: Case, pipeline: str | Path | Pipeline | None = None) -> Conversion:
+def convert(case: Case | BrokenCase, pipeline: str | Path | Pipeline | None = None) -> Conversion:
     """Return what a pipeline makes of a case, to be compared with a ``PromptSnapshot``.
 
     Args:
@@ -102,6 +102,8 @@ def convert(case: Case, pipeline: str | Path | Pipeline | None = None) -> Conver
         pytest.fail.Exception: the case cannot be loaded or converted, or the pipeline not loaded.
     """
     try:
+        if isinstance(case, BrokenCase):
+            raise case.error
         if not isinstance(pipeline, Pipeline):
             pipeline = load_pipeline(pipeline or find_defaults()[0].pipeline or DEFAULT_PIPELINE)
         return pipeline(Conversion(case))
