@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from commands import full_disk
+from loopback import Server
 from multiturn import MultiturnError
 from multiturn.providers.results import ResultsFile
 from running import (
@@ -20,6 +21,7 @@ from running import (
     wait_for,
     write_slow_target,
     write_suite,
+    write_target,
 )
 
 OUTPUT = ("--output", "out.jsonl")
@@ -65,6 +67,57 @@ def test_a_suite_that_is_named_another_way_is_the_same_suite(folder: Path) -> No
         done = run(name, *OUTPUT, "--resume", folder=folder)
         assert done.returncode == 0
         assert [result["response"] for result in records(folder / "out.jsonl")] == [STORED]
+
+
+def test_a_run_in_a_project_is_resumed_from_any_folder(folder: Path, server: Server) -> None:
+    """Also through a link to a folder."""
+    (folder / ".git").mkdir()
+    (folder / "evals" / "deep").mkdir(parents=True)
+    (folder / "link").symlink_to("evals")
+    write_target(folder, server)
+    write_suite(folder, ["one", "two"], name="evals/a.eval.yaml")
+    files = ("--target", "az", "--targets", str(folder / "targets.yaml"), "--output")
+    output = str(folder / "out.jsonl")
+    done = run("evals", *files, "out.jsonl", folder=folder)
+    assert (done.returncode, len(server.requests)) == (0, 2)
+    before = (folder / "out.jsonl").read_bytes()
+    for suite, here in (
+        ("a.eval.yaml", folder / "evals"),
+        ("..", folder / "evals" / "deep"),
+        ("link/a.eval.yaml", folder),
+        (str(folder), Path("/")),
+    ):
+        done = run(suite, *files, output, "--resume", folder=here)
+        assert (done.returncode, len(server.requests)) == (0, 2)
+        assert (folder / "out.jsonl").read_bytes() == before
+    assert [line["suite"] for line in records(folder / "out.jsonl")] == ["evals/a.eval.yaml"] * 2
+
+
+@pytest.mark.parametrize("root", [".git", "."], ids=["in a project", "in no project"])
+def test_suites_of_one_name_in_two_folders_are_two(folder: Path, root: str) -> None:
+    (folder / root).mkdir(exist_ok=True)
+    for name in ("one", "two"):
+        (folder / name).mkdir()
+        write_suite(folder, [name], name=f"{name}/a.eval.yaml")
+    for counts in ("2 answered, 0 reused", "0 answered, 2 reused"):
+        done = run("one", "two", *OUTPUT, "--resume", folder=folder)
+        assert (done.returncode, done.stderr) == (0, f"{counts}, 0 failed, 0 retried: out.jsonl\n")
+    suites = [line["suite"] for line in records(folder / "out.jsonl")]
+    assert sorted(suites) == ["one/a.eval.yaml", "two/a.eval.yaml"]
+
+
+def test_suites_of_one_name_in_two_projects_need_a_root(folder: Path) -> None:
+    for name in ("one", "two"):
+        (folder / name / ".git").mkdir(parents=True)
+        write_suite(folder, [name], name=f"{name}/a.eval.yaml")
+    done = run("one", "two", *OUTPUT, folder=folder)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "Error: two/a.eval.yaml: two suites are 'a.eval.yaml' in their roots; name a root that"
+        " holds both (--root)\n",
+    )
+    assert run("one", "two", "--root", ".", *OUTPUT, "--resume", folder=folder).returncode == 0
+    assert len(records(folder / "out.jsonl")) == 2
 
 
 def test_what_is_changed_or_new_is_asked_and_stands_once(folder: Path) -> None:

@@ -19,6 +19,7 @@ from multiturn.errors import (
     nearly,
     quoted,
 )
+from multiturn.text import utf8
 
 _NO_LINK = (
     getattr(os, "O_CLOEXEC", 0)
@@ -59,6 +60,8 @@ class Files:
         self._found: dict[str, str] = {}
         self._folder = folder_path = real_path(folder)
         self.folders = []
+        # The path of the suite itself, as ``path_in`` has it; None for one outside the root.
+        self.suite: str | None = None
         while self._is_inside(folder_path) and folder_path != self.root:
             self.folders.append(folder_path)
             folder_path = os.path.dirname(folder_path)
@@ -205,6 +208,12 @@ def root_of(path: str | Path) -> str:
     folder = real if real.is_dir() else real.parent
     above = (folder, *folder.parents)
     return str(next((top for top in above if os.path.exists(top / ".git")), folder))
+
+
+def path_in(root: str, path: str) -> str | None:
+    """Return the path of a file relative to a root, with ``/``, no links; None if it is outside."""
+    real, top = os.path.realpath(path), os.path.realpath(root).rstrip(os.sep) + os.sep
+    return utf8(real[len(top) :].replace(os.sep, "/")) if real.startswith(top) else None
 
 
 def is_foreign(path: Path) -> bool:

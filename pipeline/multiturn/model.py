@@ -48,8 +48,9 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     Attributes:
         id: unique in its suite.
         input_messages: the conversation.
-        suite: path of the suite, as errors and results name it; empty without one.
-        file: the file that it is in, if that is not the suite itself.
+        suite: path of the suite from the project's root; without a project, as it was named. Empty
+            without a suite.
+        file: path of the file that it is in, as errors name it.
         line: one-based line of the case in its file.
         system_prompt: ``metadata.systemPrompt`` of the case, else of the suite.
         guidelines: guideline texts given in the suite and in the case.
@@ -271,7 +272,7 @@ class ProviderRequest(Struct, frozen=True, kw_only=True, repr_omit_defaults=True
         eval_id: the case's id.
         temperature: how freely the model may choose; None for the target's own.
         max_output_tokens: the longest answer; None for the target's own.
-        suite: path of the suite, as errors and results name it; empty without one.
+        suite: that of the case.
         conversation_id: groups the cases of one conversation.
         outcome: what the answer should achieve, in words.
         expected_messages: the answer a grader compares with, as the suite wrote it.

@@ -144,9 +144,10 @@ def origin_of(part: Part, case: Case) -> str:
     changed = "" if part.changed_by is None else f", changed by {part.changed_by or 'a stage'}"
     if part.key is not None:
         return f"{part.key} of {suite}{changed}"
-    place = f"{suite}:{part.line}" if part.line else suite
+    place = case.file or suite
+    place = f"{place}:{part.line}" if part.line else place
     if part.message is not None and not part.line:
-        place = f"{suite}: input_messages[{part.message}].content[{part.content}]"
+        place = f"{place}: input_messages[{part.message}].content[{part.content}]"
     moved = f", moved by {part.moved_by}" if part.moved_by else ""
     if part.resolved_path is not None:
         return f"{part.resolved_path}, attached at {place}{moved}{changed}"

@@ -61,7 +61,7 @@ def _entry(conversion: "Conversion") -> dict[str, object]:
     return {
         "suite": case.suite,
         "id": case.id,
-        "file": case.file or case.suite,
+        "file": case.file,
         "line": case.line,
         "messages": [message.role for message in case.input_messages],
         "files": [file.resolved_path for file in files if not file.guideline],

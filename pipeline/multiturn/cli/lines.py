@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from multiturn.review.update import Update
 
 Severity = Literal["error", "warning"]
-Suite = Annotated[str, Meta(description="path of the suite, as it was named or found.")]
+Suite = Annotated[str, Meta(description="path of the suite, from the root if that is a project's.")]
 CaseId = Annotated[str, Meta(description="id of the case.")]
 File = Annotated[str | None, Meta(description="path of the file; null if it is about none.")]
 Line = Annotated[int | None, Meta(description="line of the file, from 1; null for the whole file.")]

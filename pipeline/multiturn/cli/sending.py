@@ -19,12 +19,11 @@ from multiturn.cli.rendering import to_result_text
 from multiturn.engine.outcomes import cases
 from multiturn.engine.record import to_json
 from multiturn.engine.runner import prepare, run, wire_of
-from multiturn.engine.selection import Selection
+from multiturn.engine.selection import Selection, suite_names
 from multiturn.errors import MultiturnError
 from multiturn.model import Case
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.results import Failure, Result, ResultsFile, is_stored, key_of
-from multiturn.suites.suite import STDIN
 from multiturn.text import number_of, utf8, visible
 
 Write = Callable[[Result], None]
@@ -48,6 +47,7 @@ class Sending(Struct):
 
     def cases(self) -> Iterator[Case]:
         """Yield each selected case; write a result for each that cannot be read."""
+        names = suite_names(self.selection)
         for outcome in cases(self.selection):
             self.seen += 1
             if outcome.case is not None:
@@ -56,12 +56,11 @@ class Sending(Struct):
                 self.done += 1
                 self.failures.add(outcome.error)
                 if outcome.error.case_id:
-                    self.write(self._unreadable(outcome.suite, outcome.error))
+                    self.write(self._unreadable(names[outcome.suite], outcome.error))
 
     def _unreadable(self, suite: str, error: MultiturnError) -> Result:
-        name = utf8(STDIN if suite == "-" else suite)
-        failure = Failure("conversion", utf8(str(error)))
-        return Result(suite=name, id=error.case_id or "", target=self.provider.name, error=failure)
+        case_id, failure = error.case_id or "", Failure("conversion", utf8(str(error)))
+        return Result(suite=utf8(suite), id=case_id, target=self.provider.name, error=failure)
 
     def action(self, result: Result) -> str:
         """Return ``reuse`` where there is an answer, ``leave out`` for the request of the revision.

@@ -11,6 +11,7 @@ from multiturn.documents.source import check_path
 from multiturn.errors import MultiturnError, did_you_mean
 from multiturn.suites.discovery import find_suites
 from multiturn.suites.patterns import guideline_matcher
+from multiturn.suites.suite import SuiteReader
 from multiturn.text import tuple_of_texts
 
 
@@ -45,6 +46,18 @@ class Selection(Struct, frozen=True):
         known = set(seen)
         for case_id in sorted(self.case_ids.difference(self._matching(known))):
             raise MultiturnError(f"no case {case_id!r}; {did_you_mean(case_id, sorted(known))}")
+
+
+def suite_names(selection: Selection) -> dict[str, str]:
+    """Return what results call each suite, by its path; refuse two suites of one name."""
+    names: dict[str, str] = {}
+    for path in selection.suites:
+        name = SuiteReader(path, selection.root).suite
+        if name in names.values():
+            what = f"two suites are {name!r} in their roots"
+            raise MultiturnError(f"{what}; name a root that holds both (--root)", where=path)
+        names[path] = name
+    return names
 
 
 def select(

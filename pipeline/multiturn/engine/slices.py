@@ -28,7 +28,7 @@ SLICE_SIZE = 2**20  # bytes of a JSON Lines suite
 class Slice(NamedTuple):
     """A suite, or some lines of one: what one process converts in one go."""
 
-    suite: str  # what errors and results call it
+    suite: str  # what errors call it
     url: str  # where it is read: a path, or a URL that fsspec reads
     lines: Lines | None = None  # which lines; None for the whole suite
 

@@ -37,7 +37,7 @@ class Result(Struct, frozen=True, kw_only=True):
     """The result of one case, written as one line of JSON.
 
     Attributes:
-        suite: path of the suite, as in errors.
+        suite: path of the suite from the project's root; without a project, as it was named.
         id: id of the case.
         target: name of the target.
         response: what the model said; None after an error.
@@ -84,9 +84,9 @@ _BEGINNING = b'{"suite":'
 
 
 def key_of(result: Result | Stored) -> bytes:
-    """Return a key of a result: a hash of its suite's path, its case and its target.
+    """Return a key of a result: a hash of its suite, its case and its target.
 
-    Links to the suite's folder are followed: however it is named, it is the same suite.
+    A suite in no project has one key, too, however it is named: links to its folder are followed.
     """
     folder, name = os.path.split(os.path.abspath(result.suite))
     identity = (os.path.join(_real(folder), name), result.id, result.target)

@@ -1,7 +1,6 @@
 """Snapshots: the content of a case's snapshot, and the name of its file."""
 
 import hashlib
-import os
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -10,6 +9,7 @@ from typing import Any
 from multiturn.documents.dump import Pieces, dump
 from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError
+from multiturn.files import path_in
 from multiturn.model import Case, Conversion, InputFile
 from multiturn.provenance import Message, Span, Spans
 from multiturn.text import utf8
@@ -197,23 +197,16 @@ def suite_of(case: Case) -> str:
     """Return the name of a case's suite in its root; as it is, if the case has no files."""
     if case.files is None or not case.suite:
         return case.suite
-    return name_in_root(case.suite, case.files.root)
+    return case.files.suite or name_in_root(case.suite, case.files.root)
 
 
 def name_in_root(path: str, root: str) -> str:
     """Return the path of a suite relative to a root, which must hold it, with ``/``, no links."""
-    folder = os.getcwd()
-    real = _real_path(os.path.join(folder, path))
-    top = _real_path(os.path.join(folder, root)).rstrip(os.sep) + os.sep
-    if not real.startswith(top):
+    name = path_in(root, path)
+    if name is None:
         what = "a snapshot needs a suite inside its root; name a root that holds it (--root)"
         raise MultiturnError(what, where=path)
-    return utf8(real[len(top) :].replace(os.sep, "/"))
-
-
-@lru_cache
-def _real_path(path: str) -> str:
-    return os.path.realpath(path)  # cached: called once for each case of a suite
+    return name
 
 
 def location_of(suite: str, case_id: str) -> str:

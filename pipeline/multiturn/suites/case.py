@@ -34,13 +34,18 @@ class CaseReader:
         self.dialect = dialect
         self.keys = KeyCheck(name)
 
-    def shared(self, patterns: tuple[str, ...], head: Node | None = None) -> Case:
+    def shared(self, suite: str, patterns: tuple[str, ...], head: Node | None = None) -> Case:
         """Return a case without messages: what a suite gives to all of its cases.
 
         Without a head, the case is a bare one, which has the suite's keys itself.
         """
         case = Case(
-            id="", input_messages=(), suite=self.name, guideline_patterns=patterns, files=self.files
+            id="",
+            input_messages=(),
+            suite=suite,
+            file=self.name,
+            guideline_patterns=patterns,
+            files=self.files,
         )
         if head is None:
             return case

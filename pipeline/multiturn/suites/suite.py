@@ -23,7 +23,7 @@ from multiturn.errors import (
     nearly,
     quoted,
 )
-from multiturn.files import Files, Texts, real_path, root_of
+from multiturn.files import Files, Texts, path_in, real_path, root_of
 from multiturn.model import Case
 from multiturn.output import Notice, debug
 from multiturn.suites.case import CaseReader
@@ -70,7 +70,7 @@ class SuiteReader:
         root: str | None = None,  # attached files are read inside it only; None for the suite's own
         patterns: tuple[str, ...] | None = None,  # in place of the suite's and of its config's
         texts: Texts | None = None,  # the attached files read so far, by the suites of a run
-        name: str | None = None,  # what errors and results call the suite; by default, its path
+        name: str | None = None,  # what errors call the suite; by default, its path
     ) -> None:
         check_path(f"{source}{root or ''}")
         self.source = source
@@ -78,6 +78,12 @@ class SuiteReader:
         folder = Path.cwd() if source == "-" else Path(real_path(source)).parent
         self.texts = Texts() if texts is None else texts
         self.files = Files(folder, Path(root_of(folder) if root is None else root), self.texts)
+        self.files.suite = path_in(self.files.root, STDIN if source == "-" else source)
+        self.suite = self.name  # what results call it
+        is_copy = "://" in self.name
+        is_project = root is not None or os.path.exists(os.path.join(self.files.root, ".git"))
+        if is_project and source != "-" and not is_copy and self.files.suite is not None:
+            self.suite = self.files.suite
         self.given_patterns = patterns
         self.dialect = Dialect(self.name)
         self.files_of_cases: set[str] = set()
@@ -116,11 +122,11 @@ class SuiteReader:
         if suite.evalcases is None:
             name = "stdin" if self.source == "-" else Path(self.source).name
             file_id = utf8(re.sub(r"(\.eval)?\.(ya?ml|json)$", "", name))
-            shared = structs.replace(self.reader.shared(patterns), id=file_id)
+            shared = structs.replace(self.reader.shared(self.suite, patterns), id=file_id)
             yield from self.case(head, "", shared, self.reader, SuiteKeys)
             yield from self.unused.warnings()
             return
-        shared = self.reader.shared(patterns, head)
+        shared = self.reader.shared(self.suite, patterns, head)
         yield from self.warnings(self.reader)
         index = -1
         for index, node in enumerate(document.cases or head.children["evalcases"].children):
@@ -180,6 +186,7 @@ class SuiteReader:
                 text = Files(root, root).read(path, MAX_CASES_FILE)  # which is not kept
                 name = os.path.relpath(place)
                 files = Files(place.parent, root, self.texts)
+                files.suite = self.files.suite
                 reader = CaseReader(name, files, self.dialect.inside(name))
                 inside = structs.replace(shared, file=name, files=files)
                 for index, node in enumerate(read_cases_file(text.encode(), name)):
