@@ -36,10 +36,10 @@ def init() -> None:
     from importlib.resources import files  # a fifth of the start-up
 
     from multiturn.engine.defaults import find_defaults
-    from multiturn.files import find_root
+    from multiturn.files import root_of
 
     address, here = _address(), Path.cwd()
-    top = find_root(here)
+    top = Path(root_of(here))
     folder = here.relative_to(top).as_posix()
     must_fill_in = ""
     for name in _wanted():
