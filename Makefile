@@ -27,7 +27,8 @@ test: $(READY)  ## run every test
 	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
 test-tools: $(READY) $(TOOLS)/ready $(LITELLM)/ready  ## test with the programs of others: inspect_ai, datasets, promptfoo, LiteLLM
-	$(TOOLS)/bin/pytest tests/tools tests/test_public.py --ignore tests/tools/test_litellm.py
+	$(TOOLS)/bin/pytest tests/tools tests/test_public.py::test_these_names_are_public \
+		--ignore tests/tools/test_litellm.py
 	LITELLM=$(LITELLM)/bin/litellm $(BIN)/pytest tests/tools/test_litellm.py
 
 lint: $(READY)  ## check format, style, spelling and types

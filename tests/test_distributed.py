@@ -1,7 +1,9 @@
 """Conversion on a Dask cluster of two worker processes: the lines of one process."""
 
+import importlib
 import json
 import pickle
+import re
 import signal
 import socket
 import subprocess
@@ -137,6 +139,19 @@ def test_a_scheduler_that_is_not_there_is_named(
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].startswith(f"Error: cannot use the scheduler {url!r}: ")
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("package", ["distributed", "fsspec", "dask.bag"])
+def test_without_the_extra_it_is_said_what_to_install(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, package: str
+) -> None:
+    monkeypatch.delitem(sys.modules, "multiturn.distributed")
+    monkeypatch.setitem(sys.modules, package, None)
+    said = f"a Dask cluster or bag needs the package {package}; pip install 'multiturn[dask]'"
+    with pytest.raises(ImportError, match=re.escape(said)):
+        importlib.import_module("multiturn.distributed")
+    done = convert(folder, "a.eval.yaml", "--scheduler", "tcp://127.0.0.1:1", "--output", "out")
+    assert (done.returncode, done.stderr) == (2, f"Error: {said}\n")
 
 
 @pytest.mark.parametrize("options", [(), ("--output", "out", "--workers", "2")])

@@ -7,8 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import fsspec
-
 from multiturn.engine.record import record_of, to_json
 from multiturn.engine.selection import Selection
 from multiturn.engine.slices import (
@@ -25,6 +23,15 @@ from multiturn.model import Conversion
 from multiturn.output import open_output, warn
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.suites.discovery import find_suites
+
+try:
+    import distributed
+    import fsspec
+    from dask.bag import from_delayed
+    from dask.delayed import delayed
+except ImportError as error:
+    what = f"a Dask cluster or bag needs the package {error.name}; pip install 'multiturn[dask]'"
+    raise ImportError(what) from None
 
 __all__ = ["convert_bag"]
 PARTITION_SIZE = 16 * 2**20  # bytes of a JSON Lines suite that are one partition
@@ -52,9 +59,6 @@ def convert_bag(
     Raises:
         MultiturnError: there is no such suite; or, when the bag is computed, the first error.
     """
-    from dask.bag import from_delayed
-    from dask.delayed import delayed
-
     patterns = tuple(guideline_patterns) or None
     selection = Selection(root=root and os.path.abspath(root), guideline_patterns=patterns)
     work = Work(selection, pipeline, to_line)
@@ -105,8 +109,6 @@ def _on_cluster(
     scheduler: str, work: Work, slices: Iterable[Slice]
 ) -> Iterator[tuple[Slice, list[Rendered]]]:
     """Yield each slice with what became of its cases, in order."""
-    import distributed
-
     for name in ("distributed", "distributed.client"):  # what matters is raised
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:

@@ -129,9 +129,8 @@ def _on_cluster(
 
     try:
         from multiturn.distributed import convert_on_cluster, slices_at, to_line
-    except ImportError as error:
-        what = f"--scheduler needs the package {error.name}; pip install 'multiturn[dask]'"
-        raise MultiturnError(what) from None
+    except ImportError as error:  # it says what to install
+        raise MultiturnError(str(error)) from None
     root = asked.root and os.path.abspath(asked.root)
     selection = asked._replace(suites=(), root=root).select()
     work = Work(selection, pipeline, to_line, asked.debug)
