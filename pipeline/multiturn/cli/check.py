@@ -181,16 +181,15 @@ def _check_cases(
 
 def _refusal(conversion: "Conversion", provider: Any) -> MultiturnError | None:
     """Return the error of a prompt that a provider would refuse to send."""
+    from multiturn.engine.runner import wire_of
     from multiturn.pipelines.pipeline import request_of
     from multiturn.providers.base import ProviderError
 
-    lay_out, case = getattr(provider, "wire", None), conversion.case
     try:
-        if lay_out is not None:
-            lay_out(request_of(conversion))
-    except ProviderError as error:
-        return error.at(case.where(), case.id)
+        wire_of(request_of(conversion), provider)
     except Exception as error:  # a provider of the user's own may raise anything
-        what = f"{type(error).__name__}: {error}"
-        return ProviderError(what, where=case.where(), case_id=case.id)
+        case, what = conversion.case, f"{type(error).__name__}: {error}"
+        if isinstance(error, ProviderError):
+            what = error.what
+        return MultiturnError(what, where=case.where(), case_id=case.id)
     return None

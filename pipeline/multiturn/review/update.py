@@ -13,7 +13,7 @@ from multiturn.model import Conversion
 from multiturn.provenance import Message, messages_of
 from multiturn.review.changes import FileChange, Finding, State
 from multiturn.review.folder import SnapshotFolder
-from multiturn.review.lists import FILES, PROMOTED, Lists
+from multiturn.review.lists import FILES, PROMOTED, ChangedFile, Lists
 from multiturn.review.privilege import privilege_changes
 from multiturn.review.renames import renames
 from multiturn.review.scope import Scope
@@ -84,9 +84,11 @@ class Update:
         self.changes = list(self._with_renames(stale))
         if not self.is_partial:
             self.changes += lists.changes(self._broken, self.scope.is_removed)
+        files = list[ChangedFile]()
         if self.check or self.is_partial:
-            self.findings = list(self._findings(lists))
-        self.summary = self._summary(lists)
+            files += lists.changed_files()
+            self.findings = list(self._findings(lists, files))
+        self.summary = self._summary(files)
         if not self.check and not (self.is_strict and self._failures):
             self._write(stale)
 
@@ -145,7 +147,7 @@ class Update:
         for key, old in removed.items():
             yield FileChange(self.folder.shown(location_of(*key)), key, old, "")
 
-    def _findings(self, lists: Lists) -> Iterator[Finding]:
+    def _findings(self, lists: Lists, files: Iterable[ChangedFile]) -> Iterator[Finding]:
         found: dict[tuple[str, str, bool], list[Key]] = {}  # the cases, by the rest of a Finding
         promoted: set[tuple[str, str]] = set()
         for file, cases in lists.privileges():
@@ -162,7 +164,7 @@ class Update:
                 if not is_file or (suite, privilege.path) not in promoted:
                     key = str(privilege), privilege.path, True
                     found.setdefault(key, []).append(change.case)
-        for suite, path, is_listed, cases in lists.changed_files():
+        for suite, path, is_listed, cases in files:
             what = "has another text" if is_listed else f"is not in {FILES}"
             # Without --case, the change of the list says which files are new.
             if (suite, path) not in promoted and (is_listed or self.is_partial):
@@ -180,7 +182,7 @@ class Update:
         for key in stale:
             self.folder.remove(location_of(*key))
 
-    def _summary(self, lists: Lists) -> str:
+    def _summary(self, files: Iterable[ChangedFile]) -> str:
         counts = Counter(change.state for change in self.changes if change.case)
         number = counts.total() + self._same
         states = (f"{counts[state]} {state}" for state in _STATES if counts[state])
@@ -202,7 +204,7 @@ class Update:
             return "; ".join(clauses)
         if counts["changed"] == number > 0 and not self.is_partial:
             clauses.append(f"the pipeline is {self.pipeline}")
-        changed = [file.cases for file in lists.changed_files() if file.is_listed]
+        changed = [file.cases for file in files if file.is_listed]
         if changed:
             prompts = number_of(len(set().union(*changed)), "prompt")
             report = "see multiturn report --against HEAD, or the commit before the change"
