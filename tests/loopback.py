@@ -242,8 +242,8 @@ def chat_answer(text: str = "hi") -> Answer:
 
 
 def completion(vendor: str | None, text: str) -> Any:
-    """Return an answer in a vendor's format; None for a path of no vendor."""
-    if vendor == "azure":
+    """Return an answer in a vendor's format; None for no vendor."""
+    if vendor in ("azure", "openai"):
         message = {"role": "assistant", "content": text, "refusal": None}
         return {
             "id": "chatcmpl-1",

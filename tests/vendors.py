@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from loopback import KEY
@@ -11,6 +12,7 @@ from multiturn import ChatMessage, ProviderError, ProviderRequest, ProviderRespo
 from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings
 from multiturn.providers.ax import ChatProvider, ChatSettings
 from multiturn.providers.azure import AzureProvider, AzureSettings
+from multiturn.providers.base import Wire
 from multiturn.providers.echo import EchoProvider
 from multiturn.providers.gemini import GeminiProvider, GeminiSettings
 from multiturn.providers.openai import OpenAIProvider, OpenAISettings
@@ -45,6 +47,13 @@ def echo(url: str = NOWHERE) -> EchoProvider:
     return EchoProvider(ChatSettings(name="t", provider="echo"))
 
 
+PROVIDERS: dict[str, Connect] = {
+    "openai": openai,
+    "azure": azure,
+    "anthropic": anthropic,
+    "gemini": gemini,
+    "echo": echo,
+}
 VENDORS: dict[str, Connect] = {
     "OpenAI": openai,
     "Azure OpenAI": azure,
@@ -67,6 +76,18 @@ def chat(*messages: tuple[Any, str], **given: Any) -> ProviderRequest:
     """Return a request with a chat prompt of (role, content)."""
     prompt = tuple(ChatMessage(role, content) for role, content in messages)
     return ProviderRequest(**{"question": "(for logs only)", "chat_prompt": prompt, **given})
+
+
+def sent(wire: Wire) -> list[tuple[str, str]]:
+    """Return the messages of a body as (role, content), the system message first."""
+    body = msgspec.json.decode(wire.body)
+    if wire.provider == "gemini":
+        roles = {"user": "user", "model": "assistant"}
+        turns = [(roles[turn["role"]], turn["parts"][0]["text"]) for turn in body["contents"]]
+        system = body.get("systemInstruction", {"parts": []})["parts"]
+        return [*(("system", part["text"]) for part in system), *turns]
+    turns = [(message["role"], message["content"]) for message in body["messages"]]
+    return [("system", body["system"]), *turns] if "system" in body else turns
 
 
 HELLO = chat(("system", "Be brief."), ("user", "Hello"))

@@ -21,7 +21,7 @@ from multiturn.providers.base import (
     ProviderResponse,
     TargetProvider,
     Wire,
-    asked,
+    body_of,
 )
 from multiturn.providers.results import Failure, RawRequest, Result
 from multiturn.text import utf8
@@ -62,7 +62,7 @@ def prepare(case: Case, pipeline: Pipeline, provider: Provider) -> Prepared:
 def wire_of(request: ProviderRequest, provider: Any) -> Wire:
     """Return what a provider would send; of one without ``wire``, what its answer depends on."""
     if not hasattr(provider, "wire"):
-        return Wire(provider=provider.name, body=asked(request))
+        return Wire(provider=provider.name, body=body_of(request))
     wire: Wire = provider.wire(request)
     return wire
 

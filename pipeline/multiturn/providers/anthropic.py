@@ -44,11 +44,8 @@ class AnthropicProvider(HttpProvider):
     kind = "anthropic"
     sdk = "anthropic"
     path = "/v1/messages"
+    address_settings = ("base_url",)
     settings: AnthropicSettings
-
-    def address(self) -> tuple[str, ...]:
-        """Return the address of the gateway."""
-        return (self.settings.base_url or "",)
 
     def body(self, layout: Layout, request: ProviderRequest) -> dict[str, Any]:
         """Return the messages as the Messages API takes them, and the parameters."""
@@ -56,8 +53,9 @@ class AnthropicProvider(HttpProvider):
         if keep:
             system = layout.take_first_system("A1", "A3")
         else:
+            may_keep = concerns("A10", model) is not False
             advice = "; so does later_system: keep of the target, if the model takes one"
-            system = layout.take_system("A1", "A3", advice)
+            system = layout.take_system("A1", "A3", advice if may_keep else "")
         layout.drop_blank("A3")
         layout.tools_as_user("A1")
         layout.want_turns("A2")

@@ -107,10 +107,12 @@ class ChatProvider(TargetProvider, AxProvider):
     """The base of the providers of targets with a model; subclasses define ``body``."""
 
     kind: ClassVar[str]
+    address_settings: ClassVar[tuple[str, ...]] = ()  # the names of those that say where it is
 
     def address(self) -> tuple[str, ...]:
         """Return what says where requests go; it is part of their digests."""
-        return ()
+        values = [getattr(self.settings, name) for name in self.address_settings]
+        return tuple((value or "").rstrip("/") for value in values)
 
     def body(self, layout: Layout, request: ProviderRequest) -> dict[str, Any]:
         """Return what is sent; None values are left out. The layout takes repairs and refusals."""
@@ -122,7 +124,7 @@ class ChatProvider(TargetProvider, AxProvider):
 
     def wire(self, request: ProviderRequest) -> Wire:
         """Return what would be sent for a request, unless the vendor's rules refuse it."""
-        layout = Layout(self.build_chat_prompt(request))
+        layout = Layout(self.build_chat_prompt(request), request)
         body = self.body(layout, request)
         return Wire(
             provider=self.kind,

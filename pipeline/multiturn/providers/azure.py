@@ -20,10 +20,7 @@ class AzureProvider(OpenAIProvider):
     """Sends the chat prompt to a deployment of Azure OpenAI."""
 
     kind = "azure"
-
-    def address(self) -> tuple[str, ...]:
-        """Return the endpoint and the version of the API."""
-        return self.settings.endpoint, self.settings.version
+    address_settings = ("endpoint", "version")
 
     def is_openai(self) -> bool:
         """Return true."""

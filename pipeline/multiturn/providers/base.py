@@ -16,7 +16,7 @@ _SECRET_NAME = re.compile(
     re.IGNORECASE,
 )
 # The fields an answer depends on; the others are for whoever processes the answer.
-_ASKED = (
+_SENT = (
     "question",
     "guidelines",
     "chat_prompt",
@@ -94,9 +94,9 @@ class ProviderError(MultiturnError):
 
     Attributes:
         kind: ``refused`` (before sending), ``content_filter``, ``http``,
-            ``access_denied`` (HTTP 401 or 403: the run ends), ``rate_limit``, ``timeout``,
-            ``connection``, ``malformed``, ``process``, ``batch`` (it ended without this answer)
-            or ``provider``.
+            ``access_denied`` (HTTP 401 or 403, or a key that is not valid: the run ends),
+            ``rate_limit``, ``timeout``, ``connection``, ``malformed``, ``process``,
+            ``batch`` (it ended without this answer) or ``provider``.
         status: of HTTP; 0 if there is none.
         retries: number of retries.
         wire: the exact body, if it was sent.
@@ -195,9 +195,9 @@ class TargetProvider:
         return await self.send(self.wire(request))
 
 
-def asked(request: ProviderRequest) -> bytes:
+def body_of(request: ProviderRequest) -> bytes:
     """Return the fields of a request that an answer depends on, as JSON."""
-    return msgspec.json.encode({field: getattr(request, field) for field in _ASKED})
+    return msgspec.json.encode({field: getattr(request, field) for field in _SENT})
 
 
 def is_secret(name: str) -> bool:

@@ -17,7 +17,7 @@ from multiturn.providers.base import (
     Settings,
     TargetProvider,
     Wire,
-    asked,
+    body_of,
     hide,
     secrets_among,
 )
@@ -57,7 +57,7 @@ class CustomProvider(TargetProvider):
         return Wire(
             provider=self.settings.provider,
             parameters=(msgspec.json.encode(options).decode(),),
-            body=asked(request),
+            body=body_of(request),
             request=request,
         )
 

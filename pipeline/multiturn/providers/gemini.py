@@ -29,11 +29,8 @@ class GeminiProvider(HttpProvider):
 
     kind = "gemini"
     sdk = "google.genai"
+    address_settings = ("base_url", "version")
     settings: GeminiSettings
-
-    def address(self) -> tuple[str, ...]:
-        """Return the address of the gateway and the version of the API."""
-        return self.settings.base_url or "", self.settings.version
 
     def body(self, layout: Layout, request: ProviderRequest) -> dict[str, Any]:
         """Return the messages as contents, the system messages apart, and the parameters."""

@@ -4,7 +4,7 @@ import asyncio
 import importlib
 import importlib.util
 import os
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Annotated, Any, ClassVar, TypeVar
 
@@ -32,6 +32,11 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
     model: Model
     api_key: Annotated[str, API_KEY]
 
+    def __post_init__(self) -> None:
+        """Refuse an empty key: the SDKs would look for one elsewhere."""
+        if self.api_key is not None and is_blank(self.api_key):
+            raise ValueError("api_key is empty; add the key")
+
     def secrets(self) -> list[str]:
         """Return the key, if there is one."""
         return [self.api_key] if self.api_key else []
@@ -53,14 +58,9 @@ class HttpProvider(ChatProvider):
     sdk: ClassVar[str]  # the module to import
     path: ClassVar[str]  # of the requests
 
-    def __init__(self, settings: HttpSettings, secrets: Iterable[str] = ()) -> None:
-        super().__init__(settings, secrets)
-        key = settings.api_key
-        if key is not None and is_blank(key):  # the SDKs would look for one elsewhere
-            raise MultiturnError(f"the target {self.name!r} has an empty api_key")
-        self.http: Any = None
-        self._client: Any = None
-        self._loop: Any = None
+    http: Any = None  # the HTTP client inside the SDK's
+    _client: Any = None
+    _loop: Any = None
 
     def connect(self) -> Any:
         """Return a new client of the SDK, and keep its HTTP client as ``http``."""
@@ -97,14 +97,14 @@ class HttpProvider(ChatProvider):
                 self._client = self.connect()
             self._loop = asyncio.get_running_loop()
 
-    async def send(self, wire: Wire) -> ProviderResponse:
+    async def ask(self, wire: Wire) -> ProviderResponse:
         """Send a body through the SDK, which retries after errors that may pass."""
 
-        async def ask(client: Any) -> ProviderResponse:
+        async def post(client: Any) -> ProviderResponse:
             answer, exchange = self.answer(await self.post(client, wire)), current.get()
             return structs.replace(answer, retries=exchange.retries, wire=exchange.body)
 
-        return await self.call(ask)
+        return await self.call(post)
 
     async def call(self, function: Callable[[Any], Awaitable[_T]]) -> _T:
         """Return what a function of the SDK's client returns.

@@ -133,14 +133,16 @@ def http_client(client_type: Any, **options: Any) -> Any:
 
 def status_error(status: int, text: str, secrets: Iterable[str]) -> ProviderError:
     """Return the error for an HTTP status, with the vendor's message, but without secrets."""
-    message, code = text.strip(), None
+    message, code, is_key_wrong = text.strip(), None, False
     try:
         error = msgspec.json.decode(text)["error"]
         message, code = error["message"], error.get("code")
+        details = error.get("details") or ()  # Gemini's, which answers 400 to a wrong key
+        is_key_wrong = any(detail.get("reason") == "API_KEY_INVALID" for detail in details)
     except (LookupError, TypeError, AttributeError, ValueError):
         pass  # not the vendor's format, such as the page of a proxy: show its beginning
     message = hide(str(message), secrets)[:_LONGEST_MESSAGE] or "without a reason"
     if code == "content_filter":
         return ProviderError(named("O3", message), kind="content_filter")
-    kind = _KINDS.get(status, "http")
+    kind = "access_denied" if is_key_wrong else _KINDS.get(status, "http")
     return ProviderError(f"HTTP {status}: {message}", kind=kind, status=status)

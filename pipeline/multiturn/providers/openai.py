@@ -1,12 +1,10 @@
 """OpenAI and servers with its API, through the openai SDK: messages are sent almost unchanged."""
 
 import re
-from collections.abc import Iterable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
-from multiturn.errors import MultiturnError
 from multiturn.model import ProviderRequest
 from multiturn.providers.base import ProviderResponse, counts
 from multiturn.providers.http import API_KEY, HttpProvider, HttpSettings
@@ -46,6 +44,13 @@ class OpenAISettings(CompletionsSettings, frozen=True, kw_only=True):
         str, Meta(description="the server's address, up to `/v1`; by default OpenAI's own.")
     ] = _OPENAI
 
+    def __post_init__(self) -> None:
+        """Refuse to ask OpenAI without a key."""
+        super().__post_init__()
+        if self.api_key is None and self.base_url.rstrip("/") == _OPENAI:
+            what = "there is no 'api_key'; add it, or the base_url of a server that needs none"
+            raise ValueError(what)
+
 
 class OpenAIProvider(HttpProvider):
     """Sends the chat prompt to OpenAI, or to a server with its API, which may need no key."""
@@ -53,16 +58,7 @@ class OpenAIProvider(HttpProvider):
     kind = "openai"
     sdk = "openai"
     path = "/chat/completions"
-
-    def __init__(self, settings: CompletionsSettings, secrets: Iterable[str] = ()) -> None:
-        super().__init__(settings, secrets)
-        if settings.api_key is None and self.is_openai():
-            what = f"the target {self.name!r} has no api_key"
-            raise MultiturnError(f"{what}; add it, or the base_url of a server that needs none")
-
-    def address(self) -> tuple[str, ...]:
-        """Return the address of the server."""
-        return (self.settings.base_url.rstrip("/"),)
+    address_settings: ClassVar[tuple[str, ...]] = ("base_url",)
 
     def is_openai(self) -> bool:
         """Return whether the model is one of OpenAI's; those of other servers have other rules."""

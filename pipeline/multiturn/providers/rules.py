@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from itertools import groupby, pairwise, takewhile
 from typing import NamedTuple
 
-from multiturn.model import ChatMessage
+from multiturn.model import ChatMessage, ProviderRequest
 from multiturn.providers.base import ProviderError
 from multiturn.turns import is_blank
 
@@ -66,7 +66,10 @@ C3 | all | a target that says omit must get no temperature | multiturn
 RULES = {rule.id: rule for rule in (Rule(*row.split(" | ")) for row in _TABLE.splitlines())}
 
 _MERGE_LATER = "later_system: merge of consolidate_system avoids it"
-_KEEP_GUIDELINES = "references_only: keep of filter_empty keeps one that only attaches guidelines"
+_KEEP_GUIDELINES = (
+    "; references_only: keep of filter_empty keeps a message that only attaches guidelines"
+)
+_SYSTEM = "[System]: "  # how later_system: assistant of consolidate_system begins a message
 
 
 def concerns(rule: str, model: str) -> bool | None:
@@ -98,10 +101,18 @@ def broken(rule: str, advice: str) -> str:
 
 
 class Layout:
-    """The messages of a chat prompt, while they are changed to follow a vendor's rules."""
+    """The messages of a chat prompt, while they are changed to follow a vendor's rules.
 
-    def __init__(self, prompt: Iterable[ChatMessage]) -> None:
+    The request that they are made of says which advice may help.
+    """
+
+    def __init__(
+        self, prompt: Iterable[ChatMessage], request: ProviderRequest | None = None
+    ) -> None:
         self.messages = list(prompt)
+        question, files = (request.question, request.input_files) if request else ("", ())
+        is_one_gone = any(file.guideline and file.path not in question for file in files)
+        self.keep_guidelines = _KEEP_GUIDELINES if is_one_gone else ""
         self.repairs: list[str] = []
         self.refusals: list[str] = []
 
@@ -180,13 +191,13 @@ class Layout:
     def want_turns(self, rule: str) -> None:
         """Refuse a prompt without a user or an assistant message."""
         if all(message.role == "system" or is_blank(message.content) for message in self.messages):
-            self.refuse(rule, f"add a user message; {_KEEP_GUIDELINES}")
+            self.refuse(rule, f"add a user message{self._pipeline_advice()}")
 
     def want_user_first(self, rule: str) -> None:
         """Refuse a prompt whose first message is not the user's."""
         if self.messages and self.messages[0].role != "user":
-            what = f"begin with a user message; if this one was a system message, {_MERGE_LATER}"
-            self.refuse(rule, f"{what}; {_KEEP_GUIDELINES}")
+            advice = self._pipeline_advice(self.messages[0].content)
+            self.refuse(rule, f"begin with a user message{advice}")
 
     def want_user_last(self, rule: str, model: str, prefill: bool | None) -> bool:
         """Refuse a prompt that ends with the assistant, unless the model is one that continues it.
@@ -198,10 +209,10 @@ class Layout:
         is_refused = concerns(rule, model) if prefill is None else not prefill
         if is_refused is False:
             return True
-        advice = f"if this one was a system message, {_MERGE_LATER}; {_KEEP_GUIDELINES}"
-        advice = f"end with a user message; {advice}; set prefill: true if the model takes one"
         unknown = f"the name {model!r} does not tell the version; " if is_refused is None else ""
-        self.refuse(rule, unknown + advice)
+        advice = self._pipeline_advice(self.messages[-1].content)
+        setting = "; set prefill: true if the model takes one" if prefill is None else ""
+        self.refuse(rule, f"{unknown}end with a user message{advice}{setting}")
         return False
 
     def want_system_after_user(self, rule: str, model: str) -> None:
@@ -212,3 +223,8 @@ class Layout:
         is_there = any(message.role == "system" for message in self.messages)
         if is_there and concerns(rule, model) is False:
             self.refuse(rule, f"the model is older; {_MERGE_LATER}")
+
+    def _pipeline_advice(self, text: str = "") -> str:
+        """Return the options of stages that help where a message has this text, or is missing."""
+        advice = f"; if this one was a system message, {_MERGE_LATER}"
+        return (advice if text.startswith(_SYSTEM) else "") + self.keep_guidelines

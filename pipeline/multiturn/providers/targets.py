@@ -249,7 +249,9 @@ def _provider(
         raise MultiturnError(hide(what, secrets), where=node.children["provider"].place(where))
     provider_type, settings_type = KINDS[kind]
     known = settings_type.__struct_fields__
-    for key in settings.keys() - set(known):
+    for key in settings:
+        if key in known:
+            continue
         place = node.children[key].key_place(where)
         why = f'unknown key "{key}"; {did_you_mean(key, known)}'
         if nearly(key, known, settings.keys() & set(known)):
