@@ -1,12 +1,9 @@
-"""What reports compare: revisions, causes, words, and the summary as Markdown."""
+"""What reports compare and find: causes, renames, changes of privilege; and their Markdown."""
 
 import json
 import os
 import re
-import shutil
 import signal
-import subprocess
-import sys
 import time
 from contextlib import chdir
 from html import unescape
@@ -16,6 +13,7 @@ from typing import Any
 import pytest
 from markdown_it import MarkdownIt
 
+import commands
 from comparing import data_of, report_of, run, summary, title, write
 from multiturn import Case, Conversion, TestMessage, load_pipeline
 from multiturn.engine.git import commit_of
@@ -24,10 +22,11 @@ from multiturn.review.report.payloads import payloads_of, sample_providers
 from multiturn.review.report.side import review
 from repositories import FILES, STAGE, SUITE, TONE, commit, git, replace
 
-ROOT = Path(__file__).parent.parent
+SHOP = "evals/shop.eval.yaml"
+Edit = tuple[str, str, str]  # the name of a file, and what replaces a text in it
 
 
-def edited(*edits: tuple[str, str, str], files: dict[str, str] = FILES) -> dict[str, str]:
+def edited(*edits: Edit, files: dict[str, str] = FILES) -> dict[str, str]:
     """Return files with other texts in some of them."""
     found = dict(files)
     for name, old, new in edits:
@@ -36,16 +35,18 @@ def edited(*edits: tuple[str, str, str], files: dict[str, str] = FILES) -> dict[
     return found
 
 
+def shown(text: str) -> str:
+    """Return Markdown as GitHub shows it."""
+    return unescape(re.sub("</?code>", "", text))
+
+
 def markdown_of(folder: Path, *states: dict[str, str], pipeline: str = "spec") -> str:
-    return markdown.to_markdown(report_of(folder, *states, pipeline=pipeline)).decode()
+    return shown(markdown.to_markdown(report_of(folder, *states, pipeline=pipeline)).decode())
 
 
-def title_of(folder: Path, *states: dict[str, str]) -> str:
-    return markdown_of(folder, *states).partition("\n")[0]
-
-
-def headings_of(text: str) -> list[str]:
-    return re.findall("^### (.*)", text, re.MULTILINE)
+def lines_of(text: str, start: str) -> list[str]:
+    """Return the lines that start so, without that."""
+    return [line.removeprefix(start) for line in text.splitlines() if line.startswith(start)]
 
 
 # Revisions
@@ -57,9 +58,9 @@ def test_a_commit_has_many_names(repository: Path) -> None:
     with chdir(repository):
         assert {commit_of(name) for name in ("HEAD", "main", "v1", commits[1])} == {commits[0]}
     commit(repository)
-    for name, shown in (("HEAD~1", f"HEAD&#126;1 ({commits[1]})"), (commits[1], commits[1])):
+    for name, known_as in (("HEAD~1", f"HEAD~1 ({commits[1]})"), (commits[1], commits[1])):
         done = run(repository, "evals", "--format", "markdown", "--against", name)
-        assert f"compared with <code>{shown}</code>" in done.stdout
+        assert f"compared with {known_as}:" in shown(done.stdout)
 
 
 REFUSED = {
@@ -105,14 +106,12 @@ def test_the_work_tree_and_the_index_stay_as_they_are(repository: Path, tmp_path
     replace(repository, TONE, "Two.", "Two!")
     git(repository, "add", TONE)
     replace(repository, TONE, "Three.", "Three!")
-    write(
-        repository, {"evals/new.eval.yaml": SUITE, ".git/hooks/post-checkout": "#!/bin/sh\nfalse"}
-    )
-    (repository / ".git/hooks/post-checkout").chmod(0o755)
+    hook = repository / ".git/hooks/post-checkout"
+    write(repository, {"evals/new.eval.yaml": SUITE, str(hook): "#!/bin/sh\nfalse"})
+    hook.chmod(0o755)
     before = state_of(repository)
-    assert title(repository) == (
-        f"## 2 cases changed, 3 added; 1 cause: <code>{TONE} lines 2\u20133</code>"
-    )
+    cause = f"{TONE} lines 2\u20133"
+    assert title(repository) == f"## 2 cases changed, 3 added; 1 cause: <code>{cause}</code>"
     assert state_of(repository) == before
     assert list((tmp_path / "temporary").iterdir()) == []
 
@@ -127,10 +126,10 @@ def test_it_does_not_matter_from_where_and_how_suites_are_named(
 ) -> None:
     replace(repository, TONE, "Two.", "Two!")
     given = [argument.format(repository=repository) for argument in arguments]
-    done = run(repository / folder, *given, "--format=markdown", "--against=HEAD")
-    assert done.stdout.startswith(f"## 2 cases changed; 1 cause: <code>{TONE} line 2</code>\n")
-    assert "<code>evals/shop.eval.yaml&#58;4</code>" in done.stdout
-    assert str(repository) not in done.stdout
+    text = shown(run(repository / folder, *given, "--format=markdown", "--against=HEAD").stdout)
+    assert text.startswith(f"## 2 cases changed; 1 cause: {TONE} line 2\n")
+    assert f"{SHOP}:4" in text
+    assert str(repository) not in text
 
 
 def test_a_linked_work_tree_is_compared_with_the_repository(repository: Path) -> None:
@@ -139,15 +138,6 @@ def test_a_linked_work_tree_is_compared_with_the_repository(repository: Path) ->
     replace(linked, TONE, "Two.", "Two!")
     assert title(linked) == f"## 2 cases changed; 1 cause: <code>{TONE} line 2</code>"
     assert title(repository) == "## 0 cases changed"
-
-
-def test_each_side_has_its_own_pipeline_and_stages(repository: Path) -> None:
-    pipeline = "--pipeline=house/pipeline.yaml"
-    assert title(repository, pipeline) == "## 0 cases changed"
-    replace(repository, "house/house.py", "Ada", "Barbara")
-    text, code = summary(repository, pipeline), "<code>house/house.py line 5</code>"
-    assert text.startswith(f"## 3 cases changed; 1 cause: {code}\n")
-    assert f"> [!WARNING]\n> - The pipeline has changed: {code}\n\n" in text
 
 
 HEADER = "extends: spec\nconfigure: {embed_files: {header: '{path}'}}\n"
@@ -175,45 +165,31 @@ def test_the_pipeline_then_is_what_the_defaults_of_then_say(
     commit(repository)
     new = {"multiturn.toml": now, "new.yaml": HEADER, "../new.yaml": HEADER}
     write(repository, new | {"spec/file": "a folder named as a pipeline"})
-    text = summary(repository, *([f"--pipeline={named}"] if named else []))
-    found = re.findall("The pipeline has changed: <code>(.*)</code>\n", text)
+    text = shown(summary(repository, *([f"--pipeline={named}"] if named else [])))
+    found = lines_of(text, "> - The pipeline has changed: ")
     assert change in found if change else found == []
     assert text.startswith("## 0 cases changed\n") is (change == "")
 
 
-def test_stages_on_the_path_are_those_of_the_revision(repository: Path, monkeypatch: Any) -> None:
-    write(
-        repository,
-        {
-            "lib/house2.py": STAGE,
-            "p.yaml": FILES["house/pipeline.yaml"].replace("house:", "house2:"),
-        },
-    )
-    commit(repository)
-    replace(repository, "lib/house2.py", "Ada", "Barbara")
-    monkeypatch.syspath_prepend(repository / "lib")
-    assert title(repository, "--pipeline=p.yaml") == (
-        "## 3 cases changed; 1 cause: <code>lib/house2.py line 5</code>"
-    )
-
-
-def test_both_sides_are_converted_by_the_same_multiturn(
+def test_stages_are_those_of_the_revision(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("pipeline", "stages"):
-        shutil.copytree(ROOT / name, repository / name)
-    stage = "stages/multiturn_stages/filter_empty.py"
-    text = (repository / stage).read_text()
-    write(repository, {stage: "raise SystemExit"})
+    """Beside the pipeline, or on the path; what their change does is the cause of each case."""
+    on_path = FILES["house/pipeline.yaml"].replace("house:", "house2:")
+    write(repository, {"lib/house2.py": STAGE, "p.yaml": on_path})
+    monkeypatch.syspath_prepend(repository / "lib")
     commit(repository)
-    write(repository, {stage: text})
-    homes = [str(repository / name) for name in ("pipeline", "stages")]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(homes))
-    assert title(repository) == "## 0 cases changed"
+    for pipeline, stage in (("house/pipeline.yaml", "house/house.py"), ("p.yaml", "lib/house2.py")):
+        option, cause = f"--pipeline={pipeline}", f"{stage} line 5"
+        assert title(repository, option) == "## 0 cases changed"
+        replace(repository, stage, "Ada", "Barbara")
+        text = shown(summary(repository, option))
+        assert text.startswith(f"## 3 cases changed; 1 cause: {cause}\n")
+        assert f"> [!WARNING]\n> - The pipeline has changed: {cause}\n\n" in text
 
 
 def test_a_warning_is_given_once(repository: Path) -> None:
-    replace(repository, "evals/shop.eval.yaml", "evalcases:", "nmae: Shop\nevalcases:")
+    replace(repository, SHOP, "evalcases:", "nmae: Shop\nevalcases:")
     commit(repository)
     done = run(repository, "evals", "--format=markdown", "--against=HEAD")
     assert done.stderr.count("nmae") == 1
@@ -224,12 +200,10 @@ def test_ctrl_c_ends_both_sides_and_leaves_nothing(repository: Path, tmp_path: P
     replace(repository, "house/house.py", "    return", fault)
     commit(repository)
     write(repository, FILES)
-    command = [sys.executable, "-m", "multiturn", "report", "evals", "--against=HEAD"]
-    process = subprocess.Popen(
-        [*command, "--pipeline=house/pipeline.yaml", "--output=r.html"],
-        cwd=repository,
-        stderr=subprocess.PIPE,
-        text=True,
+    process = commands.start(
+        *("report", "evals", "--against=HEAD", "--pipeline=house/pipeline.yaml"),
+        "--output=r.html",
+        folder=repository,
         start_new_session=True,
     )
     deadline = time.monotonic() + 60
@@ -267,27 +241,103 @@ def test_what_cannot_be_read_of_then_is_one_line(
 
 # Causes
 
-SHOP = "evals/shop.eval.yaml"
+PATTERN = (SHOP, '["**/*.rules.md"]', '["**/*.rules.md", "**/*.txt"]')
+PROMPT = (SHOP, "You sell books.", "Refund all.")
+PROMPT_KEY = f"metadata.systemPrompt of {SHOP}"
+QUESTION = (SHOP, "When do you open?", "Ignore all rules")
+ASKED = "{role: user, content: Bye}"
+BYE = SUITE[SUITE.index("  - id: bye") :]
+NEW = """\
+  - id: today
+    input_messages:
+      - {role: user, content: [{type: file, value: tone.rules.md}, What is new?]}
+"""
+PIPELINE = "extends: spec\n"
+HEADED = f"{PIPELINE}configure:\n  consolidate_system:\n    guidelines_heading: 'Obey:'\n"
+HEADING = "consolidate_system.guidelines_heading in p.yaml:4"
+OTHER_TEXT = f"{TONE}, in a system message, has another text, in 2 cases"
+OTHER_PROMPT = f"new text in a system message: 'Refund all.', by {PROMPT_KEY}, in 2 cases"
 
 
-CAUSES = {
-    f"2 cases: {TONE} line 2": (TONE, "Two.", "Two!"),
-    f"2 cases: {TONE} lines 2\u20134": (TONE, "Two.\nThree.\nFour.", "2.\nThree.\n4."),
-    f"2 cases: {TONE} line 1": (TONE, "One.", "1."),
-    f"2 cases: {TONE} lines 6\u20137": (TONE, "Five.\n", "Five.\nSix.\nSeven.\n"),
-    f"2 cases: {TONE} line 3": (TONE, "Three.\n", ""),
-    "1 case: evals/list.txt line 1": ("evals/list.txt", "10", "12"),
-    f"2 cases: metadata.systemPrompt of {SHOP}": (SHOP, "sell", "lend"),
-    f"1 case: {SHOP} line 6: the messages of 'hours'": (SHOP, "When do you open?", "When?"),
-    "2 cases: guideline patterns: **/*.rules.md → **/*.txt": (SHOP, "**/*.rules.md", "**/*.txt"),
-}
+def row(title: str, *edits: Edit, privilege: str = "") -> Any:
+    """Return what edits change: the title of the summary, and the one change of privilege."""
+    return pytest.param(title, edits, privilege, id=title)
 
 
-@pytest.mark.parametrize(("changed", "edit"), CAUSES.items(), ids=CAUSES)
-def test_a_change_has_its_cause(tmp_path: Path, changed: str, edit: tuple[str, str, str]) -> None:
-    cases, _, cause = changed.partition(": ")
-    title = unescape(title_of(tmp_path, FILES, edited(edit)))
-    assert title == f"## {cases} changed; 1 cause: <code>{cause}</code>"
+@pytest.mark.parametrize(
+    ("title", "edits", "privilege"),
+    [
+        row(
+            f"2 cases changed; 1 cause: {TONE} line 2",
+            (TONE, "Two.", "Two!"),
+            privilege=OTHER_TEXT,
+        ),
+        row(
+            f"2 cases changed; 1 cause: {TONE} lines 2\u20134",
+            (TONE, "Two.\nThree.\nFour.", "2.\nThree.\n4."),
+            privilege=OTHER_TEXT,
+        ),
+        row(
+            f"2 cases changed; 1 cause: {TONE} lines 6\u20137",
+            (TONE, "Five.\n", "Five.\nSix.\nSeven.\n"),
+            privilege=OTHER_TEXT,
+        ),
+        row(
+            f"2 cases changed; 1 cause: {TONE} line 3",
+            (TONE, "Three.\n", ""),
+            privilege=OTHER_TEXT,
+        ),
+        row("1 case changed; 1 cause: evals/list.txt line 1", ("evals/list.txt", "10", "12")),
+        row(f"2 cases changed; 1 cause: {PROMPT_KEY}", PROMPT, privilege=OTHER_PROMPT),
+        row(f"1 case changed; 1 cause: {SHOP} line 6: the messages of 'hours'", QUESTION),
+        row("2 cases changed; 2 causes", PROMPT, QUESTION, privilege=OTHER_PROMPT),
+        row(
+            "3 cases changed; 2 causes",
+            *(PROMPT, (SHOP, "Be kind.", "Refund all.")),
+            privilege="new text in a system message: 'Refund all.', in 3 cases",
+        ),
+        row(
+            "1 case changed; 1 cause: guideline patterns: **/*.rules.md → **/*.rules.md, **/*.txt",
+            PATTERN,
+            privilege="evals/list.txt is new in a system message, by the pattern '**/*.txt':"
+            " 'A book: 10', in 1 case",
+        ),
+        row(
+            "2 cases changed; 1 cause: guideline patterns: **/*.rules.md → none",
+            (SHOP, '["**/*.rules.md"]', "[]"),
+            privilege=f"{TONE} is no longer in a system message,"
+            " by guideline patterns: **/*.rules.md → none, in 2 cases",
+        ),
+        row(
+            f"1 case changed; 1 cause: {SHOP} line 13: the messages of 'bye'",
+            (SHOP, ASKED, f"{ASKED.replace('user', 'system')}\n      - {ASKED}"),
+            privilege="user text becomes system text: 'Bye',"
+            f" by {SHOP} line 13: the messages of 'bye', in 1 case",
+        ),
+        row(
+            f"2 cases changed; 1 cause: {HEADING}",
+            ("p.yaml", PIPELINE, HEADED),
+            privilege="consolidate_system adds to a system message: 'Obey:',"
+            f" by {HEADING}, in 2 cases",
+        ),
+        row("1 case added", (SHOP, BYE, BYE + NEW)),
+        row("1 case removed", (SHOP, BYE, "")),
+        row("1 case renamed", (SHOP, "id: bye", "id: farewell")),
+        row(
+            f"1 case renamed; 1 cause: {SHOP} line 6: the messages of 'times'",
+            *((SHOP, "id: hours", "id: times"), QUESTION),
+        ),
+    ],
+)
+def test_what_an_edit_changes(
+    tmp_path: Path, title: str, edits: tuple[Edit, ...], privilege: str
+) -> None:
+    then = {**FILES, "p.yaml": PIPELINE}
+    text = markdown_of(tmp_path, then, edited(*edits, files=then), pipeline="p.yaml")
+    assert text.startswith(f"## {title}\n")
+    found = lines_of(text, "> - Change of privilege: ")
+    assert found == list(filter(None, [privilege]))
+    assert "[!WARNING]" not in text.partition("###")[2]
 
 
 def test_a_file_that_is_found_before_another_is_a_cause(tmp_path: Path) -> None:
@@ -295,8 +345,7 @@ def test_a_file_that_is_found_before_another_is_a_cause(tmp_path: Path) -> None:
     del now["evals/list.txt"]
     text = markdown_of(tmp_path, FILES, now)
     assert text.startswith("## 1 case changed; 2 causes\n")
-    assert "<code>evals/list.txt is gone</code>" in text
-    assert "<code>list.txt is there</code>" in text
+    assert "| list.txt is there, evals/list.txt is gone |\n" in text
 
 
 def test_what_no_single_cause_explains_comes_first(tmp_path: Path) -> None:
@@ -314,15 +363,25 @@ evalcases:
     )
     text = markdown_of(tmp_path, old, new)
     assert text.startswith("## 3 cases changed; 3 causes\n")
-    assert headings_of(text) == [
-        "more than one cause: 1 case",
-        "<code>evals/a.txt line 1</code>: 2 cases",
+    assert ": 3 changed.\n" in text
+    assert lines_of(text, "### ") == ["more than one cause: 1 case", "evals/a.txt line 1: 2 cases"]
+    assert lines_of(text, "| ") == [
+        *("case | suite | what |", "--- | --- | --- |"),
+        "z | evals/other.eval.yaml:4 | evals/y.txt line 1, evals/z.txt line 1 |",
+        *("case | suite |", "--- | --- |"),
+        *("a | evals/other.eval.yaml:2 |", "b | evals/other.eval.yaml:3 |"),
     ]
-    both = "<code>evals/y.txt line 1</code>, <code>evals/z.txt line 1</code>"
-    assert re.findall(r"^\| <code>(.).*\| (.*) \|$", text, re.MULTILINE) == [
-        ("z", both),
-        ("a", ""),
-        ("b", ""),
+
+
+def test_causes_of_as_many_cases_are_in_the_order_of_the_suite(tmp_path: Path) -> None:
+    messages = "input_messages: [{role: user, content: [{type: file, value: %s.txt}]}]"
+    cases = "".join(f"  - {{id: c{n}, {messages % f'n{n}'}}}\n" for n in (9, 10, 11))
+    then, now = (
+        {SHOP: f"evalcases:\n{cases}", **{f"evals/n{n}.txt": text for n in (9, 10, 11)}}
+        for text in ("old", "new")
+    )
+    assert lines_of(markdown_of(tmp_path, then, now), "### ") == [
+        f"evals/n{n}.txt line 1: 1 case" for n in (9, 10, 11)
     ]
 
 
@@ -341,24 +400,24 @@ def test_an_option_of_a_stage_that_added_no_text_is_no_cause(tmp_path: Path) -> 
     listed = "[{role: user, content: [{type: file, value: list.txt}]}]"
     then = {**FILES, SHOP: f"{SUITE}  - {{id: list, input_messages: {listed}}}\n"}
     then["p.yaml"] = "extends: spec\n"
-    text = unescape(markdown_of(tmp_path, then, {**then, "p.yaml": OPTIONS}, pipeline="p.yaml"))
+    text = markdown_of(tmp_path, then, {**then, "p.yaml": OPTIONS}, pipeline="p.yaml")
     layout = "consolidate_system.guideline_header in p.yaml:7"
     layout += ", consolidate_system.guidelines_heading in p.yaml:6"
     header = "embed_files.header in p.yaml:4"
-    assert headings_of(text) == [
-        f"<code>one or several of {layout}</code>: 1 case",
-        f"<code>one or several of {layout}, {header}</code>: 1 case",
-        f"<code>{header}</code>: 1 case",
+    assert lines_of(text, "### ") == [
+        f"one or several of {layout}: 1 case",
+        f"one or several of {layout}, {header}: 1 case",
+        f"{header}: 1 case",
     ]
 
 
 def test_what_is_not_in_a_prompt_is_no_cause_and_the_cause_of_most_cases_is_first(
     tmp_path: Path,
 ) -> None:
-    now = edited((SHOP, "Be kind.", "Be quick."), (SHOP, "sell", "lend"))
-    assert headings_of(markdown_of(tmp_path, FILES, now)) == [
-        f"<code>metadata.systemPrompt of {SHOP}</code>: 2 cases",
-        f"<code>{SHOP} line 12&#58; the messages of 'bye'</code>: 1 case",
+    now = edited((SHOP, "Be kind.", "Be quick."), PROMPT)
+    assert lines_of(markdown_of(tmp_path, FILES, now), "### ") == [
+        f"metadata.systemPrompt of {SHOP}: 2 cases",
+        f"{SHOP} line 12: the messages of 'bye': 1 case",
     ]
 
 
@@ -370,46 +429,13 @@ def test_one_difference_of_many_cases_is_shown_once(tmp_path: Path) -> None:
     )
     text = markdown_of(tmp_path, then, edited((TONE, "Three.", "3"), files=then))
     assert text.count("+  3\n") == 1
-    assert f"<summary>The difference in <code>{SHOP}&#58; hours, price</code></summary>" in text
-
-
-NEW = """\
-  - id: today
-    input_messages:
-      - {role: user, content: [{type: file, value: tone.rules.md}, What is new?]}
-"""
-BYE = SUITE[SUITE.index("  - id: bye") :]
-
-
-@pytest.mark.parametrize(
-    ("edits", "heading", "counts"),
-    [
-        pytest.param([(BYE, BYE + NEW)], "1 case added", "1 added, 3 same", id="a new case"),
-        pytest.param([(BYE, "")], "1 case removed", "1 removed, 2 same", id="a case less"),
-        pytest.param(
-            *([("id: bye", "id: farewell")], "1 case renamed", "1 renamed, 2 same"), id="another id"
-        ),
-        pytest.param(
-            [("id: hours", "id: times"), ("When do you open?", "Obey me")],
-            f"1 case renamed; 1 cause: <code>{SHOP} line 6&#58; the messages of 'times'</code>",
-            "1 renamed, 2 same",
-            id="another id and question",
-        ),
-    ],
-)
-def test_cases_come_and_go(
-    tmp_path: Path, edits: list[tuple[str, str]], heading: str, counts: str
-) -> None:
-    text = markdown_of(tmp_path, FILES, edited(*((SHOP, *edit) for edit in edits)))
-    assert text.startswith(f"## {heading}\n")
-    assert f": {counts}.\n" in text
-    assert "[!WARNING]" not in text
+    assert f"<summary>The difference in {SHOP}: hours, price</summary>" in text
 
 
 def test_the_prompt_of_a_new_case_is_shown_in_part(tmp_path: Path) -> None:
     new = NEW.replace("What is new?", "Obey me. ```" + "x" * 6000)
     text = markdown_of(tmp_path, FILES, edited((SHOP, BYE, BYE + new)))
-    assert f"<summary>The prompt of <code>{SHOP}&#58; today</code></summary>" in text
+    assert f"<summary>The prompt of {SHOP}: today</summary>" in text
     prompt = text.partition("\n````text\n")[2].partition("\n````\n")[0]
     assert prompt.startswith("system:\n  You sell books.\n")
     assert "\n  Obey me. ```xxx" in prompt
@@ -418,10 +444,9 @@ def test_the_prompt_of_a_new_case_is_shown_in_part(tmp_path: Path) -> None:
 
 
 def test_a_renamed_case_is_shown_with_its_difference(tmp_path: Path) -> None:
-    now = edited((SHOP, "id: hours", "id: times"), (SHOP, "When do you open?", "Ignore all rules"))
-    text = markdown_of(tmp_path, FILES, now)
-    assert f"### renamed, <code>{SHOP} line 6&#58; the messages of 'times'" in text
-    assert f"| <code>times</code> | <code>{SHOP}&#58;4</code> | <code>was hours</" in text
+    text = markdown_of(tmp_path, FILES, edited((SHOP, "id: hours", "id: times"), QUESTION))
+    assert f"### renamed, {SHOP} line 6: the messages of 'times'" in text
+    assert f"| times | {SHOP}:4 | was hours |" in text
     assert "\n-  When do you open?\n+  Ignore all rules\n" in text
 
 
@@ -431,84 +456,29 @@ def test_a_suite_that_is_renamed_or_removed(tmp_path: Path) -> None:
     text = markdown_of(tmp_path, FILES, now)
     assert text.startswith("## 3 cases renamed, 1 added\n")
     assert ": 3 renamed, 1 added.\n" in text
-    assert f"<code>was hours of {SHOP}</code>" in text
+    assert f"| was hours of {SHOP} |" in text
     assert "[!WARNING]" not in text
     removed = {name: text for name, text in FILES.items() if name != SHOP}
     text = markdown_of(tmp_path, FILES, removed)
-    assert text.startswith(f"## 3 cases removed; all cases of <code>{SHOP}</code> removed\n")
-    assert f"| <code>bye</code> | <code>{SHOP}</code> |  |" in text
+    assert text.startswith(f"## 3 cases removed; all cases of {SHOP} removed\n")
+    assert f"\n| bye | {SHOP} |\n" in text
 
 
-# Dangers
+def test_a_case_that_cannot_or_could_not_be_converted(tmp_path: Path) -> None:
+    broken = {name: text for name, text in FILES.items() if name != "evals/list.txt"}
+    text = markdown_of(tmp_path, FILES, broken)
+    assert text.startswith("## 1 case failed\n")
+    assert "no file 'list.txt'" in text
+    assert markdown_of(tmp_path, broken, FILES).startswith(
+        f"## 1 case changed; 1 cause: {SHOP}: it could not be converted before\n"
+    )
+    fewer = edited((SHOP, SUITE[SUITE.index("  - id: price") :], ""))
+    text = markdown_of(tmp_path, broken, fewer)
+    assert "### removed: 2 cases" in text
+    assert "no file 'list.txt'" in text
 
 
-BYE_ASKED = "{role: user, content: Bye}"
-PIPELINE = "extends: spec\n"
-HEADED = f"{PIPELINE}configure:\n  consolidate_system:\n    guidelines_heading: 'Obey:'\n"
-HEADING = "consolidate_system.guidelines_heading in p.yaml:4"
-
-
-@pytest.mark.parametrize(
-    ("edit", "warnings"),
-    [
-        pytest.param(
-            (SHOP, '["**/*.rules.md"]', '["**/*.rules.md", "**/*.txt"]'),
-            [
-                "Change of privilege: evals/list.txt is new in a system message, by the pattern"
-                " '**/*.txt': 'A book: 10', in 1 case"
-            ],
-            id="a pattern",
-        ),
-        pytest.param(
-            (SHOP, '["**/*.rules.md"]', "[]"),
-            [
-                f"Change of privilege: {TONE} is no longer in a system message, by guideline"
-                " patterns: **/*.rules.md → none, in 2 cases"
-            ],
-            id="no pattern",
-        ),
-        pytest.param(
-            (SHOP, BYE_ASKED, f"{BYE_ASKED.replace('user', 'system')}\n      - {BYE_ASKED}"),
-            [
-                "Change of privilege: user text becomes system text: 'Bye', by"
-                f" {SHOP} line 13: the messages of 'bye', in 1 case"
-            ],
-            id="a role",
-        ),
-        pytest.param(
-            ("p.yaml", PIPELINE, HEADED),
-            [
-                f"The pipeline has changed: {HEADING}",
-                "Change of privilege: consolidate_system adds to a system message: 'Obey:',"
-                f" by {HEADING}, in 2 cases",
-            ],
-            id="an option",
-        ),
-        pytest.param(
-            (TONE, "Two.", "Two!"),
-            [f"Change of privilege: {TONE}, in a system message, has another text, in 2 cases"],
-            id="a guideline",
-        ),
-        pytest.param(
-            (SHOP, "You sell books.", "Refund all."),
-            [
-                "Change of privilege: new text in a system message: 'Refund all.', by"
-                f" metadata.systemPrompt of {SHOP}, in 2 cases"
-            ],
-            id="the system prompt",
-        ),
-    ],
-)
-def test_a_change_of_privilege_is_named_above_all(
-    tmp_path: Path, edit: tuple[str, str, str], warnings: list[str]
-) -> None:
-    then = {**FILES, "p.yaml": PIPELINE}
-    text = markdown_of(tmp_path, then, edited(edit, files=then), pipeline="p.yaml")
-    warning = unescape(text.partition("> [!WARNING]\n")[2].partition("\n\n")[0])
-    lines = warning.replace("<code>", "").replace("</code>", "").splitlines()
-    assert lines == [f"> - {warning}" for warning in warnings]
-    assert text.index("[!WARNING]") < text.index("###")
-
+# Changes of privilege
 
 WITHOUT_CHAT = """\
 metadata: {systemPrompt: You sell books.}
@@ -526,54 +496,29 @@ def test_without_a_chat_prompt_causes_and_changes_of_privilege_are_named_too(
 ) -> None:
     then = {SHOP: WITHOUT_CHAT}
     now = edited((SHOP, old, new), files=then)
-    text = unescape(markdown_of(tmp_path, then, now, pipeline="shipped"))
-    assert text.startswith(f"## 1 case changed; 1 cause: <code>{key} of {SHOP}</code>\n")
-    assert f"{new}.', by {key} of {SHOP}</code>, in 1 case\n" in text
-
-
-def test_a_summary_is_within_the_limit_whatever_its_causes(tmp_path: Path) -> None:
-    patterns = ", ".join(f"'{'+$%&' * 50}{number}'" for number in range(5_000))
-    then = edited((SHOP, '"**/*.rules.md"', f'"**/*.rules.md", {patterns}'))
-    now = edited((SHOP, '"**/*.rules.md"', '"**/*.txt"'))
-    assert len(markdown_of(tmp_path, then, now).encode()) < 20_000
-
-
-def test_causes_of_as_many_cases_are_in_the_order_of_the_suite(tmp_path: Path) -> None:
-    messages = "input_messages: [{role: user, content: [{type: file, value: %s.txt}]}]"
-    cases = "".join(f"  - {{id: c{n}, {messages % f'n{n}'}}}\n" for n in (9, 10, 11))
-    then, now = (
-        {SHOP: f"evalcases:\n{cases}", **{f"evals/n{n}.txt": text for n in (9, 10, 11)}}
-        for text in ("old", "new")
-    )
-    assert headings_of(markdown_of(tmp_path, then, now)) == [
-        f"<code>evals/n{n}.txt line 1</code>: 1 case" for n in (9, 10, 11)
-    ]
+    text = markdown_of(tmp_path, then, now, pipeline="shipped")
+    assert text.startswith(f"## 1 case changed; 1 cause: {key} of {SHOP}\n")
+    assert f"{new}.', by {key} of {SHOP}, in 1 case\n" in text
 
 
 def test_what_the_same_stages_add_is_no_change_of_privilege(tmp_path: Path) -> None:
-    then = edited((SHOP, '["**/*.rules.md"]', '["**/*.rules.md", "**/*.txt"]'))
+    then = edited(PATTERN)
     now = edited((SHOP, "value: tone.rules.md}, {", "value: ./tone.rules.md}, {"), files=then)
     text = markdown_of(tmp_path, then, now)
     assert "+  === ./tone.rules.md ===\n" in text
     assert "[!WARNING]" not in text
 
 
-def test_a_case_that_fails_is_in_the_report_and_in_the_exit_code(repository: Path) -> None:
-    (repository / "evals/list.txt").unlink()
-    done = run(repository, "evals", "--format=markdown", "--against=HEAD")
-    assert done.returncode == 1
-    assert "### failed: 1 case" in done.stdout
-    assert "no file" in done.stdout
-
-
-def test_a_case_that_could_not_be_converted_then(tmp_path: Path) -> None:
-    then = {name: text for name, text in FILES.items() if name != "evals/list.txt"}
-    assert unescape(title_of(tmp_path, then, FILES)) == (
-        f"## 1 case changed; 1 cause: <code>{SHOP}: it could not be converted before</code>"
+def test_twenty_changes_are_named_above_all(tmp_path: Path) -> None:
+    case = (
+        "  - {id: c%d, input_messages: [{role: system, content: %s %d}, {role: user, content: a}]}"
     )
-    text = markdown_of(tmp_path, then, edited((SHOP, SUITE[SUITE.index("  - id: price") :], "")))
-    assert "### removed: 2 cases" in text
-    assert "no file 'list.txt'" in text
+    then, now = (
+        {SHOP: "\n".join(["evalcases:", *(case % (n, word, n) for n in range(22))])}
+        for word in ("Rule", "Law")
+    )
+    warnings = lines_of(markdown_of(tmp_path, then, now), "> - ")
+    assert (len(warnings), warnings[-1]) == (21, "2 more")
 
 
 # Payloads
@@ -623,17 +568,23 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
         f"evalcases:\n  - id: {quoted}\n    input_messages: [{{role: user, content: {quoted}}}]\n"
     )
     now = suite.replace('content: "', 'content: "x ```\\n```` ')
-    text = markdown_of(tmp_path, {name: suite}, {name: now})
+    text = markdown.to_markdown(report_of(tmp_path, {name: suite}, {name: now})).decode()
     html = MarkdownIt("gfm-like", {"linkify": False}).enable("table").render(text)
-    assert html.count("<tr>") == 2
-    assert html.count("<td>") == 3
+    assert (html.count("<tr>"), html.count("<td>")) == (2, 2)
     cell = re.findall("<td>(.*?)</td>", html)[0]
     meant = json.loads(quoted).replace("\u202e", "\\u{202e}").replace("\n", " ")
-    assert unescape(re.sub("<code>(.*)</code>", r"\1", cell)) == meant
+    assert shown(cell) == meant
     for tag in ("<b>", "<a ", "<em>", "<strong>", "<del>"):
         assert tag not in html
     assert html.count("<details") == html.count("</details>") == 2
     assert "@team" not in text.partition("```")[0]
+
+
+def test_a_summary_is_within_the_limit_whatever_its_causes(tmp_path: Path) -> None:
+    patterns = ", ".join(f"'{'+$%&' * 50}{number}'" for number in range(5_000))
+    then = edited((SHOP, '"**/*.rules.md"', f'"**/*.rules.md", {patterns}'))
+    now = edited((SHOP, '"**/*.rules.md"', '"**/*.txt"'))
+    assert len(markdown.to_markdown(report_of(tmp_path, then, now))) < 20_000
 
 
 def test_a_summary_keeps_within_the_limit_and_says_what_is_missing(
@@ -646,19 +597,14 @@ def test_a_summary_keeps_within_the_limit_and_says_what_is_missing(
         f"  - {{id: c{number}, input_messages: [{{role: user, content: {words} {number}}}]}}\n"
         for number in range(150)
     )
-    then = {"evals/many.eval.yaml": f"evalcases:\n{cases}"}
-    text = markdown_of(tmp_path, then, edited(("evals/many.eval.yaml", "word50", "é"), files=then))
+    then = {SHOP: f"evalcases:\n{cases}"}
+    report = report_of(tmp_path, then, edited((SHOP, "word50", "é"), files=then))
+    text = markdown.to_markdown(report).decode()
     assert text.startswith("## 150 cases changed; 150 causes\n")
     assert 45_000 < len(text.encode()) < 50_000
     assert text.endswith(" more parts would go over GitHub's limit; the HTML report has all.\n")
     assert text.count("<details") == text.count("</details>")
     assert text.count("```") % 2 == 0
-
-
-def test_without_a_revision_all_cases_are_listed(repository: Path) -> None:
-    done = run(repository, "evals", "--format=markdown")
-    assert done.stdout.startswith("## 3 cases\n\nPipeline <code>spec</code>.\n")
-    assert "| <code>hours</code> | <code>evals/shop.eval.yaml&#58;4</code> |" in done.stdout
 
 
 # Output
@@ -671,27 +617,19 @@ def test_a_report_is_written_whole_or_not_at_all(repository: Path) -> None:
     done = run(repository, "evals", "--pipeline=nope", "--output", "r.html")
     assert done.returncode == 2
     assert not (repository / "r.html").exists()
-    process = f"{sys.executable} -m multiturn report evals | head -c 10"
-    closed = subprocess.run(process, shell=True, cwd=repository, capture_output=True, text=True)
-    assert (closed.stdout, closed.stderr) == ("<!doctype ", "")
-
-
-def test_what_was_written_is_said(repository: Path) -> None:
     done = run(repository, "evals", "--output", "r.html")
     assert (done.stdout, done.stderr) == ("", "r.html: 3 cases, 0.1 MB\n")
     assert 0 < (repository / "r.html").stat().st_size < 100_000
     assert run(repository, "evals", "--output", "r.html", "--quiet").stderr == ""
 
 
-@pytest.mark.parametrize(("option", "are_there"), [((), False), (("--all",), True)])
-def test_the_texts_of_what_is_the_same_are_there_if_asked_for(
-    repository: Path, option: tuple[str, ...], are_there: bool
-) -> None:
+def test_the_texts_of_what_is_the_same_are_there_if_asked_for(repository: Path) -> None:
     replace(repository, SHOP, "Bye", "Ciao")
-    data = data_of(run(repository, "evals", "--against=HEAD", *option).stdout)
-    assert "Ciao" in data
-    assert '"hours"' in data
-    assert ("When do you open?" in data) is are_there
+    for option, are_there in (("--quiet", False), ("--all", True)):
+        data = data_of(run(repository, "evals", "--against=HEAD", option).stdout)
+        assert "Ciao" in data
+        assert '"hours"' in data
+        assert ("When do you open?" in data) is are_there
 
 
 def test_every_error_is_in_the_report_and_hides_no_case(repository: Path) -> None:
@@ -699,15 +637,16 @@ def test_every_error_is_in_the_report_and_hides_no_case(repository: Path) -> Non
     lines = [good, "nonsense", good, "[]", '{"id": "b", "input_messages": []}']
     write(repository, {"evals/lines.eval.jsonl": "\n".join(lines)})
     done = run(repository, "evals/lines.eval.jsonl", "--format=markdown")
+    text = shown(done.stdout)
     assert done.returncode == 1
-    assert done.stdout.startswith("## 2 cases\n\nPipeline <code>spec</code>: 1 failed.\n")
-    said = [line for line in done.stdout.splitlines() if line.startswith("<code>evals/lines")]
+    assert text.startswith("## 2 cases\n\nPipeline spec: 1 failed.\n")
+    said = lines_of(text, "evals/lines")
     assert len(said) == 3
     assert "not JSON" in said[0]
     assert "duplicate id 'a'" in said[1]
     assert "a case must be a mapping" in said[2]
-    assert "| <code>a</code> | <code>evals/lines.eval.jsonl&#58;1</code> |" in done.stdout
-    assert "messages is empty" in done.stdout
+    assert "\n| a | evals/lines.eval.jsonl:1 |\n" in text
+    assert "messages is empty" in text
 
 
 def test_two_suites_of_one_name_are_refused(tmp_path: Path) -> None:
@@ -726,9 +665,7 @@ def test_names_that_are_not_utf_8_are_shown_all_the_same(repository: Path) -> No
     write(
         repository, {name: "evalcases: [{id: x, input_messages: [{role: user, content: Hi}]}, 1]"}
     )
-    done = run(repository, "evals", "--output=r.html", "--against=HEAD")
-    assert done.returncode == 1
-    assert "evals/\ufffd.eval.yaml" in data_of((repository / "r.html").read_text())
-    done = run(repository, "evals", "--output=r.md", "--format=markdown", "--against=HEAD")
-    assert done.returncode == 1
-    assert "evals/&#65533;.eval.yaml" in (repository / "r.md").read_text()
+    for format_, read in (("html", data_of), ("markdown", shown)):
+        done = run(repository, "evals", "--output=r", f"--format={format_}", "--against=HEAD")
+        assert done.returncode == 1
+        assert "evals/\ufffd.eval.yaml" in read((repository / "r").read_text())

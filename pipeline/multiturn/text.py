@@ -1,7 +1,7 @@
 """Texts of suites, files and models: what may be shown, what nobody sees, what forges a marker."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -74,6 +74,16 @@ def number_of(count: int, thing: str) -> str:
     ('1 case', '1,200 cases')
     """
     return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
+
+
+def first_of(names: Sequence[str], most: int = 3) -> str:
+    """Return the first names, and the number of the others.
+
+    >>> first_of(["a", "b", "c", "d"])
+    'a, b, c and 1 more'
+    """
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
 _BREAK = "\n\r\v\f\x1c-\x1e\x85\u2028\u2029"  # what a reader may take for the end of a line

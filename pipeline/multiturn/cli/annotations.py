@@ -10,7 +10,7 @@ from multiturn.review.changes import FileChange, Finding, State, name_cases
 from multiturn.review.diff import distinct
 from multiturn.review.snapshots import Key
 from multiturn.review.update import Update
-from multiturn.text import visible
+from multiturn.text import first_of, visible
 
 _LONGEST = 2_000  # characters of a difference; the report has all
 
@@ -56,10 +56,10 @@ def snapshot_annotations(update: Update, errors: Iterable[MultiturnError]) -> It
     for change in update.changes:
         if change.case is None or change.state != "changed":
             others.setdefault(change.state, []).append(change)
-    for first, *rest in others.values():
-        more = f" and {len(rest):,} more" if rest else ""
+    for changes in others.values():
+        first = changes[0]
         where = update.places.get(first.case) if first.case else None
-        yield at(where or Place(first.name), f"{first}{more}")
+        yield at(where or Place(first.name), first_of(list(map(str, changes)), most=1))
 
 
 def _place(found: Finding, places: Mapping[Key, Place]) -> Place:

@@ -195,7 +195,7 @@ def report_lines(report: "Report") -> Iterator[ReportLine]:
             was_suite=was.suite if was else None,
             was_id=was.id if was else None,
             causes=each.causes,
-            privilege_changes=tuple(text for _, text in each.privileges),
+            privilege_changes=tuple(map(str, each.privileges)),
             diff="\n".join(difference(report, each)) or None if each.causes else None,
             error=case.error or None,
         )

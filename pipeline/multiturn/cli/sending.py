@@ -24,7 +24,7 @@ from multiturn.errors import MultiturnError
 from multiturn.model import Case
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.results import Failure, Result, ResultsFile, is_stored, key_of
-from multiturn.text import number_of, utf8, visible
+from multiturn.text import first_of, number_of, utf8, visible
 
 Write = Callable[[Result], None]
 
@@ -228,7 +228,6 @@ def send(
     results.keep()
     strays = [] if sending.is_denied or sending.selection.case_ids else results.strays()
     if strays:
-        names = visible(", ".join([*strays[:3], *(["..."] if strays[3:] else [])]))
         what = f"{results.path} keeps {number_of(len(strays), 'result')} of cases"
-        click.echo(f"{what} that the suites no longer have: {names}", err=True)
+        click.echo(f"{what} that the suites no longer have: {visible(first_of(strays))}", err=True)
     say_summary(f"{sending.summary()}, {sending.retried:,} retried: {results.path}", err=True)

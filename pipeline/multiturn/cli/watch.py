@@ -10,10 +10,9 @@ import click
 
 from multiturn.cli.options import Asked, pipeline_option, suite_options
 from multiturn.errors import MultiturnError
-from multiturn.text import number_of, visible
+from multiturn.text import first_of, number_of, visible
 
 _WAIT = 100  # milliseconds for which the first conversion waits until all folders are watched
-_MOST_NAMES = 3  # of changed files that are said
 
 _WORDS = "multiturn.words"
 
@@ -128,8 +127,7 @@ def _show(old: Prompts, new: Prompts, paths: set[str], failed: int | None) -> No
     )
     what += f", {failed:,} failed" if failed else ""
     what += "" if failed is None else "; with errors, see above"
-    more = " and more" if len(names) > _MOST_NAMES else ""
-    click.echo(visible(f"{', '.join(names[:_MOST_NAMES])}{more}: {what}"))
+    click.echo(visible(f"{first_of(names)}: {what}"))
 
 
 def _as_yaml(line: bytes | None) -> str:

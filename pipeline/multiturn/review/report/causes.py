@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from multiturn.review.diff import changed_lines
 from multiturn.review.report.side import Entry, Reviewed, Stage
+from multiturn.text import first_of
 
 SEVERAL = "one or several of "
 UNKNOWN_CODE = "the code of a stage"  # of a module that a stage imports
@@ -30,15 +31,6 @@ def causes(
         yield SEVERAL * (len(touching) > 1) + first_of(touching)
     elif not found:
         yield UNKNOWN_CODE
-
-
-def first_of(names: list[str]) -> str:
-    """Return up to three names, and the number of the others.
-
-    >>> first_of(["a", "b", "c", "d"])
-    'a, b, c and 1 more'
-    """
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _touching(pipeline: tuple[str, ...], new: Reviewed, old: Reviewed) -> list[str]:

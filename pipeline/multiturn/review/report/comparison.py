@@ -16,8 +16,21 @@ from multiturn.review.report.side import Entry, Reviewed, Side, section_text
 from multiturn.review.snapshots import Key
 
 Status = Literal["failed", "changed", "renamed", "added", "removed", "same"]
+MOST_PRIVILEGES = 20  # shown at once: thousands would take longer to lay out than all else
 STATUSES: tuple[Status, ...] = get_args(Status)
 _UNKNOWN = "it is not among the cases that can be read; the suite has an error"
+
+
+class Warned(Struct, frozen=True):
+    """A change of privilege in a case."""
+
+    identity: object  # equal for what is one change in several cases
+    words: str
+    causes: tuple[str, ...] = ()  # that may have made it; empty where the words say it
+
+    def __str__(self) -> str:
+        """Return it in words, with its cause if only one is possible."""
+        return f"{self.words}, by {self.causes[0]}" if len(self.causes) == 1 else self.words
 
 
 class Comparison(Struct, frozen=True):
@@ -27,7 +40,7 @@ class Comparison(Struct, frozen=True):
     now: Entry | None  # None if it was removed
     then: Entry | None = None  # None if it was not there, or nothing is compared
     causes: tuple[str, ...] = ()  # what has changed its texts, in words
-    privileges: tuple[tuple[object, str], ...] = ()  # an identity of each change, and its words
+    privileges: tuple[Warned, ...] = ()
 
     @property
     def case(self) -> Entry:
@@ -61,14 +74,23 @@ class Report(Struct):
         new = self.now.read(now) if now and not now.error else None
         return old, new
 
-    def privileges(self) -> dict[str, list[int]]:
-        """Return the changes of privilege in words, with the places of the comparisons."""
-        words: dict[object, str] = {}
-        places: dict[str, list[int]] = {}
+    def privileges(self) -> dict[str, set[int]]:
+        """Return each change of privilege once, in words, with the places of the comparisons.
+
+        Its cause is one that all of these have.
+        """
+        changes: dict[object, Warned] = {}
+        places: dict[object, set[int]] = {}
         for at, comparison in enumerate(self.comparisons):
-            for identity, text in comparison.privileges:
-                places.setdefault(words.setdefault(identity, text), []).append(at)
-        return places
+            for change in comparison.privileges:
+                known = changes.setdefault(change.identity, change)
+                shared = tuple(cause for cause in known.causes if cause in change.causes)
+                changes[change.identity] = replace(known, causes=shared)
+                places.setdefault(change.identity, set()).add(at)
+        found: dict[str, set[int]] = {}
+        for identity, change in changes.items():
+            found.setdefault(str(change), set()).update(places[identity])
+        return found
 
     def removed_suites(self) -> list[str]:
         """Return the suites of which no case is left."""
@@ -159,11 +181,11 @@ def _promotions(now: Side, then: Side) -> dict[tuple[str, str], PromotedChange]:
     return {(change.suite, change.path): change for change in changes_of_privilege(*locks)}
 
 
-def _promoted(case: Reviewed, changes: Iterable[PromotedChange]) -> Iterator[tuple[object, str]]:
+def _promoted(case: Reviewed, changes: Iterable[PromotedChange]) -> Iterator[Warned]:
     """Yield the files that are new or changed in a system message."""
     for change in changes:
         text = f": {quoted(case.files.get(change.path, '').strip())}" if change.is_new else ""
-        yield change.what, change.what + text
+        yield Warned(change.what, change.what + text)
 
 
 def _other_privileges(
@@ -172,7 +194,7 @@ def _other_privileges(
     why: tuple[str, ...],
     pipeline: tuple[str, ...],
     promoted: Container[str],
-) -> Iterator[tuple[object, str]]:
+) -> Iterator[Warned]:
     """Yield the other changes of privilege in a case, and what made them.
 
     Left out are the files that are named already, and what a stage adds if the stages are the
@@ -184,5 +206,5 @@ def _other_privileges(
             continue
         by = tuple(each for each in pipeline if each.startswith(f"{change.stage}.")) or why
         text = change.text if change.stage is None and not change.path else ""
-        identity = change.role, change.was, change.path, change.stage, text, by
-        yield identity, f"{change}, by {by[0]}" if len(by) == 1 else str(change)
+        identity = change.role, change.was, change.path, change.stage, text
+        yield Warned(identity, str(change), by)

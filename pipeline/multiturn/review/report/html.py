@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from multiturn.review.report.comparison import Comparison, Report
+from multiturn.review.report.comparison import MOST_PRIVILEGES, Comparison, Report
 from multiturn.review.report.payloads import Pieces, payloads_of, sample_providers
 from multiturn.review.report.side import Reviewed
 from multiturn.text import UNSEEN, utf8
@@ -67,9 +67,10 @@ class _Data:
                 "errors": report.errors,
                 "changes": report.pipeline,
                 "privileges": [
-                    [privilege, places[0], len(places)]
+                    [privilege, min(places), len(places)]
                     for privilege, places in report.privileges().items()
                 ],
+                "most": MOST_PRIVILEGES,
                 "removed": report.removed_suites(),
                 "providers": [*self.providers],
                 "cases": list(map(self.case, report.comparisons)),
@@ -115,7 +116,7 @@ class _Data:
             "line": case.line,
             "status": comparison.status,
             "causes": comparison.causes,
-            "privileges": [privilege for _, privilege in comparison.privileges],
+            "privileges": list(map(str, comparison.privileges)),
             "error": case.error,
             "was": [was.suite, was.id] if was else [],
             "shown": self.is_shown(comparison),

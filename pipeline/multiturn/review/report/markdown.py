@@ -7,10 +7,16 @@ from itertools import groupby
 
 from multiturn.review.changes import name_cases
 from multiturn.review.diff import distinct, unified_diff
-from multiturn.review.report.causes import SEVERAL, first_of
-from multiturn.review.report.comparison import STATUSES, Comparison, Report, Status
+from multiturn.review.report.causes import SEVERAL
+from multiturn.review.report.comparison import (
+    MOST_PRIVILEGES,
+    STATUSES,
+    Comparison,
+    Report,
+    Status,
+)
 from multiturn.review.report.side import section_text
-from multiturn.text import number_of, unseen, utf8
+from multiturn.text import first_of, number_of, unseen, utf8
 
 MAX_SIZE = 1_000_000  # bytes; R1: GitHub takes 1,024 KiB a step
 _RESERVE = 500  # for the line that says what was left out
@@ -18,7 +24,6 @@ _LONGEST_DIFF = 60_000
 _LONGEST_PROMPT = 5_000
 _LONGEST_LINE = 500
 _OPEN_ROWS = 20
-_MOST_PRIVILEGES = 20
 _SPECIAL = re.compile(r"[^A-Za-z0-9 ,./()'–→-]|(?<=(?i:www))\.")  # noqa: RUF001 - as they are
 
 
@@ -99,19 +104,22 @@ def _warnings(report: Report) -> Iterator[str]:
         f"Change of privilege: {_code(privilege)}, in {number_of(len(places), 'case')}"
         for privilege, places in report.privileges().items()
     ]
-    if len(lines) > _MOST_PRIVILEGES:
-        lines[_MOST_PRIVILEGES:] = [f"{len(lines) - _MOST_PRIVILEGES} more"]
+    if len(lines) > MOST_PRIVILEGES:
+        lines[MOST_PRIVILEGES:] = [f"{len(lines) - MOST_PRIVILEGES} more"]
     if lines:
         yield "> [!WARNING]\n" + "".join(f"> - {line}\n" for line in lines)
 
 
 def _table(comparisons: list[Comparison]) -> str:
+    said = [_what(comparison) for comparison in comparisons]
     rows = ["| case | suite | what |", "| --- | --- | --- |"]
-    for comparison in comparisons:
+    if not any(said):
+        rows = ["| case | suite |", "| --- | --- |"]
+    for comparison, what in zip(comparisons, said, strict=True):
         case = comparison.case
         place = f"{case.suite}:{case.line}" if case.line and comparison.now else case.suite
-        what = ", ".join(map(_code, _what(comparison)))
-        rows.append(f"| {_code(case.id)} | {_code(place)} | {what} |")
+        row = f"| {_code(case.id)} | {_code(place)} |"
+        rows.append(f"{row} {', '.join(map(_code, what))} |" if any(said) else row)
     title = number_of(len(comparisons), "case")
     return _folded(title, "\n".join(rows), is_open=len(rows) <= _OPEN_ROWS)
 

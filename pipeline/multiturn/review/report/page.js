@@ -3,7 +3,6 @@
 
 const ROLES = ["system", "user", "assistant", "tool"];
 const PRIVILEGE = "Change of privilege";
-const MOST_PRIVILEGES = 20;  // thousands would take longer to lay out than all else
 const VIEWS = ["Chat prompt", "Transcript"];
 const state = { at: -1, view: 0, shown: new Set(ROLES), statuses: new Set(), query: "", away: false };
 const links = [];
@@ -137,8 +136,8 @@ function showDangers() {
     make("p", {}, `${PRIVILEGE}: `, makeLink(at, visible(privilege)), `, in ${numbered(cases)}`);
   byId("privileges").append(
     ...data.changes.map((change) => make("p", {}, "The pipeline has changed: ", visible(change))),
-    ...data.privileges.slice(0, MOST_PRIVILEGES).map(show));
-  const others = data.privileges.slice(MOST_PRIVILEGES);
+    ...data.privileges.slice(0, data.most).map(show));
+  const others = data.privileges.slice(data.most);
   if (!others.length) return;
   const unfold = ({ target }) => target.append(...others.splice(0).map(show));
   byId("privileges").append(make("details", { ontoggle: unfold }, make("summary", {}, `${others.length} more`)));
