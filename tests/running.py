@@ -1,4 +1,4 @@
-"""What the tests of runs share: suites and targets, and the command."""
+"""What tests of commands share: suites, a stage, targets, and the command ``multiturn run``."""
 
 import json
 import os
@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import commands
@@ -33,6 +34,19 @@ def write_suite(folder: Path, contents: Iterable[str], name: str = "a.eval.yaml"
     ]
     text = json.dumps({"evalcases": cases}, ensure_ascii=False)
     (folder / name).write_text(text.replace("\u2028", "\\u2028"))  # YAML would fold it
+
+
+def write_stage(
+    folder: Path, body: str, *, before: str = "", options: str = "", module: str = "house"
+) -> None:
+    """Write ``p.yaml``: the pipeline spec, and last a stage of the user's own with a body."""
+    (folder / f"{module}.py").write_text(
+        f"from multiturn import MultiturnError, Part, stage\n{before}\n\n"
+        "@stage(requires={'question'}, provides={'question'})\n"
+        f"def house(conversion{options}):\n{indent(body, '    ')}\n    return conversion\n"
+    )
+    step = f"{{stage: '{module}:house', after: render_question}}"
+    (folder / "p.yaml").write_text(f"extends: spec\ninsert: [{step}]\n")
 
 
 def start(*arguments: str, folder: Path, **options: Any) -> commands.Process:

@@ -2,14 +2,14 @@
 
 import importlib
 import json
+import os
 import pickle
 import re
 import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +19,20 @@ import pytest
 
 import commands
 from multiturn import MultiturnError, load_pipeline
-from multiturn.distributed import (
-    convert_bag,
-    convert_on_cluster,
-    slices_at,
-    to_line,
-)
+from multiturn.distributed import convert_bag, convert_on_cluster, slices_at, to_line
 from multiturn.engine.selection import Selection
 from multiturn.engine.slices import Work, convert_slice
+from running import wait_for, write_stage
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+Convert = Callable[..., commands.Done]
+LOUDER = """\
+
+
+def louder(parts, ending):
+    loud = [replace(part, text=part.text.upper()) for part in parts]
+    return (*loud, Part('text', ending, ''))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +43,15 @@ def cluster() -> Iterator[Any]:
         yield cluster
 
 
-def convert(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    return commands.run("convert", *arguments, folder=folder)
+@pytest.fixture
+def convert(cluster: Any, folder: Path) -> Convert:
+    """Convert on the cluster into the folder ``out``."""
+
+    def run(*arguments: str) -> commands.Done:
+        options = ("--scheduler", cluster.scheduler_address, "--output", "out")
+        return commands.run("convert", *arguments, *options, folder=folder)
+
+    return run
 
 
 def hello(*ids: str) -> str:
@@ -52,18 +63,12 @@ def hello(*ids: str) -> str:
 def folder(tmp_path: Path) -> Path:
     """Suites with an attached file, a stage beside the pipeline, and one error."""
     (tmp_path / "note.txt").write_text("Noted.")
-    (tmp_path / "loud.py").write_text(
-        "from msgspec.structs import replace\n"
-        "from multiturn import Part, stage\n\n\n"
-        "def louder(parts, ending):\n"
-        "    loud = [replace(part, text=part.text.upper()) for part in parts]\n"
-        "    return (*loud, Part('text', ending, ''))\n\n\n"
-        "@stage(requires={'question'}, provides={'question'})\n"
-        "def loud(conversion, *, ending: str = '!'):\n"
-        "    return conversion.edit_question(louder, ending=ending)\n"
-    )
-    (tmp_path / "p.yaml").write_text(
-        "extends: spec\ninsert: [{stage: 'loud:loud', after: render_question}]\n"
+    write_stage(
+        tmp_path,
+        "conversion = conversion.edit_question(louder, ending=ending)",
+        before=f"from msgspec.structs import replace\n{LOUDER}",
+        options=", *, ending: str = '!'",
+        module="loud",
     )
     for name in ("a", "b", "c"):
         (tmp_path / f"{name}.eval.yaml").write_text(
@@ -75,16 +80,18 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_command_writes_the_lines_of_one_process(cluster: Any, folder: Path) -> None:
-    alone = convert(folder, ".", "--pipeline", "p.yaml")
-    options = ("--pipeline", "p.yaml", "--scheduler", cluster.scheduler_address)
-    done = convert(folder, ".", *options, "--output", "out")
+def test_the_command_writes_the_lines_of_one_process(folder: Path, convert: Convert) -> None:
+    alone = commands.run("convert", ".", "--pipeline", "p.yaml", folder=folder)
+    done = convert(".", "--pipeline", "p.yaml")
     assert (done.returncode, done.stdout, done.stderr) == (1, "", alone.stderr)
     names = sorted(path.name for path in (folder / "out").iterdir())
     assert names == ["_SUCCESS", *(f"part-{number:05}.jsonl" for number in range(4))]
     parts = [(folder / "out" / name).read_text() for name in names[1:]]
     assert "".join(parts) == alone.stdout
     assert '"question":"=== NOTE.TXT ===\\nNOTED.!"' in parts[0]
+    done = convert("a.eval.yaml")
+    assert done.returncode == 2
+    assert done.stderr.endswith("out' is not empty; name a new folder for the parts\n")
 
 
 def test_a_duplicate_id_is_found_over_parts(cluster: Any, folder: Path) -> None:
@@ -94,37 +101,34 @@ def test_a_duplicate_id_is_found_over_parts(cluster: Any, folder: Path) -> None:
     assert len(slices) > 4
     out = str(folder / "out")
     (found,) = convert_on_cluster(cluster.scheduler_address, work, slices, out)
-    assert str(found.error).endswith(
-        "d.eval.jsonl:51:1: duplicate id 'd3', first used on line 4; ids are unique in a file"
-    )
-    parts = sorted(Path(out).glob("part-*"))
-    assert sum(len(path.read_text().splitlines()) for path in parts) == 50
+    assert "d.eval.jsonl:51:1: duplicate id 'd3', first used on line 4" in str(found.error)
 
 
-def test_a_strict_command_marks_no_success_after_a_warning(cluster: Any, folder: Path) -> None:
+@pytest.mark.parametrize("options", [(), ("--strict",)])
+def test_only_a_strict_command_marks_no_success_after_a_warning(
+    folder: Path, convert: Convert, options: tuple[str, ...]
+) -> None:
     (folder / "e.eval.jsonl").write_text(hello("e").replace("{", '{"color": 1, ', 1))
-    options = ("--scheduler", cluster.scheduler_address, "--output")
-    done = convert(folder, "e.eval.jsonl", *options, "lax")
-    assert (done.returncode, (folder / "lax/_SUCCESS").exists()) == (0, True)
-    assert done.stderr.startswith('e.eval.jsonl:1:1: warning: unknown key "color"; ')
-    done = convert(folder, "e.eval.jsonl", "--strict", *options, "strict")
-    assert (done.returncode, (folder / "strict/_SUCCESS").exists()) == (1, False)
-    assert done.stderr.startswith('e.eval.jsonl:1:1: unknown key "color"; ')
+    done = convert("e.eval.jsonl", *options)
+    assert (done.returncode, (folder / "out/_SUCCESS").exists()) == (
+        (1, False) if options else (0, True)
+    )
+    kind = "" if options else "warning: "
+    assert done.stderr.startswith(f'e.eval.jsonl:1:1: {kind}unknown key "color"; ')
 
 
-def test_an_output_folder_that_is_not_empty_is_left_alone(cluster: Any, folder: Path) -> None:
-    (folder / "out").mkdir()
-    (folder / "out/part-00009.jsonl").write_text("of an earlier run")
-    done = convert(folder, ".", "--scheduler", cluster.scheduler_address, "--output", "out")
-    assert done.returncode == 2
-    assert done.stderr.endswith("out' is not empty; name a new folder for the parts\n")
-    assert [path.name for path in (folder / "out").iterdir()] == ["part-00009.jsonl"]
-
-
-def test_a_case_that_no_partition_has_is_an_error(cluster: Any, folder: Path) -> None:
-    options = ("--scheduler", cluster.scheduler_address, "--case", "d51", "--output", "out")
-    done = convert(folder, ".", *options)
-    assert (done.returncode, "no case 'd51'; did you mean" in done.stderr) == (2, True)
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["--case", "d51"], "no case 'd51'; did you mean"),
+        (["--root", "no"], "the root '"),
+        (["--format", "text"], "--scheduler writes JSON lines"),
+        (["--workers", "2"], "--scheduler writes JSON lines"),
+    ],
+)
+def test_a_usage_error(folder: Path, convert: Convert, arguments: list[str], error: str) -> None:
+    done = convert(".", *arguments)
+    assert (done.returncode, error in done.stderr) == (2, True)
     assert not (folder / "out/_SUCCESS").exists()
 
 
@@ -135,72 +139,52 @@ def test_a_scheduler_that_is_not_there_is_named(
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"tcp://127.0.0.1:{free.getsockname()[1]}"
-    done = convert(folder, "a.eval.yaml", "--scheduler", url, "--output", "out")
+    arguments = ("convert", "a.eval.yaml", "--scheduler", url, "--output", "out")
+    done = commands.run(*arguments, folder=folder)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].startswith(f"Error: cannot use the scheduler {url!r}: ")
-    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("package", ["distributed", "fsspec", "dask.bag"])
 def test_without_the_extra_it_is_said_what_to_install(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, package: str
+    folder: Path, convert: Convert, monkeypatch: pytest.MonkeyPatch, package: str
 ) -> None:
     monkeypatch.delitem(sys.modules, "multiturn.distributed")
     monkeypatch.setitem(sys.modules, package, None)
     said = f"a Dask cluster or bag needs the package {package}; pip install 'multiturn[dask]'"
     with pytest.raises(ImportError, match=re.escape(said)):
         importlib.import_module("multiturn.distributed")
-    done = convert(folder, "a.eval.yaml", "--scheduler", "tcp://127.0.0.1:1", "--output", "out")
+    done = convert("a.eval.yaml")
     assert (done.returncode, done.stderr) == (2, f"Error: {said}\n")
 
 
-@pytest.mark.parametrize("options", [(), ("--output", "out", "--workers", "2")])
-def test_options_that_a_cluster_has_no_use_for(folder: Path, options: tuple[str, ...]) -> None:
-    done = convert(folder, "a.eval.yaml", "--scheduler", "tcp://127.0.0.1:1", *options)
-    assert (done.returncode, "--scheduler writes JSON lines" in done.stderr) == (2, True)
-
-
-def test_a_worker_that_is_killed_changes_nothing(cluster: Any, folder: Path) -> None:
+def test_a_worker_that_is_killed_changes_nothing(folder: Path, convert: Convert) -> None:
     """The stage kills its worker in the middle of the suites, once."""
-    (folder / "fatal.py").write_text(
-        "import os, pathlib, signal\nfrom multiturn import stage\n\n\n"
-        "@stage(requires={'question'}, provides={'question'})\n"
-        "def fatal(conversion, *, once: str):\n"
-        "    if conversion.case.id == 'c' and not pathlib.Path(once).exists():\n"
-        "        pathlib.Path(once).touch()\n"
-        "        os.kill(os.getpid(), signal.SIGKILL)\n"
-        "    return conversion\n"
+    once = folder / "killed"
+    body = (
+        f"once = pathlib.Path({str(once)!r})\nif conversion.case.id == 'c' and not once.exists():"
     )
-    (folder / "p.yaml").write_text(
-        "extends: spec\ninsert:\n"
-        f"  - {{stage: {{'fatal:fatal': {{once: {folder / 'killed'}}}}}, after: render_question}}\n"
-    )
-    alone = convert(folder, ".")
-    options = ("--pipeline", "p.yaml", "--scheduler", cluster.scheduler_address)
-    done = convert(folder, ".", *options, "--output", "out")
-    assert (folder / "killed").exists()
-    assert done.stderr == alone.stderr
+    body += "\n    once.touch()\n    os.kill(os.getpid(), 9)"
+    write_stage(folder, body, before="import os, pathlib", module="fatal")
+    alone = commands.run("convert", ".", folder=folder)
+    done = convert(".", "--pipeline", "p.yaml")
+    assert (once.exists(), done.stderr) == (True, alone.stderr)
     parts = sorted((folder / "out").glob("part-*"))
     assert "".join(path.read_text() for path in parts) == alone.stdout
 
 
-def test_a_bag_has_the_lines(cluster: Any, folder: Path) -> None:
-    pipeline = load_pipeline(folder / "p.yaml").configure("loud", ending="?")
-    urls = [f"file://{folder}/d.eval.jsonl"]
-    bag = convert_bag(urls, pipeline, partition_size=500)
+def test_a_bag_has_the_lines_or_the_first_error(cluster: Any, folder: Path) -> None:
+    pipeline = load_pipeline(folder / "p.yaml").configure("house", ending="?")
+    bag = convert_bag([f"file://{folder}/d.eval.jsonl"], pipeline, partition_size=500)
     assert bag.npartitions > 4
+    wrong = convert_bag([str(folder / "a.eval.yaml")], pipeline)
     with distributed.Client(cluster):
-        questions = [json.loads(line)["question"] for line in bag.compute()]
-    assert questions == ["HELLO?"] * 50
+        assert [json.loads(line)["question"] for line in bag.compute()] == ["HELLO?"] * 50
+        with pytest.raises(MultiturnError, match="no role 'nobody'"):
+            wrong.compute()
 
 
-def test_the_first_error_ends_the_computation_of_a_bag(cluster: Any, folder: Path) -> None:
-    bag = convert_bag([str(folder / "a.eval.yaml")], load_pipeline("spec"))
-    with distributed.Client(cluster), pytest.raises(MultiturnError, match="no role 'nobody'"):
-        bag.compute()
-
-
-def test_suites_may_be_anywhere_that_fsspec_reads(tmp_path: Path) -> None:
+def test_suites_may_be_anywhere_that_fsspec_reads() -> None:
     memory = fsspec.filesystem("memory")
     memory.pipe("/evals/a.jsonl", (hello("a", "b") + "wrong\n" + hello("c")).encode())
     url = "memory://evals/a.jsonl"
@@ -225,33 +209,27 @@ def test_a_suite_that_cannot_be_read_is_an_error_of_its_own(url: str) -> None:
 
 
 def test_a_pipeline_pickles_with_the_folder_of_its_stages(folder: Path) -> None:
-    pipeline = load_pipeline(folder / "p.yaml").configure("loud", ending="...")
-    (folder / "pickled").write_bytes(pickle.dumps(pipeline))
+    pipeline = load_pipeline(folder / "p.yaml").configure("house", ending="...")
     program = "import pickle; p = pickle.load(open(0, 'rb')); print(p.name, p.to_yaml())"
-    with (folder / "pickled").open() as pickled:
-        command = [sys.executable, "-c", program]
-        done = subprocess.run(command, cwd="/", stdin=pickled, capture_output=True, text=True)
-    assert (done.stderr, done.stdout) == ("", f"{pipeline.name} {pipeline.to_yaml()}\n")
+    command, given = [sys.executable, "-c", program], pickle.dumps(pipeline)
+    done = subprocess.run(command, cwd="/", input=given, capture_output=True, check=True)
+    assert done.stdout.decode() == f"{pipeline.name} {pipeline.to_yaml()}\n"
 
 
 def test_an_interrupt_ends_the_command_and_not_the_cluster(cluster: Any, folder: Path) -> None:
-    (folder / "slow.py").write_text(
-        "import time\nfrom multiturn import stage\n\n\n"
-        "@stage(requires={'question'}, provides={'question'})\n"
-        "def slow(conversion):\n    time.sleep(1)\n    return conversion\n"
+    begun = folder / "begun"
+    write_stage(
+        folder,
+        f"pathlib.Path({str(begun)!r}).touch()\ntime.sleep(1)",
+        before="import pathlib, time",
+        module="slow",
     )
-    (folder / "p.yaml").write_text(
-        "extends: spec\ninsert: [{stage: 'slow:slow', after: render_question}]\n"
-    )
-    command = [sys.executable, "-m", "multiturn", "convert", ".", "--pipeline", "p.yaml"]
-    command += ["--scheduler", cluster.scheduler_address, "--output", "out"]
+    arguments = ("convert", ".", "--pipeline", "p.yaml", "--output", "out")
+    command = [sys.executable, "-m", "multiturn", *arguments]
+    command += ["--scheduler", cluster.scheduler_address]
     process = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True)
-    end = time.monotonic() + 60
-    while not (folder / "out").exists():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-    time.sleep(1)
-    process.send_signal(signal.SIGINT)
+    wait_for(begun.exists)
+    os.kill(process.pid, signal.SIGINT)
     _, stderr = process.communicate(timeout=60)
     assert process.returncode not in (0, 2)
     assert "Traceback" not in stderr

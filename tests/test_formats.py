@@ -1,8 +1,6 @@
 """``convert --format`` for other tools, and what ``convert`` says of a case beside its prompt."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +12,8 @@ from multiturn.cli.convert import convert
 from multiturn.engine.formats import FORMATS
 from running import records
 
-MESSAGES = "input_messages: [{role: system, content: Be kind.}, {role: user, content: 'Hi {{x}}'}]"
 PROMPT = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi {{x}}"}]
+MESSAGES = f"input_messages: {json.dumps(PROMPT)}"
 
 
 def converted(
@@ -36,10 +34,6 @@ def test_the_command_offers_every_format() -> None:
     assert [*option.type.choices] == ["json", "yaml", "text", *FORMATS]
 
 
-CASE = (
-    "metadata: {topic: tea, case: mine}, conversation_id: 007, outcome: Greets,"
-    f" execution: {{temperature: 0, target: fast}}, {MESSAGES}"
-)
 SAID = {
     "outcome": "Greets",
     "expected_messages": [{"role": "assistant", "content": "Hello"}],
@@ -47,47 +41,38 @@ SAID = {
     "execution": {"temperature": 0, "target": "fast", "max_output_tokens": 9},
 }
 METADATA = {"topic": "tea", "suite": "shop.eval.yaml", "case": "greet", **SAID}
-ANSWER = {"role": "assistant", "content": "Hello"}
+NAME = "shop.eval.yaml#greet"
+WRITTEN: dict[str, dict[str, Any]] = {
+    "openai": {"messages": [*PROMPT, {"role": "assistant", "content": "Hello"}]},
+    "evals": {"input": PROMPT, "ideal": "Hello"},
+    "inspect": {"id": NAME, "input": PROMPT, "target": "Hello", "metadata": METADATA},
+    "promptfoo": {
+        "description": NAME,
+        "vars": {"messages": PROMPT},
+        "metadata": {**METADATA, "target": "Hello"},
+    },
+}
 
 
-@pytest.mark.parametrize(
-    ("format_", "record"),
-    [
-        ("openai", {"messages": [*PROMPT, ANSWER]}),
-        ("evals", {"input": PROMPT, "ideal": "Hello"}),
-        (
-            "inspect",
-            {
-                "id": "shop.eval.yaml#greet",
-                "input": PROMPT,
-                "target": "Hello",
-                "metadata": METADATA,
-            },
-        ),
-        (
-            "promptfoo",
-            {
-                "description": "shop.eval.yaml#greet",
-                "vars": {"messages": PROMPT},
-                "metadata": {**METADATA, "target": "Hello"},
-            },
-        ),
-    ],
-)
-def test_what_other_tools_get(tmp_path: Path, format_: str, record: dict[str, Any]) -> None:
-    case = f"expected_messages: [{{role: assistant, content: Hello}}], {CASE}"
+@pytest.mark.parametrize("format_", ["json", *WRITTEN])
+def test_what_is_written(tmp_path: Path, format_: str) -> None:
+    case = (
+        "metadata: {topic: tea, case: mine}, conversation_id: 007, outcome: Greets,"
+        " expected_messages: [{role: assistant, content: Hello}],"
+        f" execution: {{temperature: 0, target: fast}}, {MESSAGES}"
+    )
     head = "execution: {temperature: 1, max_output_tokens: 9}"
-    assert converted(tmp_path, format_, case, head=head)[0] == record
-    record, _ = converted(tmp_path, "json", case, head=head)
-    assert list(record)[-5:] == ["metadata", *SAID]
-    assert {key: record[key] for key in SAID} == SAID
+    record, _ = converted(tmp_path, format_, case, head=head)
+    if format_ == "json":
+        assert list(record)[-5:] == ["metadata", *SAID]
+        assert {key: record[key] for key in SAID} == SAID
+    else:
+        assert record == WRITTEN[format_]
 
 
 def test_what_a_case_does_not_say_is_left_out(tmp_path: Path) -> None:
     assert list(converted(tmp_path, "json", MESSAGES)[0])[-1] == "metadata"
-    said = f"outcome: Greets, {MESSAGES}"
-    assert converted(tmp_path, "openai", said)[0] == {"messages": PROMPT}
-    assert converted(tmp_path, "evals", said)[0] == {"input": PROMPT, "ideal": "Greets"}
+    assert converted(tmp_path, "openai", MESSAGES)[0] == {"messages": PROMPT}
 
 
 @pytest.mark.parametrize(
@@ -130,8 +115,7 @@ def test_what_a_case_does_not_say_is_left_out(tmp_path: Path) -> None:
 )
 def test_the_target_is_what_is_expected(tmp_path: Path, expected: Any, target: Any) -> None:
     case = f"outcome: as the outcome says, expected_messages: {json.dumps(expected)}, {MESSAGES}"
-    record, _ = converted(tmp_path, "inspect", case)
-    assert record["target"] == target
+    assert converted(tmp_path, "inspect", case)[0]["target"] == target
 
 
 @pytest.mark.parametrize(("format_", "key"), [("evals", "ideal"), ("inspect", "target")])
@@ -150,79 +134,52 @@ def test_an_expected_answer_that_every_answer_contains_is_a_warning(
     )
 
 
-TOOL = """input_messages:
-  [{role: user, content: Hi}, {role: tool, content: '18'}, {role: tool, content: '19'}]"""
+TOOL = "input_messages: [{role: user, content: Hi}, {role: tool, content: '18'}]"
 REPAIR = "O1: sent a tool message as a user message that begins with [Tool]:"
 
 
-@pytest.mark.parametrize(
-    ("format_", "messages"),
-    [
-        ("openai", lambda record: record["messages"]),
-        ("evals", lambda record: record["input"]),
-        ("inspect", lambda record: record["input"]),
-        ("promptfoo", lambda record: record["vars"]["messages"]),
-    ],
-)
+@pytest.mark.parametrize("format_", FORMATS)
 def test_a_tool_message_goes_out_as_the_users_and_the_log_says_so(
-    tmp_path: Path, format_: str, messages: Any
+    tmp_path: Path, format_: str
 ) -> None:
     case = f"outcome: Warm, {TOOL}"
     record, log = converted(tmp_path, format_, case, "--log-format", "json")
-    assert messages(record) == [
+    messages = record.get("messages") or record.get("input") or record["vars"]["messages"]
+    assert messages == [
         {"role": "user", "content": "Hi"},
         {"role": "user", "content": "[Tool]: 18"},
-        {"role": "user", "content": "[Tool]: 19"},
     ]
-    assert record.get("metadata", {"repairs": [REPAIR]})["repairs"] == [REPAIR]
-    assert converted(tmp_path, "json", case)[0]["chat_prompt"][1]["role"] == "tool"
+    if "metadata" in record:
+        assert record["metadata"]["repairs"] == [REPAIR]
     (event,) = records(log)
     assert (event["event"], event["why"]) == ("prompt.repaired", REPAIR)
     assert event["where"].endswith("case 'greet'")
 
 
-def test_json_imports_nothing_for_other_tools(tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text(MESSAGES)
-    program = (
-        "import sys\nfrom multiturn.cli.group import main\n"
-        "try: main(['convert', 'a.yaml'])\n"
-        "finally: print({'multiturn.engine.formats', 'multiturn.providers.base'} & {*sys.modules})"
-    )
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout.endswith("set()\n")
+def test_with_strict_a_repair_is_an_error_of_its_case_alone(tmp_path: Path) -> None:
+    cases = f"[{{id: a, {TOOL}}}, {{id: b, {TOOL}}}]"
+    (tmp_path / "shop.eval.yaml").write_text(f"evalcases: {cases}")
+    for workers in ("1", "2"):
+        command = ("convert", "shop.eval.yaml", "--format", "openai", "--strict")
+        done = commands.run(*command, "--workers", workers, folder=tmp_path)
+        errors = "".join(f"shop.eval.yaml:1: case '{name}': {REPAIR}\n" for name in "ab")
+        assert (done.returncode, done.stdout, done.stderr) == (1, "", errors)
 
 
 @pytest.mark.parametrize(
-    ("pipeline", "prompt"),
+    ("pipeline", "added"),
     [
-        pytest.param("spec", [{"role": "user", "content": "Hi"}], id="nothing is added"),
+        pytest.param("spec", [], id="nothing is added"),
         pytest.param(
             "shipped",
-            [
-                {"role": "system", "content": "You are a careful assistant."},
-                {"role": "user", "content": "Hi"},
-            ],
+            [{"role": "system", "content": "You are a careful assistant."}],
             id="without a chat prompt, as providers read the question",
         ),
     ],
 )
 def test_a_prompt_without_a_system_message(
-    tmp_path: Path, pipeline: str, prompt: list[dict[str, str]]
+    tmp_path: Path, pipeline: str, added: list[dict[str, str]]
 ) -> None:
     lone = "input_messages: [{role: user, content: Hi}]"
     record, _ = converted(tmp_path, "openai", lone, "--pipeline", pipeline)
-    assert record["messages"] == prompt
-
-
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_with_strict_a_repair_is_an_error_of_its_case_alone(tmp_path: Path, workers: str) -> None:
-    asks = "input_messages: [{role: user, content: Hi}, {role: tool, content: done}]"
-    cases = "".join(f"\n  - {{id: {name}, {asks}}}" for name in ("a", "b"))
-    (tmp_path / "shop.eval.yaml").write_text(f"evalcases:{cases}")
-    command = ("convert", "shop.eval.yaml", "--format", "openai", "--strict", "--workers", workers)
-    done = commands.run(*command, folder=tmp_path)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == (
-        f"shop.eval.yaml:2: case 'a': {REPAIR}\nshop.eval.yaml:3: case 'b': {REPAIR}\n"
-    )
+    assert record["messages"] == [*added, {"role": "user", "content": "Hi"}]

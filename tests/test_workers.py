@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from commands import Done, Process, full_disk, run, start
+from commands import Done, Process, run, start
 from multiturn import load_pipeline
 from multiturn.documents.json_lines import split_lines
 from multiturn.engine import slices
@@ -30,10 +30,9 @@ from multiturn.engine.slices import (
     results_in_order,
     slices_of,
 )
+from running import write_stage
 
 HELLO = "input_messages: [{role: user, content: Hello}]"
-PIPELINE = "extends: spec\ninsert: [{stage: 'house:house', after: render_question}]\n"
-STAGE = "@stage(requires={'question'}, provides={'question'})\ndef house(conversion):\n"
 
 
 def convert(folder: Path, *arguments: str, **options: Any) -> Done:
@@ -77,9 +76,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("options", [(), ("--format", "yaml"), ("--pipeline", "shipped")])
-def test_any_number_of_workers_gives_the_same(folder: Path, options: tuple[str, ...]) -> None:
-    done = alone_and_together(folder, ".", *options)
+def write_suites(folder: Path, names: str) -> None:
+    for name in names:
+        (folder / f"{name}.eval.yaml").write_text(HELLO)
+
+
+def test_any_number_of_workers_gives_the_same(folder: Path) -> None:
+    done = alone_and_together(folder, ".", "--format", "yaml")
     assert done.returncode == 1
     errors = done.stderr.splitlines()
     assert [line.partition(":")[0] for line in errors] == [
@@ -99,6 +102,33 @@ def test_a_case_is_found_in_whatever_part_it_is(folder: Path) -> None:
     assert (done.returncode, "no case 'case 1400'; did you mean" in done.stderr) == (2, True)
 
 
+def test_what_is_wrong_with_a_suite_is_said_once(folder: Path) -> None:
+    (folder / ".agentv").mkdir()
+    (folder / ".agentv/config.yaml").write_text("guideline_patterns: 3")
+    done = alone_and_together(folder, "3.eval.jsonl")
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    (folder / "keys.jsonl").write_text(cases(range(30)).replace('{"id"', '{"color": "red", "id"'))
+    for strict in ((), ("--strict",)):
+        done = alone_and_together(folder, "keys.jsonl", "--guidelines", "*", *strict)
+        assert (done.returncode, done.stderr.count('unknown key "color"')) == (len(strict), 1)
+
+
+def test_suites_in_a_folder_do_not_lead_out_of_the_root(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    write_suites(tmp_path / "in", "ac")
+    write_suites(tmp_path, "b")
+    (tmp_path / "in/b.eval.yaml").symlink_to("../b.eval.yaml")
+    (tmp_path / "in/d.eval.yaml").symlink_to("nowhere")
+    for arguments, converted, error in (
+        (("in",), 2, "in/b.eval.yaml: it leads outside '"),
+        (("in", "--root", "."), 3, "in/d.eval.yaml: cannot read it: "),
+        (("in/a.eval.yaml", "in/b.eval.yaml"), 2, ""),
+    ):
+        done = alone_and_together(tmp_path, *arguments)
+        assert (done.returncode, done.stdout.count("\n")) == (int(bool(error)), converted)
+        assert done.stderr.startswith(error)
+
+
 def test_the_log_comes_from_all_workers(folder: Path) -> None:
     arguments = ("convert", ".", "--workers", "2", "-v", "--log-format", "json", "--case", "a0")
     _, log = start(*arguments, folder=folder).communicate(timeout=60)
@@ -111,24 +141,7 @@ def test_standard_input_needs_one_process_only(tmp_path: Path) -> None:
     assert (done.returncode, json.loads(done.stdout)["question"]) == (0, "Hello")
 
 
-def test_attached_files_and_stages_of_a_folder_are_found(tmp_path: Path) -> None:
-    (tmp_path / "evals").mkdir()
-    (tmp_path / "evals/note.txt").write_text("Noted.")
-    with_stage(
-        tmp_path,
-        "from msgspec.structs import replace\n"
-        "def louder(parts):\n"
-        "    return [replace(part, text=part.text.upper()) for part in parts]\n\n\n"
-        f"{STAGE}    return conversion.edit_question(louder)\n",
-        [],
-    )
-    for name in "ab":
-        (tmp_path / f"evals/{name}.eval.yaml").write_text(
-            HELLO.replace("Hello", "[{type: file, value: note.txt}]")
-        )
-    done = alone_and_together(tmp_path, "evals", "--pipeline", "p.yaml")
-    questions = [json.loads(line)["question"] for line in done.stdout.splitlines()]
-    assert (done.stderr, questions) == ("", ["=== NOTE.TXT ===\nNOTED."] * 2)
+# Slices
 
 
 def in_slices(suites: Iterable[Path], size: int, case_ids: Iterable[str] = ()) -> list[str]:
@@ -186,98 +199,56 @@ def test_so_many_slices_are_under_way_and_no_more() -> None:
         assert (part, len(submitted) <= number + 3) == (parts[number], True)
 
 
-def test_what_is_wrong_with_a_suite_is_said_once(folder: Path) -> None:
-    (folder / ".agentv").mkdir()
-    (folder / ".agentv/config.yaml").write_text("guideline_patterns: 3")
-    done = alone_and_together(folder, "3.eval.jsonl")
-    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
-    (folder / "keys.jsonl").write_text(cases(range(30)).replace('{"id"', '{"color": "red", "id"'))
-    for strict in ((), ("--strict",)):
-        done = alone_and_together(folder, "keys.jsonl", "--guidelines", "*", *strict)
-        assert (done.returncode, done.stderr.count('unknown key "color"')) == (len(strict), 1)
+@given(st.lists(st.binary(max_size=30).map(lambda b: b.replace(b"\n", b"") + b"\n")), st.data())
+def test_parts_of_lines_are_the_lines(lines: list[bytes], data: Any) -> None:
+    whole = b"".join(lines)[: -1 if lines and data.draw(st.booleans()) else None]
+    end = before = 0
+    for part in split_lines(io.BytesIO(whole), data.draw(st.integers(1, 50))):
+        assert (part.start, part.before) == (end, before)
+        end = part.end or 0
+        assert whole[end - 1 : end] == b"\n" or end == len(whole)
+        before += whole[part.start : end].count(b"\n")
+    assert end == len(whole)
 
 
-def test_links_to_nothing_and_out_of_the_root_are_errors_like_others(tmp_path: Path) -> None:
-    for name in ("in/a.eval.yaml", "in/c.eval.yaml", "out/b.eval.yaml"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(HELLO)
-    (tmp_path / "in/b.eval.yaml").symlink_to("../out/b.eval.yaml")
-    done = alone_and_together(tmp_path, "in")
-    assert (done.returncode, done.stdout.count("\n")) == (1, 2)
-    assert done.stderr.startswith("in/b.eval.yaml: it leads outside '")
-    done = alone_and_together(tmp_path, "in", "--root", ".")
-    assert (done.returncode, done.stdout.count("\n"), done.stderr) == (0, 3, "")
-    done = alone_and_together(tmp_path, "in/a.eval.yaml", "in/b.eval.yaml")
-    assert (done.returncode, done.stdout.count("\n"), done.stderr) == (0, 2, "")
-    (tmp_path / "in/bb.eval.yaml").symlink_to("nowhere")
-    done = alone_and_together(tmp_path, "in", "--root", ".")
-    assert (done.returncode, done.stdout.count("\n")) == (1, 3)
+# Stages that do what they like
 
 
-def with_stage(folder: Path, text: str, suites: Iterable[str]) -> None:
-    """Write p.yaml, a pipeline with the stage of a text, and suites of a case."""
-    (folder / "house.py").write_text(f"from multiturn import MultiturnError, stage\n{text}")
-    (folder / "p.yaml").write_text(PIPELINE)
-    for name in suites:
-        (folder / f"{name}.eval.yaml").write_text(HELLO)
+POOL = """\
+global pool
+pool = concurrent.futures.ProcessPoolExecutor(1)  # which nobody shuts down
+pool.submit(int).result()
+"""
+DIED = "Error: a worker process died; try fewer --workers\n"
+FAILED = "{0}.eval.yaml:1: case '{0}': the stage house failed at house.py:9: SystemExit: 3\n"
 
 
 @pytest.mark.parametrize(
-    ("body", "code"),
+    ("body", "code", "said"),
     [
+        pytest.param(POOL, 0, "", id="starts processes"),
+        pytest.param("os._exit(0)", 2, DIED, id="ends the process"),
         pytest.param(
-            "    global pool\n"
-            "    pool = concurrent.futures.ProcessPoolExecutor(1)  # which nobody shuts down\n"
-            "    pool.submit(int).result()\n",
-            0,
-            id="starts processes",
-        ),
-        pytest.param("    if worker:\n        os._exit(0)\n", 2, id="ends the process"),
-        pytest.param(
-            "    if worker:\n"
-            "        global pool\n"
-            "        pool = concurrent.futures.ProcessPoolExecutor(1)\n"
-            "        pool.submit(int).result()\n"
-            "    raise SystemExit(3)\n",
-            1,
+            f"{POOL}raise SystemExit(3)",
+            *(1, FAILED.format("a") + FAILED.format("b")),
             id="starts processes and exits",
         ),
     ],
 )
-def test_a_stage_that(tmp_path: Path, body: str, code: int) -> None:
-    with_stage(
-        tmp_path,
-        "import concurrent.futures, multiprocessing, os, pathlib, time\n"
-        f"{STAGE}"
-        "    worker = multiprocessing.parent_process() is not None\n"
-        "    if worker:\n"
-        "        pathlib.Path('begun').touch()\n"
-        "    while not pathlib.Path('begun').exists():\n"
-        "        time.sleep(0.01)\n"
-        f"{body}"
-        "    return conversion\n",
-        "ab",
-    )
+def test_a_stage_that(tmp_path: Path, body: str, code: int, said: str) -> None:
+    write_stage(tmp_path, body, before="import concurrent.futures, os")
+    write_suites(tmp_path, "ab")
     arguments = ("convert", ".", "--workers", "2", "--pipeline", "p.yaml")
     process = start(*arguments, folder=tmp_path)
     _, stderr = process.communicate(timeout=60)
-    assert process.returncode == code
-    expected = {0: "", 2: "Error: a worker process died; try fewer --workers\n"}
-    if code == 1:
-        expected[1] = convert(tmp_path, ".", "--pipeline", "p.yaml").stderr
-        assert expected[1].count(": the stage house failed at house.py:14: SystemExit: 3\n") == 2
-    assert stderr == expected[code]
+    assert (process.returncode, stderr) == (code, said)
 
 
 def test_an_error_of_a_stages_own_names_its_case_with_workers_too(tmp_path: Path) -> None:
-    with_stage(
-        tmp_path,
-        "class House(MultiturnError):\n"
-        "    def __init__(self, code, detail):\n"
-        "        super().__init__(f'{code}: {detail}')\n\n\n"
-        f"{STAGE}    raise House(7, 'not today')\n",
-        "ab",
-    )
+    error = "class House(MultiturnError):\n    def __init__(self, code, detail):\n"
+    error += "        super().__init__(f'{code}: {detail}')\n"
+    write_stage(tmp_path, "raise House(7, 'not today')", before=error)
+    write_suites(tmp_path, "ab")
     done = alone_and_together(tmp_path, ".", "--pipeline", "p.yaml")
     assert (done.returncode, done.stderr) == (
         *(1, "a.eval.yaml:1: case 'a': 7: not today\nb.eval.yaml:1: case 'b': 7: not today\n"),
@@ -289,41 +260,40 @@ def test_all_processes_work_and_one_that_is_free_takes_what_another_has_not_begu
 ) -> None:
     """Each case waits until three processes work; the first, until six are begun."""
     (tmp_path / "begun").mkdir()
-    with_stage(
+    write_stage(
         tmp_path,
-        "import os, pathlib, time\n"
-        f"{STAGE}"
-        "    folder, case = pathlib.Path('begun'), conversion.case.id\n"
-        "    (folder / f'{os.getpid()} {case}').touch()\n"
-        "    end = time.monotonic() + 60\n"
-        "    while True:\n"
-        "        begun = [path.name.split()[0] for path in folder.iterdir()]\n"
-        "        if len({*begun}) == 3 and (case != 'a' or len(begun) > 5):\n"
-        "            return conversion\n"
-        "        assert time.monotonic() < end, begun\n"
-        "        time.sleep(0.01)\n",
-        "abcdefg",
+        "folder, case = pathlib.Path('begun'), conversion.case.id\n"
+        "(folder / f'{os.getpid()} {case}').touch()\n"
+        "end = time.monotonic() + 60\n"
+        "while True:\n"
+        "    begun = [path.name.split()[0] for path in folder.iterdir()]\n"
+        "    if len({*begun}) == 3 and (case != 'a' or len(begun) > 5):\n"
+        "        return conversion\n"
+        "    assert time.monotonic() < end, begun\n"
+        "    time.sleep(0.01)",
+        before="import os, pathlib, time",
     )
+    write_suites(tmp_path, "abcdefg")
     done = convert(tmp_path, ".", "--workers", "3", "--pipeline", "p.yaml")
     assert (done.returncode, done.stderr) == (0, "")
     assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == list("abcdefg")
 
 
-SLOW = f"""\
-import os, pathlib, subprocess, time
-{STAGE}\
-    if conversion.case.id != 'a':
-        started = subprocess.Popen(['sleep', '120'])
-        pathlib.Path(f'started-{{started.pid}}').touch()
-        pathlib.Path(f'worker-{{os.getpid()}}').touch()
-        time.sleep(120)
-    return conversion
-"""
+# Ends of a run
 
 
 def slow(folder: Path, *more: str, before: str = "", **options: Any) -> Process:
     """Start to convert four suites; all but the first take long, and start a process each."""
-    with_stage(folder, before + SLOW, "abcd")
+    write_stage(
+        folder,
+        "if conversion.case.id != 'a':\n"
+        "    started = subprocess.Popen(['sleep', '120'])\n"
+        "    pathlib.Path(f'started-{started.pid}').touch()\n"
+        "    pathlib.Path(f'worker-{os.getpid()}').touch()\n"
+        "    time.sleep(120)",
+        before=f"import os, pathlib, subprocess, time\n{before}",
+    )
+    write_suites(folder, "abcd")
     (folder / "out").write_text("as it was")
     arguments = (".", "--workers", "2", "--pipeline", "p.yaml")
     return start("convert", *arguments, *(more or ("--output", "out")), folder=folder, **options)
@@ -346,72 +316,45 @@ def is_there(pid: int) -> bool:
         return False
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="needs /proc")
+needs_proc = pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="needs /proc")
+
+
+@needs_proc
 def test_a_worker_that_dies_ends_the_run_in_words(tmp_path: Path) -> None:
     process = slow(tmp_path)
     first, second, *_ = working(tmp_path)
     os.kill(first, signal.SIGKILL)
     _, stderr = process.communicate(timeout=60)
-    assert process.returncode == 2
-    assert stderr == "Error: a worker process died; try fewer --workers\n"
+    assert (process.returncode, stderr) == (2, DIED)
     assert not is_there(second)
     assert (tmp_path / "out").read_text() == "as it was"
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="needs /proc")
+@needs_proc
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_an_interrupt_ends_the_workers_at_once(tmp_path: Path, number: int) -> None:
-    process = slow(tmp_path)
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    process = slow(tmp_path, "--format", "text", env=environment)
     found = working(tmp_path)
     assert len(found) == 4
+    assert process.stdout is not None
+    assert process.stdout.readline() == "a.eval.yaml · a\n", "written while they work"
     process.send_signal(number)
     _, stderr = process.communicate(timeout=60)
     assert (process.returncode, stderr) == (128 + number, "")
     assert not any(map(is_there, found))
-    assert (tmp_path / "out").read_text() == "as it was"
-    assert list(tmp_path.glob(".out.*")) == []
-
-
-def test_a_full_disk_is_named_with_its_file(folder: Path) -> None:
-    arguments = ("convert", ".", "--workers", "2", "--output", "out")
-    process = start(*arguments, folder=folder, preexec_fn=full_disk(5_000))
-    _, stderr = process.communicate(timeout=60)
-    assert process.returncode == 2
-    assert stderr.splitlines()[-1] == "Error: cannot write 'out': File too large"
-    assert not (folder / "out").exists()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs signals that are kept back")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_while_workers_start_ends_the_run(tmp_path: Path, number: int) -> None:
     kill = f"lambda: os.kill(os.getpid(), {int(number)})"
-    when = f"import os\nos.register_at_fork(after_in_parent={kill}, after_in_child={kill})\n"
-    process = slow(tmp_path, before=when)
+    process = slow(
+        tmp_path, before=f"os.register_at_fork(after_in_parent={kill}, after_in_child={kill})"
+    )
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 128 + number
     assert "Traceback" not in stderr
     assert "Exception ignored" not in stderr
-
-
-def test_the_first_case_is_written_while_workers_are_still_at_others(tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    process = slow(tmp_path, "--format", "text", env=environment)
-    worker, *_ = working(tmp_path)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "a.eval.yaml · a\n"
-    assert is_there(worker)
-    process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=60) == 130
-    process.communicate()
-
-
-@given(st.lists(st.binary(max_size=30).map(lambda b: b.replace(b"\n", b"") + b"\n")), st.data())
-def test_parts_of_lines_are_the_lines(lines: list[bytes], data: Any) -> None:
-    whole = b"".join(lines)[: -1 if lines and data.draw(st.booleans()) else None]
-    end = before = 0
-    for part in split_lines(io.BytesIO(whole), data.draw(st.integers(1, 50))):
-        assert (part.start, part.before) == (end, before)
-        end = part.end or 0
-        assert whole[end - 1 : end] == b"\n" or end == len(whole)
-        before += whole[part.start : end].count(b"\n")
-    assert end == len(whole)
+    assert (tmp_path / "out").read_text() == "as it was"
+    assert list(tmp_path.glob(".out.*")) == []
