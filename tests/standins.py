@@ -129,6 +129,7 @@ async def sees(command: tuple[str, ...], *, output: Any, **given: Any) -> None:
         "env": dict(given["env"]),
         "prompt": prompt,
         "files": {path: text.decode("utf-8", "surrogatepass") for path, text in files.items()},
+        "ignored": [path.read_text() for path in folder.rglob(".gitignore")],
     }
     if answer is None:
         item = {"type": "agent_message", "text": json.dumps(record)}
@@ -162,7 +163,7 @@ class Witness:
         self._end = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
         self._heard = b""
 
-    def listen(self) -> bool:
+    def _listen(self) -> bool:
         """Whether some process is there."""
         try:
             news = os.read(self._end, 4096)
@@ -172,7 +173,7 @@ class Witness:
         return bool(news)
 
     def heard(self, count: int = 1) -> bool:
-        self.listen()
+        self._listen()
         return self._heard.count(b"\n") >= count
 
     def tell(self, file: Path) -> Callable[[], bool]:
@@ -185,20 +186,16 @@ class Witness:
 
         return never
 
-    def all_gone(self) -> bool:
-        """Whether no process is left soon; ends what is left."""
+    def close(self) -> bool:
+        """Whether all processes are gone soon; kills what is left."""
         deadline = time.monotonic() + PATIENCE / 4
-        while self.listen():
-            if time.monotonic() > deadline:
-                for number in self._heard.split():
-                    with suppress(ProcessLookupError):
-                        os.kill(int(number), signal.SIGKILL)
-                return False
+        while (is_left := self._listen()) and time.monotonic() < deadline:
             time.sleep(0.005)
-        return True
-
-    def close(self) -> None:
+        for number in self._heard.split() if is_left else ():
+            with suppress(ProcessLookupError):
+                os.kill(int(number), signal.SIGKILL)
         os.close(self._end)
+        return not is_left
 
 
 @contextmanager
@@ -207,8 +204,7 @@ def witness(folder: Path) -> Iterator[Witness]:
     listener = Witness(folder)
     yield listener
     assert listener.heard(), "no process has come to run at all"
-    assert listener.all_gone(), "a process outlived the run"
-    listener.close()
+    assert listener.close(), "a process outlived the run"
 
 
 class _Loop(asyncio.SelectorEventLoop):

@@ -21,7 +21,6 @@ from running import records, run, write_suite, write_target
 
 REQUEST = ProviderRequest(question="Hello")
 ARGS = {"args": ["--token", "${{ AGENT_TOKEN }}"]}
-ENV = {"env": {"TOKEN": "${{ AGENT_TOKEN }}"}}
 
 
 @pytest.fixture
@@ -143,22 +142,17 @@ ANSWERED = """echo '{"type":"item.completed","item":{"type":"agent_message","tex
 
 
 @pytest.mark.parametrize(
-    ("script", "settings", "code"),
+    ("script", "code"),
     [
-        pytest.param('echo "refused: $*" >&2; exit 3', ARGS, 1, id="an argument, complaining"),
-        pytest.param(FAILED, ARGS, 1, id="an argument, in its event"),
-        pytest.param(ANSWERED, ARGS, 0, id="an argument, in its answer"),
-        pytest.param(
-            """head -c 1982 /dev/zero | tr "\\0" x > rest; echo "$TOKEN$(cat rest)" >&2; exit 3""",
-            *(ENV, 1),
-            id="its environment, where its long output is cut",
-        ),
+        pytest.param('echo "refused: $*" >&2; exit 3', 1, id="complaining"),
+        pytest.param(FAILED, 1, id="in its event"),
+        pytest.param(ANSWERED, 0, id="in its answer"),
     ],
 )
 def test_an_agent_that_quotes_the_token_does_not_spread_it(
-    folder: Path, script: str, settings: dict[str, Any], code: int
+    folder: Path, script: str, code: int
 ) -> None:
-    write_agent(folder, script, **settings)
+    write_agent(folder, script, **ARGS)
     command = ("a.eval.yaml", "--target", "az", "--record-wire", "--output", "out.jsonl")
     done = run(*command, folder=folder)
     assert done.returncode == code

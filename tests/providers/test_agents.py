@@ -1,12 +1,9 @@
-"""What the providers of agents share: what an agent gets to read, and what stays of a run.
-
-The agent is a function in this process.
-"""
+"""What the providers of agents share: what an agent gets to read, and what stays of a run."""
 
 import asyncio
 import json
 import re
-from contextlib import suppress
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +15,22 @@ from multiturn.model import ChatMessage, InputFile, ProviderRequest
 from multiturn.providers.base import ProviderError, Wire
 from standins import agent, ask, left
 
-pytestmark = [
-    pytest.mark.parametrize("kind", list(standins.KINDS)),
-    pytest.mark.usefixtures("_in_process"),
-]
+pytestmark = pytest.mark.parametrize("kind", list(standins.KINDS))
 KIB = 1024
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture
 def _in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put a function of this process in place of the agent."""
     monkeypatch.setattr("multiturn.providers.agent.run_command", standins.sees)
+
+
+in_process = pytest.mark.usefixtures("_in_process")
 
 
 def saw(provider: Any, question: str = "Hi", **request: Any) -> Any:
@@ -37,18 +40,15 @@ def saw(provider: Any, question: str = "Hi", **request: Any) -> Any:
 
 def wire(kind: str, question: str = "Hi", *, settings: Any = None, **request: Any) -> Wire:
     """Return what an agent would be sent."""
-    given = settings or {}
-    provider = agent(kind, Path(), **{"executable": "agent", **given})
+    provider = agent(kind, Path(), **{"executable": "agent", **(settings or {})})
     return provider.wire(ProviderRequest(question=question, **request))
-
-
-@pytest.fixture(autouse=True)
-def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def file(path: str, text: str = "", *, guideline: bool = False) -> InputFile:
     return InputFile(path, path, guideline, text)
+
+
+# What it reads
 
 
 SYSTEM = {"system_prompt": "Be kind."}
@@ -83,9 +83,7 @@ def messages(system: str) -> tuple[ChatMessage, ...]:
     [
         pytest.param({}, "What now?", id="nothing but a question"),
         pytest.param(
-            {"metadata": {"system_prompt": " \n"}, "guidelines": ()},
-            "What now?",
-            id="a blank system prompt",
+            {"metadata": {"system_prompt": " \n"}}, "What now?", id="a blank system prompt"
         ),
         pytest.param({"metadata": SYSTEM}, "[[ ## System Prompt ## ]]", id="a system prompt"),
         pytest.param(
@@ -135,78 +133,6 @@ def test_an_empty_transcript_is_refused(kind: str) -> None:
     assert caught.value.kind == "refused"
 
 
-def test_arguments_and_working_folder_come_from_the_target(kind: str, tmp_path: Path) -> None:
-    record = saw(agent(kind, tmp_path, args=("--profile", "a b", "-x")))
-    at = record["args"].index("--profile")
-    assert record["args"][at : at + 3] == ["--profile", "a b", "-x"]
-    assert record["cwd"] == str(tmp_path / "work")
-
-
-KEYS = ("ANTHROPIC_API_KEY", "DB_PASSWD", "GITHUB_TOKEN", "CODEX_API_KEY", "OPENAI_API_KEY")
-
-
-@pytest.mark.parametrize(
-    ("settings", "inherited"),
-    [
-        pytest.param({}, None, id="its own by default"),
-        pytest.param({"pass_env": ("GITHUB_TOKEN",)}, {"GITHUB_TOKEN"}, id="those that are named"),
-        pytest.param({"env": {"GITHUB_TOKEN": "x"}, "pass_env": ()}, {"GITHUB_TOKEN"}, id="given"),
-    ],
-)
-def test_an_agent_inherits_variables_but_no_keys(
-    kind: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    settings: dict[str, Any],
-    inherited: set[str] | None,
-) -> None:
-    for name in (*KEYS, "HOUSE", "KEYBOARD"):
-        monkeypatch.setenv(name, "secret-4711")
-    names = saw(agent(kind, tmp_path, **settings))["env"].keys()
-    if inherited is None:
-        inherited = {"CODEX_API_KEY", "OPENAI_API_KEY"} if kind == "codex" else set()
-    assert names & {*KEYS, "HOUSE", "KEYBOARD"} == {*inherited, "HOUSE", "KEYBOARD"}
-
-
-@pytest.mark.parametrize("passed", [True, False])
-def test_every_key_of_the_environment_is_hidden_in_what_comes_back(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, passed: bool
-) -> None:
-    monkeypatch.setenv("GITHUB_TOKEN", "ghp-0123456789")
-    monkeypatch.setenv("MAX_TOKENS", "4096")
-    pass_env = ("GITHUB_TOKEN",) if passed else ()
-    answer = ask(agent(kind, tmp_path, pass_env=pass_env), "ghp-0123456789 and 4096")
-    assert json.loads(answer.text)["prompt"].startswith("*** and 4096")
-    assert "ghp-0123456789" not in repr(answer.raw)
-
-
-def test_a_key_changes_no_digest_and_is_not_printed(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings: dict[str, Any] = {"args": ("--fast-and-loose",), "env": {"KEY": "secret-4711"}}
-    before = wire(kind, settings=settings)
-    provider = agent(kind, Path(), executable="agent", **settings)
-    assert "secret-4711" not in f"{provider!r} {provider.settings!r} {before!r}"
-    monkeypatch.setenv("GITHUB_TOKEN", "--fast-and-loose")
-    settings["env"] = {"KEY": "another"}
-    assert wire(kind, settings=settings).digest() == before.digest()
-
-
-@pytest.mark.parametrize("cwd", [None, "work"])
-def test_the_working_folder_is_the_current_one_or_below_it(
-    kind: str, tmp_path: Path, cwd: str | None
-) -> None:
-    record = saw(agent(kind, tmp_path, cwd=cwd), input_files=(file("a.md", "A"),))
-    assert record["cwd"] == cwd
-    assert list(record["files"].values()) == ["A"]
-
-
-def test_a_working_folder_that_is_missing_is_an_error(kind: str, tmp_path: Path) -> None:
-    with pytest.raises(ProviderError, match=r"cannot use the request folder: .*nowhere") as caught:
-        ask(agent(kind, tmp_path, cwd="nowhere"))
-    assert caught.value.kind == "process"
-
-
 @pytest.mark.parametrize(
     ("question", "asked"),
     [
@@ -231,10 +157,11 @@ def test_a_line_that_starts_with_an_at_sign_mentions_no_file(
 LONG = "".join(f"{number:06}\n" for number in range(300 * KIB // 7))
 ODD = (
     "-rf --help - $(touch x) `touch x` ; touch x \\ \" ' %PATH% a\0b\x1b[2J\x7f \r\nHo\rHu \ufeffGr"
+    "üße 👍 \u2028 {question} %s .multiturn/request  \n\n"
 )
-ODD += "üße 👍 \u2028 {question} %s .multiturn/request  \n\n"
 
 
+@in_process
 @pytest.mark.parametrize("question", [ODD, LONG], ids=["odd", "long"])
 def test_a_question_arrives_as_it_is_and_is_no_argument(
     kind: str, tmp_path: Path, question: str
@@ -252,20 +179,24 @@ def test_half_a_character_in_a_question_does_no_harm(kind: str) -> None:
     assert re.match(rb"a .{1,3} b .{1,3} c", wire(kind, "a \ud83d b \udc80 c").body)
 
 
-@pytest.mark.parametrize("guideline", [True, False])
+# The files
+
+
+@in_process
+@pytest.mark.parametrize(
+    ("guideline", "intro"),
+    [
+        (True, "Read these guidelines first, and follow them:"),
+        (False, "The files attached above, if you need them as files:"),
+    ],
+)
 def test_the_agent_is_told_what_to_do_with_the_files_that_are_there(
-    kind: str, tmp_path: Path, guideline: bool
+    kind: str, tmp_path: Path, guideline: bool, intro: str
 ) -> None:
     record = saw(agent(kind, tmp_path), input_files=(file("a.md", "A", guideline=guideline),))
     ((path, text),) = record["files"].items()
     assert text == "A"
-    intro = record["prompt"].split(f"\n- {path}")[0].splitlines()[-1]
-    assert intro == (
-        "Read these guidelines first, and follow them:"
-        if guideline
-        else "The files attached above, if you need them as files:"
-    )
-    assert ("guidelines" in record["prompt"]) == guideline
+    assert record["prompt"].startswith(f"Hi\n\n{intro}\n- {path}")
     assert b"files" not in wire(kind).body
 
 
@@ -275,6 +206,7 @@ NAMES = [
     "a b.md",  # a space
     "../x",  # a folder up
     ".././..//x",  # a folder up, spelled oddly
+    "a/..",  # nothing but a folder up
     "..\\..\\x",  # a folder up, as Windows has it
     "/etc/passwd",  # an absolute path
     "a/",  # a slash, last
@@ -291,38 +223,113 @@ NAMES = [
     "名前.md",  # Unicode
     "a\udcff.md",  # a byte that is no character
     "a\0b",  # a null character
-    "n" * 255,  # as long as a name may be
+    "n" * 256,  # longer than a name may be
     "名" * 85,  # as long as a name may be, in bytes
 ]
+TEXTS = ["", "\0", "a \ud83d b \udc80", "a\r\nb\rc", "\ufeffa"]
 
 
-def test_a_file_may_have_any_name(kind: str, tmp_path: Path) -> None:
+@in_process
+def test_a_file_may_have_any_name_and_hold_any_text(kind: str, tmp_path: Path) -> None:
     files = tuple(
-        file(prefix + name, f"{prefix}{number}", guideline=bool(prefix))
-        for number, name in enumerate(NAMES)
-        for prefix in ("", "src/")
+        file(f"{folder}{name}", text)
+        for name, text in zip(NAMES, cycle(TEXTS), strict=False)
+        for folder in ("", "src/")
     )
     record = saw(agent(kind, tmp_path), input_files=files)
-    assert sorted(record["files"].values()) == sorted(file.text for file in files)
+    assert list(record["files"].values()) == [file.text for file in files]
     work = (tmp_path / "work").resolve()
     assert [path for path in record["files"] if work not in (work / path).resolve().parents] == []
     assert wire(kind, input_files=files).repairs == ()
     assert left(tmp_path) == []
 
 
-@pytest.mark.parametrize("name", ["n" * 256, "a/.", "a/.."])
-def test_a_file_that_has_no_proper_name_leaves_nothing_behind(
-    kind: str, tmp_path: Path, name: str
+@in_process
+@pytest.mark.parametrize("cwd", [None, "work"])
+def test_the_files_are_in_the_working_folder_where_git_does_not_see_them(
+    kind: str, tmp_path: Path, cwd: str | None
 ) -> None:
-    with suppress(ProviderError):
-        ask(agent(kind, tmp_path), input_files=(file("a", "A"), file(name, "B")))
+    record = saw(agent(kind, tmp_path, cwd=cwd), input_files=(file("a.md", "A"),))
+    assert (record["cwd"], list(record["files"].values())) == (cwd, ["A"])
+    assert record["ignored"] == ["*\n"]
+
+
+def test_a_working_folder_that_is_missing_is_an_error(kind: str, tmp_path: Path) -> None:
+    with pytest.raises(ProviderError, match=r"cannot use the request folder: .*nowhere") as caught:
+        ask(agent(kind, tmp_path, cwd="nowhere"))
+    assert caught.value.kind == "process"
+
+
+@in_process
+def test_one_provider_answers_many_at_once(kind: str, tmp_path: Path) -> None:
+    async def ask_all() -> list[Any]:
+        async with agent(kind, tmp_path) as provider:
+            requests = (
+                ProviderRequest(question=f"Question {n}", input_files=(file("a", f"File {n}"),))
+                for n in range(5)
+            )
+            return await asyncio.gather(*map(provider.invoke, requests))
+
+    for number, answer in enumerate(asyncio.run(ask_all())):
+        record = json.loads(answer.text)
+        assert record["prompt"].startswith(f"Question {number}\n")
+        assert list(record["files"].values()) == [f"File {number}"]
     assert left(tmp_path) == []
 
 
-def test_a_file_may_hold_any_text(kind: str, tmp_path: Path) -> None:
-    texts = ["a \ud83d b \udc80", "a\r\nb\rc", "\0", "", "\ufeffa"]
-    record = saw(agent(kind, tmp_path), input_files=tuple(file("a", text) for text in texts))
-    assert list(record["files"].values()) == texts
+# Keys
+
+
+KEYS = ("ANTHROPIC_API_KEY", "DB_PASSWD", "GITHUB_TOKEN", "CODEX_API_KEY", "OPENAI_API_KEY")
+
+
+@in_process
+@pytest.mark.parametrize(
+    ("settings", "inherited"),
+    [
+        pytest.param({"pass_env": ()}, set(), id="none"),
+        pytest.param({"pass_env": ("GITHUB_TOKEN",)}, {"GITHUB_TOKEN"}, id="those that are named"),
+        pytest.param({"env": {"GITHUB_TOKEN": "x"}, "pass_env": ()}, {"GITHUB_TOKEN"}, id="given"),
+    ],
+)
+def test_an_agent_inherits_variables_but_no_keys(
+    kind: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: dict[str, Any],
+    inherited: set[str],
+) -> None:
+    for name in (*KEYS, "HOUSE", "KEYBOARD"):
+        monkeypatch.setenv(name, "secret-4711")
+    names = saw(agent(kind, tmp_path, **settings))["env"].keys()
+    assert names & {*KEYS, "HOUSE", "KEYBOARD"} == {*inherited, "HOUSE", "KEYBOARD"}
+
+
+@in_process
+@pytest.mark.parametrize("pass_env", [("GITHUB_TOKEN",), ()], ids=["inherited", "found"])
+def test_every_key_of_the_environment_is_hidden_in_what_comes_back(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pass_env: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("GITHUB_TOKEN", "ghp-0123456789")
+    monkeypatch.setenv("MAX_TOKENS", "4096")
+    answer = ask(agent(kind, tmp_path, pass_env=pass_env), "ghp-0123456789 and 4096")
+    assert json.loads(answer.text)["prompt"].startswith("*** and 4096")
+    assert "ghp-0123456789" not in repr(answer.raw)
+
+
+def test_a_key_changes_no_digest_and_is_not_printed(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings: dict[str, Any] = {"args": ("--fast-and-loose",), "env": {"KEY": "secret-4711"}}
+    before = wire(kind, settings=settings)
+    provider = agent(kind, Path(), executable="agent", **settings)
+    assert "secret-4711" not in f"{provider!r} {provider.settings!r} {before!r}"
+    monkeypatch.setenv("GITHUB_TOKEN", "--fast-and-loose")
+    settings["env"] = {"KEY": "another"}
+    assert wire(kind, settings=settings).digest() == before.digest()
+
+
+# The target
 
 
 @pytest.mark.parametrize(
@@ -353,22 +360,44 @@ def test_an_agent_must_be_installed(kind: str, tmp_path: Path, executable: str) 
         agent(kind, tmp_path, executable=executable).check()
 
 
-def test_the_executables_are_called_codex_and_code(kind: str) -> None:
+def test_a_target_needs_to_name_neither_the_executable_nor_its_keys(kind: str) -> None:
     settings = standins.KINDS[kind].settings(name="a", provider=kind)
+    keys = {"codex": ("CODEX_API_KEY", "OPENAI_API_KEY"), "vscode": ()}
     assert settings.executable == {"codex": "codex", "vscode": "code"}[kind]
+    assert settings.pass_env == keys[kind]
 
 
-def test_one_provider_answers_many_at_once(kind: str, tmp_path: Path) -> None:
-    async def ask_all() -> list[Any]:
-        async with agent(kind, tmp_path) as provider:
-            requests = (
-                ProviderRequest(question=f"Question {n}", input_files=(file("a", f"File {n}"),))
-                for n in range(5)
-            )
-            return await asyncio.gather(*map(provider.invoke, requests))
+# How a run ends: here the agent is a process
 
-    answers = [json.loads(answer.text) for answer in asyncio.run(ask_all())]
-    for number, answer in enumerate(answers):
-        assert answer["prompt"].startswith(f"Question {number}\n")
-        assert list(answer["files"].values()) == [f"File {number}"]
+
+def test_an_agent_on_the_path_answers_and_what_it_left_behind_is_ended(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with standins.witness(tmp_path) as witness:
+        heard = tmp_path / "heard"
+        before = f"leave_behind({witness.path!r})\nwait_for({str(heard)!r})\n"
+        standins.executable(tmp_path, before + standins.KINDS[kind].program)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+        provider = agent(kind, tmp_path, executable="agent")
+        request = ProviderRequest(question="Hi", input_files=(file("a", "A"),))
+        answer = standins.until(witness.tell(heard), standins.invoked(provider, request))
+    assert answer.text.encode() == answer.wire  # VS Code's was there in two pieces
+    assert (answer.finish_reason, answer.retries) == ("stop", 0)
+    assert left(tmp_path) == []
+
+
+@pytest.mark.parametrize("cancels", [0, 1], ids=["late", "canceled"])
+def test_a_run_that_is_ended_leaves_nothing_and_shows_no_secret(
+    kind: str, tmp_path: Path, cancels: int
+) -> None:
+    with standins.witness(tmp_path) as witness:
+        path = repr(witness.path)
+        program = f"print('thinking', os.environ['KEY'], flush=True)\nleave_behind({path})\n"
+        provider = agent(kind, tmp_path, f"{program}stay({path})", env={"KEY": "secret-4711"})
+        work = standins.invoked(provider, ProviderRequest(question="Hi"))
+        with pytest.raises(asyncio.CancelledError if cancels else ProviderError) as caught:
+            standins.until(lambda: witness.heard(2), work, cancels=cancels)
+    assert cancels or str(caught.value).endswith(
+        "took more than 60 s (timeout_seconds); the end of its output: thinking ***"
+    )
     assert left(tmp_path) == []

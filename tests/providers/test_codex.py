@@ -29,28 +29,21 @@ class Codex:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder
         self.calls: list[Any] = []
-        self.lines: tuple[object, ...] = ()
-        self.end = b""
-        self.error: ProviderError | None = None
+        self.output = b""
+        self.error: Any = None
         monkeypatch.setattr("multiturn.providers.agent.run_command", self.run)
 
     async def run(self, command: tuple[str, ...], *, output: Any, **given: Any) -> None:
         self.calls.append((command[1:], given["stdin"]))
-        for line in self.lines:
-            output.write(line if isinstance(line, bytes) else json.dumps(line).encode())
-            output.write(b"\n")
-        output.write(self.end)
+        output.write(self.output)
         if self.error is not None:
             raise self.error
 
     def ask(self, *lines: object, **settings: Any) -> ProviderResponse:
-        self.lines = lines
+        self.output = b"\n".join(
+            line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines
+        )
         return ask(agent("codex", self.folder, **settings), "What now?")
-
-    def fail(self, *lines: object) -> ProviderError:
-        with pytest.raises(ProviderError) as caught:
-            self.ask(*lines, env={"KEY": "sk-7f3a9c01d4b8"})
-        return caught.value
 
 
 @pytest.fixture
@@ -110,24 +103,12 @@ def test_other_lines_are_passed_over(codex: Codex, at: int) -> None:
     lines: list[object] = [STARTED, said("Ho"), COMPLETED]
     lines[at:at] = NOISE
     answer = codex.ask(*lines)
-    assert answer.text == "Ho"
-    assert answer.usage == {"input_tokens": 11, "output_tokens": 7}
+    assert (answer.text, answer.usage) == ("Ho", {"input_tokens": 11, "output_tokens": 7})
 
 
 @pytest.mark.parametrize("text", ["", " \n", "a\u2028b\x85c", "Grüße 👍", "=== a ===\n" * 50_000])
 def test_an_answer_may_be_any_text(codex: Codex, text: str) -> None:
-    assert codex.ask(said(text), COMPLETED).text == text
-
-
-def test_an_event_has_16_mib_at_most(codex: Codex) -> None:
-    failure = codex.fail(said("Ho"), b"x" * (17 << 20))
-    assert failure.kind == "malformed"
-    assert failure.what == "an event of codex is larger than 16 MiB"
-
-
-def test_the_last_event_needs_no_line_end(codex: Codex) -> None:
-    codex.end = json.dumps(said("Ho")).encode()
-    assert codex.ask().text == "Ho"
+    assert codex.ask(said(text)).text == text
 
 
 @pytest.mark.parametrize("usage", [None, {}, [], "many", {"input_tokens": "many"}])
@@ -136,42 +117,37 @@ def test_odd_counts_do_not_lose_the_answer(codex: Codex, usage: object) -> None:
     assert (answer.text, answer.usage) == ("Ho", {})
 
 
+NO_ANSWER = "malformed: codex gave no answer: no agent_message event"
+TOO_LARGE = "malformed: an event of codex is larger than 16 MiB"
+THOUGHT = said("I will look.")
+# As Codex really is: a failed turn is exit code 1, and without a network it waits until its time
+# is up. Standard error has a warning at most.
+RETRY = {"type": "error", "message": "no network"}
+
+
 @pytest.mark.parametrize(
-    "lines",
+    ("lines", "end", "error"),
     [
-        pytest.param((), id="no output"),
-        pytest.param((STARTED, COMPLETED), id="no message"),
-        pytest.param((STARTED, said(None), COMPLETED), id="a message that is null"),
-        pytest.param((STARTED, said(["Ho"]), COMPLETED), id="a message that is a list"),
-        pytest.param((b"Forty-two",), id="an answer that is no event"),
+        pytest.param((), None, NO_ANSWER, id="no output"),
+        pytest.param((STARTED, COMPLETED), None, NO_ANSWER, id="no message"),
+        pytest.param((said(None), COMPLETED), None, NO_ANSWER, id="a message that is null"),
+        pytest.param((said(["Ho"]), COMPLETED), None, NO_ANSWER, id="a message that is a list"),
+        pytest.param((b"Forty-two",), None, NO_ANSWER, id="an answer that is no event"),
+        pytest.param((said("Ho"), b"x" * (17 << 20)), None, TOO_LARGE, id="a line of 17 MiB"),
+        pytest.param((failed("No"),), None, "process: codex: No", id="a failed turn"),
+        pytest.param((THOUGHT, failed("No")), None, "process: codex: No", id="after a message"),
+        pytest.param((failed("no secret-4711"),), None, "process: codex: no ***", id="a key"),
+        pytest.param((THOUGHT,), "process", "process: it ended", id="a crash after a message"),
+        pytest.param((RETRY,), "process", "process: codex: no network", id="words before a crash"),
+        pytest.param((RETRY,), "timeout", "timeout: codex: no network", id="words, then no more"),
     ],
 )
-def test_an_output_without_a_message_is_malformed(codex: Codex, lines: tuple[object]) -> None:
-    failure = codex.fail(*lines)
-    assert failure.kind == "malformed"
-    assert failure.what == "codex gave no answer: no agent_message event"
-
-
-@pytest.mark.parametrize("before", [(), (said("I will look."),)])
-def test_a_failed_turn_is_an_error_in_codex_own_words_without_secrets(
-    codex: Codex, before: tuple[object]
+def test_a_failure_is_an_error_in_codex_own_words(
+    codex: Codex, lines: tuple[object], end: str | None, error: str
 ) -> None:
-    failure = codex.fail(STARTED, *before, failed("no such key: sk-7f3a9c01d4b8"))
-    assert (failure.kind, failure.what) == ("process", "codex: no such key: ***")
-    assert "7f3a9c01d4b8" not in repr(failure)
-
-
-@pytest.mark.parametrize("kind", ["process", "timeout"])
-def test_what_codex_said_says_more_than_how_it_ended(codex: Codex, kind: str) -> None:
-    # As it really is: a failed turn is exit code 1, and without a network it waits until its time
-    # is up. Standard error has a warning at most.
-    codex.error = ProviderError("WARNING: proceeding", kind=kind)
-    failure = codex.fail(STARTED, {"type": "error", "message": "Reconnecting... no network"})
-    assert (failure.kind, failure.what) == (kind, "codex: Reconnecting... no network")
-
-
-def test_a_message_before_a_crash_is_no_answer(codex: Codex) -> None:
-    codex.error = ProviderError("codex ended with exit code 137", kind="process")
-    failure = codex.fail(said("I will look."))
-    assert (failure.kind, failure.what) == ("process", "codex ended with exit code 137")
-    assert failure.wire == b"What now?"
+    codex.error = end and ProviderError("it ended", kind=end)
+    with pytest.raises(ProviderError) as caught:
+        codex.ask(*lines, env={"KEY": "secret-4711"})
+    assert f"{caught.value.kind}: {caught.value.what}" == error
+    assert caught.value.wire == b"What now?"
+    assert "4711" not in repr(caught.value)

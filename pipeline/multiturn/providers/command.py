@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import stat
 import sys
 import tempfile
 from asyncio.subprocess import Process
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from multiturn.providers import guard
-from multiturn.providers.base import LARGEST_ANSWER, ProviderError, hide
+from multiturn.providers.base import ProviderError, hide
 
 _TAIL = 1_000
 _LONGEST_SECRET = 10_000
@@ -118,20 +117,3 @@ async def _ended(process: Process) -> None:
         with suppress(ProcessLookupError):
             process.kill()
         await process.wait()
-
-
-def read_answer(path: Path) -> bytes:
-    """Return the content of a file that an agent has written, if it is a regular one."""
-    what = f"the agent's {path.name} is not a regular file"
-    if stat.S_ISREG(path.lstat().st_mode):
-        with open(path, "rb", opener=_open_at_once) as file:
-            content = file.read(LARGEST_ANSWER + 1)
-        if len(content) <= LARGEST_ANSWER:
-            return content
-        what = f"the agent's {path.name} is larger than {LARGEST_ANSWER // 2**20} MiB"
-    raise ProviderError(what, kind="malformed")
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    """Open a file that may have been replaced meanwhile: no link, and no wait for a pipe."""
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)

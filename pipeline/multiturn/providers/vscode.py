@@ -1,6 +1,8 @@
 """VS Code: its chat in agent mode reads the prompt from a file, and writes its answer to one."""
 
 import asyncio
+import os
+import stat
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -8,10 +10,11 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from multiturn.files import FILE
 from multiturn.model import ProviderRequest
 from multiturn.providers.agent import AgentProvider, AgentSettings, Executable
-from multiturn.providers.base import ProviderResponse
-from multiturn.providers.command import end_command, read_answer
+from multiturn.providers.base import LARGEST_ANSWER, ProviderError, ProviderResponse
+from multiturn.providers.command import end_command
 
 
 class VSCodeSettings(AgentSettings, frozen=True, kw_only=True):
@@ -63,10 +66,25 @@ class VSCodeProvider(AgentProvider):
         answer = folder / "response.md"
         with tempfile.TemporaryFile() as output:
             await self.run(*command, output=output, answer=answer, kept=self._kept)
-        text = read_answer(answer).decode("utf-8", "replace")
+        text = _read_answer(answer).decode("utf-8", "replace")
         return ProviderResponse(text=text, finish_reason="stop")
 
     async def aclose(self) -> None:
         """End the window that the requests have used."""
         kept, self._kept = self._kept, []
         await asyncio.gather(*map(end_command, kept))
+
+
+def _read_answer(path: Path) -> bytes:
+    """Return the content of a regular file; nothing that it may be instead can hang the run."""
+    try:
+        with open(path, "rb", opener=lambda name, _: os.open(name, FILE)) as file:
+            what = "is not a regular file"
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                content = file.read(LARGEST_ANSWER + 1)
+                if len(content) <= LARGEST_ANSWER:
+                    return content
+                what = f"is larger than {LARGEST_ANSWER // 2**20} MiB"
+    except OSError as error:  # also of a link, which is not followed
+        what = f"cannot be read: {error.strerror}"
+    raise ProviderError(f"the agent's {path.name} {what}", kind="malformed")
