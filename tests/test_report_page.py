@@ -84,13 +84,12 @@ def page_of(folder: Path, *states: dict[str, str], pipeline: str = "spec") -> Pa
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def plain_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return page_of(tmp_path_factory.mktemp("plain"), FILES)
 
 
 @pytest.fixture(scope="module")
-def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A report of two guidelines' changes, a case that is new, one that is gone, one that fails."""
+def compared_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     changes = {
         "rules/sql.instructions.md": "Bind every single value.\nName the line.\n",
         "evals/review.eval.yaml": SUITE.replace("Hello there", "Good morning")
@@ -103,12 +102,20 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return page_of(tmp_path_factory.mktemp("compared"), FILES, FILES | changes)
 
 
+@pytest.fixture
+def plain(open_page: OpenPage, plain_file: Path) -> Page:
+    """A report of three cases."""
+    return open_page(plain_file)
+
+
+@pytest.fixture
+def compared(open_page: OpenPage, compared_file: Path) -> Page:
+    """A report of two guidelines' changes, a case that is new, one that is gone, one that fails."""
+    return open_page(compared_file)
+
+
 def texts(page: Page, selector: str) -> list[str]:
     return [text.strip() for text in page.locator(selector).all_text_contents()]
-
-
-def choose(page: Page, case: str) -> None:
-    page.locator("#cases a", has_text=case).click()
 
 
 PARTS = {
@@ -120,49 +127,75 @@ PARTS = {
 }
 
 
-def shows(page: Page, **expected: str) -> None:
+def shows(page: Page, **parts: str) -> None:
     """Wait until parts of the page have these texts."""
-    for part, text in expected.items():
+    for part, text in parts.items():
         expect(page.locator(PARTS[part])).to_have_text(text)
 
 
-def press(page: Page, *keys: str) -> None:
+def press(page: Page, *keys: str, **parts: str) -> None:
+    """Press keys, and wait until parts of the page have these texts."""
     for key in keys:
         page.keyboard.press(key)
+    shows(page, **parts)
 
 
-def expect_found(page: Page, *found: str) -> None:
-    """Wait until these stretches are highlighted: a search begins when typing pauses."""
-    marked = "JSON.stringify([...CSS.highlights.get('found') ?? []].map(String))"
-    page.wait_for_function(f"found => {marked} === JSON.stringify(found)", arg=found, timeout=5000)
+def choose(page: Page, case: str, **parts: str) -> None:
+    page.locator("#cases a", has_text=case).click()
+    shows(page, **parts)
 
 
-def test_a_conversation_is_a_bubble_for_each_message(open_page: OpenPage, plain: Path) -> None:
-    page = open_page(plain)
-    shows(page, case="injection")
-    assert page.title() == "injection · Prompts"
-    assert texts(page, "#panel .turn h3") == ["system", "user", "assistant", "tool", "user"]
-    assert texts(page, "#panel .turn.assistant .text") == ['No: "name" is\npasted.']
-    assert texts(page, "#panel .turn.user .text") == [USER, "And now?"]
-    expect(page.get_by_text("new in a system message")).to_have_count(0)
-    expect(page.locator("#privileges")).to_be_hidden()
+def search(page: Page, query: str, *found: str, **parts: str) -> None:
+    """Search, and wait until these stretches are highlighted, if any, and parts are shown."""
+    page.locator("#search").fill(query)
+    shows(page, **parts)
+    if found:
+        marked = "JSON.stringify([...CSS.highlights.get('found') ?? []].map(String))"
+        page.wait_for_function(f"found => {marked} === JSON.stringify(found)", arg=found)
 
 
-def test_guidelines_are_folded_by_file(open_page: OpenPage, plain: Path) -> None:
-    page = open_page(plain)
-    folds = page.locator("#panel details")
-    assert texts(page, "#panel summary") == [
+# A case
+
+
+def test_a_conversation_is_a_bubble_for_each_message(plain: Page) -> None:
+    shows(plain, case="injection")
+    assert plain.title() == "injection · Prompts"
+    assert texts(plain, "#panel .turn h3") == ["system", "user", "assistant", "tool", "user"]
+    assert texts(plain, "#panel .turn.assistant .text") == ['No: "name" is\npasted.']
+    assert texts(plain, "#panel .turn.user .text") == [USER, "And now?"]
+    expect(plain.locator("#privileges")).to_be_hidden()
+
+
+def test_guidelines_are_folded_by_file(plain: Page) -> None:
+    tone, sql = plain.get_by_text("Be brief."), plain.get_by_text("Bind every value.")
+    assert texts(plain, "#panel summary") == [
         "rules/tone.instructions.md 2 lines",
         "rules/sql.instructions.md 2 lines",
     ]
-    expect(page.get_by_text("Be brief.")).to_be_hidden()
-    folds.nth(0).locator("summary").click()
-    expect(page.get_by_text("Be brief.")).to_be_visible()
-    expect(page.get_by_text("Bind every value.")).to_be_hidden()
-    press(page, "e")
-    expect(page.get_by_text("Bind every value.")).to_be_visible()
-    press(page, "e")
-    expect(page.get_by_text("Be brief.")).to_be_hidden()
+    expect(tone).to_be_hidden()
+    plain.locator("#panel summary").first.click()
+    expect(tone).to_be_visible()
+    expect(sql).to_be_hidden()
+    press(plain, "e")
+    expect(sql).to_be_visible()
+    press(plain, "e")
+    expect(tone).to_be_hidden()
+
+
+def test_each_view_is_a_click_a_number_or_an_arrow_away(plain: Page) -> None:
+    tabs = plain.get_by_role("tab")
+    assert tabs.all_text_contents() == VIEWS
+    for number, name in enumerate(VIEWS, 1):
+        tabs.nth(number - 1).click()
+        shows(plain, tab=name)
+        press(plain, "1", str(number), tab=name)
+    for key, name in (
+        ("ArrowRight", "Chat prompt"),
+        ("ArrowLeft", "VS Code"),
+        ("Home", "Chat prompt"),
+        ("End", "VS Code"),
+    ):
+        press(plain, key, tab=name, focus=name)
 
 
 def payload(page: Page) -> Any:
@@ -170,129 +203,92 @@ def payload(page: Page) -> Any:
     return json.loads(page.locator("#panel .text").text_content() or "")
 
 
-def test_each_view_is_a_click_a_number_or_an_arrow_away(open_page: OpenPage, plain: Path) -> None:
-    page = open_page(plain)
-    tabs = page.get_by_role("tab")
-    assert tabs.all_text_contents() == VIEWS
-    for number, name in enumerate(VIEWS):
-        tabs.nth(number).click()
-        shows(page, tab=name)
-        press(page, "1", str(number + 1))
-        shows(page, tab=name)
-    page.get_by_role("tab", selected=True).focus()
-    press(page, "ArrowRight")
-    shows(page, tab="Chat prompt")
-    press(page, "ArrowLeft")
-    shows(page, tab="VS Code")
-    expect(page.get_by_role("tab", selected=True)).to_be_focused()
-
-
-def test_a_payload_is_the_json_that_goes_out(open_page: OpenPage, plain: Path) -> None:
+def test_a_payload_is_the_json_that_goes_out(plain: Page) -> None:
     turns = [
         {"role": "user", "content": USER},
         {"role": "assistant", "content": 'No: "name" is\npasted.'},
     ]
-    page = open_page(plain)
-    press(page, "3")
-    sent = payload(page)
-    assert sent["messages"][:3] == [{"role": "system", "content": SYSTEM}, *turns]
-    press(page, "4")
-    sent = payload(page)
+    press(plain, "3")
+    assert payload(plain)["messages"][:3] == [{"role": "system", "content": SYSTEM}, *turns]
+    press(plain, "4")
+    sent = payload(plain)
     assert sent["system"] == SYSTEM
     assert sent["messages"] == [
         *turns,
         {"role": "user", "content": "[Tool]: grep: 2 hits\n\nAnd now?"},
     ]
-    assert any("A6" in note for note in texts(page, ".notes li"))
-    press(page, "5")
-    sent = payload(page)
-    assert sent["systemInstruction"]["parts"] == [{"text": SYSTEM}]
-    press(page, "6")
-    assert (page.locator("#panel .text").text_content() or "").startswith(
+    assert any("A6" in note for note in texts(plain, ".notes li"))
+    press(plain, "6")
+    assert texts(plain, "#panel .text")[0].startswith(
         "[[ ## System Prompt ## ]]\n\nYou review code.\n\n[[ ## Conversation ## ]]\n\n[User]: "
     )
-    choose(page, "monologue")
-    press(page, "5")
-    assert texts(page, ".notes li")[0].startswith("refused: G4")
-    expect(page.locator("#panel .text")).to_have_count(0)
+    choose(plain, "monologue")
+    press(plain, "5")
+    assert texts(plain, ".notes li")[0].startswith("refused: G4")
+    expect(plain.locator("#panel .text")).to_have_count(0)
 
 
-def test_pointing_at_a_text_says_where_it_comes_from(open_page: OpenPage, plain: Path) -> None:
-    page = open_page(plain)
-    press(page, "e")
+def test_pointing_at_a_text_says_where_it_comes_from(plain: Page) -> None:
+    press(plain, "e")
     guideline = "rules/sql.instructions.md, attached at evals/review.eval.yaml:9"
     for key, text, origin in (
-        ("1", "You review code.", "metadata.systemPrompt of evals/review.eval.yaml"),
         ("1", "And now?", "evals/review.eval.yaml:14"),
         ("1", "db.run", "query.py, attached at evals/review.eval.yaml:10"),
         ("4", "Bind every value.", f"{guideline}, moved by extract_guidelines"),
         ("4", "Is this safe?", "evals/review.eval.yaml:11"),
     ):
-        press(page, key)
-        page.get_by_text(text).hover()
-        shows(page, origin=origin)
+        press(plain, key)
+        plain.get_by_text(text).hover()
+        shows(plain, origin=origin)
+    press(plain, "1")
+    plain.locator("#panel").focus()
+    press(plain, "Tab", origin="metadata.systemPrompt of evals/review.eval.yaml")
+    press(plain, "Tab", origin="added by consolidate_system")
 
 
-def test_tab_goes_from_text_to_text(open_page: OpenPage, plain: Path) -> None:
-    page = open_page(plain)
-    page.locator("#panel").focus()
-    found = []
-    for _ in range(9):
-        press(page, "Tab")
-        found.append(page.locator("#origin").text_content())
-    assert found[0] == "metadata.systemPrompt of evals/review.eval.yaml"
-    assert found[1] == "added by consolidate_system"
-    assert "query.py, attached at evals/review.eval.yaml:10" in found
-    assert "evals/review.eval.yaml:11" in found
+# What has changed
 
 
-def test_what_changed_comes_first_with_its_cause(open_page: OpenPage, compared: Path) -> None:
-    page = open_page(compared)
-    assert texts(page, "#cases h2") == [
+def test_what_changed_comes_first_with_its_cause(compared: Page) -> None:
+    assert texts(compared, "#cases h2") == [
         "failed",
         "changed: more than one cause",
         "changed: evals/review.eval.yaml line 16: the messages of 'greeting'",
         "added",
         "removed",
     ]
-    assert texts(page, "#cases li")[0].startswith("broken")
-    assert "no file 'x'" in texts(page, ".error")[0]
-    press(page, "j")
-    assert texts(page, ".causes li") == [
+    assert texts(compared, "#cases li")[0].startswith("broken")
+    assert "no file 'x'" in texts(compared, ".error")[0]
+    press(compared, "j")
+    assert texts(compared, ".causes li") == [
         "rules/sql.instructions.md line 1",
         "evals/review.eval.yaml line 4: the messages of 'injection'",
         "rules/sql.instructions.md, in a system message, has another text",
     ]
 
 
-def test_changed_words_are_marked_side_by_side(open_page: OpenPage, compared: Path) -> None:
-    page = open_page(compared)
-    press(page, "j")
-    expect(page.locator("#panel details[open]")).to_have_count(2)
-    assert texts(page, "#panel ins") == ["single"]
-    assert texts(page, "#panel del") == ["grep: 2 hits"]
-    assert texts(page, "#panel .absent") == ["no such message"]
-    left, right = page.locator("#panel .turn.system").all()
-    boxes = left.bounding_box(), right.bounding_box()
-    assert boxes[0] is not None
-    assert boxes[1] is not None
-    assert boxes[0]["y"] == boxes[1]["y"]
-    assert boxes[0]["x"] < boxes[1]["x"]
-    press(page, "j")
-    assert texts(page, "#panel del") == ["Hello there"]
-    assert texts(page, "#panel ins") == ["Good morning"]
-    press(page, "4")
-    assert texts(page, "#panel ins") == ["Good morning"]
-    press(page, "j")
-    shows(page, case="soliloquy")
-    press(page, "j")
-    shows(page, case="monologue")
-    press(page, "1")
-    assert texts(page, "#panel .text") == ["You review code.", "I speak first."]
+def test_changed_words_are_marked_side_by_side(compared: Page) -> None:
+    press(compared, "j")
+    expect(compared.locator("#panel details[open]")).to_have_count(2)
+    assert texts(compared, "#panel ins") == ["single"]
+    assert texts(compared, "#panel del") == ["grep: 2 hits"]
+    assert texts(compared, "#panel .absent") == ["no such message"]
+    left, right = (turn.bounding_box() for turn in compared.locator("#panel .turn.system").all())
+    assert left is not None
+    assert right is not None
+    assert left["y"] == right["y"]
+    assert left["x"] < right["x"]
+    press(compared, "j")
+    for view in ("1", "4"):
+        press(compared, view)
+        assert texts(compared, "#panel del") == ["Hello there"]
+        assert texts(compared, "#panel ins") == ["Good morning"]
+    press(compared, "j", case="soliloquy")
+    press(compared, "j", "1", case="monologue")
+    assert texts(compared, "#panel .text") == ["You review code.", "I speak first."]
 
 
-POLITE = {
-    "evals/polite.eval.yaml": """\
+POLITE = """\
 guideline_patterns: ["*.md"]
 guidelines: [Be nice.]
 evalcases:
@@ -300,59 +296,60 @@ evalcases:
   - id: thanks
     input_messages: [{role: user, content: [Thanks]}]
 """
-}
-POLITER = {
-    "evals/polite.md": "Be polite.\nSay please.\n",
-    "evals/polite.eval.yaml": POLITE["evals/polite.eval.yaml"].replace(
-        "[Thanks]", "[{type: file, value: polite.md}, Thanks]"
-    ),
-}
-
-
-@pytest.fixture(scope="module")
-def politer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A report in which a file is new in a system message."""
-    return page_of(tmp_path_factory.mktemp("politer"), POLITE, POLITE | POLITER)
+IS_NEW = "evals/polite.md is new in a system message, by the pattern '*.md': "
+IS_NEW += r"'Be polite.\nSay please.'"
 
 
 def joined(page: Page, selector: str) -> str:
     """Return what a selector finds, as one text in which a line end is a space."""
-    text = " ".join(page.locator(selector).all_text_contents())
-    return " ".join(text.replace("\\n", " ").split())
+    return " ".join(" ".join(texts(page, selector)).replace("\\n", " ").split())
 
 
-def test_only_the_words_of_a_new_guideline_are_marked(open_page: OpenPage, politer: Path) -> None:
-    reference = "<Attached: polite.md>"
-    guideline = "=== polite.md === Be polite. Say please."
-    folder = "Read these guidelines first, and follow them: - .multiturn-request/files/1/polite.md"
-    page = open_page(politer)
-    assert joined(page, "#panel ins") == f"{guideline} {reference}"
+def test_a_new_guideline_is_named_above_all_and_only_its_words_are_marked(
+    open_page: OpenPage, tmp_path: Path
+) -> None:
+    then = {"evals/polite.eval.yaml": POLITE}
+    now = {
+        "evals/polite.eval.yaml": POLITE.replace("[Th", "[{type: file, value: polite.md}, Th"),
+        "evals/polite.md": "Be polite.\nSay please.\n",
+    }
+    page = open_page(page_of(tmp_path, then, now), "#suite=evals%2Fpolite.eval.yaml&case=hello")
+    shows(page, case="hello")
+    above = texts(page, "#privileges:has(~ #case) p")
+    assert above == [f"Change of privilege: {IS_NEW}, in 1 case"]
+    assert texts(page, "#cases li") == [
+        "thanksevals/polite.eval.yamlChange of privilege",
+        "helloevals/polite.eval.yaml",
+    ]
+    page.locator("#privileges").get_by_role("link", name="evals/polite.md").click()
+    shows(page, case="thanks")
+    assert texts(page, ".causes .privilege") == [IS_NEW]
     assert texts(page, "#panel summary") == ["evals/polite.md 2 lines, new"]
-    for view, marked in (
-        ("Transcript", reference),
-        ("OpenAI, Azure", f"{guideline} {reference}"),
-        ("Anthropic", f"{reference} {guideline}"),
-        ("Gemini", f"{reference} {guideline}"),
-        ("Codex", f"{reference} {folder}"),
-        ("VS Code", f"{reference} {folder}"),
-    ):
+
+    reference, guideline = "<Attached: polite.md>", "=== polite.md === Be polite. Say please."
+    folder = "Read these guidelines first, and follow them: - .multiturn-request/files/1/polite.md"
+    marked = {
+        "Chat prompt": f"{guideline} {reference}",
+        "Transcript": reference,
+        "OpenAI, Azure": f"{guideline} {reference}",
+        "Anthropic": f"{reference} {guideline}",
+        "Codex": f"{reference} {folder}",
+    }
+    for view, words in marked.items():
         page.get_by_role("tab", name=view).click()
-        assert joined(page, "#panel ins") == marked, view
+        assert joined(page, "#panel ins") == words, view
         assert texts(page, "#panel del") == []
 
 
 def test_a_file_is_named_new_changed_or_removed(open_page: OpenPage, tmp_path: Path) -> None:
-    suite = (
-        'guideline_patterns: ["*.md"]\nevalcases:\n  - id: a\n    input_messages:\n'
-        "      - {role: user, content: [%s, Hi]}\n"
-    )
-    old, same, kept, new = (
-        f"{{type: file, value: {name}.md}}" for name in ("old", "same", "kept", "new")
-    )
-    then = {f"evals/{name}.md": f"Say {name}.\n" for name in ("old", "same", "kept", "new")}
-    then["evals/a.eval.yaml"] = suite % ", ".join([old, same, kept])
-    now = {"evals/a.eval.yaml": suite % ", ".join([same, kept, new]), "evals/kept.md": "Say what."}
-    page = open_page(page_of(tmp_path, then, then | now))
+    def files(*names: str) -> dict[str, str]:
+        attached = ", ".join(f"{{type: file, value: {name}.md}}" for name in names)
+        case = f"{{id: a, input_messages: [{{role: user, content: [{attached}, Hi]}}]}}"
+        suite = f'guideline_patterns: ["*.md"]\nevalcases: [{case}]\n'
+        return {"evals/a.eval.yaml": suite, **{f"evals/{name}.md": "Say it.\n" for name in names}}
+
+    now = files("same", "kept", "new") | {"evals/kept.md": "Say what."}
+    page = open_page(page_of(tmp_path, files("old", "same", "kept"), now))
     assert texts(page, "#panel [data-side^=at] summary") == [
         "evals/old.md 1 line, removed",
         "evals/same.md 1 line",
@@ -365,40 +362,58 @@ def test_a_file_is_named_new_changed_or_removed(open_page: OpenPage, tmp_path: P
     ]
 
 
-IS_NEW = "evals/polite.md is new in a system message, by the pattern '*.md': "
-IS_NEW += r"'Be polite.\nSay please.'"
-
-
-def test_a_change_of_privilege_is_named_above_all(open_page: OpenPage, politer: Path) -> None:
-    page = open_page(politer, "#suite=evals%2Fpolite.eval.yaml&case=hello")
-    shows(page, case="hello")
-    assert texts(page, "#privileges:has(~ #case) p") == [
-        f"Change of privilege: {IS_NEW}, in 1 case"
-    ]
-    assert texts(page, "#cases li") == [
-        "thanksevals/polite.eval.yamlChange of privilege",
-        "helloevals/polite.eval.yaml",
-    ]
-    page.locator("#privileges").get_by_role("link", name="evals/polite.md").click()
-    shows(page, case="thanks")
-    assert texts(page, ".causes .privilege") == [IS_NEW]
-
-
 def test_twenty_changes_of_privilege_are_open(open_page: OpenPage, tmp_path: Path) -> None:
-    case = (
-        "  - {id: c%d, input_messages: [{role: system, content: %s %d}, {role: user, content: a}]}"
-    )
+    case = "{id: c%d, input_messages: [{role: system, content: %s %d}, {role: user, content: a}]}"
     then, now = (
-        "\n".join(["evalcases:", *(case % (number, word, number) for number in range(22))])
+        {"evals/a.eval.yaml": f"evalcases: [{', '.join(case % (n, word, n) for n in range(22))}]"}
         for word in ("Rule", "Law")
     )
-    page = open_page(page_of(tmp_path, {"evals/a.eval.yaml": then}, {"evals/a.eval.yaml": now}))
+    page = open_page(page_of(tmp_path, then, now))
     expect(page.locator("#privileges p")).to_have_count(20)
     page.locator("#privileges").get_by_text("2 more").click()
     expect(page.locator("#privileges p")).to_have_count(22)
     page.locator("#privileges p a").last.click()
     shows(page, case="c21")
 
+
+def test_a_renamed_case_is_shown_with_its_difference(open_page: OpenPage, tmp_path: Path) -> None:
+    suite = SUITE.replace("id: injection", "id: safety").replace("Is this safe?", "Is it safe?")
+    suite = suite[: suite.index("  - id: monologue")].replace("id: greeting", "id: hello")
+    page = open_page(page_of(tmp_path, FILES, FILES | {"evals/review.eval.yaml": suite}))
+    expect(page.locator("#summary")).to_contain_text("2 cases renamed, 1 removed")
+    assert texts(page, "#cases h2") == [
+        "renamed: evals/review.eval.yaml line 6: the messages of 'safety'",
+        "renamed",
+        "removed",
+    ]
+    about = "evals/review.eval.yaml:4 · renamed from evals/review.eval.yaml · injection"
+    assert texts(page, ".about") == [about]
+    assert texts(page, "#panel del") == ["this"]
+    assert texts(page, "#panel ins") == ["it"]
+    choose(page, "hello")
+    same = "Its texts are the same. With --all, the report has them."
+    assert texts(page, "#case .absent") == [same]
+
+
+def greeting(words: str) -> dict[str, str]:
+    case = f"{{id: greeting, input_messages: [{{role: user, content: {words}}}]}}"
+    return {"evals/greeting.eval.yaml": f"evalcases: [{case}]"}
+
+
+def test_a_pipeline_without_a_chat_prompt_says_so(open_page: OpenPage, tmp_path: Path) -> None:
+    nothing = "The pipeline gives no chat prompt; providers get the transcript."
+    then = greeting("Hello") | {"p.yaml": "extends: shipped\n"}
+    page = open_page(page_of(tmp_path, then, then | greeting("Good morning"), pipeline="p.yaml"))
+    assert texts(page, "#panel") == [nothing]
+    press(page, "6")
+    assert texts(page, "#panel .text")[-1] == "Good morning"
+    now = greeting("Good morning") | {"p.yaml": "extends: spec\n"}
+    page = open_page(page_of(tmp_path, then, now, pipeline="p.yaml"))
+    assert texts(page, "#panel .absent") == [nothing]
+    assert texts(page, "#panel ins") == ["Good morning"]
+
+
+# Words that differ
 
 REWRITTEN = ("He likes the old house on that hill", "We sell the books of many")
 WORDS: list[tuple[str, str, list[str], list[str]]] = [
@@ -415,9 +430,9 @@ WORDS: list[tuple[str, str, list[str], list[str]]] = [
 ]
 
 
-def test_words_that_differ_are_found(open_page: OpenPage, plain: Path) -> None:
+def test_words_that_differ_are_found(plain: Page) -> None:
     pairs = [[before, after] for before, after, *_ in WORDS]
-    found = open_page(plain).evaluate("pairs => pairs.map(pair => changes(...pair))", pairs)
+    found = plain.evaluate("pairs => pairs.map(pair => changes(...pair))", pairs)
     shown = [
         [[text[start:end] for start, end in side] for text, side in zip(pair, sides, strict=True)]
         for pair, sides in zip(pairs, found, strict=True)
@@ -425,7 +440,7 @@ def test_words_that_differ_are_found(open_page: OpenPage, plain: Path) -> None:
     assert shown == [[old, new] for _, _, old, new in WORDS]
 
 
-def test_marks_change_no_text_and_leave_the_same_words(open_page: OpenPage, plain: Path) -> None:
+def test_marks_change_no_text_and_leave_the_same_words(plain: Page) -> None:
     random = Random(5)
     texts = [
         [
@@ -439,8 +454,7 @@ def test_marks_change_no_text_and_leave_the_same_words(open_page: OpenPage, plai
     ]
     script = """pairs => pairs.map(pair => mark(...pair.map(
         side => side.map((text, origin) => ({ text, origin })))))"""
-    page = open_page(plain)
-    marked = page.evaluate(script, texts)
+    marked = plain.evaluate(script, texts)
     for pair, sides in zip(texts, marked, strict=True):
         for spans, side in zip(pair, sides, strict=True):
             pieces = [
@@ -462,127 +476,67 @@ HOSTILE_TEXTS = {
 }
 
 
-def test_hostile_texts_are_compared_in_time(open_page: OpenPage, plain: Path) -> None:
-    page = open_page(plain)
+def test_hostile_texts_are_compared_in_bounded_steps(plain: Page) -> None:
     for name, text in HOSTILE_TEXTS.items():
-        taken = page.evaluate(
+        most = plain.evaluate(
             f"""() => {{
                 const text = {text};
                 const other = text.split("\\n").sort().join("\\n");
-                const start = Date.now();
                 steps = 0;
                 changes(text, `${{other.slice(0, -7)}}end`);
-                return Date.now() - start;
+                return steps / MOST_STEPS;
             }}"""
         )
-        assert taken < 5_000, name
+        assert most < 1.1, name
 
 
-def test_a_renamed_case_is_shown_with_its_difference(open_page: OpenPage, tmp_path: Path) -> None:
-    suite = SUITE.replace("id: injection", "id: safety").replace("Is this safe?", "Is it safe?")
-    suite = suite[: suite.index("  - id: monologue")].replace("id: greeting", "id: hello")
-    page = open_page(page_of(tmp_path, FILES, FILES | {"evals/review.eval.yaml": suite}))
-    expect(page.locator("#summary")).to_contain_text("2 cases renamed, 1 removed")
-    assert texts(page, "#cases h2") == [
-        "renamed: evals/review.eval.yaml line 6: the messages of 'safety'",
-        "renamed",
-        "removed",
-    ]
-    about = "evals/review.eval.yaml:4 · renamed from evals/review.eval.yaml · injection"
-    assert texts(page, ".about") == [about]
-    assert texts(page, "#panel del") == ["this"]
-    assert texts(page, "#panel ins") == ["it"]
-    choose(page, "hello")
-    assert texts(page, "#case .absent") == [
-        "Its texts are the same. With --all, the report has them."
-    ]
+# Search, filters and keys
 
 
-def greeting(words: str) -> dict[str, str]:
-    case = f"{{id: greeting, input_messages: [{{role: user, content: {words}}}]}}"
-    return {"evals/greeting.eval.yaml": f"evalcases: [{case}]"}
+def test_search_finds_any_text_and_the_panel_follows(plain: Page) -> None:
+    press(plain, "/")
+    plain.keyboard.type("BIND")
+    shows(plain, count="1 of 3 cases")
+    search(plain, "BIND every", "Bind every")  # which leaves the number of cases as it is
+    expect(plain.get_by_text("Bind every value.")).to_be_visible()
+    search(plain, "nowhere at all", count="0 of 3 cases", case="No case matches")
+    expect(plain.locator("#panel")).to_have_count(0)
+    search(plain, "tant]: i speak", case="monologue")  # begins in one span and ends in another
+    search(plain, "I speak first", "I speak first", count="1 of 3 cases")
+    expect(plain.locator("#search")).to_be_focused()
+    search(plain, "nowhere at all", case="No case matches")
+    plain.locator("#cases").focus()
+    press(plain, "2", case="No case matches")
+    press(plain, "Escape", case="monologue", count="3 cases")
+    expect(plain.locator("#search")).to_have_value("")
 
 
-def test_a_pipeline_without_a_chat_prompt_says_so(open_page: OpenPage, tmp_path: Path) -> None:
-    nothing = "The pipeline gives no chat prompt; providers get the transcript."
-    then = greeting("Hello") | {"p.yaml": "extends: shipped\n"}
-    page = open_page(page_of(tmp_path, then, then | greeting("Good morning"), pipeline="p.yaml"))
-    assert texts(page, "#panel") == [nothing]
-    press(page, "6")
-    assert texts(page, "#panel .text")[-1] == "Good morning"
-    now = greeting("Good morning") | {"p.yaml": "extends: spec\n"}
-    page = open_page(page_of(tmp_path, then, now, pipeline="p.yaml"))
-    assert texts(page, "#panel .absent") == [nothing]
-    assert texts(page, "#panel ins") == ["Good morning"]
-
-
-def test_search_finds_any_text_and_shows_it(open_page: OpenPage, plain: Path) -> None:
-    page = open_page(plain)
-    press(page, "/")
-    page.keyboard.type("BIND")
-    shows(page, count="1 of 3 cases")
-    page.keyboard.type(" every")  # which leaves the number of cases as it is
-    expect_found(page, "Bind every")
-    shows(page, count="1 of 3 cases")
-    expect(page.get_by_text("Bind every value.")).to_be_visible()
-    page.locator("#search").fill("nowhere at all")
-    shows(page, count="0 of 3 cases")
-    page.locator("#search").fill("tant]: i speak")  # begins in one span and ends in another
-    shows(page, count="1 of 3 cases", case="monologue")
-    press(page, "Escape")
-    shows(page, count="3 cases")
-    expect(page.locator("#search")).to_have_value("")
-
-
-def test_search_finds_a_phrase_across_a_changed_word(open_page: OpenPage, compared: Path) -> None:
-    page = open_page(compared)
-    press(page, "j")
-    assert texts(page, "#panel ins") == ["single"]
+def test_search_finds_a_phrase_across_a_changed_word(compared: Page) -> None:
+    press(compared, "j")
     for phrase in ("every single value", "every s", "e value."):
-        page.locator("#search").fill(phrase)
-        expect_found(page, phrase)
-        shows(page, count="1 of 5 cases")
-    page.locator("#search").fill("single every")
-    shows(page, count="0 of 5 cases")
+        search(compared, phrase, phrase, count="1 of 5 cases")
+    search(compared, "single every", count="0 of 5 cases")
 
 
-def test_roles_filter(open_page: OpenPage, plain: Path) -> None:
-    page = open_page(plain)
-    users, button = page.locator("#panel .turn.user"), page.get_by_role("button", name="user")
+def test_roles_filter(plain: Page) -> None:
+    users, button = plain.locator("#panel .turn.user"), plain.get_by_role("button", name="user")
     button.click()
     expect(users.first).to_be_hidden()
-    expect(page.locator("#panel .turn.tool")).to_be_visible()
-    press(page, "j")
+    expect(plain.locator("#panel .turn.tool")).to_be_visible()
+    press(plain, "j")
     expect(users.first).to_be_hidden()
     button.click()
     expect(users.first).to_be_visible()
 
 
-def test_the_panel_follows_the_search(open_page: OpenPage, plain: Path) -> None:
-    page = open_page(plain)
-    search = page.locator("#search")
-    search.fill("nowhere at all")
-    shows(page, case="No case matches")
-    expect(page.locator("#panel")).to_have_count(0)
-    search.fill("I speak first")
-    shows(page, case="monologue")
-    expect_found(page, "I speak first")
-    expect(search).to_be_focused()
-    search.fill("nowhere at all")
-    shows(page, case="No case matches")
-    page.locator("#cases").focus()
-    press(page, "2")
-    shows(page, case="No case matches")
-    press(page, "Escape")
-    shows(page, case="monologue")
-
-
-def test_a_browser_that_is_too_old_says_so(browser: Browser, plain: Path) -> None:
-    page = browser.new_page()
-    page.add_init_script("delete window.DecompressionStream")
-    page.goto(plain.as_uri())
-    shows(page, case="This browser is too old")
-    page.close()
+def test_a_filter_that_hides_the_case_says_so(compared: Page) -> None:
+    shows(compared, case="broken")
+    compared.get_by_role("button", name="2 changed").click()
+    shows(compared, case="The case that was shown does not match", count="2 of 5 cases")
+    expect(compared.locator("#case")).to_contain_text("2 cases in the list")
+    press(compared, "j", case="injection")
+    compared.get_by_role("button", name="1 added").click()
+    shows(compared, count="3 of 5 cases")
 
 
 def see_all(page: Page) -> int:
@@ -603,7 +557,7 @@ def see_all(page: Page) -> int:
     return widest
 
 
-def test_a_browser_of_two_years_ago_is_enough(browser: Browser, compared: Path) -> None:
+def test_a_narrow_browser_of_two_years_ago_is_enough(browser: Browser, compared_file: Path) -> None:
     older = """
         Object.defineProperty(CSS, "highlights", { value: undefined });
         for (const name of Object.getOwnPropertyNames(Iterator.prototype)) {
@@ -613,131 +567,88 @@ def test_a_browser_of_two_years_ago_is_enough(browser: Browser, compared: Path) 
         delete window.Iterator;
     """
     reader = Reader(browser, older)
-    page = reader.open(compared)
-    see_all(page)
-    page.locator("#search").fill("every single value")
-    shows(page, case="injection", count="1 of 5 cases")
+    page = reader.open(compared_file, width=360)
+    assert see_all(page) <= 0
+    search(page, "every single value", case="injection", count="1 of 5 cases")
     page.close()
     assert reader.errors == []
 
 
-def test_a_filter_that_hides_the_case_says_so(open_page: OpenPage, compared: Path) -> None:
-    page = open_page(compared)
-    shows(page, case="broken")
-    page.get_by_role("button", name="2 changed").click()
-    shows(page, case="The case that was shown does not match", count="2 of 5 cases")
-    expect(page.locator("#case")).to_contain_text("2 cases in the list")
-    press(page, "j")
-    shows(page, case="injection")
-    page.get_by_role("button", name="1 added").click()
-    shows(page, count="3 of 5 cases")
-    page = open_page(compared, "#suite=x&case=y")
-    page.locator("#search").fill("nowhere at all")
-    shows(page, case="No case matches")
-    press(page, "Escape")
-    shows(page, case="No such case in this report")
+def test_keys_go_through_the_cases_that_are_shown(plain: Page) -> None:
+    press(plain, "k", case="injection")
+    search(plain, "I speak", count="1 of 3 cases")
+    plain.locator("#panel").focus()
+    press(plain, "j", case="monologue")
+    press(plain, "?")
+    expect(plain.get_by_role("dialog")).to_be_visible()
+    press(plain, "Escape")
+    expect(plain.get_by_role("dialog")).to_be_hidden()
 
 
-def test_keys_go_through_the_cases_that_are_shown(open_page: OpenPage, plain: Path) -> None:
-    page = open_page(plain)
-    press(page, "k")
-    shows(page, case="injection")
-    page.locator("#search").fill("I speak")
-    shows(page, count="1 of 3 cases")
-    page.locator("#panel").focus()
-    press(page, "j")
-    shows(page, case="monologue")
-    press(page, "?")
-    expect(page.get_by_role("dialog")).to_be_visible()
-    press(page, "Escape")
-    expect(page.get_by_role("dialog")).to_be_hidden()
+def test_the_focus_stays_in_the_case(plain: Page) -> None:
+    plain.locator("#panel .span:visible").first.focus()
+    press(plain, "2")
+    expect(plain.locator("#panel")).to_be_focused()
+    plain.locator("#panel .span").first.focus()
+    press(plain, "j", focus="greeting")
+    press(plain, "3", focus="greeting")
+    plain.locator("#cases a", has_text="monologue").focus()
+    press(plain, "Enter", focus="monologue", case="monologue")
+    address = plain.url
+    press(plain, "/", "Tab", focus="Skip to the case")
+    press(plain, "Enter", focus="monologue")
+    assert plain.url == address
 
 
-def test_the_focus_stays_in_the_case(open_page: OpenPage, plain: Path) -> None:
-    page = open_page(plain)
-    page.get_by_role("tab", selected=True).focus()
-    for key, tab in (("4", "Anthropic"), ("End", "VS Code"), ("Home", "Chat prompt")):
-        press(page, key)
-        shows(page, focus=tab)
-    page.locator("#panel .span:visible").first.focus()
-    press(page, "2")
-    expect(page.locator("#panel")).to_be_focused()
-    page.locator("#panel .span").first.focus()
-    press(page, "j")
-    shows(page, focus="greeting")
-    press(page, "3")
-    shows(page, focus="greeting")
-    page.locator("#cases a", has_text="monologue").focus()
-    press(page, "Enter")
-    shows(page, focus="monologue", case="monologue")
-
-
-def test_from_the_search_a_link_skips_to_the_case(open_page: OpenPage, plain: Path) -> None:
-    page = open_page(plain)
-    address = page.url
-    press(page, "/", "Tab")
-    shows(page, focus="Skip to the case")
-    press(page, "Enter")
-    shows(page, focus="injection")
-    assert page.url == address
-
-
-def test_keys_of_one_sign_act_alone_and_can_be_switched_off(
-    open_page: OpenPage, plain: Path
-) -> None:
-    page = open_page(plain)
+def test_keys_of_one_sign_act_alone_and_can_be_switched_off(plain: Page) -> None:
     for held in ("Control", "Alt", "Meta"):
-        press(page, f"{held}+j", f"{held}+2")
-    shows(page, case="injection", tab="Chat prompt")
-    page.get_by_role("button", name="Keys").click()
-    page.get_by_role("checkbox", name="Use these letters, digits and signs").uncheck()
-    press(page, "Escape", *"j2e/?")
-    shows(page, case="injection", tab="Chat prompt")
-    expect(page.locator("#panel details[open]")).to_have_count(0)
-    expect(page.locator("#search")).not_to_be_focused()
-    expect(page.get_by_role("dialog")).to_be_hidden()
-    page.get_by_role("tab", selected=True).focus()
-    press(page, "ArrowRight")
-    shows(page, focus="Transcript")
+        press(plain, f"{held}+j", f"{held}+2", case="injection", tab="Chat prompt")
+    plain.get_by_role("button", name="Keys").click()
+    plain.get_by_role("checkbox", name="Use these letters, digits and signs").uncheck()
+    press(plain, "Escape", *"j2e/?", case="injection", tab="Chat prompt")
+    expect(plain.locator("#panel details[open]")).to_have_count(0)
+    expect(plain.locator("#search")).not_to_be_focused()
+    expect(plain.get_by_role("dialog")).to_be_hidden()
+    plain.get_by_role("tab", selected=True).focus()
+    press(plain, "ArrowRight", focus="Transcript")
 
 
-def test_an_address_leads_to_a_case_and_a_view(open_page: OpenPage, plain: Path) -> None:
-    page = open_page(plain)
-    choose(page, "greeting")
-    press(page, "2")
-    page = open_page(plain, f"#{page.url.partition('#')[2]}")
-    shows(page, case="greeting", tab="Transcript")
+# Addresses
 
 
-def test_an_address_of_no_case_says_so_and_stays(open_page: OpenPage, plain: Path) -> None:
-    address = "#suite=evals%2Freview.eval.yaml&case=%3Cb%3Egone"
-    page = open_page(plain, address)
-    shows(page, case="No such case in this report")
-    assert texts(page, ".about") == ["evals/review.eval.yaml · <b>gone"]
-    assert page.url.endswith(address)
-    expect(page.locator("[aria-current]")).to_have_count(0)
-    press(page, "2")
-    shows(page, case="No such case in this report")
-    press(page, "j")
-    shows(page, case="injection")
-    page.evaluate(f"location.hash = '{address}'")
-    shows(page, case="No such case in this report")
-    expect(page.locator("[aria-current]")).to_have_count(0)
-
-
-def test_an_address_that_says_nothing_changes_nothing(open_page: OpenPage, plain: Path) -> None:
-    page = open_page(plain, "#panel")
+def test_an_address_leads_to_a_case_and_a_view(open_page: OpenPage, plain_file: Path) -> None:
+    page = open_page(plain_file, "#panel")
     shows(page, case="injection")
     assert page.url.endswith("#panel")
     choose(page, "greeting")
     press(page, "2")
+    page = open_page(plain_file, f"#{page.url.partition('#')[2]}")
+    shows(page, case="greeting", tab="Transcript")
     page.evaluate("new Promise(done => { onhashchange = () => done(); location.hash = '#case' })")
     shows(page, case="greeting", tab="Transcript")
     assert page.url.endswith("#case")
 
 
-def test_the_browser_would_stop_whatever_asks_the_network(reader: Reader, plain: Path) -> None:
-    page = reader.open(plain)
+def test_an_address_of_no_case_says_so_and_stays(open_page: OpenPage, plain_file: Path) -> None:
+    address = "#suite=evals%2Freview.eval.yaml&case=%3Cb%3Egone"
+    page = open_page(plain_file, address)
+    shows(page, case="No such case in this report")
+    assert texts(page, ".about") == ["evals/review.eval.yaml · <b>gone"]
+    assert page.url.endswith(address)
+    search(page, "nowhere at all", case="No case matches")
+    press(page, "Escape", case="No such case in this report")
+    page.locator("#cases").focus()
+    press(page, "2", case="No such case in this report")
+    press(page, "j", case="injection")
+    page.evaluate(f"location.hash = '{address}'")
+    shows(page, case="No such case in this report")
+    expect(page.locator("[aria-current]")).to_have_count(0)
+
+
+# Safety, access, print
+
+
+def test_the_browser_would_stop_whatever_asks_the_network(reader: Reader, plain: Page) -> None:
     stopped = """what => new Promise(resolve => {
         addEventListener('securitypolicyviolation', event => resolve(event.effectiveDirective));
         setTimeout(resolve, 5000, 'nothing stopped it');
@@ -745,9 +656,8 @@ def test_the_browser_would_stop_whatever_asks_the_network(reader: Reader, plain:
         element.src = 'https://example.org/x';
         document.body.append(element);
     })"""
-    assert page.evaluate(stopped, "img") == "img-src"
-    assert page.evaluate(stopped, "iframe") == "frame-src"
-    assert page.evaluate(stopped, "script") == "script-src-elem"
+    directives = {"img": "img-src", "iframe": "frame-src", "script": "script-src-elem"}
+    assert {what: plain.evaluate(stopped, what) for what in directives} == directives
     reader.errors.clear()
 
 
@@ -799,33 +709,22 @@ evalcases:
 AXE = Axe().axe_script
 
 
-# What is dark or narrow differs in its colors and its width; all else is tested once.
+# What is dark differs in its colors; all else is tested once.
 @pytest.mark.parametrize(
-    ("scheme", "width", "rules"),
-    [("light", 1200, {}), ("dark", 360, {"runOnly": ["color-contrast"]})],
+    ("scheme", "rules"), [("light", {}), ("dark", {"runOnly": ["color-contrast"]})]
 )
 def test_everybody_can_use_it(
-    *,
-    open_page: OpenPage,
-    plain: Path,
-    compared: Path,
-    politer: Path,
-    scheme: str,
-    width: int,
-    rules: dict[str, Any],
+    open_page: OpenPage, plain_file: Path, compared_file: Path, scheme: str, rules: dict[str, Any]
 ) -> None:
     script = """async (rules) => (await axe.run({ reporter: "no-passes", ...rules })).violations
         .map(({ id, nodes }) => [id, nodes[0].html])"""
     # One side is shown as two are, without columns; the views left out are drawn as the fourth is.
-    for file, case, views in ((plain, 0, [1]), (politer, 0, [1]), (compared, 1, [1, 2, 4, 6])):
-        page = open_page(file, width=width, scheme=scheme)
+    for file, keys in ((plain_file, "1"), (compared_file, "j4")):
+        page = open_page(file, scheme=scheme)
         page.evaluate(AXE)
-        page.locator("#cases a").nth(case).click()
-        for view in views:
-            press(page, str(view))
+        for key in keys:
+            press(page, key)
             assert page.evaluate(script, rules) == []
-    if width == 360:
-        assert see_all(page) <= 0
     press(page, "?")
     assert page.evaluate(script, rules) == []
 
@@ -841,7 +740,7 @@ def test_the_whole_case_is_printed(open_page: OpenPage, tmp_path: Path) -> None:
         expect(page.locator(hidden)).to_be_hidden()
 
 
-def test_the_command_writes_the_same_bytes(plain: Path) -> None:
-    done = run("report", "evals", "--root=.", folder=plain.parent)
-    assert done.stdout.encode() == plain.read_bytes()
-    assert os.fsencode(plain.parent) not in plain.read_bytes()
+def test_the_command_writes_the_same_bytes(plain_file: Path) -> None:
+    done = run("report", "evals", "--root=.", folder=plain_file.parent)
+    assert done.stdout.encode() == plain_file.read_bytes()
+    assert os.fsencode(plain_file.parent) not in plain_file.read_bytes()

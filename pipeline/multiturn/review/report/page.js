@@ -168,10 +168,6 @@ function summary(counts) {
 }
 
 async function start() {
-  if (!window.DecompressionStream) {
-    showMessage("This browser is too old", "The report needs one of 2023 or later.");
-    return;
-  }
   await load();
   VIEWS.push(...data.providers);
   const counts = new Map();  // in the order of the cases
