@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import replace
 
+from comparing import write
 from multiturn import (
     Case,
     Conversion,
@@ -56,21 +57,6 @@ evalcases:
 """
 
 
-@pytest.fixture
-def review(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
-    monkeypatch.chdir(tmp_path)
-    for path, text in {
-        "evals/review.eval.yaml": SUITE,
-        "prompts/python.md": "1 type",
-        "evals/code.py": "pass",
-        ".git/HEAD": "",
-    }.items():
-        (tmp_path / path).parent.mkdir(exist_ok=True)
-        (tmp_path / path).write_text(text)
-    (case,) = load_suite("evals/review.eval.yaml")
-    return case
-
-
 EXPLAINED = """\
 evals/review.eval.yaml · review
 system
@@ -111,18 +97,35 @@ not as it was written
 """
 
 
-def test_each_text_has_its_origin_and_each_segment_its_fate(review: Case) -> None:
+SPEC, SHIPPED = load_pipeline("spec"), load_pipeline("shipped")
+
+
+@stage(requires={"turns"})
+def whisper(conversion: Conversion) -> Conversion:
+    return conversion.map_parts(lambda part: replace(part, text=part.text.lower()))
+
+
+def test_each_text_has_its_origin_and_each_segment_its_fate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    files = {"prompts/python.md": "1 type", "evals/code.py": "pass", ".git/HEAD": ""}
+    write(tmp_path, {"evals/review.eval.yaml": SUITE, **files})
+    (case,) = load_suite("evals/review.eval.yaml")
     pipeline = SPEC.insert(whisper, after="resolve_segments").remove("render_question")
-    conversion = pipeline(Conversion(review))
+    conversion = pipeline(Conversion(case))
     said = str(explain(conversion))
     assert said == EXPLAINED.replace("FILE", "evals/review.eval.yaml")
     assert click.unstyle(as_explanation(conversion)) == said
 
 
-def fates_of(pipeline: Pipeline, *messages: tuple[Any, Any], **case: Any) -> list[tuple[str, str]]:
+def case_of(*messages: tuple[Any, Any], **values: Any) -> Case:
     input_messages = tuple(TestMessage(role, content) for role, content in messages)
-    conversion = pipeline(Conversion(Case(id="x", input_messages=input_messages, **case)))
-    return [(fate.fate, fate.why) for fate in explain(conversion).fates]
+    return Case(id="x", input_messages=input_messages, **values)
+
+
+def fates_of(pipeline: Pipeline, case: Case) -> list[tuple[str, str]]:
+    return [(fate.fate, fate.why) for fate in explain(pipeline(Conversion(case))).fates]
 
 
 @stage(requires={"turns"})
@@ -133,11 +136,6 @@ def forget_the_first(conversion: Conversion) -> Conversion:
 @stage(requires={"turns"})
 def forget_keys(conversion: Conversion) -> Conversion:
     return conversion.replace(guidelines=(), system_prompt=None)
-
-
-@stage(requires={"turns"})
-def whisper(conversion: Conversion) -> Conversion:
-    return conversion.map_parts(lambda part: replace(part, text=part.text.lower()))
 
 
 class Cut(Struct, frozen=True):
@@ -155,10 +153,9 @@ def cut(conversion: Conversion) -> Conversion:
     return conversion.replace(chat_view=Cut())
 
 
-SPEC, SHIPPED = load_pipeline("spec"), load_pipeline("shipped")
-NO_SECTION = SPEC.configure("consolidate_system", sections=["guidelines"])
-IMAGE = {"type": "image", "value": "x"}
-TEXTS: dict[str, Any] = {"guidelines": ("Polite", " "), "system_prompt": "Prompt"}
+CUTTING = Pipeline([*SPEC.steps, cut])
+HELLO = case_of(("user", "U"))
+KEYS = case_of(("user", "U"), guidelines=("Polite", " "), system_prompt="Prompt")
 
 BLANK = ("dropped", "blank text is no content (rule 2)")
 GONE = ("lost", "no section of the system message holds it")
@@ -168,20 +165,21 @@ SHOWN = ("shown", "")
 
 
 @pytest.mark.parametrize(
-    ("pipeline", "messages", "case", "fates"),
+    ("pipeline", "case", "fates"),
     [
         pytest.param(
-            *(SPEC, [("system", "S"), ("user", "U"), ("system", "T")], {"system_prompt": "P"}),
+            SPEC,
+            case_of(("system", "S"), ("user", "U"), ("system", "T"), system_prompt="P"),
             [MERGED, SHOWN, MERGED, ("dropped", "system messages take its place (rule 7)")],
             id="system messages are merged, and take the place of the prompt",
         ),
         pytest.param(
-            *(SHIPPED, [("user", "U"), ("system", "T")], {}, [SHOWN, SHOWN]),
+            *(SHIPPED, case_of(("user", "U"), ("system", "T")), [SHOWN, SHOWN]),
             id="a later system message that stays is shown",
         ),
         pytest.param(
             SPEC.configure("resolve_segments", unknown_type="warn"),
-            *([("user", ["U", IMAGE])], {}),
+            case_of(("user", ["U", {"type": "image", "value": "x"}])),
             [
                 SHOWN,
                 (
@@ -194,31 +192,33 @@ SHOWN = ("shown", "")
         ),
         pytest.param(
             SPEC.insert(forget_the_first, after="resolve_segments"),
-            *([("user", "gone"), ("user", "here")], {}),
+            case_of(("user", "gone"), ("user", "here")),
             [("lost", "no rule explains it; the stage forget_the_first took it away"), SHOWN],
             id="what a stage takes away is lost",
         ),
         pytest.param(
-            Pipeline([*SPEC.steps, cut]),
-            *([("user", "Hello"), ("user", {"a": 1}), ("user", "Hi")], {}, [OTHER, OTHER, SHOWN]),
+            CUTTING,
+            case_of(("user", "Hello"), ("user", {"a": 1}), ("user", "Hi")),
+            [OTHER, OTHER, SHOWN],
             id="a text that is cut, and no stage says so, is lost",
         ),
         pytest.param(
             SPEC.remove("consolidate_system", "render_question"),
-            *([("user", "U")], {}),
+            HELLO,
             [("lost", "the pipeline gives neither a chat prompt nor a question")],
             id="without a view all is lost",
         ),
-        pytest.param(SPEC, [("user", "U")], TEXTS, [SHOWN, BLANK], id="keys are sent"),
-        pytest.param(SHIPPED, [("user", "U")], TEXTS, [SHOWN, BLANK], id="also without a chat"),
+        pytest.param(SPEC, KEYS, [SHOWN, BLANK], id="keys are sent"),
+        pytest.param(SHIPPED, KEYS, [SHOWN, BLANK], id="also without a chat"),
         pytest.param(
-            *(NO_SECTION, [("user", "U")], TEXTS, [SHOWN, BLANK, GONE]),
+            SPEC.configure("consolidate_system", sections=["guidelines"]),
+            *(KEYS, [SHOWN, BLANK, GONE]),
             id="a prompt that no section holds is lost, although there are guidelines",
         ),
         *(
             pytest.param(
                 pipeline.insert(forget_keys, after="resolve_segments"),
-                *([("user", "U")], TEXTS, [SHOWN, GONE, BLANK, GONE]),
+                *(KEYS, [SHOWN, GONE, BLANK, GONE]),
                 id=f"keys that a stage takes away are lost in {pipeline.name}",
             )
             for pipeline in (SPEC, SHIPPED)
@@ -226,20 +226,15 @@ SHOWN = ("shown", "")
     ],
 )
 def test_each_segment_and_key_has_its_fate(
-    pipeline: Pipeline,
-    messages: list[tuple[Any, Any]],
-    case: dict[str, Any],
-    fates: list[tuple[str, str]],
+    pipeline: Pipeline, case: Case, fates: list[tuple[str, str]]
 ) -> None:
-    assert fates_of(pipeline, *messages, **case) == fates
+    assert fates_of(pipeline, case) == fates
 
 
 def test_strict_refuses_what_is_lost() -> None:
     messages = [TestMessage("user", "Hello", line=line) for line in (3, 4, 5)]
     case = Case(id="x", input_messages=tuple(messages), suite="s.yaml")
-    pipeline = Pipeline([*SPEC.steps, cut])
-    error = Outcome("s.yaml", case).converted(pipeline, strict=True).error
-    assert str(error) == (
+    assert str(Outcome("s.yaml", case).converted(CUTTING, strict=True).error) == (
         "s.yaml:3: case 'x': input_messages[0].content: lost: the prompt has another text, and no"
         " stage says that it changed it; 2 more: see multiturn explain"
     )
@@ -259,7 +254,7 @@ def swapped(change: Callable[[Part], Part]) -> Stage:
     return swap
 
 
-SWAPS = {
+SWAPS: dict[str, Callable[[Part], Part]] = {
     "a part with another text": lambda part: replace(part, text="Other"),
     "a part with two letters of it": lambda part: replace(part, text=part.text[:2]),
     "a part that says that nobody changed it": lambda part: replace(
@@ -271,42 +266,42 @@ SWAPS = {
 }
 
 
+@pytest.fixture
+def attached(tmp_path: Path) -> Case:
+    """A case of one file."""
+    (tmp_path / "a.txt").write_text("Line\n" * 300)
+    return case_of(("user", [{"type": "file", "value": "a.txt"}]), files=Files(tmp_path, tmp_path))
+
+
 @pytest.mark.parametrize("after", ["resolve_segments", "embed_files"])
 @pytest.mark.parametrize("change", SWAPS.values(), ids=SWAPS)
 def test_a_text_that_a_stage_changed_is_not_credited_to_its_file(
-    tmp_path: Path, change: Callable[[Part], Part], after: str
+    attached: Case, change: Callable[[Part], Part], after: str
 ) -> None:
-    (tmp_path / "code.py").write_text("Line\n" * 300)
-    content = [{"type": "file", "value": "code.py"}]
-    messages = (TestMessage("user", content),)
-    case = Case(id="x", input_messages=messages, files=Files(tmp_path, tmp_path))
     pipeline = SPEC.insert(swapped(change), after=after)
-    explained = explain(pipeline(Conversion(case)))
-    assert [(fate.fate, fate.why) for fate in explained.fates] == [("changed", "by swap")]
-    assert explained.chat is not None
-    assert explained.chat[0].spans[-1].origin.endswith("changed by swap")
-    assert Outcome("x", case).converted(pipeline, strict=True).error is None
+    assert fates_of(pipeline, attached) == [("changed", "by swap")]
+    chat = explain(pipeline(Conversion(attached))).chat
+    assert chat is not None
+    assert chat[0].spans[-1].origin.endswith("changed by swap")
+    assert Outcome("x", attached).converted(pipeline, strict=True).error is None
 
 
-def test_newlines_that_an_option_keeps_are_as_written(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("A\n\n")
+def test_newlines_that_an_option_keeps_are_as_written(attached: Case) -> None:
     pipeline = SPEC.configure("resolve_segments", trailing_newlines="keep")
-    message = ("user", [{"type": "file", "value": "a.txt"}])
-    assert fates_of(pipeline, message, files=Files(tmp_path, tmp_path)) == [("shown", "")]
+    assert fates_of(pipeline, attached) == [SHOWN]
 
 
-def test_a_header_alone_is_not_the_file(review: Case) -> None:
-    @stage(requires={"text"})
-    def forget_texts(conversion: Conversion) -> Conversion:
-        turns = (
-            replace(turn, parts=tuple(p for p in turn.parts if p.stage))
-            for turn in conversion.turns
-        )
-        return conversion.replace(turns=tuple(turns))
+@stage(requires={"text"})
+def forget_texts(conversion: Conversion) -> Conversion:
+    (turn,) = conversion.turns
+    return conversion.replace(
+        turns=(replace(turn, parts=tuple(part for part in turn.parts if part.stage)),)
+    )
 
+
+def test_a_header_alone_is_not_the_file(attached: Case) -> None:
     pipeline = SPEC.insert(forget_texts, after="embed_files")
-    fates = {str(f.where.line): f.fate for f in explain(pipeline(Conversion(review))).fates}
-    assert fates["14"] == "lost"
+    assert [fate for fate, _ in fates_of(pipeline, attached)] == ["lost"]
 
 
 def shouted(parts: tuple[Part, ...]) -> tuple[Part, ...]:
@@ -321,8 +316,7 @@ def shout(conversion: Conversion) -> Conversion:
 
 def test_what_an_edit_changed_or_added_names_the_stage() -> None:
     pipeline = Pipeline([*SPEC.steps, shout])
-    messages = (TestMessage("user", "Hi"), TestMessage("user", "there"))
-    explained = explain(pipeline(Conversion(Case(id="x", input_messages=messages))))
+    explained = explain(pipeline(Conversion(case_of(("user", "Hi"), ("user", "there")))))
     assert [(span.text, span.origin) for span in explained.question] == [
         ("[USER]: ", "added by shout"),
         ("HI", "the case: input_messages[0].content[0], changed by shout"),
