@@ -207,6 +207,14 @@ def test_a_usage_error_is_said_in_words_and_exits_with_2(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("command", ["convert", "report"])
+def test_no_suite_is_written_over(folder: Path, command: str) -> None:
+    done = run(command, "a.eval.yaml", "--output", f"../{folder.name}/a.eval.yaml", folder=folder)
+    assert done.returncode == 2
+    assert done.stderr.endswith("a.eval.yaml' is a suite; name another file\n")
+    assert (folder / "a.eval.yaml").read_text() == SUITE
+
+
 def test_verbose_logs_each_stage_with_its_case_and_time(folder: Path) -> None:
     done = run(
         *("convert", "a.eval.yaml", "--case", "one", "-v", "--log-format", "json"), folder=folder

@@ -163,7 +163,8 @@ def _write_tree(commit: str, checkout: _Checkout, index: str) -> None:
     os.makedirs(os.path.join(tree, ".git"), exist_ok=True)  # marks the root, as in the repository
     for folder, folders, names in os.walk(tree):
         for link in (os.path.join(folder, name) for name in (*folders, *names)):
-            if os.path.islink(link) and _is_below(target := os.readlink(link), top):
+            target = os.path.normpath(os.readlink(link)) if os.path.islink(link) else ""
+            if _is_below(target, top):
                 os.remove(link)
                 os.symlink(tree + target.removeprefix(top), link)
 
