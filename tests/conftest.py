@@ -24,6 +24,15 @@ settings.register_profile(
 settings.load_profile("unhurried")
 
 
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return an empty root of attached files, which is the current folder."""
+    folder = tmp_path / "root"
+    (folder / ".git").mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    return folder
+
+
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file of one authority: each client of an SDK would read all, and no test speaks TLS."""

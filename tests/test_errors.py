@@ -41,15 +41,11 @@ def convert(name: str, **options: Any) -> list[str]:
     return [str(error) for error in errors]
 
 
-def warn(name: str, **options: Any) -> list[str]:
+def warn(name: str) -> list[str]:
     """Return the warnings of a suite."""
     with capture_logs() as logs:
-        list(load_suite(name, on_error=lambda _: None, **options))
+        list(load_suite(name, on_error=lambda _: None))
     return [f"{log['where']}: warning: {log['why']}" for log in logs]
-
-
-def read_yaml(name: str) -> list[str]:
-    return error_of(lambda: list(read_documents(Path(name).read_bytes(), name)))
 
 
 def show(name: str) -> list[str]:
@@ -58,24 +54,15 @@ def show(name: str) -> list[str]:
     return done.stderr.removeprefix("Error: ").splitlines()
 
 
-def read_results(name: str) -> list[str]:
-    return error_of(lambda: read_stored(name))
+def raised(load: Callable[..., object]) -> Callable[..., list[str]]:
+    """Return a function that gives the lines of what another one raises."""
 
+    def lines(*arguments: Any, **options: Any) -> list[str]:
+        with pytest.raises(MultiturnError) as caught:
+            load(*arguments, **options)
+        return str(caught.value).splitlines()
 
-def match(name: str) -> list[str]:
-    """Return the errors of patterns, one a line."""
-    return error_of(lambda: guideline_matcher(tuple(Path(name).read_text().split("\n"))))
-
-
-def error_of(load: Callable[[], object]) -> list[str]:
-    """Return the lines of what is raised."""
-    with pytest.raises(MultiturnError) as caught:
-        load()
-    return str(caught.value).splitlines()
-
-
-def load(name: str, target: str = "az") -> list[str]:
-    return error_of(lambda: load_target(target, file=name))
+    return lines
 
 
 class Kind(NamedTuple):
@@ -86,15 +73,21 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "patterns": Kind(match, "x.txt"),
-    "results": Kind(read_results, "results.jsonl"),
-    "suites": Kind(convert, "x.eval.yaml"),
     "files": Kind(convert, "x.eval.yaml"),
     "json_lines": Kind(convert, "x.jsonl"),
+    "patterns": Kind(
+        raised(lambda name: guideline_matcher(tuple(Path(name).read_text().split("\n")))), "x.txt"
+    ),
     "pipelines": Kind(show, "mine.yaml"),
-    "targets": Kind(load, "targets.yaml"),
+    "results": Kind(raised(read_stored), "results.jsonl"),
+    "suites": Kind(convert, "x.eval.yaml"),
+    "targets": Kind(
+        raised(lambda name, target="az": load_target(target, file=name)), "targets.yaml"
+    ),
     "warnings": Kind(warn, "x.eval.yaml"),
-    "yaml": Kind(read_yaml, "x.yaml"),
+    "yaml": Kind(
+        raised(lambda name: list(read_documents(Path(name).read_bytes(), name))), "x.yaml"
+    ),
 }
 TABLES = Path(__file__).parent / "errors"
 ENTRIES = [
@@ -106,12 +99,7 @@ ENTRIES = [
 
 
 @pytest.mark.parametrize(("kind", "entry"), ENTRIES)
-def test_error(
-    kind: str, entry: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "root"
-    (folder / ".git").mkdir(parents=True)
-    monkeypatch.chdir(folder)
+def test_error(kind: str, entry: dict[str, Any], root: Path) -> None:
     run, usual_name = KINDS[kind]
     name = entry.get("name", usual_name)
     files = {path: text.encode() for path, text in entry.get("files", {}).items()}
@@ -122,12 +110,12 @@ def test_error(
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).write_bytes(data)
     if "command" in entry:
-        done = commands.run(*shlex.split(entry["command"])[1:], folder=folder)
+        done = commands.run(*shlex.split(entry["command"])[1:], folder=root)
         assert done.returncode in (1, 2)
         errors = done.stderr
     else:
         errors = "".join(f"{error}\n" for error in run(name, **entry.get("options", {})))
-    assert errors.replace(str(folder), "ROOT") == entry["errors"]
+    assert errors.replace(str(root), "ROOT") == entry["errors"]
 
 
 def test_every_folder_of_tables_is_a_kind() -> None:

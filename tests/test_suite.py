@@ -1,10 +1,9 @@
-"""Suites: files to cases, each error with its place, and no text lost on the way."""
+"""Suites: files to cases, each error with its place. The messages are tables, in tests/errors."""
 
 import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -13,63 +12,13 @@ import pytest
 from structlog.testing import capture_logs
 
 import commands
-from multiturn import Case, MultiturnError, ProviderRequest, TestMessage, load_pipeline, load_suite
+from comparing import write
+from loading import HI, cases, cases_and_errors, messages
+from multiturn import MultiturnError, TestMessage, load_pipeline, load_suite
 from multiturn.errors import OutsideRootError
 from multiturn.suites.discovery import find_suites
 
-HI = "input_messages: [{role: user, content: hi}]\n"
-SPEC = load_pipeline("spec")
-Write = Callable[..., Path]
-Chat = list[tuple[str, str]]
-
-
-@pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
-    """Return a function that writes a file below the root, which is the current folder."""
-    (tmp_path / "root" / ".git").mkdir(parents=True)
-    monkeypatch.chdir(tmp_path / "root")
-
-    def write(path: str, text: str) -> Path:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_bytes(dedent(text).encode())
-        return Path(path)
-
-    return write
-
-
-def cases(path: str | Path = "x.eval.yaml", **options: Any) -> list[Case]:
-    return list(load_suite(path, **options))
-
-
-def errors_of(path: str | Path = "x.eval.yaml", **options: Any) -> list[str]:
-    """Return what is said of a suite, and of its cases on their way to requests."""
-    said: list[MultiturnError] = []
-    for case in load_suite(path, on_error=said.append, **options):
-        try:
-            SPEC.request(case)
-        except MultiturnError as error:
-            said.append(error)
-    return [str(error) for error in said]
-
-
-def requests(path: str | Path = "x.eval.yaml", **options: Any) -> list[ProviderRequest]:
-    return [SPEC.request(case) for case in load_suite(path, **options)]
-
-
-def chat(path: str | Path = "x.eval.yaml", **options: Any) -> Chat:
-    """Return the chat prompt of a suite's only case."""
-    [request] = requests(path, **options)
-    return [(message.role, message.content) for message in request.chat_prompt or ()]
-
-
-def attach(*paths: str, patterns: Iterable[str] = ()) -> str:
-    """Return a suite of a case that attaches files."""
-    files = ", ".join(f"{{type: file, value: {path}}}" for path in paths)
-    return (
-        f"guideline_patterns: {list(patterns)}\n"
-        f"id: x\ninput_messages:\n- role: user\n  content: [{files}, Go.]\n"
-    )
-
+pytestmark = pytest.mark.usefixtures("root")
 
 # Documents
 
@@ -77,16 +26,16 @@ def attach(*paths: str, patterns: Iterable[str] = ()) -> str:
 @pytest.mark.parametrize(
     "name", ["greeting.eval.yaml", "evals/greeting.eval.yml", "greeting.eval.json", "greeting.yaml"]
 )
-def test_a_bare_case_without_an_id_has_its_files_name(write: Write, name: str) -> None:
-    write(name, json.dumps({"input_messages": [{"role": "user", "content": "😀"}]}))
-    assert [case.id for case in cases(name)] == ["greeting"]
+def test_a_bare_case_without_an_id_has_its_files_name(name: str) -> None:
+    [case] = cases(json.dumps({"input_messages": [{"role": "user", "content": "😀"}]}), name)
+    assert (case.id, messages(case)) == ("greeting", [("user", "😀")])
 
 
-def test_a_file_holds_several_documents_that_share_nothing(write: Write) -> None:
-    suite = f"metadata: {{systemPrompt: P}}\nguidelines: [G]\nevalcases:\n- id: b\n  {HI}"
-    write("x.eval.yaml", f"id: a\n{HI}---\n{suite}- id: c\n  {HI}---\n{HI}")
+def test_a_file_holds_several_documents_that_share_nothing() -> None:
+    suite = f"metadata: {{systemPrompt: P}}\nguidelines: [G]\nevalcases:\n- id: b\n  {HI}\n"
+    found = cases(f"id: a\n{HI}\n---\n{suite}- id: c\n  {HI}\n---\n{HI}\n")
     assert [
-        (case.id, case.suite, case.line, case.system_prompt, case.guidelines) for case in cases()
+        (case.id, case.suite, case.line, case.system_prompt, case.guidelines) for case in found
     ] == [
         ("a", "x.eval.yaml", 1, None, ()),
         ("b", "x.eval.yaml", 7, "P", ("G",)),
@@ -95,17 +44,14 @@ def test_a_file_holds_several_documents_that_share_nothing(write: Write) -> None
     ]
 
 
-def test_what_a_case_holds(write: Write) -> None:
-    write(
-        "x.eval.yaml",
-        """\
+def test_what_a_case_holds() -> None:
+    suite = """\
         metadata: {team: a, owner: b}
         evalcases:
           - id: review
             outcome: A bug is found.
-            conversation_id: thread-1
+            conversation_id: 010
             metadata: {owner: c, tags: [x, 1.5, ~]}
-            execution: {target: fast}
             input_messages:
               - role: system
                 content: Be kind.
@@ -115,308 +61,177 @@ def test_what_a_case_holds(write: Write) -> None:
                   - type: text
                     value: |
                       a: yes
-              - role: assistant
-                content: {verdict: fine, score: 1}
-            expected_messages:
-              - role: assistant
-                content: Line 3 is wrong.
-        """,
-    )
-    [case] = cases()
+            expected_messages: [{role: assistant, content: Line 3 is wrong.}]
+        """
+    [case] = cases(dedent(suite))
+    segments = ["Look at this.", {"type": "text", "value": "a: yes\n"}]
     assert case.input_messages == (
-        TestMessage("system", "Be kind.", line=9, content_lines=(10,)),
-        TestMessage(
-            "user",
-            ["Look at this.", {"type": "text", "value": "a: yes\n"}],
-            line=11,
-            content_lines=(13, 14),
-        ),
-        TestMessage("assistant", {"verdict": "fine", "score": 1}, line=17, content_lines=(18,)),
+        TestMessage("system", "Be kind.", line=8, content_lines=(9,)),
+        TestMessage("user", segments, line=10, content_lines=(12, 13)),
     )
-    assert case.outcome == "A bug is found."
-    assert case.conversation_id == "thread-1"
+    assert (case.outcome, case.conversation_id) == ("A bug is found.", "010")
     assert case.expected_messages == [{"role": "assistant", "content": "Line 3 is wrong."}]
-    assert case.execution == {"target": "fast"}
     assert case.metadata == {"team": "a", "owner": "c", "tags": ["x", 1.5, None]}
 
 
+@pytest.mark.parametrize("written", ["010", "10.0", "0x1F", "2024-01-01", "yes", '"010"', "a b/c"])
+def test_an_id_is_taken_as_written(written: str) -> None:
+    [case] = cases(f"evalcases:\n- id: {written}\n  {HI}\n")
+    assert case.id == written.strip('"')
+
+
 @pytest.mark.parametrize(
-    "written",
-    ["010", "10.0", "0x1F", "1e3", "2024-01-01", "12:30", "yes", "true", '"010"', "a b/c", "日本"],
+    ("key", "own"), [("systemPrompt", "system_prompt"), ("system_prompt", "systemPrompt")]
 )
-def test_an_id_is_taken_as_written(write: Write, written: str) -> None:
-    write("x.eval.yaml", f"evalcases:\n- id: {written}\n  {HI}")
-    assert [case.id for case in cases()] == [written.strip('"')]
-
-
-# System prompts and given guidelines
-
-
-@pytest.mark.parametrize("key", ["systemPrompt", "system_prompt"])
-@pytest.mark.parametrize("own", ["systemPrompt", "system_prompt"])
-def test_a_suites_system_prompt_counts_unless_a_case_has_its_own(
-    write: Write, key: str, own: str
-) -> None:
-    write(
-        "x.eval.yaml",
-        f"metadata: {{{key}: Shared}}\n"
-        f"evalcases:\n- id: a\n  {HI}- id: b\n  metadata: {{{own}: Own}}\n  {HI}",
+def test_a_case_has_the_suites_system_prompt_or_its_own(key: str, own: str) -> None:
+    suite = f"metadata: {{{key}: S}}\nevalcases:\n- id: a\n  {HI}\n"
+    found = cases(
+        f"{suite}- id: b\n  metadata: {{{own}: B}}\n  {HI}\n---\nmetadata: {{{key}: C}}\n{HI}"
     )
-    chats = [[message.content for message in one.chat_prompt or ()] for one in requests()]
-    assert chats == [["Shared", "hi"], ["Own", "hi"]]
-    write("x.eval.yaml", f"metadata: {{{key}: Bare}}\n{HI}")
-    assert chat() == [("system", "Bare"), ("user", "hi")]
+    assert [(case.system_prompt, case.metadata) for case in found] == [
+        ("S", {}),
+        ("B", {}),
+        ("C", {}),
+    ]
 
 
-def test_guidelines_of_suite_and_case_are_both_given(write: Write) -> None:
-    write("x.eval.yaml", f"guidelines: [S]\nevalcases:\n- id: a\n  guidelines: [C]\n  {HI}")
-    assert chat()[0] == ("system", "[[ ## Guidelines ## ]]\n\nS\n\nC")
+def test_a_case_has_the_settings_and_the_guidelines_of_its_suite() -> None:
+    suite = "guidelines: [S]\nexecution: {target: slow, temperature: 1, max_output_tokens: 5}\n"
+    own = "guidelines: [C], execution: {target: fast, temperature: 0}"
+    [case] = cases(f"{suite}evalcases:\n- {{id: a, {own}, {HI}}}\n")
+    assert case.guidelines == ("S", "C")
+    assert case.execution == {"target": "fast", "temperature": 0, "max_output_tokens": 5}
+    assert (case.temperature, case.max_output_tokens) == (0, 5)
+
+
+def test_anchors_are_shared_by_cases() -> None:
+    first = "- id: a\n  input_messages: &all [{role: user, content: &text [Hi, there]}]\n"
+    others = (
+        "- {id: b, input_messages: *all}\n- {id: c, input_messages: [{role: tool, content: *text}]}"
+    )
+    found = cases(f"evalcases:\n{first}{others}\n")
+    content = ["Hi", "there"]
+    assert list(map(messages, found)) == [[("user", content)]] * 2 + [[("tool", content)]]
 
 
 # Guideline patterns
 
-
-def test_of_many_patterns_none_is_judged(write: Write) -> None:
-    for count, warnings in ((100, 100), (101, 0)):
-        patterns = [f"{number}.md" for number in range(count)]
-        write("x.eval.yaml", f"guideline_patterns: {patterns}\n{HI}")
-        with capture_logs() as logs:
-            cases()
-        assert len(logs) == warnings
-
-
-def test_no_pattern_is_judged_by_some_of_the_cases(write: Write) -> None:
-    write("x.eval.yaml", f"guideline_patterns: ['*.md']\nevalcases:\n- id: a\n  {HI}")
-    assert "'*.md' matches no file" in commands.run("convert", ".", folder=Path()).stderr
-    assert commands.run("convert", ".", "--case", "a", folder=Path()).stderr == ""
-
-
-@pytest.fixture
-def attached(write: Write) -> Write:
-    """Return a function that writes a suite which attaches two files, with given first lines."""
-    write("evals/deep/a.md", "A")
-    write("evals/deep/b.txt", "B")
-
-    def attach(top: str = "") -> Path:
-        files = "{type: file, value: a.md}, {type: file, value: b.txt}"
-        return write(
-            "evals/deep/x.eval.yaml", f"{top}input_messages: [{{role: user, content: [{files}]}}]\n"
-        )
-
-    return attach
-
-
-MARKDOWN = [
-    ("system", "[[ ## Guidelines ## ]]\n\nA"),
-    ("user", "<Attached: a.md>\n=== b.txt ===\nB"),
-]
-TEXT = [("system", "[[ ## Guidelines ## ]]\n\nB"), ("user", "=== a.md ===\nA\n<Attached: b.txt>")]
-NEITHER = [("user", "=== a.md ===\nA\n=== b.txt ===\nB")]
+CONFIG = ".agentv/config.yaml"
+MD, TXT = (
+    "$schema: v2\nguideline_patterns: ['*.md']\nmore: 1\n",
+    "guideline_patterns: ['*.txt']\n",
+)
 
 
 @pytest.mark.parametrize(
     ("own", "configs", "options", "meant"),
     [
-        pytest.param("", {}, {}, NEITHER, id="nowhere: none"),
-        pytest.param('["**/*.{md,txt}", "!**/b.*"]', {}, {}, MARKDOWN, id="from the suite"),
-        pytest.param('["*.md"]', {}, {}, MARKDOWN, id="from the suite, for the written path"),
-        pytest.param('["/evals/deep/*.md"]', {}, {}, MARKDOWN, id="anchored"),
-        pytest.param("", {"": "md"}, {}, MARKDOWN, id="from the root's config"),
-        pytest.param("", {"": "txt", "evals/": "md"}, {}, MARKDOWN, id="the nearest config wins"),
+        pytest.param("", {}, {}, (), id="nowhere: none"),
+        pytest.param("['*.md']", {"evals/deep": TXT}, {}, ("*.md",), id="the suite wins"),
+        pytest.param("[]", {"": TXT}, {}, (), id="the suite's empty list wins"),
+        pytest.param("", {"": MD}, {}, ("*.md",), id="from the root's config"),
+        pytest.param("", {"": TXT, "evals": MD}, {}, ("*.md",), id="the nearest config wins"),
+        pytest.param("", {"evals": TXT, "evals/deep": MD}, {}, ("*.md",), id="beside the suite"),
+        pytest.param("", {"": MD, "evals": ""}, {}, (), id="also one that is empty"),
+        pytest.param("", {"": MD, "evals": "more: 1\n"}, {}, (), id="also one without patterns"),
+        pytest.param("", {"..": MD}, {}, (), id="above the root there is none"),
+        pytest.param("", {"evals/other": MD}, {}, (), id="beside the way there is none"),
+        pytest.param("", {"": MD}, {"root": "evals"}, (), id="above another root"),
         pytest.param(
-            "", {"evals/": "txt", "evals/deep/": "md"}, {}, MARKDOWN, id="also beside the suite"
-        ),
-        pytest.param('["**/*.md"]', {"evals/deep/": "txt"}, {}, MARKDOWN, id="the suite wins"),
-        pytest.param("[]", {"": "txt"}, {}, NEITHER, id="the suite's empty list wins"),
-        pytest.param("", {"../": "md"}, {}, NEITHER, id="above the root there is none"),
-        pytest.param("", {"evals/other/": "md"}, {}, NEITHER, id="beside the way there is none"),
-        pytest.param("", {"": "md"}, {"root": "evals"}, NEITHER, id="above another root"),
-        pytest.param(
-            '["**/*.md"]', {"": "md"}, {"guideline_patterns": ["x", "b.*"]}, TEXT, id="replaced"
+            "['*.md']", {"": MD}, {"guideline_patterns": ["x"]}, ("x",), id="replaced by the caller"
         ),
     ],
 )
 def test_where_guideline_patterns_come_from(
-    write: Write,
-    attached: Write,
-    own: str,
-    configs: dict[str, str],
-    options: dict[str, Any],
-    meant: Chat,
+    root: Path, own: str, configs: dict[str, str], options: Any, meant: tuple[str, ...]
 ) -> None:
-    suite = attached(f"guideline_patterns: {own}\n" if own else "")
-    for folder, extension in configs.items():
-        text = f'$schema: agentv-config-v2\nguideline_patterns:\n  - "**/*.{extension}"\nmore: 1\n'
-        write(f"{folder}.agentv/config.yaml", text)
-    assert chat(suite, **options) == meant
+    write(root, {f"{folder}/{CONFIG}".lstrip("/"): text for folder, text in configs.items()})
+    top = f"guideline_patterns: {own}\n" if own else ""
+    [case] = cases(f"{top}{HI}\n", "evals/deep/x.eval.yaml", **options)
+    assert case.guideline_patterns == meant
 
 
 @pytest.mark.parametrize(
-    ("link", "target"), [(".agentv/config.yaml", "../../out/config.yaml"), (".agentv", "../out")]
+    ("link", "target"), [(CONFIG, "../../out/config.yaml"), (".agentv", "../out")]
 )
 def test_a_config_through_a_link_to_the_outside_is_refused(
-    write: Write, attached: Write, link: str, target: str
+    root: Path, link: str, target: str
 ) -> None:
-    write("../out/config.yaml", 'guideline_patterns: ["**/*.md"]\n')
-    Path(link).parent.mkdir(exist_ok=True)
-    Path(link).symlink_to(target)
+    write(root.parent, {"out/config.yaml": MD})
+    (root / link).parent.mkdir(exist_ok=True)
+    (root / link).symlink_to(target)
     with pytest.raises(OutsideRootError):
-        cases(attached())
-    Path("out").mkdir()
-    Path("out/config.yaml").write_bytes(Path("../out/config.yaml").read_bytes())
-    Path(link).unlink()
-    Path(link).symlink_to(target.replace("../out", "out"))
-    assert chat(attached()) == MARKDOWN
+        cases(HI)
 
 
-@pytest.mark.parametrize("text", ["", "# nothing\n", "$schema: agentv-config-v2\n"])
-def test_the_nearest_config_counts_even_where_it_says_nothing(
-    write: Write, attached: Write, text: str
-) -> None:
-    write("evals/deep/.agentv/config.yaml", text)
-    write(".agentv/config.yaml", 'guideline_patterns: ["**/*.md"]\n')
-    assert chat(attached()) == NEITHER
+def test_of_many_patterns_none_is_judged() -> None:
+    for count, warnings in ((100, 100), (101, 0)):
+        with capture_logs() as logs:
+            cases(f"guideline_patterns: {[f'{number}.md' for number in range(count)]}\n{HI}")
+        assert len(logs) == warnings
+
+
+def test_no_pattern_is_judged_by_some_of_the_cases(root: Path) -> None:
+    write(root, {"x.eval.yaml": f"guideline_patterns: ['*.md']\nevalcases:\n- id: a\n  {HI}"})
+    assert "'*.md' matches no file" in commands.run("convert", ".", folder=root).stderr
+    assert commands.run("convert", ".", "--case", "a", folder=root).stderr == ""
 
 
 # The root
 
 
-@pytest.mark.parametrize("is_worktree", [False, True])
-def test_the_root_is_the_nearest_parent_with_git(write: Write, is_worktree: bool) -> None:
-    if is_worktree:
-        write("evals/.git", "gitdir: ../.git/worktrees/x\n")
-    else:
-        Path("evals/.git").mkdir(parents=True)
-    write("a.txt", "A")
-    write("evals/x.eval.yaml", attach("a.txt"))
-    assert ["no file 'a.txt'" in said for said in errors_of("evals/x.eval.yaml")] == [True]
-    assert chat("evals/x.eval.yaml", root=".") == [("user", "=== a.txt ===\nA\nGo.")]
-
-
-def test_without_git_the_root_is_the_suites_folder(write: Write) -> None:
-    Path(".git").rmdir()
-    write("a.txt", "A")
-    write("evals/b.txt", "B")
-    for name in ("a", "b"):
-        write(f"evals/{name}.yaml", attach(f"{name}.txt"))
-    assert [len(errors_of(f"evals/{name}.yaml")) for name in ("a", "b")] == [1, 0]
-
-
-def test_a_root_beside_the_suite_holds_its_files(write: Write) -> None:
-    write("data/a.txt", "A")
-    write("evals/a.txt", "outside")
-    write("evals/x.yaml", attach("a.txt"))
-    for root in ("data", Path("data")):
-        assert chat("evals/x.yaml", root=root) == [("user", "=== a.txt ===\nA\nGo.")]
-
-
-# Text
-
-
 @pytest.mark.parametrize(
-    ("written", "text"),
+    ("git", "options", "top"),
     [
-        pytest.param("12:30", "12:30", id="a time"),
-        pytest.param('"true"', "true", id="a quoted boolean"),
-        pytest.param("a\u2028b\x85c", "a\u2028b\x85c", id="old line ends"),
-        pytest.param("[yes, 'no']", "yes\nno", id="a list of texts"),
-        pytest.param("{type: text, value: yes}", "yes", id="a text segment"),
-        pytest.param("[{type: text, value: 12:30}]", "12:30", id="a list of text segments"),
-        pytest.param(
-            "{a: yes, b: [1]}", '{\n  "a": "yes",\n  "b": [\n    1\n  ]\n}', id="a mapping"
-        ),
+        pytest.param(".git", {}, ".", id="the nearest folder above with .git"),
+        pytest.param("evals/.git", {}, "evals", id="also of a worktree, where .git is a file"),
+        pytest.param("", {}, "evals", id="without .git, the suite's own folder"),
+        pytest.param(".git", {"root": "data"}, "data", id="a root beside the suite"),
+        pytest.param(".git", {"root": Path("data")}, "data", id="a root that is a Path"),
     ],
 )
-def test_content_arrives_as_written(write: Write, written: str, text: str) -> None:
-    write("x.eval.yaml", f"input_messages:\n- role: user\n  content: {written}\n")
-    assert chat() == [("user", text)]
+def test_the_root_of_a_suite(root: Path, git: str, options: Any, top: str) -> None:
+    (root / ".git").rmdir()
+    write(root, {"data/a.txt": "A", **({git: "gitdir: elsewhere"} if git else {})})
+    [case] = cases(HI, "evals/x.yaml", **options)
+    assert case.files is not None
+    assert case.files.root == str(root / top).rstrip("/.")
 
 
-def test_anchors_are_shared_by_cases(write: Write) -> None:
-    message = "{role: user, content: &text [hi, there]}"
-    write(
-        "x.eval.yaml",
-        f"evalcases:\n- id: a\n  input_messages: &all [{message}]\n"
-        "- id: b\n  input_messages: *all\n"
-        "- id: c\n  input_messages: [{role: assistant, content: *text}]\n",
-    )
-    chats = [[(m.role, m.content) for m in one.chat_prompt or ()] for one in requests()]
-    assert chats == [[("user", "hi\nthere")]] * 2 + [[("assistant", "hi\nthere")]]
+# Errors
 
 
-# Known ways to lose text
-
-
-@pytest.mark.parametrize(
-    ("written", "pattern"),
-    [
-        pytest.param("rules/a.md", "rules/*.md", id="the written one"),
-        pytest.param("./rules/a.md", "rules/*.md", id="the written one, with ./"),
-        pytest.param("rules/a.md", "evals/rules/*.md", id="the resolved one"),
-        pytest.param("/evals/rules/a.md", "evals/**", id="the resolved one, with a leading /"),
-        pytest.param("../evals/rules/a.md", "evals/rules/a.md", id="the resolved one, with .."),
-        pytest.param("link.md", "**/link.md", id="the written one, a link"),
-        pytest.param("link.md", "**/rules/*.md", id="the resolved one, through a link"),
-    ],
-)
-def test_a_pattern_that_matches_only_one_of_the_paths_counts(
-    write: Write, written: str, pattern: str
-) -> None:
-    write("evals/rules/a.md", "A")
-    Path("evals/link.md").symlink_to("rules/a.md")
-    write("evals/x.eval.yaml", attach(written, patterns=[pattern]))
-    assert chat("evals/x.eval.yaml") == [
-        ("system", "[[ ## Guidelines ## ]]\n\nA"),
-        ("user", f"<Attached: {written}>\nGo."),
-    ]
-
-
-# Errors: the messages themselves are tables, in tests/errors
-
-
-def test_without_a_handler_the_first_error_is_raised(write: Write) -> None:
-    write("x.eval.yaml", f"evalcases:\n- id: a\n  {HI}- id: b\n- id: c\n  {HI}")
+def test_without_a_handler_the_first_error_is_raised() -> None:
+    write(Path(), {"x.eval.yaml": f"evalcases:\n- id: a\n  {HI}\n- id: b\n- id: c\n  {HI}\n"})
     loaded = load_suite("x.eval.yaml")
     assert next(loaded).id == "a"
     with pytest.raises(MultiturnError, match=r"^x\.eval\.yaml:4:3: case 'b': "):
         next(loaded)
 
 
-def test_with_a_handler_the_other_cases_are_converted(write: Write) -> None:
-    good = f"  {HI}"
-    write(
-        "x.eval.yaml",
-        f"evalcases:\n- id: a\n{good}- id: b\n- 7\n- id: c\n  input_messages: x\n- id: d\n{good}"
-        f"- id: a\n{good}- id: e\n{good}",
+def test_with_a_handler_the_other_cases_are_read() -> None:
+    bad = "- id: b\n- 7\n- id: c\n  input_messages: x\n"
+    found, errors = cases_and_errors(
+        f"evalcases:\n- id: a\n  {HI}\n{bad}- id: d\n  {HI}\n- id: a\n  {HI}\n- id: e\n  {HI}\n"
     )
-    said: list[MultiturnError] = []
-    assert [case.id for case in load_suite("x.eval.yaml", on_error=said.append)] == ["a", "d", "e"]
-    assert [int(str(error.where).split(":")[1]) for error in said] == [4, 5, 7, 10]
-    assert [error.case_id for error in said if error.case_id in ("b", "c")] == ["b", "c"]
+    assert [case.id for case in found] == ["a", "d", "e"]
+    assert [(error.where.line, error.case_id) for error in errors] == [
+        *((4, "b"), (5, ""), (7, "c"), (10, ""))
+    ]
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        pytest.param("neither: 1\n", id="that is neither suite nor case"),
-        pytest.param("- x\n", id="that is a list"),
-        pytest.param(f"guideline_patterns: x\n{HI}", id="with patterns that are a text"),
-        pytest.param(f"metadata: {{systemPrompt: 1}}\n{HI}", id="with a system prompt of 1"),
-        pytest.param(f"id: [x]\n{HI}", id="whose id is a list"),
-        pytest.param("id: b\ninput_messages: x\n", id="whose messages are a text"),
-    ],
-)
-def test_with_a_handler_a_bad_document_leaves_the_next(write: Write, bad: str) -> None:
-    write("x.eval.yaml", f"id: a\n{HI}---\n{bad}---\nid: c\n{HI}")
-    said: list[MultiturnError] = []
-    assert [case.id for case in load_suite("x.eval.yaml", on_error=said.append)] == ["a", "c"]
-    assert len(said) == 1
+@pytest.mark.parametrize("bad", ["[]\n", "{}\n", "evalcases: 1\n", "guideline_patterns: 1\n"])
+def test_with_a_handler_a_bad_document_leaves_the_next(bad: str) -> None:
+    found, errors = cases_and_errors(f"id: a\n{HI}\n---\n{bad}---\nid: c\n{HI}\n")
+    assert [case.id for case in found] == ["a", "c"]
+    assert len(errors) == 1
 
 
 @pytest.mark.parametrize(
     ("source", "options", "error"),
     [
         ("no.eval.yaml", {}, "there is no suite 'no.eval.yaml'"),
+        ("b.eval.yaml", {}, "there is no suite 'b.eval.yaml'; did you mean 'a.eval.yaml'?"),
         ("loop.eval.yaml", {}, "there is no suite 'loop.eval.yaml'"),
         ("empty", {}, "there is no *.eval.yaml, *.eval.yml, *.eval.json or *.eval.jsonl below"),
         (".", {"root": "no"}, "the root 'no' is not a folder"),
@@ -426,21 +241,18 @@ def test_with_a_handler_a_bad_document_leaves_the_next(write: Write, bad: str) -
     ],
 )
 def test_what_is_wrong_with_the_call_is_raised_by_the_call(
-    write: Write, source: str, options: dict[str, Any], error: str
+    source: str, options: dict[str, Any], error: str
 ) -> None:
-    write("a.eval.yaml", "input_messages: [{role: user, content: Hi}]")
-    Path("empty").mkdir()
+    write(Path(), {"a.eval.yaml": HI, "empty/x": ""})
     Path("loop.eval.yaml").symlink_to("loop.eval.yaml")
     with pytest.raises((MultiturnError, TypeError)) as caught:
         load_suite(source, **options)
     assert str(caught.value).startswith(error)
 
 
-def test_a_folder_stands_for_its_suites_and_cases_can_be_selected(write: Write) -> None:
-    ids = ("x-1", "x-2", "y")
-    listed = [f"{{id: {each}, input_messages: [{{role: user, content: Hi}}]}}" for each in ids]
-    for name in ("b/one", "a/two"):
-        write(f"{name}.eval.yaml", f"evalcases: [{', '.join(listed)}]")
+def test_a_folder_stands_for_its_suites_and_cases_can_be_selected(root: Path) -> None:
+    text = f"evalcases: [{', '.join(f'{{id: {name}, {HI}}}' for name in ('x-1', 'x-2', 'y'))}]"
+    write(root, {"b/one.eval.yaml": text, "a/two.eval.yaml": text})
     found = [(each.suite, each.id) for each in load_suite(".", case="x-*")]
     assert found == [(f"{name}.eval.yaml", f"x-{n}") for name in ("a/two", "b/one") for n in (1, 2)]
     assert [each.id for each in load_suite(Path("a"), case=["y", "x-2"])] == ["x-2", "y"]
@@ -448,65 +260,34 @@ def test_a_folder_stands_for_its_suites_and_cases_can_be_selected(write: Write) 
         list(load_suite("a", case="z"))
 
 
-# Standard input
-
-
-@pytest.fixture
-def stdin(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    def put(text: str) -> None:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode()), "ascii"))
-
-    return put
-
-
-def test_a_hyphen_is_standard_input(write: Write, stdin: Callable[[str], None]) -> None:
-    write(".agentv/config.yaml", 'guideline_patterns: ["*.md"]')
-    write("a.md", "A")
-    write("evals/b.txt", "B")
-    stdin(attach("a.md", "/evals/b.txt").partition("\n")[2].replace("id: x", "id: é"))
-    assert chat("-") == [
-        ("system", "[[ ## Guidelines ## ]]\n\nA"),
-        ("user", "<Attached: a.md>\n=== /evals/b.txt ===\nB\nGo."),
-    ]
-
-
-def test_an_error_in_standard_input_has_its_place(
-    write: Write, stdin: Callable[[str], None]
-) -> None:
-    stdin(f"id: é\n{HI}---\nid: b\ninput_messages: x\n")
-    [said] = errors_of("-")
-    assert said.startswith("<stdin>:5:17: case 'b': input_messages")
+def test_a_hyphen_is_standard_input(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(root, {CONFIG: MD, "a.md": "A", "evals/b.txt": "B"})
+    files = "{type: file, value: a.md}, {type: file, value: /evals/b.txt}"
+    text = f"id: é\ninput_messages: [{{role: user, content: [{files}]}}]\n"
+    text += "---\nid: b\ninput_messages: x\n"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode()), "ascii"))
+    errors: list[MultiturnError] = []
+    [case] = load_suite("-", on_error=errors.append)
+    request = load_pipeline("spec").request(case)
+    assert (request.eval_id, request.question, request.guidelines) == (
+        *("é", "<Attached: a.md>\n=== /evals/b.txt ===\nB", ("A",)),
+    )
+    assert [str(error.where) for error in errors] == ["<stdin>:5:17: case 'b'"]
 
 
 # Finding suites
 
 
-def test_a_folder_is_all_suites_below_it_sorted(write: Write) -> None:
-    for name in (
-        "c.eval.yaml",
-        "a.eval.yml",
-        "b/z.eval.json",
-        "b/a/y.eval.jsonl",
-        ".x/d.eval.yaml",
-    ):
-        write(f"evals/{name}", HI)
-    for name in ("a.yaml", "eval.yaml", "a.json", "b/a.eval.yaml.bak", "b/A.EVAL.YAML.txt"):
-        write(f"evals/{name}", HI)
-    Path("evals/folder.eval.yaml").mkdir()
-    write("evals/node_modules/m/d.eval.yaml", HI)
-    found = [str(Path(path)) for path in find_suites(["evals"])]
-    assert found == [
-        "evals/a.eval.yml",
-        "evals/b/a/y.eval.jsonl",
-        "evals/b/z.eval.json",
-        "evals/c.eval.yaml",
-    ]
+def test_a_folder_is_all_suites_below_it_sorted(root: Path) -> None:
+    suites = ["a.eval.yml", "b/a/y.eval.jsonl", "b/z.eval.json", "c.eval.yaml"]
+    others = ["a.yaml", "eval.yaml", "b/a.eval.yaml.bak", ".x/d.eval.yaml"]
+    others += ["folder.eval.yaml/x", "node_modules/m/d.eval.yaml"]
+    write(root, {f"evals/{name}": HI for name in others + suites[::-1]})
+    assert list(find_suites(["evals"])) == [f"evals/{name}" for name in suites]
 
 
-def test_a_pipe_in_a_folder_is_skipped_with_a_warning_and_read_when_it_is_named(
-    write: Write,
-) -> None:
-    write("a.eval.yaml", HI)
+def test_a_pipe_in_a_folder_is_skipped_with_a_warning_and_read_when_it_is_named(root: Path) -> None:
+    write(root, {"a.eval.yaml": HI})
     os.mkfifo("b.eval.yaml")
     Path("c.eval.yaml").symlink_to("b.eval.yaml")
     Path("d.eval.yaml").symlink_to("missing")
@@ -519,10 +300,9 @@ def test_a_pipe_in_a_folder_is_skipped_with_a_warning_and_read_when_it_is_named(
     assert list(find_suites(["b.eval.yaml"])) == ["b.eval.yaml"]
 
 
-def test_what_is_named_is_found_in_its_order(write: Write) -> None:
-    for name in ("suite.txt", "b/x.eval.yaml", "a/x.eval.yaml", ".hidden/evals/x.eval.yaml"):
-        write(name, HI)
+def test_what_is_named_is_found_in_its_order_and_once(root: Path) -> None:
+    found = ["suite.txt", ".hidden/evals/x.eval.yaml", "b/x.eval.yaml", "a/x.eval.yaml"]
+    write(root, dict.fromkeys(found, HI))
     Path("a/up").symlink_to("..")
-    assert list(find_suites(["suite.txt", "-", ".hidden", "b", "a", "b/../b"])) == [
-        *("suite.txt", "-", ".hidden/evals/x.eval.yaml", "b/x.eval.yaml", "a/x.eval.yaml")
-    ]
+    named = ["suite.txt", "-", ".hidden", "b", "a", "b/../b"]
+    assert list(find_suites(named)) == ["suite.txt", "-", *found[1:]]

@@ -9,10 +9,10 @@ import pytest
 import structlog
 
 from commands import run
+from comparing import write
 from multiturn import load_suite, output
 
-SUITE = """\
-color: red
+CASES = """\
 evalcases:
 - id: good
   input_messages: [{role: user, content: Hi}]
@@ -20,76 +20,48 @@ evalcases:
   input_messages:
   - {role: user, content: [Hi, {type: file, value: no.txt}]}
 """
+SUITE = f"names: x\n{CASES}"
 LAX = "extends: spec\nconfigure: {resolve_segments: {missing_file: warn}}\n"
-KEY = 'unknown key "color"; choose from: '
+KEY = 'unknown key "names"; did you mean "name"?\n'
 FILE = "case 'lax': input_messages[0].content[1]: no file 'no.txt'. Looked in ./\n"
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / ".git").mkdir()
-    (tmp_path / "a.eval.yaml").write_text(SUITE)
-    (tmp_path / "lax.yaml").write_text(LAX)
-    return tmp_path
-
-
-def lines(text: str) -> list[str]:
-    """Return the lines, without the list of known keys."""
-    return [line.partition(KEY)[0] + KEY if KEY in line else line for line in text.splitlines(True)]
+@pytest.fixture(autouse=True)
+def folder(root: Path) -> Path:
+    write(root, {"a.eval.yaml": SUITE, "lax.yaml": LAX})
+    return root
 
 
 @pytest.mark.parametrize(
     "command",
     [
-        pytest.param(["convert"], id="convert"),
-        pytest.param(["convert", "--workers", "2"], id="several processes"),
-        pytest.param(["run", "--target", "echo"], id="run"),
-        pytest.param(["snapshot"], id="snapshot"),
-        pytest.param(["report"], id="report"),
-        pytest.param(["explain"], id="explain"),
+        "convert",
+        "convert --workers 2",
+        "convert --output out",
+        "run --target echo",
+        "run --target echo --output out",
+        "snapshot",
+        "report",
+        "explain",
     ],
 )
-def test_warnings_look_like_errors_and_strict_makes_them_errors(
-    folder: Path, command: list[str]
-) -> None:
-    command = [*command, "a.eval.yaml", "--pipeline", "lax.yaml"]
-    done = run(*command, folder=folder)
-    assert done.returncode == 0
-    assert lines(done.stderr) == [
-        f"a.eval.yaml:1:1: warning: {KEY}",
-        f"a.eval.yaml:7: warning: {FILE}",
-    ]
-    done = run(*command, "--strict", folder=folder)
-    assert done.returncode == 1
-    assert lines(done.stderr) == [f"a.eval.yaml:1:1: {KEY}", f"a.eval.yaml:7: {FILE}"]
-
-
-@pytest.mark.parametrize(
-    ("command", "output"),
-    [
-        pytest.param(["convert"], "", id="to standard output"),
-        pytest.param(["convert", "--workers", "2"], "", id="several processes"),
-        pytest.param(["convert", "--output", "out"], "out", id="to a file"),
-        pytest.param(["run", "--output", "out"], "out", id="results"),
-        pytest.param(["run"], "", id="printed results"),
-        pytest.param(["snapshot"], "snapshots", id="snapshots"),
-    ],
-)
-def test_a_strict_command_writes_nothing_after_an_error(
-    folder: Path, command: list[str], output: str
-) -> None:
-    command = [*command, "a.eval.yaml", "--pipeline", "lax.yaml", "--strict"]
-    done = run(*command, folder=folder)
-    assert (done.returncode, done.stdout) == (1, "")
+def test_with_strict_warnings_are_errors_and_nothing_is_written(folder: Path, command: str) -> None:
+    words = [*command.split(), "a.eval.yaml", "--pipeline", "lax.yaml"]
+    done = run(*words, "--strict", folder=folder)
+    assert (done.returncode, done.stderr) == (1, f"a.eval.yaml:1:1: {KEY}a.eval.yaml:7: {FILE}")
+    assert done.stdout == "" or command in ("report", "explain")  # which show what there is
     assert sorted(path.name for path in folder.iterdir()) == [".git", "a.eval.yaml", "lax.yaml"]
-    (folder / "a.eval.yaml").write_text(SUITE.replace("color: red\n", ""))
-    done = run(*command, "--case", "good", folder=folder)
+    done = run(*words, folder=folder)
+    warnings = f"a.eval.yaml:1:1: warning: {KEY}a.eval.yaml:7: warning: {FILE}"
     assert done.returncode == 0
-    assert (folder / output).exists() if output else "Hi" in done.stdout
+    assert done.stderr.startswith(warnings)
+    (folder / "out").unlink(missing_ok=True)
+    write(folder, {"a.eval.yaml": CASES})
+    assert run(*words, "--strict", "--case", "good", folder=folder).returncode == 0
 
 
 def test_a_strict_diff_compares_what_has_no_warning(folder: Path) -> None:
-    (folder / "a.eval.yaml").write_text(SUITE.replace("color: red\n", ""))
+    write(folder, {"a.eval.yaml": CASES})
     command = ["diff", "a.eval.yaml", "--from", "lax.yaml", "--to", "spec"]
     assert run(*command, "--case", "good", "--strict", folder=folder).returncode == 0
     done = run(*command, "--strict", folder=folder)
@@ -107,25 +79,25 @@ def test_what_can_be_read_only_once_is_refused_where_strict_reads_twice(folder: 
 
 
 def test_a_strict_run_takes_no_target_with_an_unknown_key(folder: Path) -> None:
-    (folder / "targets.yaml").write_text("[{name: t, provider: codex, mood: m}]")
+    write(folder, {"targets.yaml": "[{name: t, provider: codex, mood: m}]"})
     done = run("run", "a.eval.yaml", "--target", "t", "--strict", folder=folder)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == ('Error: targets.yaml:1:29: unknown key "mood"; did you mean "model"?\n')
+    assert done.stderr == 'Error: targets.yaml:1:29: unknown key "mood"; did you mean "model"?\n'
 
 
-# --- as a library
+# As a library
 
 
 def test_a_program_gets_warnings_on_standard_error(folder: Path) -> None:
     program = "import multiturn; print(len(list(multiturn.load_suite('a.eval.yaml'))))"
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, "2\n")
-    assert lines(done.stderr) == [f"a.eval.yaml:1:1: warning: {KEY}"]
+    expected = (0, "2\n", f"a.eval.yaml:1:1: warning: {KEY}")
+    assert (done.returncode, done.stdout, done.stderr) == expected
 
 
 def test_a_program_that_logs_through_structlog_gets_them_there(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(output, "_settings", None)
     logged = io.StringIO()
@@ -134,8 +106,8 @@ def test_a_program_that_logs_through_structlog_gets_them_there(
         logger_factory=structlog.PrintLoggerFactory(logged),
     )
     try:
-        list(load_suite(folder / "a.eval.yaml"))
+        list(load_suite("a.eval.yaml"))
     finally:
         structlog.reset_defaults()
-    event = f"event='suite.unknown_key' where='{folder / 'a.eval.yaml'}:1:1' why='{KEY}"
+    event = "event='suite.unknown_key' where='a.eval.yaml:1:1' why='unknown key"
     assert logged.getvalue().startswith(event)

@@ -4,21 +4,20 @@ import json
 import math
 import subprocess
 import sys
-import tracemalloc
-from time import process_time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from limits import limited
 from multiturn.documents.dump import dump
 from multiturn.documents.node import Node
 from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError
 
 NEL, LS, PS = "\x85", "\u2028", "\u2029"  # line ends to YAML 1.1, characters to YAML 1.2
-NAMES = {NEL: "U+0085", LS: "U+2028", PS: "U+2029"}
 BOM = "\ufeff"
 
 
@@ -33,11 +32,10 @@ def value(text: str | bytes) -> Any:
 
 def place(text: str, *steps: str | int) -> str:
     """Return line:column of the value that the steps lead to; the first is the document."""
-    node = nodes(text)[int(steps[0])]
-    for step in steps[1:]:
+    node: Any = SimpleNamespace(children=nodes(text))
+    for step in steps:
         node = node.children[step]
-    _, line, column, _ = node.place("")
-    return f"{line}:{column}"
+    return f"{node.place('').line}:{node.place('').column}"
 
 
 def error_of(text: str | bytes) -> MultiturnError:
@@ -127,19 +125,10 @@ def test_documents_of_a_stream(text: str, meant: list[object]) -> None:
 @pytest.mark.parametrize(
     ("written", "meant"),
     [
-        pytest.param("|\n  a\n   b\n\n  c\n\n\n", "a\n b\n\nc\n", id="| ends in one newline"),
-        pytest.param("|-\n  a\n\n  b\n\n\n", "a\n\nb", id="|- ends in none"),
         pytest.param("|2+\n    a\n\n", "  a\n\n", id="|2+ keeps spaces and newlines"),
-        pytest.param("|\n  a \n  \tb\t\n", "a \n\tb\t\n", id="white space stays"),
-        pytest.param("|2\n  \ta\n", "\ta\n", id="a tab at the start of the text, behind |2"),
-        pytest.param("|\n  a", "a", id="the stream may end without a newline"),
-        pytest.param(">\n  a\n  b\n\n  c\n", "a b\nc\n", id="> folds lines"),
-        pytest.param("'it''s\n  b\n\n  c'", "it's b\nc", id="single quotes fold lines"),
         pytest.param('"\\t\\x41\\u00e9\\U0001F600\\0\\e\\/"', "\tAé😀\0\x1b/", id="escapes"),
         pytest.param('"\\N\\L\\P\\_"', "\x85\u2028\u2029\xa0", id="escapes of old line ends"),
         pytest.param('"\\x85\\u2028\\u2029"', "\x85\u2028\u2029", id="the same, by number"),
-        pytest.param('"\\r\\n"', "\r\n", id="an escaped CR stays"),
-        pytest.param("é ü 漢字 😀", "é ü 漢字 😀", id="plain text beyond ASCII"),
         pytest.param("a\ufeffb", "a\ufeffb", id="a BOM inside is a character"),
         pytest.param("|\r\n  b\r\n\r\n  c\r\n", "b\n\nc\n", id="CRLF is a line end"),
     ],
@@ -149,24 +138,18 @@ def test_text_comes_through_exactly(written: str, meant: str) -> None:
     assert value(f"{BOM}k: {written}".encode()) == {"k": meant}
 
 
-@pytest.mark.parametrize("char", [pytest.param(char, id=name) for char, name in NAMES.items()])
+@pytest.mark.parametrize("char", [NEL, LS, PS], ids=["U+0085", "U+2028", "U+2029"])
 @pytest.mark.parametrize(
     ("written", "meant"),
     [
         pytest.param("aX Xb", "aX Xb", id="in plain text"),
-        pytest.param("X", "X", id="alone"),
-        pytest.param("a #X b", "a", id="in a comment"),
         pytest.param("aX# b", "aX# b", id="before a number sign, where it opens no comment"),
         pytest.param("aX: b", None, id="before a colon, where it is the end of a key"),
         pytest.param('"aXXb  X"', "aXXb  X", id="in double quotes"),
         pytest.param('"a X\n  b"', "a X b", id="before a folded line end"),
         pytest.param('"a\\X"', None, id="behind a backslash"),
-        pytest.param("'a  X  b'", "a  X  b", id="in single quotes"),
         pytest.param("|\n  aXb\n  X\n  X c\n", "aXb\nX\nX c\n", id="in a literal scalar"),
-        pytest.param("|+\n  aX\n\n", "aX\n\n", id="at the end of a literal scalar"),
-        pytest.param(">\n  X\n  b\n", "X b\n", id="in a folded scalar"),
         pytest.param("{aX: [X, aX]}", {"aX": ["X", "aX"]}, id="in a key and in a list"),
-        pytest.param("!!str X", "X", id="behind a tag"),
     ],
 )
 def test_an_old_line_end_is_a_character(char: str, written: str, meant: object) -> None:
@@ -232,7 +215,6 @@ def test_two_escapes_across_the_edge_of_two_reads_are_one_character(pad: int) ->
     [
         pytest.param("- &a x\n- *a", ["x", "x"], id="of a text"),
         pytest.param("- &a 010\n- *a", [10, 10], id="of a number"),
-        pytest.param("- &a\n- *a", [None, None], id="of nothing"),
         pytest.param(
             "a: &x [1, {b: c}]\nd: *x", {"a": [1, {"b": "c"}], "d": [1, {"b": "c"}]}, id="of a list"
         ),
@@ -263,12 +245,8 @@ def test_an_alias_stands_for_its_anchor(text: str, meant: object) -> None:
 @pytest.mark.parametrize(
     ("text", "steps", "meant"),
     [
-        pytest.param("\n\n  a: b", (0,), "3:3", id="a document behind empty lines"),
         pytest.param("a:\n  b:\n    - c\n    -   d", (0, "a", "b", 1), "4:9", id="a list's item"),
-        pytest.param("a: [b, {c: d}]", (0, "a", 1, "c"), "1:12", id="in flow style"),
-        pytest.param("a: |\n  b\nc: >\n  d\ne: f", (0, "a"), "1:4", id="a block scalar"),
         pytest.param("[😀😀, 漢字, x]", (0, 2), "1:10", id="behind characters of many bytes"),
-        pytest.param("a: |\r\n  b\r\n\r\nc: d", (0, "c"), "4:4", id="behind a scalar with CRLF"),
         pytest.param(f"{BOM}a: b", (0, "a"), "1:4", id="behind a BOM"),
         pytest.param(f"a: x{LS}{NEL}{PS}y\nb: c", (0, "b"), "2:4", id="below old line ends"),
         pytest.param(f"[x{LS}{NEL}{PS}y, z]", (0, 1), "1:9", id="behind old line ends"),
@@ -315,10 +293,7 @@ def merges(width: int, times: int) -> str:
     "text",
     [
         pytest.param("[" * 10_000 + "]" * 10_000, id="lists in flow style, 10,000 deep"),
-        pytest.param("[{a: " * 5_000, id="lists and mappings in turn that do not close"),
-        pytest.param("- " * 10_000 + "x", id="lists in block style on a line"),
         pytest.param("\n".join(" " * i + "a:" for i in range(2_000)), id="in block style"),
-        pytest.param("? " * 10_000, id="keys in keys"),
         pytest.param(laughs(30), id="a billion laughs"),
         pytest.param(f"a: &a {'x' * 1_000_000}\nb: [{'*a,' * 1_000}]", id="a long text, often"),
         pytest.param(f"- &a [{'x,' * 10_000}]\n" + "- *a\n" * 100, id="a long list, often"),
@@ -327,15 +302,8 @@ def merges(width: int, times: int) -> str:
     ],
 )
 def test_a_bomb_is_an_error_with_its_line_at_once(text: str) -> None:
-    start = process_time()
-    tracemalloc.start()
-    try:
+    with limited(megabytes=50):
         error = error_of(text)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert process_time() - start < 5
-    assert peak < 50_000_000
     assert str(error.where).startswith("x.yaml:")
     assert len(str(error)) < 1000
 
@@ -369,27 +337,21 @@ IN_YAML = st.characters(  # what may stand in YAML unescaped, beyond the ASCII t
     exclude_categories=["Cs"],
     exclude_characters=[chr(code) for code in (*range(0x7F, 0xA0), 0xFFFE, 0xFFFF) if code != 0x85],
 )
-ANY = st.characters(exclude_categories=["Cs"])
-
-
-def texts(letters: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    return st.text(ODD | letters, max_size=30)
 
 
 def json_like(letters: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
+    texts = st.text(ODD | letters, max_size=30)
     scalars = (
         st.none()
         | st.booleans()
         | st.integers()
         | st.floats(allow_nan=False, allow_infinity=False)
-        | texts(letters)
+        | texts
         | st.sampled_from(["yes", "null", "12:30", "010", "1e3", "<<", "---", "- a", "a: b", "~"])
     )
     return st.recursive(
         scalars,
-        lambda inner: (
-            st.lists(inner, max_size=4) | st.dictionaries(texts(letters), inner, max_size=4)
-        ),
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
         max_leaves=12,
     )
 
@@ -402,51 +364,9 @@ def test_json_reads_back_equal(data: Any) -> None:
         assert repr(value(json.dumps(data))) == repr(data)
 
 
-@given(json_like(ANY))
+@given(json_like(st.characters(exclude_categories=["Cs"])))
 @example({"a": ["a\nb\n", "a\nb\n\n", "a\nb\n\n\n", "\n\na\nb", "\ta\nb", " a\nb"]})
 @example({"a": ["\t\n", " \n", "\n", "a\n\n", "\r", "\x1b", LS, BOM]})
 @example([[], {}, [[]], [{}], {"a": []}, {"": {}}, {"<<": 1}])
 def test_dumped_yaml_reads_back_equal(data: Any) -> None:
     assert repr(value(dump(data))) == repr(data)
-
-
-@given(texts(IN_YAML).filter(lambda text: "\r" not in text), st.sampled_from(["\n", "\r\n"]))
-@example(f"{LS}\n", "\n")
-@example(f"a\n{NEL}\n\n b{PS}", "\r\n")
-def test_a_literal_scalar_reads_back_equal(text: str, newline: str) -> None:
-    text = "".join(c for c in text if c >= " " or c in "\t\n")
-    if text and BOM not in text:
-        body = "".join(f"  {line}{newline}" for line in f"{text}x".split("\n"))
-        assert value(f"k: |2-{newline}{body}") == {"k": f"{text}x"}
-        body = "".join(f"  {line}{newline}" for line in f"{text}x\n\n".split("\n")[:-1])
-        assert value(f"k: |2+{newline}{body}z: 1") == {"k": f"{text}x\n\n", "z": 1}
-
-
-@given(st.lists(texts(IN_YAML), min_size=1, max_size=5))
-def test_a_value_is_where_it_stands(items: list[str]) -> None:
-    written = [json.dumps(item, ensure_ascii=False) for item in items]
-    [node] = nodes(f"[{', '.join(written)}]")
-    columns = [2 + sum(len(before) + 2 for before in written[:i]) for i in range(len(written))]
-    assert [child.place("")[1:3] for child in node.children] == [(1, c) for c in columns]
-
-
-PIECES = (
-    *("- ", "a: ", "? ", ": ", "&a ", "*a", "!!str ", "!x ", "|", ">", "|2-", "---", "...", "<<"),
-    *("\n", "\n  ", "\n\n", "\r\n", "%YAML 1.2", "%TAG ! x\n", "#", "é", "{", "}", "[", "]", ","),
-    *('"', "'", "\\u", "\\x4", "\x00", "\x1b", "\x85", "\u2028", BOM, "~", "1e999", "\ud800"),
-)
-
-
-@given(texts(ANY) | st.lists(st.sampled_from(PIECES), max_size=15).map("".join))
-@example("%")
-@example("\\")
-@example("! x")
-@example("&")
-@example("a: \ud800")
-def test_any_text_gives_values_or_an_error_with_a_place(text: str) -> None:
-    try:
-        list(read_documents(text, "x.yaml"))
-    except MultiturnError as error:
-        _, line, column, _ = error.where
-        assert 1 <= line <= text.count("\n") + text.count("\r") + 2
-        assert 1 <= column <= len(text) + 1
