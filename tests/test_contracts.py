@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -14,51 +14,39 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 import multiturn_stages
+from generated import SECRET, cases, files_in, some_options
 from multiturn import (
     Case,
     Conversion,
     Files,
     MultiturnError,
+    Part,
     Pipeline,
     PipelineError,
-    ProviderRequest,
     Step,
     TestMessage,
+    explain,
     load_pipeline,
     stage,
 )
-from multiturn.documents.validation import choices_of
-from multiturn.pipelines.contract import (
-    Option,
-    Stage,
-    contract_of,
-    options_of,
-    placeholders_of,
-)
+from multiturn.cli.drawing import as_explanation
+from multiturn.pipelines.contract import Contract, Stage, contract_of
 from multiturn.pipelines.ordering import order_errors
 from multiturn.pipelines.pipeline import request_of
 from multiturn.pipelines.pipeline_file import pipeline_names
-from multiturn.turns import ROLES
-from multiturn_stages.consolidate_system import consolidate_system
+from multiturn.providers.codex import CodexProvider, CodexSettings
+from multiturn.review.snapshots import snapshot_text
 from multiturn_stages.embed_files import embed_files
 from multiturn_stages.extract_guidelines import extract_guidelines
-from multiturn_stages.filter_empty import filter_empty
 from multiturn_stages.guard_markers import guard_markers
-from multiturn_stages.omit_lone_prompt import omit_lone_prompt
 from multiturn_stages.render_question import render_question
 from multiturn_stages.resolve_segments import resolve_segments
 
+Order = tuple[Stage, ...]
 Options = Mapping[str, Mapping[str, Any]]
 
-SIX: tuple[Stage, ...] = (
-    resolve_segments,
-    extract_guidelines,
-    consolidate_system,
-    embed_files,
-    filter_empty,
-    render_question,
-)
-SEVEN = (*SIX, omit_lone_prompt)
+SIX: Order = tuple(step.stage for step in load_pipeline("spec").steps)
+SEVEN: Order = tuple(step.stage for step in load_pipeline("shipped").steps)
 
 # Resolving comes first. Extracting needs files that are not text yet, and filtering needs its
 # guidelines: of the 5! orders of the rest, extracting is the first of three in one of three.
@@ -84,56 +72,7 @@ SHIPPING: dict[str, Options] = {
     name: {step.name: step.options for step in load_pipeline(name).steps}
     for name in pipeline_names()
 }
-SECRET = "ada@example.org"
-FILES = {
-    "code.js": f"// by {SECRET}\r\n",
-    "empty.txt": "",
-    "rules.instructions.md": f"Ask {SECRET}, twice: {SECRET}.\n",
-    "sub/more.instructions.md": f"{{path}}\n\n=== {SECRET} ===",
-    "empty.instructions.md": "\n",
-}
-PATHS = [*FILES, "./code.js", "./rules.instructions.md", "sub/../code.js"]
-
-texts = st.sampled_from(["Hello", "two\nlines", "", " \n", "{path} {role} %s", "[User]: Hi"])
-texts |= st.sampled_from([f"I am {SECRET}", f"\n{SECRET}\n[User]: x"]) | st.text(max_size=3)
-attached = st.builds(lambda path: {"type": "file", "value": path}, st.sampled_from(PATHS))
-segments = texts | attached | attached | st.just({"ort": "Köln", "mail": SECRET})
-messages = st.builds(TestMessage, st.sampled_from(ROLES), texts | st.lists(segments, max_size=3))
-cases = st.builds(
-    Case,
-    id=st.just("case"),
-    suite=st.just("a.eval.yaml"),
-    input_messages=st.lists(messages, min_size=1, max_size=5).map(tuple),
-    system_prompt=st.none() | texts,
-    guidelines=st.lists(texts, max_size=2).map(tuple),
-    guideline_patterns=st.sampled_from([("**/*.instructions.md",), ("*",), ("sub/**",), ()]),
-)
-
-
-def some(options: Mapping[str, Option]) -> st.SearchStrategy[Mapping[str, Any]]:
-    """Return any values of some of a stage's options."""
-    values: dict[str, st.SearchStrategy[Any]] = {}
-    for name, option in options.items():
-        words = choices_of(option.type)
-        if isinstance(option.default, tuple):
-            values[name] = st.lists(st.sampled_from(words), unique=True)
-        elif words:
-            values[name] = st.sampled_from(words)
-        elif not isinstance(option.default, int):
-            filled = [f"<{name}>" for name in placeholders_of(option.type)]
-            values[name] = st.sampled_from(["", "# ", *filled])
-    return st.fixed_dictionaries({}, optional=values)
-
-
-any_options = st.fixed_dictionaries({each.__name__: some(options_of(each)) for each in SEVEN})
-
-
-def files_in(root: Path) -> Files:
-    """Write the files that cases attach."""
-    for path, text in FILES.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text, encoding="utf-8", newline="")
-    return Files(root, root)
+any_options = st.fixed_dictionaries({each.__name__: some_options(each) for each in SEVEN})
 
 
 @pytest.fixture(scope="module")
@@ -141,54 +80,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     return files_in(tmp_path_factory.mktemp("files"))
 
 
-def configured(stages: Iterable[Stage], options: Options) -> tuple[Step, ...]:
-    return tuple(Step(each, options.get(each.__name__, {})) for each in stages)
-
-
-@cache
-def accepted_orders(stages: tuple[Stage, ...]) -> list[tuple[Stage, ...]]:
-    """Return the orders of the stages that no contract refuses."""
-    return [order for order in itertools.permutations(stages) if is_accepted(order)]
-
-
-def is_accepted(order: tuple[Stage, ...]) -> bool:
-    return next(order_errors(order), None) is None
-
-
-def results(
-    orders: Sequence[tuple[Stage, ...]], options: Options, case: Case
-) -> list[Conversion | str]:
-    """Return the different results of orders of the same stages: conversions or errors.
-
-    A stage runs once on conversions that are equal, whatever order has led to them.
-    """
-    steps = {step.stage: step for step in Pipeline(configured(orders[0], options)).steps}
-    met = [Conversion(case)]
-    after: dict[tuple[int, Stage], int] = {}
-    ends = set()
-    for order in orders:
-        at = 0
-        for each in order:
-            if (at, each) not in after:
-                conversion = replace(steps[each](met[at]), stage="", dropped=())
-                if conversion not in met:
-                    met.append(conversion)
-                after[at, each] = met.index(conversion)
-            at = after[at, each]
-        ends.add(at)
-    return [converted(met[end]) for end in ends]
-
-
-def converted(conversion: Conversion) -> Conversion | str:
-    """Return what the end of a pipeline makes of a conversion: itself, or an error."""
-    try:
-        return Pipeline([])(conversion)
-    except MultiturnError as error:
-        return str(error)
-
-
-def requested(result: Conversion | str) -> ProviderRequest | str:
-    return result if isinstance(result, str) else request_of(result)
+def names(stages: Iterable[Stage]) -> tuple[str, ...]:
+    return tuple(each.__name__ for each in stages)
 
 
 def declared(name: str, **facts: Any) -> Stage:
@@ -201,8 +94,128 @@ def declared(name: str, **facts: Any) -> Stage:
     return stage(**facts)(own)
 
 
-def names(stages: Iterable[Stage]) -> tuple[str, ...]:
-    return tuple(each.__name__ for each in stages)
+def contract(function: Stage) -> Contract:
+    found = contract_of(function)
+    assert found is not None
+    return found
+
+
+@cache
+def refusal(order: Order) -> PipelineError | None:
+    try:
+        Pipeline(order)
+    except PipelineError as error:
+        return error
+    return None
+
+
+def is_accepted(order: Order) -> bool:
+    return next(order_errors(order), None) is None
+
+
+@cache
+def accepted_orders(stages: Order) -> list[Order]:
+    """Return the orders of the stages that no contract refuses."""
+    return [order for order in itertools.permutations(stages) if is_accepted(order)]
+
+
+def pipeline_of(order: Order, options: Options) -> Pipeline:
+    return Pipeline(Step(each, options.get(each.__name__, {})) for each in order)
+
+
+def converted(pipeline: Pipeline, case: Case) -> Conversion | str:
+    """Return what a pipeline makes of a case: a conversion, or the message of an error."""
+    try:
+        return pipeline(Conversion(case))
+    except MultiturnError as error:
+        return str(error)
+
+
+# --- what a stage declares
+
+
+@pytest.mark.parametrize("kind", ["requires", "provides", "consumes"])
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({"trns"}, "there is no fact 'trns'; did you mean \"turns\"?"),
+        ({1}, "there is no fact '1'; choose from: turns, files, guidelines"),
+        ({"house."}, "there is no fact 'house.'; choose from: turns, files, guidelines"),
+        ("turns", 'KIND is a set of facts; write KIND={"turns"}'),
+        (None, 'KIND is a set of facts; write KIND={"turns"}'),
+    ],
+)
+def test_an_error_in_what_is_declared_is_raised_where_the_stage_is_used(
+    kind: str, facts: Any, words: str, run_stage: Any
+) -> None:
+    own = declared("own", **{kind: facts})
+    with pytest.raises(PipelineError) as caught:
+        Pipeline([resolve_segments, own])
+    (error,) = caught.value.errors
+    assert error.what.startswith(words.replace("KIND", kind))
+    assert (error.step, error.where.line) == (1, own.__code__.co_firstlineno)
+    assert Path(error.where.file).samefile(__file__)
+    with pytest.raises(MultiturnError, match="fact"):
+        run_stage(own, Conversion(Case(id="a", input_messages=())))
+
+
+def test_facts_may_be_an_iterator() -> None:
+    assert contract(declared("own", requires=iter(["chat"]))).requires == {"chat"}
+
+
+@settings(max_examples=50)
+@given(case=cases, options=any_options, order=st.sampled_from(accepted_orders(SEVEN)))
+def test_a_stage_alone_changes_only_what_it_declares_and_repeats_itself(
+    files: Files, case: Case, options: Options, order: Order
+) -> None:
+    before = Conversion(replace(case, files=files))
+    for step in pipeline_of(order, options).steps:
+        given_one = repr(before)
+        after = step(before)
+        facts = contract(step.stage).provides | contract(step.stage).consumes
+        may_change = {"stage", "dropped"}.union(*(FIELDS[fact] for fact in facts))
+        for field in set(Conversion.__struct_fields__) - may_change:
+            assert getattr(after, field) == getattr(before, field), step.name
+        assert repr(before) == given_one, f"{step.name} changed the conversion it was given"
+        assert step(after) == after, f"{step.name} gives something else when it runs twice"
+        before = after
+
+
+class Untouchable:
+    """Raises on any use."""
+
+    def _raise(self, *_: Any) -> Any:
+        raise AssertionError("a field was used that no fact of the stage names")
+
+    __getattr__ = __iter__ = __len__ = __bool__ = __eq__ = __hash__ = __add__ = _raise
+    __radd__ = __contains__ = __getitem__ = __str__ = __repr__ = __format__ = _raise
+
+
+@settings(max_examples=20)
+@given(case=cases, ran=st.integers(0, 6))
+@pytest.mark.parametrize("stage", [*SEVEN, guard_markers])
+def test_a_stage_reads_only_what_it_declares(
+    files: Files, stage: Stage, case: Case, ran: int
+) -> None:
+    conversion = Conversion(replace(case, files=files))
+    for step in load_pipeline("spec").steps[:ran]:
+        conversion = step(conversion)
+    facts = contract(stage).requires | contract(stage).provides | contract(stage).consumes
+    may_read = {"case"}.union(*(FIELDS[fact] for fact in facts))
+    hidden = set(Conversion.__struct_fields__) - may_read
+    stage(conversion.replace(**dict.fromkeys(hidden, Untouchable())))
+
+
+def test_file_function_and_test_have_one_name() -> None:
+    modules = Path(multiturn_stages.__file__).parent.glob("[!_]*.py")
+    tests = Path(__file__).parent.glob("stages/test_*.py")
+    stages = {path.stem for path in modules}
+    assert stages == {path.stem.removeprefix("test_") for path in tests}
+    assert stages >= {*names(SEVEN)}
+    for name in stages:
+        function = getattr(import_module(f"multiturn_stages.{name}"), name)
+        assert (function.__name__, function.__module__) == (name, f"multiturn_stages.{name}")
+        assert contract_of(function) is not None
 
 
 # --- orders
@@ -226,149 +239,186 @@ def test_a_lone_prompt_is_omitted_anywhere_after_the_views_that_it_needs() -> No
     stages=st.sampled_from([SIX, SEVEN]),
     case=cases,
     options=any_options | st.sampled_from([*SHIPPING.values()]),
+    data=st.data(),
 )
 def test_every_accepted_order_gives_the_same_request(
-    files: Files, stages: tuple[Stage, ...], case: Case, options: Options
+    files: Files, stages: Order, case: Case, options: Options, data: st.DataObject
 ) -> None:
-    found = results(accepted_orders(stages), options, replace(case, files=files))
-    first, *others = map(requested, found)
-    assert all(other == first for other in others)
+    case = replace(case, files=files)
+    first = converted(pipeline_of(stages, options), case)
+    for order in data.draw(st.lists(st.sampled_from(accepted_orders(stages)), max_size=8)):
+        found = converted(pipeline_of(order, options), case)
+        if isinstance(first, str) or isinstance(found, str):
+            assert found == first
+        else:
+            assert request_of(found) == request_of(first)
+
+
+def plain(given: Conversion) -> Conversion:
+    return given
+
+
+def test_after_an_undecorated_function_every_fact_is_taken_to_be_true() -> None:
+    assert all(is_accepted((plain, each)) for each in SEVEN)
+    assert is_accepted((resolve_segments, render_question, plain)), "the end is not checked"
+    assert not is_accepted((embed_files, plain))
+    assert not is_accepted((plain, embed_files, extract_guidelines))
 
 
 # --- advice that works
 
 
-@cache
-def refusal(order: tuple[Stage, ...]) -> PipelineError | None:
-    try:
-        Pipeline(order)
-    except PipelineError as error:
-        return error
-    return None
-
-
-def follow(order: tuple[Stage, ...], advice: str) -> tuple[Stage, ...]:
+def follow(order: Order, advice: str) -> Order:
     """Move a stage as a message says."""
-    places = [stage.__name__ for stage in order]
+    places = [*names(order)]
     match = re.match(r"(\w+) \((\d+)\) requires .*; move it (before|after) (\w+)$", advice)
     assert match, advice
-    stage, number, side, other = match.groups()
-    assert places[int(number) - 1] == stage
-    places.remove(stage)
-    places.insert(places.index(other) + (side == "after"), stage)
-    by_name = {stage.__name__: stage for stage in order}
+    moved, number, side, other = match.groups()
+    assert places.pop(int(number) - 1) == moved
+    places.insert(places.index(other) + (side == "after"), moved)
+    by_name = dict(zip(names(order), order, strict=True))
     return tuple(by_name[name] for name in places)
 
 
 def test_the_advice_of_each_refused_order_is_accepted() -> None:
     """Both ways: the order that is advised as a whole, and one move after the other."""
-    accepted = {names(order) for order in accepted_orders(SIX)}
     for order in itertools.permutations(SIX):
-        if names(order) in accepted:
-            continue
-        error = refusal(order)
-        assert error is not None
-        assert error.advice.startswith("a legal order: "), order
-        assert tuple(error.advice.removeprefix("a legal order: ").split(", ")) in accepted
-        moved = order
-        for _ in range(20):
-            assert error is not None
-            moved = follow(moved, error.errors[0].what)
-            if names(moved) in accepted:
-                break
+        moved, error, moves = order, refusal(order), 0
+        if error is not None:
+            assert tuple(error.advice.removeprefix("a legal order: ").split(", ")) in FORTY
+        while error is not None:
+            moved, moves = follow(moved, error.errors[0].what), moves + 1
+            assert moves < 20, "following the moves leads nowhere"
             error = refusal(moved)
-        assert names(moved) in accepted, "following the moves leads nowhere"
 
 
-def test_an_order_is_found_where_the_first_that_fits_leads_nowhere() -> None:
-    """Whoever embeds the files before ``second`` brings more is left with those."""
-    first = declared("first", requires={"files"}, provides={"files"})
-    second = declared("second", provides={"files", "house.b"})
-    third = declared("third", requires={"house.b"})
-    error = refusal((resolve_segments, first, embed_files, third, second))
-    assert error is not None
-    assert error.advice == "a legal order: resolve_segments, first, second, embed_files, third"
+FIRST = declared("first", requires={"files"}, provides={"files"})
+SECOND = declared("second", provides={"files", "house.b"})
+THIRD = declared("third", requires={"house.b"})
+CLEAN = declared("clean", requires={"turns"}, provides={"house.redacted"})
+PUBLISH = declared("publish", requires={"house.redacted"}, consumes={"house.redacted"})
+REVIEW = declared("review", requires={"house.redacted"})
+SIGN = declared("sign", requires={"house.reviewed"}, provides={"house.signed"})
+COUNTERSIGN = declared("countersign", requires={"house.signed"}, provides={"house.reviewed"})
 
 
-# --- what a stage declares
-
-
-def changed(before: Conversion, after: Conversion) -> set[str]:
-    return {
-        field
-        for field in Conversion.__struct_fields__
-        if field not in ("stage", "dropped") and getattr(before, field) != getattr(after, field)
-    }
-
-
-@settings(max_examples=50)
-@given(case=cases, options=any_options, data=st.data())
-def test_a_stage_alone_changes_only_what_it_declares_and_repeats_itself(
-    files: Files, case: Case, options: Options, data: st.DataObject
-) -> None:
-    before = Conversion(replace(case, files=files))
-    for step in Pipeline(
-        configured(data.draw(st.sampled_from(accepted_orders(SEVEN))), options)
-    ).steps:
-        given_one = repr(before)
-        after = step(before)
-        contract = contract_of(step.stage)
-        assert contract is not None
-        facts = contract.provides | contract.consumes
-        declared: set[str] = set().union(*(FIELDS[fact] for fact in facts))
-        assert changed(before, after) <= declared, step.name
-        assert repr(before) == given_one, f"{step.name} changed the conversion it was given"
-        assert step(after) == after, f"{step.name} gives something else when it runs twice"
-        before = after
-
-
-class Untouchable:
-    """Raises on any use."""
-
-    def _raise(self, *_: Any) -> Any:
-        raise AssertionError("a field was used that no fact of the stage names")
-
-    __getattr__ = __iter__ = __len__ = __bool__ = __eq__ = __hash__ = __add__ = _raise
-    __radd__ = __contains__ = __getitem__ = __str__ = __repr__ = __format__ = _raise
-
-
-@settings(max_examples=20)
-@given(case=cases, data=st.data())
-@pytest.mark.parametrize("stage", [*SIX, omit_lone_prompt, guard_markers])
-def test_a_stage_reads_only_what_it_declares(stage: Stage, case: Case, data: Any) -> None:
-    case = Case(
-        id="case",
-        input_messages=tuple(
-            message for message in case.input_messages if "file" not in repr(message.content)
+@pytest.mark.parametrize(
+    ("order", "lines"),
+    [
+        pytest.param(
+            (resolve_segments, FIRST, embed_files, THIRD, SECOND),
+            [
+                "third (4) requires house.b, but second (5) provides it later; move it after"
+                " second",
+                "a legal order: resolve_segments, first, second, embed_files, third",
+            ],
+            id="an order is found where the first that fits leads nowhere: to files that are left",
         ),
-        system_prompt=case.system_prompt,
-        guidelines=case.guidelines,
-    )
-    if not case.input_messages:
-        return
-    contract = contract_of(stage)
-    assert contract is not None
-    facts = contract.requires | contract.provides | contract.consumes
-    declared = {field for fact in facts for field in FIELDS[fact]} | {"case"}
-    steps = load_pipeline("spec").steps
-    ran = data.draw(st.integers(0, len(steps)))
-    conversion = Conversion(case)
-    for step in steps[:ran]:
-        conversion = step(conversion)
-    hidden = {
-        field: Untouchable() for field in Conversion.__struct_fields__ if field not in declared
-    }
-    stage(conversion.replace(**hidden))
+        pytest.param(
+            (*SIX, PUBLISH),
+            ["publish (7) requires house.redacted, which no stage before it provides"],
+            id="a fact of one's own that is missing",
+        ),
+        pytest.param(
+            (*SIX, PUBLISH, CLEAN),
+            [
+                "publish (7) requires house.redacted, but clean (8) provides it later; move it"
+                " after clean",
+                f"a legal order: {', '.join(names(SIX))}, clean, publish",
+            ],
+            id="one that comes later",
+        ),
+        pytest.param(
+            (*SIX, CLEAN, PUBLISH, REVIEW),
+            [
+                "review (9) requires house.redacted, but publish (8) has already used it up; move"
+                " it before publish",
+                f"a legal order: {', '.join(names(SIX))}, clean, review, publish",
+            ],
+            id="one that is used up",
+        ),
+        pytest.param(
+            (*SIX, SIGN, COUNTERSIGN),
+            [
+                "sign (7) requires house.reviewed, but countersign (8) provides it later, and"
+                " itself only runs after sign; change what one of the two requires"
+            ],
+            id="stages that require each other are not told to move",
+        ),
+    ],
+)
+def test_what_is_said_of_an_order(order: Order, lines: list[str]) -> None:
+    assert str(refusal(order)).splitlines() == lines
 
 
-def test_file_function_and_test_have_one_name() -> None:
-    modules = Path(multiturn_stages.__file__).parent.glob("[!_]*.py")
-    tests = Path(__file__).parent.glob("stages/test_*.py")
-    stages = {path.stem for path in modules}
-    assert stages == {path.stem.removeprefix("test_") for path in tests}
-    assert stages >= {*names(SEVEN)}
-    for name in stages:
-        function = getattr(import_module(f"multiturn_stages.{name}"), name)
-        assert function.__name__ == name
-        assert function.__module__ == f"multiturn_stages.{name}"
-        assert contract_of(function) is not None
+# --- the law of views: what a stage takes out of the texts is gone, wherever the stage is
+
+
+@stage(requires={"turns"})
+def redact(conversion: Conversion) -> Conversion:
+    """Replace what must not leave the house, and change other texts too."""
+
+    def redacted(part: Part) -> Part:
+        return replace(part, text=part.text.replace(SECRET, "<email>") + "!")
+
+    return conversion.map_parts(redacted)
+
+
+@cache
+def with_redaction(stages: Order) -> list[Order]:
+    """Return every accepted order with ``redact`` at every place after resolve_segments."""
+    return [
+        (*order[:place], redact, *order[place:])
+        for order in accepted_orders(stages)
+        for place in range(1, len(order) + 1)
+    ]
+
+
+@pytest.mark.parametrize("stages", [pytest.param(SIX, id="six"), pytest.param(SEVEN, id="seven")])
+def test_a_stage_that_changes_texts_is_accepted_wherever_there_are_texts(stages: Order) -> None:
+    assert all(map(is_accepted, with_redaction(stages)))
+    assert not any(is_accepted((redact, *order)) for order in accepted_orders(stages))
+
+
+@settings(max_examples=60)
+@given(name=st.sampled_from([*SHIPPING]), case=cases, data=st.data())
+def test_a_stage_that_changes_texts_gives_the_same_request_wherever_it_stands(
+    files: Files, name: str, case: Case, data: st.DataObject
+) -> None:
+    case = replace(case, files=files, suite=str(Path(files.root, case.suite)))
+    options = SHIPPING[name]
+    stages = SEVEN if "omit_lone_prompt" in options else SIX
+    first = converted(pipeline_of((*stages, redact), options), case)
+    if not isinstance(first, str):
+        agent = CodexProvider(CodexSettings(name="agent", provider="codex"))
+        wire = agent.wire(request_of(first)) if first.question.strip() else None
+        for told in (
+            str(request_of(first)),
+            snapshot_text(first),
+            as_explanation(first),
+            str(wire and (wire.body, wire.request)),
+        ):
+            assert SECRET not in told
+    for order in data.draw(st.lists(st.sampled_from(with_redaction(stages)), max_size=8)):
+        found = converted(pipeline_of(order, options), case)
+        if isinstance(first, str) or isinstance(found, str):
+            assert found == first
+        else:
+            assert request_of(found) == request_of(first)
+            assert (found.chat, found.transcript) == (first.chat, first.transcript)
+            assert explain(found).fates == explain(first).fates
+
+
+@stage(requires={"turns"})
+def blank(conversion: Conversion) -> Conversion:
+    """Blank the texts of the suite, as a stage may that belongs before ``filter_empty``."""
+    return conversion.map_parts(lambda part: replace(part, text=re.sub("Hello", " ", part.text)))
+
+
+def test_a_stage_that_blanks_texts_belongs_before_filter_empty() -> None:
+    messages = (TestMessage("user", "Hello"), TestMessage("assistant", "Yes?"))
+    case = Case(id="x", input_messages=messages)
+    before = Pipeline(SIX).insert(blank, before="filter_empty").request(case)
+    after = Pipeline(SIX).insert(blank, after="filter_empty").request(case)
+    assert before.question == "[Assistant]: Yes?"
+    assert after.question == "[User]:  \n[Assistant]: Yes?"

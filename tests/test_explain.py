@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from comparing import write
+from generated import cases, files_in
 from multiturn import (
     Case,
     Conversion,
@@ -31,7 +32,6 @@ from multiturn.engine.outcomes import Outcome
 from multiturn.pipelines.contract import Stage
 from multiturn.pipelines.pipeline_file import pipeline_names
 from multiturn.provenance import text_of
-from test_contracts import cases, files_in
 
 SUITE = """\
 metadata:
