@@ -1,8 +1,10 @@
 """What turns say, for tests of stages and of views."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from multiturn import Turn
+from multiturn import Conversion, Turn
+
+Run = Callable[..., Conversion]  # the fixture run_stage
 
 
 def contents(turns: Iterable[Turn] | None) -> list[tuple[str, str]] | None:

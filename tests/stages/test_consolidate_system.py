@@ -1,22 +1,19 @@
 """consolidate_system: one system message in front, then the other turns (rule 7)."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from multiturn import Conversion
 from multiturn.testing import conversion, file, reference
 from multiturn_stages.consolidate_system import consolidate_system
-from shown import contents
-
-Build = Callable[..., Conversion]
+from shown import Run, contents
 
 HI = ("user", "Hi")
 M = ("system", "M.")
 LATE = ("system", "Late.")
-TURNS = [("system", "One."), ("system", "Two."), HI, ("system", "Late.", "Very."), ("tool", "4")]
 MARKER = reference("a.md")
+ONLY_MARKER = ("user", "<Attached: a.md>")
+TURNS = [("system", "One."), ("system", "Two."), HI, ("system", "Late.", "Very."), ("tool", "4")]
 MARKED = [
     ("system", MARKER, "One."),
     ("user", "Hi", MARKER),
@@ -24,15 +21,16 @@ MARKED = [
     ("system", MARKER, "Late."),
     ("assistant", "Yes?"),
 ]
+P = {"system_prompt": "P."}
+PG = {"guidelines": ["G."], **P}
 A = file("a.md", "A.")
 HEADING = "[[ ## Guidelines ## ]]\n\n"
 
-ALL: dict[str, Any] = {"guidelines": ["G."], "system_prompt": "P."}
-P = {"system_prompt": "P."}
 BARE = {"guidelines_heading": ""}
 SINGLE = {**BARE, "guideline_header": "# {path}", "single_guideline": "header"}
 TRIM = {**BARE, "guideline_end": "trim"}
 ASSISTANT = {"later_system": "assistant"}
+OMIT = {"references": "omit"}
 
 
 @pytest.mark.parametrize(
@@ -43,77 +41,76 @@ ASSISTANT = {"later_system": "assistant"}
         pytest.param([("user", MARKER, "Hi")], id="the marker of a guideline"),
     ],
 )
-def test_leaves_alone(run_stage: Build, messages: Any) -> None:
+def test_leaves_alone(run_stage: Run, messages: Any) -> None:
     before = conversion(*messages)
     assert run_stage(consolidate_system, before).chat == before.turns
 
 
-@pytest.mark.parametrize("later_system", ["merge", "assistant", "keep"])
-@pytest.mark.parametrize("references", ["keep", "omit"])
-def test_leaves_the_turns_alone(run_stage: Build, later_system: str, references: str) -> None:
-    before = conversion(HI, LATE, ("user", MARKER), **P)
-    options = {"later_system": later_system, "references": references}
-    assert run_stage(consolidate_system, before, **options).replace(chat_view=None) == before
-
-
 @pytest.mark.parametrize(
-    ("messages", "case", "system"),
+    ("messages", "given", "options", "system"),
     [
-        pytest.param([HI], {}, None, id="of nothing no system message is made"),
-        pytest.param([HI], {"system_prompt": " \n"}, None, id="a blank system prompt is none"),
-        pytest.param([("system",), HI], {}, None, id="an empty system message is none"),
-        pytest.param([("system", " "), HI], P, "P.", id="nor is a blank one"),
-        pytest.param([HI], {"system_prompt": " {path}\n"}, " {path}\n", id="to the letter"),
-        pytest.param([M, HI], P, "M.", id="a system message beats the prompt"),
+        pytest.param([], {"system_prompt": " \n"}, {}, None, id="a blank system prompt is none"),
+        pytest.param([("system",)], {}, {}, None, id="an empty system message is none"),
+        pytest.param([("system", " ")], P, {}, "P.", id="nor is a blank one"),
+        pytest.param([], {"system_prompt": " {path}\n"}, {}, " {path}\n", id="to the letter"),
+        pytest.param([M], P, {}, "M.", id="a system message beats the prompt"),
         pytest.param(
-            [M, ("system", "Two."), HI, LATE],
-            *(P, "M.\n\nTwo.\n\nLate."),
-            id="all system messages, with blank lines between",
+            *([("system", "One.", "Still one."), ("system", "Two.")], {}, {}),
+            "One.\nStill one.\n\nTwo.",
+            id="a blank line is between messages, and none between the parts of one",
+        ),
+        # sections
+        pytest.param(
+            *([M], PG, {"sections": ["prompt", "guidelines", "messages"]}),
+            f"P.\n\n{HEADING}G.\n\nM.",
+            id="the prompt, guidelines, messages",
         ),
         pytest.param(
-            [("system", "One.", "Still one."), ("system", "Two."), HI],
-            *({}, "One.\nStill one.\n\nTwo."),
-            id="the parts of one system message are joined by one newline",
+            *([M], PG, {"sections": ["guidelines", "messages_else_prompt"]}),
+            f"{HEADING}G.\n\nM.",
+            id="guidelines in front",
         ),
-        pytest.param([HI], {"guidelines": [A]}, f"{HEADING}A.", id="one guideline stands bare"),
+        pytest.param([M], PG, {"sections": []}, None, id="no sections"),
         pytest.param(
-            [M, HI],
-            {"guidelines": ["Kind.", A]},
+            [], PG, {"sections": ["messages", "prompt"]}, "P.", id="what is missing leaves no gap"
+        ),
+        # guidelines
+        pytest.param([], {"guidelines": [A]}, {}, f"{HEADING}A.", id="one guideline stands bare"),
+        pytest.param(
+            *([M], {"guidelines": ["Kind.", A]}, {}),
             f"M.\n\n{HEADING}Kind.\n\n=== a.md ===\nA.",
             id="given guidelines first and bare, then attached ones under their paths",
         ),
         pytest.param(
-            [HI],
-            {"guidelines": [file("{path} %s", "{path}"), file("{role}", "=== {path} ===")]},
-            f"{HEADING}=== {{path}} %s ===\n{{path}}\n\n=== {{role}} ===\n=== {{path}} ===",
-            id="placeholders in a guideline or in its path are text",
+            *([], {"guidelines": [file("{path} %s", "{path}"), file("b/{name}", "{name}")]}),
+            {"guideline_header": "{path} {name} %s {0}"},
+            f"{HEADING}{{path}} %s {{path}} %s %s {{0}}\n{{path}}"
+            "\n\nb/{name} {name} %s {0}\n{name}",
+            id="only path and name are special in a header, and nothing in a guideline or its path",
+        ),
+        pytest.param(
+            *([], {"guidelines": ["K.", A]}, {"guidelines_heading": "# {path} %s"}),
+            "# {path} %s\n\nK.\n\n=== a.md ===\nA.",
+            id="another heading, in which no placeholder is special",
+        ),
+        pytest.param(
+            *([], {"guidelines": ["K.", A]}, {**BARE, "guideline_header": ""}, "K.\n\nA."),
+            id="an empty heading or header is no line",
+        ),
+        pytest.param([], {"guidelines": [A]}, SINGLE, "# a.md\nA.", id="a header above a single"),
+        pytest.param([], {"guidelines": ["K."]}, SINGLE, "K.", id="but not without a path"),
+        pytest.param(
+            *([], {"guidelines": ["\n A. \n B. \n\n", "C.\t\n"]}, TRIM, "\n A. \n B.\n\nC."),
+            id="the end of each is trimmed, and nothing else",
         ),
     ],
 )
-def test_rewrites(run_stage: Build, messages: Any, case: Any, system: str | None) -> None:
-    chat = contents(run_stage(consolidate_system, conversion(*messages, **case)).chat)
-    assert chat == ([] if system is None else [("system", system)]) + [HI]
-
-
-@pytest.mark.parametrize(
-    ("messages", "sections", "system"),
-    [
-        pytest.param(
-            *([M, HI], ["prompt", "guidelines", "messages"], f"P.\n\n{HEADING}G.\n\nM."),
-            id="the prompt, guidelines, messages",
-        ),
-        pytest.param(
-            *([M, HI], ["guidelines", "messages_else_prompt"], f"{HEADING}G.\n\nM."),
-            id="guidelines in front",
-        ),
-        pytest.param([M, HI], [], None, id="nothing"),
-        pytest.param([HI], ["messages"], None, id="no messages, no system message"),
-        pytest.param([HI], ["messages", "prompt"], "P.", id="what is missing leaves no gap"),
-    ],
-)
-def test_sections(run_stage: Build, messages: Any, sections: Any, system: str | None) -> None:
-    result = run_stage(consolidate_system, conversion(*messages, **ALL), sections=sections)
-    assert contents(result.chat) == ([] if system is None else [("system", system)]) + [HI]
+def test_rewrites(
+    run_stage: Run, messages: Any, given: Any, options: Any, system: str | None
+) -> None:
+    before = conversion(*messages, HI, **given)
+    chat = run_stage(consolidate_system, before, **options).chat
+    assert contents(chat) == ([] if system is None else [("system", system)]) + [HI]
 
 
 @pytest.mark.parametrize(
@@ -138,108 +135,51 @@ def test_sections(run_stage: Build, messages: Any, sections: Any, system: str | 
             [M, HI, ("assistant", "@system {role}\nLate.")],
             id="another marker, to the letter",
         ),
-        pytest.param(
-            *([M, HI, LATE], {**ASSISTANT, "system_marker": ""}, [M, HI, ("assistant", "Late.")]),
-            id="no marker",
-        ),
         *(
             pytest.param(
                 *([("system", MARKER), HI, ("system", MARKER)], options, [("system", "P."), HI]),
                 id=f"a system message of references only says nothing: {options}",
             )
-            for options in (ASSISTANT, {"later_system": "keep", "references": "omit"}, {})
+            for options in (ASSISTANT, {"later_system": "keep", **OMIT}, {})
         ),
         pytest.param(
             *(MARKED, ASSISTANT),
             [
                 ("system", "<Attached: a.md>\nOne."),
                 ("user", "Hi\n<Attached: a.md>"),
-                ("user", "<Attached: a.md>"),
+                ONLY_MARKER,
                 ("assistant", "[System]: <Attached: a.md>\nLate."),
                 ("assistant", "Yes?"),
             ],
             id="markers stay in the chat",
         ),
         pytest.param(
-            *(MARKED, {**ASSISTANT, "references": "omit"}),
-            [
-                *[("system", "One."), HI],
-                *[("assistant", "[System]: Late."), ("assistant", "Yes?")],
-            ],
+            *(MARKED, {**ASSISTANT, **OMIT}),
+            [("system", "One."), HI, ("assistant", "[System]: Late."), ("assistant", "Yes?")],
             id="markers are left out, and turns of nothing else",
         ),
         pytest.param(
-            *([("user", MARKER)], {"references": "omit"}),
-            [("system", "P."), ("user", "<Attached: a.md>")],
+            *([("user", MARKER)], OMIT, [("system", "P."), ONLY_MARKER]),
             id="markers stay where there is nothing else",
         ),
     ],
 )
 def test_later_system_and_references(
-    run_stage: Build, messages: Any, options: Any, expected: Any
+    run_stage: Run, messages: Any, options: Any, expected: Any
 ) -> None:
     result = run_stage(consolidate_system, conversion(*messages, **P), **options)
     assert contents(result.chat) == expected
 
 
-def test_an_empty_file_makes_a_system_message(run_stage: Build) -> None:
+def test_an_empty_file_makes_a_system_message(run_stage: Run) -> None:
     before = conversion(("system", file("a.js", "")), HI, **P)
-    chat = run_stage(consolidate_system, before).chat
-    assert chat is not None
-    assert [[part.path for part in turn.parts] for turn in chat] == [["a.js"], [None]]
+    assert contents(run_stage(consolidate_system, before).chat) == [("system", ""), HI]
 
 
-@pytest.mark.parametrize(
-    ("guidelines", "options", "system"),
-    [
-        pytest.param(
-            *(["K.", A], {"guidelines_heading": "# {path} %s"}),
-            "# {path} %s\n\nK.\n\n=== a.md ===\nA.",
-            id="another heading, in which no placeholder is special",
-        ),
-        pytest.param(
-            *(["K.", A], {"guideline_header": "{path} %s {0} {path}"}),
-            f"{HEADING}K.\n\na.md %s {{0}} a.md\nA.",
-            id="another header, in which only {path} is special",
-        ),
-        pytest.param(["K.", A], BARE, "K.\n\n=== a.md ===\nA.", id="an empty heading is no line"),
-        pytest.param(
-            *(["K.", A], {"guideline_header": ""}, f"{HEADING}K.\n\nA."),
-            id="an empty header is no line",
-        ),
-        *(
-            pytest.param(
-                *(["K.", file(path, "A.")], {**BARE, "guideline_header": header}),
-                f"K.\n\n{expected}\nA.",
-                id=id_,
-            )
-            for path, header, expected, id_ in (
-                ("../docs/a.md", "# {name}", "# a.md", "the name of the file"),
-                ("b/a.md", "{name} {name} {path}", "a.md a.md b/a.md", "names and path"),
-                ("{name}/{path}", "{path} {name}", "{name}/{path} {path}", "paths are text"),
-            )
-        ),
-        pytest.param([A], {**SINGLE, "single_guideline": "bare"}, "A.", id="a single one is bare"),
-        pytest.param([A], SINGLE, "# a.md\nA.", id="a header above a single one"),
-        pytest.param(["K."], SINGLE, "K.", id="a single one without a path stands bare"),
-        pytest.param(["A. \n\n", "B.\t\n"], TRIM, "A.\n\nB.", id="the end is trimmed"),
-        pytest.param(["\n A.\n B."], TRIM, "\n A.\n B.", id="other white space stays"),
-    ],
-)
-def test_how_guidelines_are_written(
-    run_stage: Build, guidelines: Any, options: dict[str, Any], system: str
-) -> None:
-    before = conversion(HI, guidelines=guidelines)
-    result = run_stage(consolidate_system, before, **options)
-    assert contents(result.chat) == [("system", system), HI]
-    assert result.guidelines == before.guidelines
-
-
-def test_what_the_stage_wrote_or_trimmed_says_so(run_stage: Build) -> None:
+def test_what_the_stage_wrote_or_trimmed_says_so(run_stage: Run) -> None:
     before = conversion(HI, guidelines=[file("a.md", "A.\n"), file("b.md", "B.")], **P)
-    chat = run_stage(consolidate_system, before, guideline_end="trim").chat
-    assert chat is not None
-    assert [(part.text, part.stage, part.changed_by) for part in chat[0].parts] == [
+    system, user = run_stage(consolidate_system, before, guideline_end="trim").chat or ()
+    assert [(part.text, part.stage, part.changed_by) for part in system.parts] == [
         ("P.", None, None),
         ("[[ ## Guidelines ## ]]", "consolidate_system", None),
         ("=== a.md ===", "consolidate_system", None),
@@ -247,4 +187,4 @@ def test_what_the_stage_wrote_or_trimmed_says_so(run_stage: Build) -> None:
         ("=== b.md ===", "consolidate_system", None),
         ("B.", None, None),
     ]
-    assert (chat[0].message, chat[1].message) == (None, 0)
+    assert (system.message, user.message) == (None, 0)

@@ -1,16 +1,13 @@
 """omit_lone_prompt: a lone user prompt goes the legacy way, without a chat."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from multiturn import Conversion
 from multiturn.testing import conversion, reference
 from multiturn_stages.consolidate_system import consolidate_system
 from multiturn_stages.omit_lone_prompt import omit_lone_prompt
-
-Build = Callable[..., Conversion]
+from shown import Run
 
 
 @pytest.mark.parametrize(
@@ -23,7 +20,7 @@ Build = Callable[..., Conversion]
         pytest.param([], id="no turns"),
     ],
 )
-def test_leaves_alone(run_stage: Build, messages: Any) -> None:
+def test_leaves_alone(run_stage: Run, messages: Any) -> None:
     before = consolidate_system(conversion(*messages, guidelines=["G."]))
     assert run_stage(omit_lone_prompt, before).chat == before.chat
 
@@ -35,7 +32,7 @@ def test_leaves_alone(run_stage: Build, messages: Any) -> None:
         pytest.param([reference("a.md")], id="a lone marker"),
     ],
 )
-def test_rewrites(run_stage: Build, pieces: Any) -> None:
+def test_rewrites(run_stage: Run, pieces: Any) -> None:
     before = conversion(("user", *pieces), guidelines=["G."], system_prompt="P.")
     before = consolidate_system(before)
     result = run_stage(omit_lone_prompt, before)
@@ -43,7 +40,7 @@ def test_rewrites(run_stage: Build, pieces: Any) -> None:
     assert result.replace(chat_view=before.chat_view) == before
 
 
-def test_looks_at_the_turns_as_they_are_later(run_stage: Build) -> None:
+def test_looks_at_the_turns_as_they_are_later(run_stage: Run) -> None:
     before = consolidate_system(conversion(("user", "Hi"), ("assistant", "Yes?")))
     result = run_stage(omit_lone_prompt, before)
     assert result.chat == before.chat

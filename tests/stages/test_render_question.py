@@ -1,15 +1,12 @@
 """render_question: the transcript, each turn after its role (rule 9)."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from multiturn import Conversion
 from multiturn.testing import conversion, reference
 from multiturn_stages.render_question import render_question
-
-Build = Callable[..., Conversion]
+from shown import Run
 
 MARKER = reference("a.md")
 TWO = [("user", "a", "b"), ("tool", "4")]
@@ -24,7 +21,7 @@ TWO = [("user", "a", "b"), ("tool", "4")]
         pytest.param([MARKER], "<Attached: a.md>", id="it may be a marker only"),
     ],
 )
-def test_leaves_alone(run_stage: Build, pieces: Any, expected: str, options: Any) -> None:
+def test_leaves_alone(run_stage: Run, pieces: Any, expected: str, options: Any) -> None:
     before = conversion(("user", *pieces))
     result = run_stage(render_question, before, **options)
     assert result.question == expected
@@ -67,5 +64,5 @@ def test_leaves_alone(run_stage: Build, pieces: Any, expected: str, options: Any
         ),
     ],
 )
-def test_rewrites(run_stage: Build, messages: Any, options: Any, expected: str) -> None:
+def test_rewrites(run_stage: Run, messages: Any, options: Any, expected: str) -> None:
     assert run_stage(render_question, conversion(*messages), **options).question == expected

@@ -1,16 +1,14 @@
 """resolve_segments: every message's content becomes parts (rules 1 to 3)."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from multiturn import Conversion, InputFile, MultiturnError, Part, TestMessage
+from multiturn import InputFile, MultiturnError, Part, TestMessage
 from multiturn_stages.resolve_segments import resolve_segments
-
-Build = Callable[..., Conversion]
+from shown import Run
 
 
 def text(value: Any) -> dict[str, Any]:
@@ -30,7 +28,7 @@ def file(path: Any) -> dict[str, Any]:
         pytest.param("Zürich 東京 🙂", id="text beyond ASCII is kept"),
     ],
 )
-def test_leaves_alone(given: Build, run_stage: Build, letters: str) -> None:
+def test_leaves_alone(given: Run, run_stage: Run, letters: str) -> None:
     before = given(("user", letters), ("user", [letters, text(letters)]))
     alone, segments = run_stage(resolve_segments, before).turns
     assert [part.text for part in (*alone.parts, *segments.parts)] == [letters] * 3
@@ -56,9 +54,7 @@ def test_leaves_alone(given: Build, run_stage: Build, letters: str) -> None:
         ),
     ],
 )
-def test_rewrites_structured_content(
-    given: Build, run_stage: Build, content: Any, json: str
-) -> None:
+def test_rewrites_structured_content(given: Run, run_stage: Run, content: Any, json: str) -> None:
     (turn,) = run_stage(resolve_segments, given(("tool", content))).turns
     assert [(part.kind, part.text) for part in turn.parts] == [("text", json)]
 
@@ -73,20 +69,20 @@ def test_rewrites_structured_content(
         pytest.param(text("\t"), id="a blank text segment is no content"),
     ],
 )
-def test_leaves_a_blank_message_without_parts(given: Build, run_stage: Build, content: Any) -> None:
+def test_leaves_a_blank_message_without_parts(given: Run, run_stage: Run, content: Any) -> None:
     result = run_stage(resolve_segments, given(("user", content), ("assistant", "Hi")))
     assert [turn.role for turn in result.turns] == ["user", "assistant"]
     assert [len(turn.parts) for turn in result.turns] == [0, 1]
 
 
-def test_makes_one_turn_of_each_message_and_keeps_its_role(given: Build, run_stage: Build) -> None:
+def test_makes_one_turn_of_each_message_and_keeps_its_role(given: Run, run_stage: Run) -> None:
     roles = ["system", "user", "assistant", "tool", "tool", "user", "system"]
     result = run_stage(resolve_segments, given(*((role, "same") for role in roles)))
     assert [turn.role for turn in result.turns] == roles
     assert [turn.message for turn in result.turns] == [0, 1, 2, 3, 4, 5, 6]
 
 
-def test_every_part_knows_its_origin(given: Build, run_stage: Build) -> None:
+def test_every_part_knows_its_origin(given: Run, run_stage: Run) -> None:
     message = TestMessage("user", ["", "Look:", file("./a.js")], 7, (9, 10, 12))
     conversion = given(
         input_messages=(TestMessage("system", "Hi", 5), message), files={"a.js": "x"}
@@ -107,7 +103,7 @@ def test_every_part_knows_its_origin(given: Build, run_stage: Build) -> None:
         pytest.param(b"\xef\xbb\xbfa\r\nb\n", "a\nb\n", id="all else is as without the option"),
     ],
 )
-def test_trailing_newlines(given: Build, run_stage: Build, data: bytes, expected: str) -> None:
+def test_trailing_newlines(given: Run, run_stage: Run, data: bytes, expected: str) -> None:
     before = given(("user", [file("a"), "b \n"]), files={"a": data})
     (turn,) = run_stage(resolve_segments, before, trailing_newlines="keep").turns
     assert [part.text for part in turn.parts] == [expected, "b \n"]
@@ -127,7 +123,7 @@ def test_trailing_newlines(given: Build, run_stage: Build, data: bytes, expected
         pytest.param({"x": float("nan")}, id="structured content is JSON, which has no NaN"),
     ],
 )
-def test_refuses(given: Build, content: Any) -> None:
+def test_refuses(given: Run, content: Any) -> None:
     conversion = given(("user", content))
     with pytest.raises(MultiturnError, match=r"^case 'case': input_messages\[0\]\.content"):
         resolve_segments(conversion, missing_file="warn", unknown_type="warn")
@@ -142,7 +138,7 @@ def test_refuses(given: Build, content: Any) -> None:
     ],
 )
 def test_another_type_is_refused_by_its_name_or_left_out_on_request(
-    given: Build, run_stage: Build, content: Any, name: str
+    given: Run, run_stage: Run, content: Any, name: str
 ) -> None:
     conversion = given(("user", content), ("user", ["Hi", {"type": "audio"}, "there"]))
     with pytest.raises(MultiturnError, match=name):
@@ -164,7 +160,7 @@ FILES = {"folder/x": "", "latin1.txt": b"M\xfcller", "large.txt": "x" * 101, "go
 
 
 @pytest.mark.parametrize("path", UNUSABLE_FILES)
-def test_refuses_a_file_it_cannot_use(given: Build, path: str) -> None:
+def test_refuses_a_file_it_cannot_use(given: Run, path: str) -> None:
     message = TestMessage("user", ["Look:", file(path)], 3, (4, 6))
     conversion = given(input_messages=(message,), files=FILES, suite="x.yaml", line=2)
     where = r"^x\.yaml:6: case 'case': input_messages\[0\]\.content\[1\]: "
@@ -174,9 +170,7 @@ def test_refuses_a_file_it_cannot_use(given: Build, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", UNUSABLE_FILES)
-def test_leaves_out_a_file_it_cannot_use_on_request(
-    given: Build, run_stage: Build, path: str
-) -> None:
+def test_leaves_out_a_file_it_cannot_use_on_request(given: Run, run_stage: Run, path: str) -> None:
     content = ["a", file(path), file("good.txt"), "b"]
     conversion = given(("user", content), ("user", [file(path)]), files=FILES)
     result = run_stage(resolve_segments, conversion, missing_file="warn", max_file_bytes=100)
@@ -188,7 +182,7 @@ def test_leaves_out_a_file_it_cannot_use_on_request(
     ]
 
 
-def test_a_case_without_files_cannot_attach_any(given: Build, run_stage: Build) -> None:
+def test_a_case_without_files_cannot_attach_any(given: Run, run_stage: Run) -> None:
     conversion = given(("user", ["Hi", file("a.js")]), files={"a.js": "x"})
     without = conversion.replace(case=replace(conversion.case, files=None))
     with pytest.raises(MultiturnError, match=r"'a\.js'"):
@@ -204,7 +198,7 @@ def test_a_case_without_files_cannot_attach_any(given: Build, run_stage: Build) 
         pytest.param("../missing.txt", id="a path to nothing"),
     ],
 )
-def test_never_leaves_the_root(given: Build, tmp_path: Path, path: str) -> None:
+def test_never_leaves_the_root(given: Run, tmp_path: Path, path: str) -> None:
     conversion = given(("user", [file(path)]), files={"sub/a": ""})
     (tmp_path / "secret.txt").write_text("secret")
     (tmp_path / "root" / "link.txt").symlink_to(tmp_path / "secret.txt")
