@@ -73,7 +73,6 @@ class Server(ThreadingHTTPServer):
         self.reply: Callable[[str], Answer] | None = None
         self.requests: list[Request] = []
         self.accepted = 0  # connections
-        self.most_at_once = self.at_once = 0  # requests
         self.steps: list[Iterator[Step]] = []
         self.changed = threading.Condition()
         self.closed = threading.Event()
@@ -143,11 +142,6 @@ class Server(ThreadingHTTPServer):
         """Send the answer's body byte by byte, with a pause after each."""
         self._then(Step(self.act, pause=pause), times)
 
-    def asked(self) -> list[str]:
-        """Return the last message of each request."""
-        with self.changed:
-            return [request.json["messages"][-1]["content"] for request in self.requests]
-
     def wait_for_no_connection(self) -> bool:
         """Wait until every connection is closed, and return whether that came about."""
         with self.changed:
@@ -170,8 +164,6 @@ class Server(ThreadingHTTPServer):
         """Note a request, and return what to answer."""
         with self.changed:
             self.requests.append(request)
-            self.at_once += 1
-            self.most_at_once = max(self.most_at_once, self.at_once)
             while self.steps:
                 for step in self.steps[0]:
                     return step
@@ -211,8 +203,6 @@ class _Handler(BaseHTTPRequestHandler):
         request = Request(self.command, self.path, headers, self.rfile.read(length))
         step = self.server.take(request)
         status, body = step.make(request)
-        with self.server.changed:
-            self.server.at_once -= 1
         if not isinstance(body, str | bytes):
             body = json.dumps(body)
         data = body.encode() if isinstance(body, str) else body

@@ -13,13 +13,13 @@ from running import run, write_suite
 
 AZURE = """\
 targets:
-  - name: az
+  - name: t
     provider: azure
     endpoint: https://x.openai.azure.com
     api_key: ${{ THE_KEY }}
     model: gpt-x
 """
-CODEX = "[{name: t, provider: codex}]"
+CODEX = "[{{name: t, provider: codex, executable: {}}}]"
 HELLO = ProviderRequest(question="Hello")
 
 
@@ -28,6 +28,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / ".git").mkdir()  # nothing above it counts
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("THE_KEY", raising=False)
+    monkeypatch.setenv("FIVE", "5")
     return tmp_path
 
 
@@ -36,57 +37,56 @@ def write(text: str, file: str = "targets.yaml") -> None:
     Path(file).write_text(text)
 
 
-def settings_of(settings: str) -> Any:
-    """Return the settings of a target, as they were read."""
-    write(f"[{{name: t, {settings}}}]")
-    return load_target("t").settings
+def settings(file: str | None = None) -> Any:
+    """Return the settings of the target, as they were read."""
+    return load_target("t", file=file).settings
 
 
 @pytest.mark.parametrize(
-    ("file", "text"),
+    ("file", "text", "env"),
     [
-        pytest.param("targets.yaml", AZURE, id="a mapping with targets"),
-        pytest.param("targets.yaml", AZURE.partition("\n")[2], id="a bare list"),
+        pytest.param("targets.yaml", AZURE, ".env", id="a mapping with targets"),
+        pytest.param("targets.yaml", AZURE.partition("\n")[2], ".env", id="a bare list"),
         pytest.param(
-            ".agentv/targets.yaml",
-            f"$schema: agentv-targets-v2.2\n{AZURE}",
+            *(".agentv/targets.yaml", f"$schema: agentv-targets-v2.2\n{AZURE}", ".agentv/.env"),
             id="AgentV's own file",
         ),
+        pytest.param(".agentv/targets.yaml", AZURE, ".env", id="and a .env beside its folder"),
     ],
 )
-def test_a_target_is_found_by_its_name(
-    monkeypatch: pytest.MonkeyPatch, file: str, text: str
+def test_a_target_is_found_and_its_variables(
+    monkeypatch: pytest.MonkeyPatch, file: str, text: str, env: str
 ) -> None:
-    monkeypatch.setenv("THE_KEY", "k-123456")
     write(text, file)
+    write("# keys\nTHE_KEY='from the file'\n", env)
     with capture_logs() as logs:
-        provider = load_target("az")
-    settings = provider.settings
-    assert (provider.name, settings.endpoint) == ("az", "https://x.openai.azure.com")
-    assert (settings.api_key, settings.model) == ("k-123456", "gpt-x")
+        found = settings()
+    assert (found.name, found.model, found.endpoint) == ("t", "gpt-x", "https://x.openai.azure.com")
+    assert found.api_key == "from the file"
     assert logs == []
+    monkeypatch.setenv("THE_KEY", "from the environment")
+    assert settings().api_key == "from the environment"
 
 
 def test_the_nearest_targets_file_is_taken(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    target = "[{{name: t, provider: codex, executable: {}}}]"
-    write(target.format("outer"))
+    write(CODEX.format("outer"))
     (folder / "evals/deep").mkdir(parents=True)
     monkeypatch.chdir(folder / "evals/deep")
-    assert load_target("t").settings.executable == "outer"
-    write(target.format("inner"), "../targets.yaml")
-    assert load_target("t").settings.executable == "inner"
-    assert load_target("t", file="../../targets.yaml").settings.executable == "outer"
+    assert settings().executable == "outer"
+    write(CODEX.format("inner"), "../targets.yaml")
+    assert settings().executable == "inner"
+    assert settings(file="../../targets.yaml").executable == "outer"
 
 
 def test_a_targets_file_of_another_user_above_the_current_folder_is_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(CODEX)
+    write(CODEX.format("mine"))
     (folder / "evals").mkdir()
     monkeypatch.setattr(os, "getuid", lambda: folder.stat().st_uid + 1)
     assert load_target("t").name == "t"
     monkeypatch.chdir(folder / "evals")
-    for load in (lambda: load_target("t"), target_names):
+    for load in (settings, target_names):
         with pytest.raises(MultiturnError) as caught:
             load()
         assert str(caught.value) == (
@@ -99,7 +99,7 @@ def test_a_targets_file_of_another_user_above_the_current_folder_is_refused(
 def test_nothing_above_the_repository_is_looked_at(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(CODEX)
+    write(CODEX.format("mine"))
     (folder / "repository/.git").mkdir(parents=True)
     monkeypatch.chdir(folder / "repository")
     with pytest.raises(MultiturnError, match="no target 't'"):
@@ -121,15 +121,12 @@ def test_a_targets_file_beside_a_suite_starts_nothing(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "read"),
+    ("written", "read"),
     [
-        *(
-            pytest.param(
-                f"provider: codex, executable: 'a-{written}-b', args: ['{written}']",
-                {"executable": "a-5-b", "args": ("5",)},
-                id=written,
-            )
-            for written in ("${{ FIVE }}", "${{FIVE}}", "${{  FIVE  }}")
+        pytest.param(
+            "provider: codex, executable: 'a-${{FIVE}}-b', args: ['${{  FIVE  }}']",
+            {"executable": "a-5-b", "args": ("5",)},
+            id="a variable is filled in",
         ),
         pytest.param(
             "provider: echo, max_retries: '${{ FIVE }}', temperature: '${{ FIVE }}'",
@@ -142,54 +139,24 @@ def test_a_targets_file_beside_a_suite_starts_nothing(folder: Path) -> None:
             id="text that looks like a number stays as it is written",
         ),
         pytest.param(
-            "provider: vscode-insiders", {"executable": "code-insiders"}, id="vscode-insiders"
+            "provider: openai, api_key: k, model: m",
+            {"base_url": "https://api.openai.com/v1"},
+            id="without a base_url it is OpenAI",
         ),
         pytest.param(
-            "provider: vscode-insiders, executable: mine",
-            {"executable": "mine"},
-            id="vscode-insiders of another name",
+            "provider: vscode-insiders", {"executable": "code-insiders"}, id="vscode-insiders"
         ),
     ],
 )
-def test_the_settings_are(
-    monkeypatch: pytest.MonkeyPatch, settings: str, read: dict[str, Any]
-) -> None:
-    monkeypatch.setenv("FIVE", "5")
-    found = settings_of(settings)
+def test_the_settings_are(written: str, read: dict[str, Any]) -> None:
+    write(f"[{{name: t, {written}}}]")
+    found = settings()
     assert {name: getattr(found, name) for name in read} == read
-
-
-@pytest.mark.parametrize(
-    ("file", "env"),
-    [
-        pytest.param("targets.yaml", ".env", id="beside the file"),
-        pytest.param(".agentv/targets.yaml", ".agentv/.env", id="inside .agentv"),
-        pytest.param(".agentv/targets.yaml", ".env", id="beside .agentv"),
-    ],
-)
-def test_a_variable_is_read_from_dot_env_and_the_environment_wins(
-    monkeypatch: pytest.MonkeyPatch, file: str, env: str
-) -> None:
-    write(AZURE, file)
-    write("# keys\nTHE_KEY='from the file'\n", env)
-    assert load_target("az").settings.api_key == "from the file"
-    monkeypatch.setenv("THE_KEY", "from the environment")
-    assert load_target("az").settings.api_key == "from the environment"
-
-
-def test_both_dot_env_files_of_agentv_are_read() -> None:
-    write(AZURE.replace("gpt-x", "${{ THE_MODEL }}"), ".agentv/targets.yaml")
-    write("THE_MODEL=gpt-y\n", ".agentv/.env")
-    write("THE_KEY=k-123456\n", ".env")
-    settings = load_target("az").settings
-    assert (settings.model, settings.api_key) == ("gpt-y", "k-123456")
 
 
 def test_a_variable_that_only_another_target_needs_may_be_missing() -> None:
     write(f"{AZURE}  - {{name: other, provider: echo}}\n")
     assert load_target("other").name == "other"
-    with pytest.raises(MultiturnError, match="THE_KEY"):
-        load_target("az")
 
 
 @pytest.mark.parametrize(
@@ -202,7 +169,7 @@ def test_a_variable_that_only_another_target_needs_may_be_missing() -> None:
         ("vscode-insiders", "vscode", "args: []"),
     ],
 )
-def test_a_provider_has_aliases(provider: str, kind: str, settings: str) -> None:
+def test_a_provider_has_other_names(provider: str, kind: str, settings: str) -> None:
     write(f"[{{name: t, provider: {provider}, {settings}}}]")
     assert load_target("t").wire(HELLO).provider == kind
 

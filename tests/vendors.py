@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -9,6 +10,7 @@ import pytest
 
 from loopback import KEY
 from multiturn import ChatMessage, ProviderError, ProviderRequest, ProviderResponse
+from multiturn.documents.yaml_events import read_documents
 from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings
 from multiturn.providers.ax import ChatProvider, ChatSettings
 from multiturn.providers.azure import AzureProvider, AzureSettings
@@ -54,21 +56,22 @@ PROVIDERS: dict[str, Connect] = {
     "gemini": gemini,
     "echo": echo,
 }
-VENDORS: dict[str, Connect] = {
-    "OpenAI": openai,
-    "Azure OpenAI": azure,
-    "Anthropic": anthropic,
-    "Gemini": gemini,
-}
-FORMATS: dict[Connect, str] = {
-    openai: "azure",
-    azure: "azure",
-    anthropic: "anthropic",
-    gemini: "gemini",
-}
+
+
+def entries(table: str) -> list[Any]:
+    """Return a vendor and an entry of a table, for each vendor that the entry names."""
+    path = Path(__file__).parent / "providers" / table
+    (document,) = read_documents(path.read_bytes(), table)
+    return [
+        pytest.param(vendor, entry, id=f"{title} ({vendor})")
+        for title, entry in document.value.items()
+        for vendor in PROVIDERS
+        if vendor in entry
+    ]
+
 
 each_vendor = pytest.mark.parametrize(
-    "connect", [pytest.param(connect, id=name) for name, connect in VENDORS.items()]
+    "connect", [connect for connect in PROVIDERS.values() if connect is not echo]
 )
 
 

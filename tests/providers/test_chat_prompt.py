@@ -8,51 +8,22 @@ from typing import Any
 import pytest
 
 from loopback import TEXT, Server
-from multiturn import (
-    ChatMessage,
-    InputFile,
-    ProviderRequest,
-    Result,
-    load_pipeline,
-    load_suite,
-    run,
-)
+from multiturn import ChatMessage, InputFile, ProviderRequest, Result, run
 from multiturn.providers.ax import AxProvider
 from multiturn.providers.vscode import VSCodeProvider, VSCodeSettings
-from vendors import VENDORS, ask, azure, chat, echo
+from vendors import PROVIDERS, ask, azure, chat, echo, sent
 
 Turns = tuple[tuple[str, str], ...]
 DEFAULT = "You are a careful assistant."
 HELP: Turns = (("user", "Hello"), ("assistant", "Hi"), ("user", "Help me"))
-
-
-def built(request: ProviderRequest) -> list[tuple[str, str]]:
-    """Return the messages that every provider makes of a request."""
-    return [(m.role, m.content) for m in echo().build_chat_prompt(request)]
-
-
-def received(vendor: str, sent: bytes) -> tuple[str, list[tuple[str, str]]]:
-    """Return the system message and the turns of a body."""
-    body = json.loads(sent)
-    if vendor == "Gemini":
-        (part,) = body["systemInstruction"]["parts"]
-        turns = [(turn["role"], turn["parts"][0]["text"]) for turn in body["contents"]]
-        roles = {"user": "user", "model": "assistant"}
-        return part["text"], [(roles[role], text) for role, text in turns]
-    turns = [(message["role"], message["content"]) for message in body["messages"]]
-    if vendor == "Anthropic":
-        return body["system"], turns
-    assert turns[0][0] == "system"
-    return turns[0][1], turns[1:]
-
-
 SYSTEM = "You are a code reviewer.\n\n[[ ## Guidelines ## ]]\nBe concise."
-PROMPT = {"system_prompt": "Be kind."}
 MERGED = (("system", "System with guidelines already merged"), ("user", "Hello"))
+KIND = {"system_prompt": "Be kind."}
+WHY: Turns = (("user", "Why?"),)
 
 
-def question(text: str = "Why?", **given: Any) -> ProviderRequest:
-    return ProviderRequest(question=text, **given)
+def why(**given: Any) -> ProviderRequest:
+    return ProviderRequest(question="Why?", **given)
 
 
 @pytest.mark.parametrize(
@@ -64,8 +35,8 @@ def question(text: str = "Why?", **given: Any) -> ProviderRequest:
             id="chat prompt provided in request",
         ),
         pytest.param(
-            question("What is the capital of France?", metadata={"system_prompt": "<prompt>"}),
-            *("<prompt>", (("user", "What is the capital of France?"),)),
+            why(metadata={"system_prompt": "<prompt>"}),
+            *("<prompt>", WHY),
             id="chat prompt not provided (legacy)",
         ),
         pytest.param(
@@ -84,81 +55,30 @@ def question(text: str = "Why?", **given: Any) -> ProviderRequest:
             id="guidelines beside a chat prompt without a system message",
         ),
         pytest.param(
-            chat(*HELP, metadata=PROMPT), "Be kind.", HELP, id="no system message, but a prompt"
+            chat(*HELP, metadata=KIND), "Be kind.", HELP, id="a system prompt, but no message"
         ),
         pytest.param(
             chat(*HELP, metadata={"system_prompt": " \n"}), DEFAULT, HELP, id="a blank prompt"
         ),
         pytest.param(
-            chat(*MERGED, metadata=PROMPT), MERGED[0][1], MERGED[1:], id="a prompt and a message"
+            chat(*MERGED, metadata=KIND), MERGED[0][1], MERGED[1:], id="a prompt and a message"
         ),
-        *(
-            pytest.param(
-                question(chat_prompt=prompt, metadata=metadata, guidelines=guidelines),
-                *(system, (("user", "Why?"),)),
-                id=f"{of}, {without}",
-            )
-            for without, prompt in (("without a chat prompt", None), ("with an empty one", ()))
-            for of, metadata, guidelines, system in (
-                ("of nothing", {}, (), DEFAULT),
-                ("of a system prompt", PROMPT, (), "Be kind."),
-                ("as suites spell it", {"systemPrompt": "Be kind."}, (), "Be kind."),
-                ("beside a blank", {"system_prompt": " ", "systemPrompt": "Hi."}, (), "Hi."),
-                (
-                    *("of a prompt and a guideline", PROMPT, ("Types.",)),
-                    "Be kind.\n\n[[ ## Guidelines ## ]]\n\nTypes.",
-                ),
-                (
-                    *("of two guidelines", {}, ("One.", "Two.")),
-                    f"{DEFAULT}\n\n[[ ## Guidelines ## ]]\n\nOne.\n\nTwo.",
-                ),
-            )
+        pytest.param(why(chat_prompt=()), DEFAULT, WHY, id="an empty chat prompt"),
+        pytest.param(
+            why(metadata={"system_prompt": " ", "systemPrompt": "Hi."}),
+            *("Hi.", WHY),
+            id="the prompt as suites spell it",
+        ),
+        pytest.param(
+            why(metadata=KIND, guidelines=("Types.",)),
+            *("Be kind.\n\n[[ ## Guidelines ## ]]\n\nTypes.", WHY),
+            id="without a chat prompt, guidelines follow the prompt",
         ),
     ],
 )
 def test_the_messages_of_a_request(request_: ProviderRequest, system: str, turns: Turns) -> None:
-    assert built(request_) == [("system", system), *turns]
-    for name, connect in VENDORS.items():
-        assert received(name, connect().wire(request_).body) == (system, [*turns])
-
-
-def test_a_system_message_after_the_first_turn_counts_as_one() -> None:
-    late = (("user", "Hello"), ("system", "Late."), ("user", "Help"))
-    assert built(chat(*late)) == [*late]
-
-
-def test_vs_code_with_multi_turn_eval() -> None:
-    question = "[User]: Hello\n[Assistant]: Hi\n[User]: Help"
-    turns = (("user", "Hello"), ("assistant", "Hi"), ("user", "Help"))
-    provider = VSCodeProvider(VSCodeSettings(name="t", provider="vscode"))
-    wire = provider.wire(chat(*turns, question=question))
-    assert wire.body.decode().startswith(f"{question}\n")
-    assert wire.body == provider.wire(ProviderRequest(question=question)).body
-    assert not isinstance(provider, AxProvider)
-
-
-@pytest.mark.parametrize("pipeline", ["spec", "design", "shipped", "agentv"])
-def test_the_orchestrator_sends_the_chat_prompt_and_keeps_the_question(
-    tmp_path: Path, server: Server, pipeline: str
-) -> None:
-    turns: list[Any] = [("user", "Hello"), ("assistant", "Hi there")]
-    messages = [{"role": role, "content": content} for role, content in turns]
-    suite = tmp_path / "a.eval.yaml"
-    suite.write_text(json.dumps({"evalcases": [{"id": "one", "input_messages": messages}]}))
-
-    async def results() -> list[Result]:
-        cases = load_suite(suite, root=tmp_path)
-        async with azure(server.url) as provider:
-            return [result async for result in run(cases, load_pipeline(pipeline), provider)]
-
-    (result,) = asyncio.run(results())
-    assert received("Azure OpenAI", server.requests[-1].body) == (DEFAULT, turns)
-    assert (result.response, result.error) == (TEXT, None)
-    asked = result.raw_request
-    assert asked is not None
-    assert asked.question == "[User]: Hello\n[Assistant]: Hi there"
-    assert asked.chat_prompt == tuple(ChatMessage(*turn) for turn in turns)
-    assert asked.guidelines == ()
+    for connect in PROVIDERS.values():
+        assert sent(connect().wire(request_)) == [("system", system), *turns]
 
 
 FILES = (
@@ -178,28 +98,48 @@ FILES = (
             "Given.\n\n=== ./a.md ===\nOne.\n\n=== b.md ===\nTwo.\n\n=== c.md ===\nTwo.",
             id="several have the paths of their files",
         ),
-        pytest.param(
-            ("Other.", "One."), "Other.\n\n=== ./a.md ===\nOne.", id="a given one has none"
-        ),
     ],
 )
-def test_guidelines_without_a_chat_prompt_keep_their_paths(
-    guidelines: tuple[str, ...], system: str
+def test_guidelines_without_a_chat_prompt(guidelines: tuple[str, ...], system: str) -> None:
+    messages = sent(echo().wire(why(guidelines=guidelines, input_files=FILES)))
+    assert messages == [("system", f"{DEFAULT}\n\n[[ ## Guidelines ## ]]\n\n{system}"), *WHY]
+
+
+def test_vs_code_with_multi_turn_eval() -> None:
+    question = "[User]: Hello\n[Assistant]: Hi\n[User]: Help me"
+    provider = VSCodeProvider(VSCodeSettings(name="t", provider="vscode"))
+    wire = provider.wire(chat(*HELP, question=question))
+    assert wire.body.decode().startswith(f"{question}\n")
+    assert wire.body == provider.wire(ProviderRequest(question=question)).body
+    assert not isinstance(provider, AxProvider)
+
+
+def test_the_orchestrator_sends_the_chat_prompt_and_keeps_the_question(
+    tmp_path: Path, server: Server
 ) -> None:
-    request = ProviderRequest(question="Why?", guidelines=guidelines, input_files=FILES)
-    head = f"{DEFAULT}\n\n[[ ## Guidelines ## ]]\n\n"
-    assert built(request) == [("system", head + system), ("user", "Why?")]
+    turns: list[Any] = [("user", "Hello"), ("assistant", "Hi there")]
+    messages = [{"role": role, "content": content} for role, content in turns]
+    suite = tmp_path / "a.eval.yaml"
+    suite.write_text(json.dumps({"id": "one", "input_messages": messages}))
+
+    async def results() -> list[Result]:
+        async with azure(server.url) as provider:
+            return [result async for result in run(suite, "spec", provider)]
+
+    (result,) = asyncio.run(results())
+    (request,) = server.requests
+    assert request.json["messages"] == [{"role": "system", "content": DEFAULT}, *messages]
+    assert (result.response, result.error) == (TEXT, None)
+    asked = result.raw_request
+    assert asked is not None
+    assert asked.question == "[User]: Hello\n[Assistant]: Hi there"
+    assert asked.chat_prompt == tuple(ChatMessage(*turn) for turn in turns)
+    assert asked.guidelines == ()
 
 
 def test_echo_answers_with_the_messages_as_they_are() -> None:
-    messages = [
-        ("system", "Be brief."),
-        ("user", "2?"),
-        ("tool", "\u00fcber 4"),
-        ("assistant", " "),
-    ]
-    answer = ask(echo(), chat(*messages))
-    expected = {"messages": [{"role": role, "content": text} for role, text in messages]}
-    assert json.loads(answer.text) == answer.raw == expected
+    turns = (("system", " "), ("tool", "\u00fcber 4"))
+    answer = ask(echo(), chat(*turns))
+    messages = [{"role": role, "content": text} for role, text in turns]
+    assert json.loads(answer.text) == answer.raw == {"messages": messages}
     assert answer.wire == answer.text.encode()
-    assert answer.retries == 0

@@ -8,7 +8,7 @@ import pytest
 from loopback import KEY, Server, completion
 from multiturn import ProviderError
 from multiturn.providers.limits import status_error
-from vendors import FORMATS, HELLO, Connect, each_vendor, failure
+from vendors import HELLO, Connect, each_vendor, failure
 
 
 def everything(error: BaseException) -> str:
@@ -20,18 +20,14 @@ def everything(error: BaseException) -> str:
 @each_vendor
 def test_no_repr_has_the_key(connect: Connect) -> None:
     provider = connect()
-    assert KEY not in f"{provider!r} {provider.settings!r} {provider.settings} {provider}"
-    assert KEY not in repr(provider.wire(HELLO))
+    assert KEY not in f"{provider!r} {provider.settings!r} {provider} {provider.wire(HELLO)!r}"
 
 
 @each_vendor
-@pytest.mark.parametrize("status", [400, 401, 429, 500])
-def test_a_key_in_the_vendors_message_is_hidden(
-    connect: Connect, server: Server, status: int
-) -> None:
-    provider = connect(server.url, max_retries=0)
+def test_a_key_in_the_vendors_message_is_hidden(connect: Connect, server: Server) -> None:
+    provider = connect(server.url)
     other = type(provider)(provider.settings, ["token-of-the-proxy"])
-    server.fail(status, f"Incorrect key: {KEY}, token-of-the-proxy.", times=None)
+    server.fail(400, f"Incorrect key: {KEY}, token-of-the-proxy.")
     error = failure(other)
     assert "Incorrect key: ***, ***." in str(error)
     assert KEY not in everything(error)
@@ -39,25 +35,17 @@ def test_a_key_in_the_vendors_message_is_hidden(
 
 def test_no_piece_of_a_key_is_left_where_a_long_message_is_cut() -> None:
     key = "sk-" + "0123456789abcdef" * 4
-    for length in (430, 460, 480, 490):
-        error = status_error(403, f"<p>{'x' * length}{key}</p>", [key])
-        assert "0123456789" not in everything(error)
+    error = status_error(403, f"<p>{'x' * 460}{key}</p>", [key])
+    assert "0123456789" not in everything(error)
 
 
 @each_vendor
-@pytest.mark.parametrize(
-    ("key", "escaped"),
-    [
-        pytest.param(KEY, KEY, id="as it is"),
-        pytest.param("key/with+/slash==", "key\\/with+\\/slash==", id="with escaped slashes"),
-        pytest.param("key-123456", "key\\u002d123456", id="with an escaped character"),
-    ],
-)
-def test_a_key_in_the_answer_is_hidden(connect: Connect, key: str, escaped: str) -> None:
-    body = json.dumps(completion(FORMATS[connect], "Yours is KEY!")).replace("KEY", escaped)
-    answer = connect(api_key=key).answer(body)
+def test_a_key_in_the_answer_is_hidden_however_it_is_escaped(connect: Connect) -> None:
+    provider = connect(api_key="key/with-1")
+    body = json.dumps(completion(provider.kind, "Yours is KEY!"))
+    answer = provider.answer(body.replace("KEY", "key\\/with\\u002d1"))
     assert answer.text == "Yours is ***!"
-    assert key not in repr(answer)
+    assert "key/with-1" not in repr(answer)
 
 
 @each_vendor

@@ -9,12 +9,14 @@ from loopback import KEY, TEXT, USAGE, Server, completion
 from multiturn import ProviderError
 from vendors import (
     HELLO,
+    PROVIDERS,
     Connect,
     anthropic,
     ask,
     azure,
     chat,
     each_vendor,
+    entries,
     failure,
     gemini,
     openai,
@@ -133,92 +135,11 @@ def test_a8_without_a_system_message_nothing_is_marked() -> None:
     assert b"system" not in wire.body
 
 
-def choice(text: Any, *others: Any, **more: Any) -> dict[str, Any]:
-    choices = [{"message": {"role": "assistant", "content": said}} for said in (text, *others)]
-    return {"choices": [{**choices[0], **more}, *choices[1:]]}
-
-
-def block(text: str, type_: str = "text") -> dict[str, str]:
-    return {"type": type_, type_: text}
-
-
-def parts(*parts: dict[str, Any]) -> dict[str, Any]:
-    return {"candidates": [{"content": {"role": "model", "parts": list(parts)}}]}
-
-
-@pytest.mark.parametrize(
-    ("connect", "changes", "read"),
-    [
-        pytest.param(
-            *(openai, {"choices": [{"message": {"content": None, "refusal": "I will not."}}]}),
-            {"text": "I will not."},
-            id="a refusal",
-        ),
-        pytest.param(openai, choice(None), {"text": ""}, id="no content"),
-        pytest.param(openai, choice("first", "second"), {"text": "first"}, id="the first of two"),
-        pytest.param(
-            *(openai, choice("Once upon", finish_reason="content_filter")),
-            {"text": "Once upon", "finish_reason": "content_filter"},
-            id="why OpenAI stopped",
-        ),
-        pytest.param(
-            openai,
-            {"usage": {"prompt_tokens": 5, "prompt_tokens_details": {"cached_tokens": 4, "x": 0}}},
-            {"usage": {"input_tokens": 5, "cached_tokens": 4}},
-            id="the tokens of OpenAI's cache",
-        ),
-        pytest.param(
-            *(anthropic, {"content": [block("One "), block("Hm.", "thinking"), block("two")]}),
-            {"text": "One two"},
-            id="all texts of Anthropic but thoughts",
-        ),
-        pytest.param(anthropic, {"content": []}, {"text": ""}, id="nothing where nothing is said"),
-        pytest.param(
-            *(anthropic, {"stop_reason": "max_tokens"}, {"finish_reason": "max_tokens"}),
-            id="why Anthropic stopped",
-        ),
-        pytest.param(
-            anthropic,
-            {"usage": {"cache_read_input_tokens": 5, "cache_creation_input_tokens": 3}},
-            {"usage": {"cached_tokens": 5, "cache_write_tokens": 3}},
-            id="the tokens of Anthropic's cache",
-        ),
-        pytest.param(
-            *(gemini, parts({"text": "One "}, {"text": "Hm.", "thought": True}, {"text": "two"})),
-            {"text": "One two"},
-            id="all texts of Gemini but thoughts",
-        ),
-        pytest.param(gemini, parts(), {"text": ""}, id="nothing where there are no parts"),
-        pytest.param(
-            *(gemini, {"candidates": [{"finishReason": "SAFETY"}]}),
-            {"text": "", "finish_reason": "SAFETY"},
-            id="why Gemini stopped",
-        ),
-        pytest.param(
-            *(gemini, {"promptFeedback": {"safetyRatings": []}}, {"text": "Hi"}),
-            id="feedback that blocks nothing",
-        ),
-        pytest.param(
-            *(gemini, {"usageMetadata": {"promptTokenCount": 9, "cachedContentTokenCount": 4}}),
-            {"usage": {"input_tokens": 9, "cached_tokens": 4}},
-            id="the tokens of Gemini's cache",
-        ),
-        *(
-            pytest.param(connect, {key: None}, {"usage": {}}, id=f"no usage ({key})")
-            for connect, key in (
-                (openai, "usage"),
-                (anthropic, "usage"),
-                (gemini, "usageMetadata"),
-            )
-        ),
-    ],
-)
-def test_of_an_answer_is_read(
-    connect: Connect, changes: dict[str, Any], read: dict[str, Any]
-) -> None:
-    provider = connect()
-    answer = provider.answer(json.dumps({**completion(provider.kind, "Hi"), **changes}))
-    assert {name: getattr(answer, name) for name in read} == read
+@pytest.mark.parametrize(("vendor", "entry"), entries("answers.yaml"))
+def test_of_an_answer_is_read(vendor: str, entry: dict[str, Any]) -> None:
+    body = {**completion(vendor, "Hi"), **entry[vendor]}
+    answer = PROVIDERS[vendor]().answer(json.dumps(body))
+    assert {name: getattr(answer, name) for name in entry["read"]} == entry["read"]
 
 
 @each_vendor

@@ -9,18 +9,7 @@ import pytest
 from loopback import Server
 from multiturn import ChatMessage, ProviderResponse
 from multiturn.providers.base import Wire
-from vendors import (
-    FORMATS,
-    HELLO,
-    Connect,
-    anthropic,
-    ask,
-    azure,
-    chat,
-    each_vendor,
-    gemini,
-    openai,
-)
+from vendors import HELLO, Connect, ask, azure, chat, each_vendor, gemini, openai
 
 # What encodings treat in different ways.
 TEXT = "  ".join(
@@ -35,61 +24,38 @@ TEXT = "  ".join(
         "\t",
     ]
 )
-NUMBERS = [0.7, 0.0, 1, 0.1 + 0.2, 1e-7]
 
 
 @each_vendor
-def test_a_text_goes_out_byte_for_byte(connect: Connect, server: Server) -> None:
-    provider = connect(server.url)
-    request = chat(("system", TEXT), ("user", TEXT), ("assistant", TEXT), ("user", TEXT))
-    wire = provider.wire(request)
-    answer = ask(provider, request)
-    assert server.requests[0].body == wire.body == answer.wire
-    assert server.requests[0].body.count(msgspec.json.encode(TEXT)) == 4 or connect is gemini
-
-
-@pytest.mark.parametrize(
-    ("connect", "temperature"),
-    [*((gemini, number) for number in NUMBERS), *((other, 1e-7) for other in (openai, anthropic))],
-)
-def test_parameters_go_out_byte_for_byte(
+@pytest.mark.parametrize("temperature", [0.7, 0.0, 1, 0.1 + 0.2, 1e-7])
+def test_a_body_goes_out_byte_for_byte(
     connect: Connect, server: Server, temperature: float
 ) -> None:
     provider = connect(server.url, max_output_tokens=64)
-    request = chat(("user", "Hello"), temperature=temperature)
+    turns = (("system", TEXT), ("user", TEXT), ("assistant", TEXT), ("user", TEXT))
+    wire = provider.wire(request := chat(*turns, temperature=temperature))
     answer = ask(provider, request)
-    assert server.requests[0].body == provider.wire(request).body == answer.wire
-    sent = msgspec.json.decode(server.requests[0].body)
-    assert sent.get("generationConfig", sent)["temperature"] == temperature
+    assert server.requests[0].body == wire.body == answer.wire
+    assert wire.body.count(msgspec.json.encode(TEXT)) == 4 or connect is gemini
+    body = msgspec.json.decode(wire.body)
+    assert body.get("generationConfig", body)["temperature"] == temperature
 
 
-LIMITS = {
-    "azure": "max_completion_tokens",
-    "anthropic": "max_tokens",
-    "gemini": "maxOutputTokens",
-}
-
-
-@each_vendor
 @pytest.mark.parametrize(
     ("of_target", "of_request", "sent"),
     [
         pytest.param((0.5, 100), (None, None), (0.5, 100), id="the target's"),
-        pytest.param((None, 4096), (0.2, 20), (0.2, 20), id="the request's"),
-        pytest.param((0.5, 100), (0.2, 20), (0.2, 20), id="the request's over the target's"),
-        pytest.param((0.5, 100), (0.0, None), (0.0, 100), id="the request's zero, too"),
+        pytest.param((0.5, 100), (0.0, 20), (0.0, 20), id="the request's over the target's"),
         pytest.param((0.0, 100), (None, 20), (0.0, 20), id="each for itself"),
     ],
 )
 def test_temperature_and_limit_are(
-    connect: Connect, of_target: Any, of_request: Any, sent: tuple[float, int]
+    of_target: Any, of_request: Any, sent: tuple[float, int]
 ) -> None:
-    names = ("temperature", "max_output_tokens")
-    provider = connect(**dict(zip(names, of_target, strict=True)))
-    request = chat(("user", "Hello"), **dict(zip(names, of_request, strict=True)))
+    provider = openai(temperature=of_target[0], max_output_tokens=of_target[1])
+    request = chat(temperature=of_request[0], max_output_tokens=of_request[1], question="Hello")
     body = msgspec.json.decode(provider.wire(request).body)
-    given = body.get("generationConfig", body)
-    assert (given["temperature"], given[LIMITS[FORMATS[connect]]]) == sent
+    assert (body["temperature"], body["max_completion_tokens"]) == sent
 
 
 @each_vendor
@@ -128,8 +94,7 @@ def test_a_provider_keeps_its_connection_until_it_is_closed_and_may_connect_agai
 
 def digest(provider: Any, **changes: Any) -> str:
     """Return the digest of a request that has changed."""
-    request = msgspec.structs.replace(HELLO, **changes)
-    return str(provider.wire(request).digest())
+    return str(provider.wire(msgspec.structs.replace(HELLO, **changes)).digest())
 
 
 @each_vendor
@@ -137,25 +102,30 @@ def test_the_digest_changes_with_the_request_and_the_target_but_not_with_the_key
     connect: Connect,
 ) -> None:
     provider = connect()
-    same = {digest(provider), digest(provider, question="Other logs"), digest(connect(api_key="k"))}
-    others = {
+    same = {
+        digest(provider),
+        digest(provider, question="Other logs"),
+        digest(connect(api_key="k")),
+    }
+    others = [
         digest(provider, temperature=0.5),
-        digest(provider, max_output_tokens=5),
         digest(provider, chat_prompt=(ChatMessage("user", "Hello"),)),
-        digest(
-            provider,
-            chat_prompt=(ChatMessage("user", "Hello"),),
-            metadata={"system_prompt": "Be kind."},
-        ),
         digest(connect(model="claude-2.0")),
         digest(connect("http://127.0.0.1:10")),
-    }
-    assert len(same) == 1
-    assert len(others - same) == 6
+    ]
+    assert len({*same, *others}) == 1 + len(others)
 
 
-def test_the_digest_changes_with_the_version_of_azure() -> None:
-    assert digest(azure(version="2025-01-01")) != digest(azure(version="2025-03-01"))
+@pytest.mark.parametrize("connect", [azure, gemini])
+def test_the_digest_changes_with_the_version_of_the_api(connect: Connect) -> None:
+    assert digest(connect(version="v1")) != digest(connect(version="v2"))
+
+
+@each_vendor
+def test_a_slash_at_the_end_of_the_address_does_not_change_the_digest(connect: Connect) -> None:
+    name = connect().address_settings[0]
+    first, second = (connect(**{name: f"http://a/v1{slash}"}) for slash in ("", "/"))
+    assert digest(first) == digest(second)
 
 
 WIRE = Wire(provider="azure", model="m", parameters=("a", "b"), body=b"body")
@@ -166,7 +136,6 @@ WIRE = Wire(provider="azure", model="m", parameters=("a", "b"), body=b"body")
     [
         pytest.param({"provider": "gemini"}, id="provider"),
         pytest.param({"model": "n"}, id="model"),
-        pytest.param({"parameters": ("a", "c")}, id="parameters"),
         pytest.param({"parameters": ("ab",)}, id="parameters in other pieces"),
         pytest.param({"parameters": ("b", "a")}, id="parameters in another order"),
         pytest.param({"model": "ma", "parameters": ("b",)}, id="text that moves over"),
@@ -177,5 +146,5 @@ def test_the_digest_changes_with(change: dict[str, Any]) -> None:
     assert msgspec.structs.replace(WIRE, **change).digest() != WIRE.digest()
 
 
-def test_the_digest_does_not_change_with_the_name_of_a_repair() -> None:
+def test_the_digest_does_not_change_with_the_words_of_a_repair() -> None:
     assert msgspec.structs.replace(WIRE, repairs=("A5: cut",)).digest() == WIRE.digest()

@@ -1,37 +1,25 @@
 """The wire rules: each is met, repaired by its name, or refused before anything is sent."""
 
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from loopback import Server
-from multiturn.documents.yaml_events import read_documents
 from multiturn.model import ProviderRequest
 from multiturn.providers.ax import DEFAULT_SYSTEM_PROMPT
 from multiturn.providers.rules import concerns
-from vendors import PROVIDERS, Connect, azure, chat, echo, failure, openai, refusal, sent
+from vendors import PROVIDERS, Connect, azure, chat, echo, entries, failure, openai, refusal, sent
 
 DEFAULT = ("system", DEFAULT_SYSTEM_PROMPT)
-TABLE = Path(__file__).with_name("rules.yaml")
-(DOCUMENT,) = read_documents(TABLE.read_bytes(), str(TABLE))
 
 
 def turns(messages: list[dict[str, str]]) -> list[tuple[str, str]]:
     return [turn for message in messages for turn in message.items()]
 
 
-@pytest.mark.parametrize(
-    ("entry", "vendor"),
-    [
-        pytest.param(entry, vendor, id=f"{title} ({vendor})")
-        for title, entry in DOCUMENT.value.items()
-        for vendor in PROVIDERS
-        if vendor in entry
-    ],
-)
-def test_rule(entry: dict[str, Any], vendor: str) -> None:
+@pytest.mark.parametrize(("vendor", "entry"), entries("rules.yaml"))
+def test_rule(vendor: str, entry: dict[str, Any]) -> None:
     provider = PROVIDERS[vendor](**entry.get("settings", {}))
     given = chat(*turns(entry["given"]))
     fields = {**msgspec.structs.asdict(given), **entry.get("request", {})}
