@@ -16,6 +16,8 @@ import pytest
 import commands
 from batch_server import Batch, BatchServer, text_for, write_targets
 from loopback import KEY, TEXT, Server
+from multiturn.engine import batch_run
+from multiturn.providers.batches.openai import OpenAIBatchApi
 from running import by_id, run, start, wait_for, write_suite
 
 PROMPTS = ("one", 'a\u2028"\\ü', "three", "one")  # the last is a duplicate of the first
@@ -298,6 +300,35 @@ def test_an_error_that_ends_a_run_says_how_to_go_on(folder: Path, server: BatchS
         "; --resume --batch goes on, multiturn batch cancel out.jsonl ends it;"
         " removing out.jsonl.batch forgets what was submitted\n"
     )
+
+
+def test_status_tells_of_all_batches_though_one_is_gone(
+    folder: Path, server: BatchServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(OpenAIBatchApi, "most_requests", 1)
+    server.lag = 9
+    ask("openai", "--no-wait", folder=folder, server=server)
+    gone, *others = server.batches
+    del server.batches[gone]
+    done = batch("status", folder)
+    lines = [f"{name}: in_progress, 0 of 1 request" for name in others]
+    assert (done.returncode, done.stdout.splitlines()) == (1, lines)
+    assert done.stderr == f"{gone}: HTTP 404: there is no {gone}\n"
+
+
+@each_vendor
+def test_a_full_disk_while_results_are_fetched_is_said_and_loses_nothing(
+    vendor: str, folder: Path, server: BatchServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.lag = 1
+    ask(vendor, "--no-wait", folder=folder, server=server)
+    with monkeypatch.context() as patch:
+        patch.setattr(batch_run, "TemporaryFile", lambda **_: open("/dev/full", "r+b", buffering=0))
+        done = ask(vendor, "--resume", folder=folder, server=server)
+    error = "Error: cannot write 'out.jsonl': No space left on device"
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, error)
+    assert ask(vendor, "--resume", folder=folder, server=server).returncode == 0
+    assert (answers(folder), server.sent()) == (ALL, ONCE)
 
 
 def test_a_case_that_cannot_be_read_or_converted_stops_no_other(

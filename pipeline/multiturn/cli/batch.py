@@ -115,17 +115,26 @@ def batch() -> None:
 @targets_option
 def status(results: str, targets_file: str | None) -> None:
     """Print the state of each batch of the results file RESULTS."""
+    from multiturn.cli.failures import Failures
+    from multiturn.providers.base import ProviderError
+
+    failures = Failures()
     with _open(results, targets_file) as batches:
         for part in batches.state.under_way:
             requests = number_of(part.requests, "request")
             if not part.batch:
                 click.echo(f"{requests} without a batch so far; --resume --batch goes on")
                 continue
-            look = batches.look(part)
+            try:
+                look = batches.look(part)
+            except ProviderError as error:
+                failures.say(f"{part.batch}: {error.what}")
+                continue
             count = "" if look.answered is None else f"{look.answered:,} of "
             click.echo(visible(f"{part.batch}: {look.state}, {count}{requests}"))
             if look.why:
                 click.echo(f"  {visible(look.why)}")
+    failures.finish()
 
 
 @batch.command()

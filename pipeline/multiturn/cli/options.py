@@ -10,13 +10,11 @@ import click
 from click.core import ParameterSource
 
 from multiturn.cli.completion import complete_case, complete_pipeline
-from multiturn.cli.failures import Failures
 from multiturn.errors import MultiturnError, PipelineError
 
 if TYPE_CHECKING:
     from multiturn.engine.selection import Selection
     from multiturn.output import LogSettings
-    from multiturn.pipelines.pipeline import Pipeline
 
 Renderer = Literal["console", "json"]
 Command = Callable[..., None]
@@ -208,22 +206,6 @@ def is_default(option: str) -> bool:
     """Return whether the command line does not say the value of an option."""
     source = click.get_current_context().get_parameter_source(option)
     return source is not ParameterSource.COMMANDLINE
-
-
-def check_strictly(asked: Asked, selection: "Selection", pipeline: "Pipeline") -> None:
-    """With --strict, convert all cases and drop the result; end the process on an error."""
-    from multiturn.engine.outcomes import outcomes
-
-    if not asked.strict:
-        return
-    for path in selection.suites:
-        if not os.path.isfile(path):
-            what = f"--strict reads a suite twice, and {path!r} can be read only once"
-            raise MultiturnError(f"{what}; write it to a file")
-    failures = Failures(debug=asked.debug)
-    for _ in failures.conversions(outcomes(selection, pipeline)):
-        pass
-    failures.finish()
 
 
 def refuse_output(output: str | None, selection: "Selection") -> None:

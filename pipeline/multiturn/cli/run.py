@@ -10,7 +10,6 @@ from multiturn.cli.completion import complete_target
 from multiturn.cli.options import (
     PATH,
     Asked,
-    check_strictly,
     default_format,
     pipeline_option,
     quiet_option,
@@ -114,7 +113,15 @@ def run(
     """
     from multiturn.cli.batch import check_batch, preview_batch, send_batch
     from multiturn.cli.failures import Failures, writing
-    from multiturn.cli.sending import Sending, digests_at, preview, print_json, print_text, send
+    from multiturn.cli.sending import (
+        Sending,
+        check_strictly,
+        digests_at,
+        preview,
+        print_json,
+        print_text,
+        send,
+    )
     from multiturn.pipelines.pipeline_file import load_pipeline
     from multiturn.providers.results import ResultsFile, read_stored
     from multiturn.providers.targets import load_target
@@ -134,7 +141,8 @@ def run(
             check_batch(provider, output, batch=batch, resume=resume)
         if not dry_run:
             provider.check()  # before an output is opened
-        check_strictly(asked, selection, chosen)
+        if asked.strict:
+            check_strictly(selection, chosen, failures)
         sending = Sending(selection, chosen, provider, failures)
         if against is not None:
             sending.earlier = digests_at(against, selection, pipeline, provider)

@@ -1,6 +1,7 @@
 """Sending for ``multiturn run``: ask the provider, and write each result at once."""
 
 import asyncio
+import os
 import signal
 import sys
 from collections import Counter
@@ -16,7 +17,7 @@ from multiturn.cli.failures import Failures
 from multiturn.cli.options import is_default, on_terminal, say_summary
 from multiturn.cli.progress import Progress, estimate
 from multiturn.cli.rendering import to_result_text
-from multiturn.engine.outcomes import cases
+from multiturn.engine.outcomes import cases, outcomes
 from multiturn.engine.record import to_json
 from multiturn.engine.runner import prepare, run, wire_of
 from multiturn.engine.selection import Selection, suite_names
@@ -98,6 +99,20 @@ class Sending(Struct):
         """Return how many cases were answered, reused and failed."""
         failed, reused = self.failures.count, self.actions["reuse"]
         return f"{self.done - failed:,} answered, {reused:,} reused, {failed:,} failed"
+
+
+def check_strictly(selection: Selection, pipeline: Pipeline, failures: Failures) -> None:
+    """Convert all cases before the first is sent, and end the process on an error.
+
+    They are read again to be sent: memory never holds them all.
+    """
+    for path in selection.suites:
+        if not os.path.isfile(path):
+            what = f"--strict reads a suite twice, and {path!r} can be read only once"
+            raise MultiturnError(f"{what}; write it to a file")
+    for _ in failures.conversions(outcomes(selection, pipeline)):
+        pass
+    failures.finish()
 
 
 def digests_at(

@@ -1,6 +1,7 @@
 """What the providers that use HTTP share: a vendor's SDK sends, and this reads its answer."""
 
 import asyncio
+import errno
 import importlib
 import importlib.util
 import os
@@ -18,6 +19,7 @@ from multiturn.providers.limits import Exchange, current, status_error
 from multiturn.turns import is_blank
 
 _T = TypeVar("_T")
+_OF_DISKS = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EROFS, errno.EIO)
 _VENDORS = ("ANTHROPIC_", "AZURE_", "GEMINI_", "GOOGLE_", "OPENAI_")
 
 API_KEY = Meta(
@@ -111,6 +113,7 @@ class HttpProvider(ChatProvider):
 
         Raises:
             ProviderError: there is no answer; secrets are hidden.
+            OSError: the function writes a file, and the disk is full or fails.
         """
         exchange = Exchange(self.settings.timeout_seconds, self.secrets)
         token = current.set(exchange)
@@ -120,6 +123,8 @@ class HttpProvider(ChatProvider):
         except ProviderError as error:
             failure = error
         except Exception as error:  # each SDK has exceptions of its own
+            if isinstance(error, OSError) and error.errno in _OF_DISKS:
+                raise
             failure = exchange.error or self._failure(error)
         finally:
             current.reset(token)

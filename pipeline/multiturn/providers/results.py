@@ -4,6 +4,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
@@ -247,6 +248,13 @@ def _read(path: str) -> Iterator[tuple[bytes, Stored]]:
                 if stored is not None or begins:
                     return  # it was cut short
             if stored is None:
-                what = "this is not a result; name another file as --output"
-                raise MultiturnError(what, where=Place(path, number))
+                raise MultiturnError(_no_result(line), where=Place(path, number))
             yield line, stored
+
+
+def _no_result(line: bytes) -> str:
+    if line.startswith(BOM_UTF8):
+        return "the file begins with a byte-order mark; save it as UTF-8 without one"
+    if not line.strip():
+        return "the line is blank; remove it"
+    return "this is not a result; name another file as --output"
