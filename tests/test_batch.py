@@ -323,7 +323,8 @@ def test_a_full_disk_while_results_are_fetched_is_said_and_loses_nothing(
     server.lag = 1
     ask(vendor, "--no-wait", folder=folder, server=server)
     with monkeypatch.context() as patch:
-        patch.setattr(batch_run, "TemporaryFile", lambda **_: open("/dev/full", "r+b", buffering=0))
+        full = Path("/dev/full")
+        patch.setattr(batch_run, "TemporaryFile", lambda **_: full.open("r+b", buffering=0))
         done = ask(vendor, "--resume", folder=folder, server=server)
     error = "Error: cannot write 'out.jsonl': No space left on device"
     assert (done.returncode, done.stderr.splitlines()[-1]) == (2, error)
