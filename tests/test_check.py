@@ -20,132 +20,118 @@ evalcases:
   input_messages: [{role: usr, content: Hi}]
 - id: two
   input_messages: [{role: system, content: Be brief.}]
-- id: three
-  mood: good
-  input_messages: [{role: user, content: Hi}]
 """
-TARGETS = """\
-targets:
-- {name: claude, provider: anthropic, model: claude-sonnet-4-6, api_key: "${{ CLAUDE_KEY }}"}
-"""
-PREFILL = "case 'two': A4: from 4.6 on, the last message must not be assistant (Anthropic); "
-NO_ANSWER = (
-    "case 'two': there is nothing to answer: only system messages have content, if any has; add a"
-    " user message"
-)
+FILES = {
+    "a.eval.yaml": SUITE,
+    "moody.eval.yaml": SUITE + "mood: good\n",
+    "sub/b.eval.yaml": BROKEN,
+    "late.yaml": "stages: [embed_files, resolve_segments]",
+    "terse.yaml": "extends: spec\nremove: [filter_empty]",
+    "no_chat.yaml": "extends: spec\nremove: [consolidate_system]",
+    "no_question.yaml": "extends: spec\nremove: [render_question]",
+    "neither.yaml": "stages: [resolve_segments, embed_files]",
+    "targets.yaml": "- {name: claude, provider: anthropic, model: claude-sonnet-4-6,"
+    ' api_key: "${{ CLAUDE_KEY }}"}\n',
+}
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    for name, text in {
-        "a.eval.yaml": SUITE,
-        "sub/b.eval.yaml": BROKEN,
-        "late.yaml": "stages: [embed_files, resolve_segments]",
-        "terse.yaml": "extends: spec\nremove: [filter_empty]",
-        "targets.yaml": TARGETS,
-    }.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    return tmp_path
-
-
-def checked(folder: Path, *arguments: str, code: int) -> tuple[list[str], list[str]]:
-    """Return the lines of standard output and of standard error."""
-    done = run("check", *arguments, folder=folder, env={"CLAUDE_KEY": "none"})
-    assert done.returncode == code
-    return done.stdout.splitlines(), done.stderr.splitlines()
-
-
-def test_suites_and_pipelines_without_errors(folder: Path) -> None:
-    assert checked(folder, "a.eval.yaml", "terse.yaml", "spec", code=0) == (
-        [
-            "terse.yaml: 5 stages, in a legal order",
-            "spec: 6 stages, in a legal order",
-            "a.eval.yaml: 2 cases, without errors",
-        ],
-        [],
-    )
-
-
-def test_each_error_is_a_line(folder: Path) -> None:
-    said, errors = checked(folder, ".", "late.yaml", code=1)
-    assert said == ["a.eval.yaml: 2 cases, without errors"]
-    *errors, warning = errors
-    assert errors == [
-        "late.yaml:1:10: embed_files (1) requires files, but resolve_segments (2) provides it"
-        " later; move it after resolve_segments",
-        "a legal order: resolve_segments, embed_files",
-        "sub/b.eval.yaml:3:27: case 'one': input_messages[0]: there is no role 'usr'; did you mean"
-        ' "user"?',
-        f"sub/b.eval.yaml:4: {NO_ANSWER}",
-    ]
-    assert warning.startswith('sub/b.eval.yaml:7:3: warning: unknown key "mood"; ')
-
-
-def test_a_target_adds_its_rules(folder: Path) -> None:
-    said, (error,) = checked(folder, "a.eval.yaml", "--target", "claude", code=1)
-    assert said == []
-    assert error.startswith(f"a.eval.yaml:4: {PREFILL}")
-    said, errors = checked(folder, "a.eval.yaml", "--target", "claude", "--case", "one", code=0)
-    assert (said, errors) == (["a.eval.yaml: 1 case, without errors"], [])
-
-
-def test_the_pipeline_is_the_one_that_is_named(folder: Path) -> None:
-    (folder / "shy.yaml").write_text("extends: spec\nremove: [consolidate_system]")
-    said, _ = checked(folder, "a.eval.yaml", "--target", "claude", "--pipeline", "shy.yaml", code=0)
-    assert said == ["a.eval.yaml: 2 cases, without errors"]
-
-
-def test_strict_makes_warnings_errors(folder: Path) -> None:
-    (folder / "c.eval.yaml").write_text(SUITE + "mood: good\n")
-    said, errors = checked(folder, "c.eval.yaml", code=0)
-    assert said == ["c.eval.yaml: 2 cases, without errors"]
-    (warning,) = errors
-    assert warning.startswith("c.eval.yaml:6:1: warning: ")
-    _, (error,) = checked(folder, "c.eval.yaml", "--strict", code=1)
-    assert error == warning.replace("warning: ", "")
+def checked(folder: Path, arguments: str) -> tuple[int, list[str], list[str]]:
+    """Return the exit code, and the lines of standard output and of standard error."""
+    for name, text in FILES.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    done = run("check", *arguments.split(), folder=folder, env={"CLAUDE_KEY": "none"})
+    return done.returncode, done.stdout.splitlines(), done.stderr.splitlines()
 
 
 @pytest.mark.parametrize(
-    ("path", "error"),
+    ("arguments", "said"),
     [
-        ("shiped", "no pipeline 'shiped'; did you mean \"shipped\"?"),
         (
-            "none.eval.yaml",
-            "Error: there is no suite 'none.eval.yaml'; did you mean 'a.eval.yaml'?",
+            "a.eval.yaml terse.yaml spec",
+            [
+                "terse.yaml: 5 stages, in a legal order",
+                "spec: 6 stages, in a legal order",
+                "a.eval.yaml: 2 cases, without errors",
+            ],
+        ),
+        (
+            "no_chat.yaml",
+            [
+                "no_chat.yaml: 5 stages, in a legal order",
+                "no_chat.yaml: LLM APIs get no chat prompt, but the question as one user message;"
+                " add consolidate_system",
+            ],
+        ),
+        (
+            "no_question.yaml",
+            [
+                "no_question.yaml: 5 stages, in a legal order",
+                "no_question.yaml: agents get no question, and so nothing to read; add"
+                " render_question",
+            ],
+        ),
+        ("a.eval.yaml --target claude --case one", ["a.eval.yaml: 1 case, without errors"]),
+        (
+            "a.eval.yaml --target claude --pipeline no_chat.yaml",
+            ["a.eval.yaml: 2 cases, without errors"],
         ),
     ],
 )
-def test_what_is_not_there(folder: Path, path: str, error: str) -> None:
-    done = run("check", path, folder=folder)
-    assert done.returncode == (2 if "Error" in error else 1)
-    assert done.stderr.splitlines() == [error]
-
-
-def test_a_case_that_is_not_there(folder: Path) -> None:
-    _, errors = checked(folder, "a.eval.yaml", "--case", "tow", code=1)
-    assert errors == ["no case 'tow'; did you mean \"two\"?"]
-    (line,), _ = checked(folder, "a.eval.yaml", "--case", "tow", "--format", "json", code=1)
-    assert json.loads(line)["file"] is None
+def test_what_has_no_error(tmp_path: Path, arguments: str, said: list[str]) -> None:
+    assert checked(tmp_path, arguments) == (0, said, [])
 
 
 @pytest.mark.parametrize(
-    ("left_out", "so"),
+    ("arguments", "errors"),
     [
         (
-            "consolidate_system",
-            "LLM APIs get no chat prompt, but the question as one user message;"
-            " add consolidate_system",
+            "sub late.yaml",
+            [
+                "late.yaml:1:10: embed_files (1) requires files, but resolve_segments (2) provides"
+                " it later; move it after resolve_segments",
+                "a legal order: resolve_segments, embed_files",
+                "sub/b.eval.yaml:3:27: case 'one': input_messages[0]: there is no role 'usr';"
+                ' did you mean "user"?',
+                "sub/b.eval.yaml:4: case 'two': there is nothing to answer: only system messages"
+                " have content, if any has; add a user message",
+            ],
         ),
         (
-            "render_question",
-            "agents get no question, and so nothing to read; add render_question",
+            "neither.yaml",
+            [
+                "neither.yaml: the pipeline gives neither a chat prompt nor a question, so every"
+                " case comes out empty; add consolidate_system or render_question"
+            ],
         ),
+        ("a.eval.yaml --case tow", ["no case 'tow'; did you mean \"two\"?"]),
+        ("shiped", ["no pipeline 'shiped'; did you mean \"shipped\"?"]),
     ],
 )
-def test_what_follows_from_a_view_left_out(folder: Path, left_out: str, so: str) -> None:
-    (folder / "half.yaml").write_text(f"extends: spec\nremove: [{left_out}]")
-    assert checked(folder, "half.yaml", code=0) == (
-        ["half.yaml: 5 stages, in a legal order", f"half.yaml: {so}"],
-        [],
-    )
+def test_each_error_is_a_line(tmp_path: Path, arguments: str, errors: list[str]) -> None:
+    assert checked(tmp_path, arguments) == (1, [], errors)
+
+
+def test_a_target_adds_its_rules(tmp_path: Path) -> None:
+    code, said, (error,) = checked(tmp_path, "a.eval.yaml --target claude")
+    assert (code, said) == (1, [])
+    rule = "A4: from 4.6 on, the last message must not be assistant (Anthropic); "
+    assert error.startswith(f"a.eval.yaml:4: case 'two': {rule}")
+
+
+def test_strict_makes_warnings_errors(tmp_path: Path) -> None:
+    code, said, (warning,) = checked(tmp_path, "moody.eval.yaml")
+    assert (code, said) == (0, ["moody.eval.yaml: 2 cases, without errors"])
+    assert warning.startswith('moody.eval.yaml:6:1: warning: unknown key "mood"; ')
+    code, _, (error,) = checked(tmp_path, "moody.eval.yaml --strict")
+    assert (code, error) == (1, warning.replace("warning: ", ""))
+
+
+def test_a_suite_that_is_not_there_is_an_error_of_the_command(tmp_path: Path) -> None:
+    said = "Error: there is no suite 'none.eval.yaml'; did you mean 'a.eval.yaml'?"
+    assert checked(tmp_path, "none.eval.yaml") == (2, [], [said])
+
+
+def test_an_error_of_no_file_has_none_in_json(tmp_path: Path) -> None:
+    code, (line,), _ = checked(tmp_path, "a.eval.yaml --case tow --format json")
+    assert (code, json.loads(line)["file"]) == (1, None)

@@ -1,4 +1,4 @@
-"""promoted.lock: what reaches a system message is on a list; see also test_snapshot.py."""
+"""promoted.lock and files.lock: what reaches a system message, and what snapshots name."""
 
 import hashlib
 from itertools import pairwise
@@ -8,16 +8,7 @@ import pytest
 from msgspec import Struct, structs
 
 from commands import run
-from multiturn import (
-    Case,
-    Conversion,
-    Files,
-    MultiturnError,
-    Part,
-    TestMessage,
-    Turn,
-    load_pipeline,
-)
+from multiturn import Conversion, MultiturnError, Part, Turn, load_pipeline, load_suite
 from multiturn.review.lists import FILES, PROMOTED, lock_text, read_files, read_promoted
 from multiturn.review.promotion import Promotion, promotions_of
 
@@ -25,6 +16,9 @@ SUITE = """\
 guideline_patterns: ["*.rules.md"]
 input_messages: [{role: user, content: [{type: file, value: a.rules.md}, Hi]}]
 """
+RULE_A = Promotion("a.rules.md", hashlib.sha256(b"Rule A").hexdigest(), "*.rules.md")
+TEXT_B = Promotion("b.md", hashlib.sha256(b"Text B").hexdigest(), None)
+A, B = {RULE_A.path: RULE_A.pattern}, {TEXT_B.path: TEXT_B.pattern}
 
 
 @pytest.fixture
@@ -37,48 +31,45 @@ def folder(tmp_path: Path) -> Path:
 # What is listed
 
 
-def promoted(folder: Path, pipeline: str, *messages: TestMessage) -> set[tuple[str, str | None]]:
-    case = Case(
-        id="x",
-        input_messages=messages,
-        guideline_patterns=("*.rules.md",),
-        files=Files(folder, folder),
-    )
-    found = promotions_of(load_pipeline(pipeline)(Conversion(case)))
-    return {(entry.path, entry.pattern) for entry in found}
-
-
-def attached(role: str, name: str) -> TestMessage:
-    return TestMessage(role, [{"type": "file", "value": name}, "Hi"])  # type: ignore[arg-type]
-
-
-HI = TestMessage("user", "Hi")
-BY_PATTERN, BY_ROLE = {("a.rules.md", "*.rules.md")}, {("b.md", None)}
-NOWHERE: set[tuple[str, str | None]] = set()
+def promoted(folder: Path, pipeline: str) -> set[Promotion]:
+    (case,) = load_suite(folder / "a.eval.yaml", root=folder)
+    return promotions_of(load_pipeline(pipeline)(Conversion(case)))
 
 
 @pytest.mark.parametrize(
     ("messages", "expected"),
     [
-        pytest.param([attached("user", "a.rules.md")], [BY_PATTERN] * 4, id="a guideline"),
+        pytest.param("user a.rules.md", [A] * 4, id="a guideline"),
         pytest.param(
-            [attached("system", "a.rules.md"), HI],
-            [BY_PATTERN] * 4,
+            "system a.rules.md, user",
+            [A] * 4,
             id="a guideline in a system message is there by its pattern",
         ),
-        pytest.param([attached("user", "b.md")], [NOWHERE] * 4, id="a file of a user"),
+        pytest.param("user b.md", [{}] * 4, id="a file of a user"),
         pytest.param(
-            [HI, attached("system", "b.md")],
-            [BY_ROLE, BY_ROLE, NOWHERE, NOWHERE],
+            "user, system b.md",
+            [B, B, {}, {}],
             id="a later system message counts where it becomes one",
         ),
     ],
 )
 def test_which_files_are_promoted(
-    folder: Path, messages: list[TestMessage], expected: list[set[tuple[str, str | None]]]
+    folder: Path, messages: str, expected: list[dict[str, str | None]]
 ) -> None:
-    names = ("spec", "design", "shipped", "agentv")
-    assert [promoted(folder, name, *messages) for name in names] == expected
+    """Messages are written as a role and an attached file; pipelines are those that ship."""
+    suite = 'guideline_patterns: ["*.rules.md"]\ninput_messages:\n'
+    for role, *files in map(str.split, messages.split(", ")):
+        attached = "".join(f"{{type: file, value: {file}}}, " for file in files)
+        suite += f"- {{role: {role}, content: [{attached}Hi]}}\n"
+    (folder / "a.eval.yaml").write_text(suite)
+    pipelines = ("spec", "design", "shipped", "agentv")
+    found = (promoted(folder, pipeline) for pipeline in pipelines)
+    assert [{each.path: each.pattern for each in promotions} for promotions in found] == expected
+
+
+def test_without_a_chat_prompt_the_guidelines_count(folder: Path) -> None:
+    (folder / "bare.yaml").write_text("extends: spec\nremove: [consolidate_system]\n")
+    assert promoted(folder, str(folder / "bare.yaml")) == {RULE_A}
 
 
 class Fixed(Struct, frozen=True):
@@ -88,34 +79,24 @@ class Fixed(Struct, frozen=True):
         return self.turns
 
 
-def test_a_file_that_no_stage_moved_is_there_by_its_role() -> None:
-    part = Part("text", "Rule A", path="a.rules.md", resolved_path="evals/a.rules.md")
-    case = Case(id="x", input_messages=(), guideline_patterns=("*.rules.md",))
+def test_a_file_that_no_stage_moved_is_there_by_its_role(folder: Path) -> None:
+    (case,) = load_suite(folder / "a.eval.yaml", root=folder)
+    part = Part("text", "Rule A", path="a.rules.md", resolved_path="a.rules.md")
     moved = structs.replace(part, moved_by="extract_guidelines")
-    for found, pattern in [(part, None), (moved, "*.rules.md")]:
+    for found, expected in [(part, structs.replace(RULE_A, pattern=None)), (moved, RULE_A)]:
         conversion = Conversion(case, chat_view=Fixed((Turn("system", (found,)),)))
-        sha256 = hashlib.sha256(b"Rule A").hexdigest()
-        assert promotions_of(conversion) == {Promotion("evals/a.rules.md", sha256, pattern)}
-
-
-def lock(folder: Path) -> str:
-    assert run("snapshot", "a.eval.yaml", folder=folder).returncode == 0
-    return (folder / "snapshots/promoted.lock").read_text()
+        assert promotions_of(conversion) == {expected}
 
 
 def test_other_suites_keep_their_sections(folder: Path) -> None:
-    entry = Promotion("a.rules.md", hashlib.sha256(b"Rule A").hexdigest(), "*.rules.md")
-    other = {"b.eval.yaml": (structs.replace(entry, path="b.md"),)}
-    (folder / "snapshots").mkdir()
-    (folder / "snapshots/promoted.lock").write_text(lock_text(PROMOTED, other))
-    assert lock(folder) == lock_text(PROMOTED, {"a.eval.yaml": (entry,), **other})
+    other, list_ = {"b.eval.yaml": (TEXT_B,)}, folder / "snapshots/promoted.lock"
+    list_.parent.mkdir()
+    list_.write_text(lock_text(PROMOTED, other))
+    assert run("snapshot", "a.eval.yaml", folder=folder).returncode == 0
+    assert list_.read_text() == lock_text(PROMOTED, {"a.eval.yaml": (RULE_A,), **other})
     (folder / "a.eval.yaml").write_text("input_messages: [{role: user, content: Hi}]")
-    assert lock(folder) == lock_text(PROMOTED, other)
-
-
-def test_without_a_chat_prompt_the_guidelines_count(folder: Path) -> None:
-    (folder / "bare.yaml").write_text("extends: spec\nremove: [consolidate_system]\n")
-    assert promoted(folder, str(folder / "bare.yaml"), attached("user", "a.rules.md")) == BY_PATTERN
+    assert run("snapshot", "a.eval.yaml", folder=folder).returncode == 0
+    assert list_.read_text() == lock_text(PROMOTED, other)
 
 
 # Reading a list
@@ -162,16 +143,11 @@ def test_a_list_that_is_none_is_an_error(text: str, error: str) -> None:
 def test_a_list_that_cannot_be_read_stays(folder: Path, name: str) -> None:
     (folder / "snapshots").mkdir()
     (folder / "snapshots" / name).write_bytes(b"\xff\xfe")
-    for options in ([], ["--check"]):
-        done = run("snapshot", "a.eval.yaml", *options, folder=folder)
-        assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr.startswith(f"Error: snapshots/{name}")
-        assert done.stderr.count("\n") == 1
-    assert files_of(folder) == {name: b"\xff\xfe"}
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in (folder / "snapshots").iterdir()}
+    done = run("snapshot", "a.eval.yaml", folder=folder)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.startswith(f"Error: snapshots/{name}")
+    (left,) = (folder / "snapshots").iterdir()
+    assert (left.name, left.read_bytes()) == (name, b"\xff\xfe")
 
 
 def test_lists_read_back() -> None:

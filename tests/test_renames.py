@@ -85,6 +85,5 @@ def test_thousands_of_cases_take_no_time() -> None:
     removed = {("a", f"case-{n}"): said(text) for n, text in enumerate(texts)}
     added = {("a", f"new-{n}"): said(f"{text} Thanks {n}.") for n, text in enumerate(texts)}
     start = time.process_time()
-    found = renames(removed, added)
+    assert renames(removed, added) == dict(zip(added, removed, strict=True))
     assert time.process_time() - start < 4
-    assert found == {("a", f"new-{n}"): ("a", f"case-{n}") for n in range(500)}

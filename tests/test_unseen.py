@@ -1,11 +1,12 @@
 """Whatever a reader would not see is shown by its code: in a snapshot, on a page, on a terminal."""
 
 import json
+import unicodedata
 from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from browser import Reader, open_browser
@@ -14,34 +15,12 @@ from multiturn.documents.dump import dump
 from multiturn.engine.record import to_json
 from multiturn.text import unseen, visible
 
-HIDDEN = {
-    "zero-width space": "\u200b",
-    "joiner between Latin letters": "\u200d",
-    "non-joiner between Latin letters": "\u200c",
-    "soft hyphen": "\u00ad",
-    "grapheme joiner": "\u034f",
-    "right-to-left override": "\u202e",
-    "isolate": "\u2066",
-    "invisible plus": "\u2064",
-    "byte-order mark": "\ufeff",
-    "variation selector": "\ufe00",
-    "emoji selector on a letter": "\ufe0f",
-    "variation selector of the supplement": "\U000e0101",
-    "tag": "\U000e0069",
-    "Hangul filler": "\u3164",
-    "half-width Hangul filler": "\uffa0",
-    "Hangul initial filler": "\u115f",
-    "Mongolian selector": "\u180b",
-    "Khmer vowel that is not shown": "\u17b4",
-    "blank Braille": "\u2800",
-    "musical control": "\U0001d173",
-    "shorthand control": "\U0001bca0",
-    "private use": "\ue000",
-    "object": "\ufffc",
-    "line separator": "\u2028",
-    "escape": "\x1b",
-    "C1 control": "\x9b",
-}
+# Each is between two letters where it is tested.
+HIDDEN = [
+    *("\u200b", "\u200d", "\u200c", "\u00ad", "\u034f", "\u202e", "\u2066", "\u2064", "\ufeff"),
+    *("\ufe00", "\ufe0f", "\U000e0101", "\U000e0069", "\u3164", "\uffa0", "\u115f", "\u180b"),
+    *("\u17b4", "\u2800", "\U0001d173", "\U0001bca0", "\ue000", "\ufffc", "\u2028", "\x1b", "\x9b"),
+]
 SHOWN = {
     "letters": "naïve Ünï 日本語 → العربية",
     "emoji of several": "👩🏽‍💻 👨‍👩‍👧 ❤️ ☎️ ©️",
@@ -53,7 +32,9 @@ SHOWN = {
 }
 
 
-@pytest.mark.parametrize("sign", HIDDEN.values(), ids=HIDDEN)
+@pytest.mark.parametrize(
+    "sign", HIDDEN, ids=lambda sign: unicodedata.name(sign, f"U+{ord(sign):X}")
+)
 def test_a_sign_that_nobody_sees_is_an_escape(sign: str) -> None:
     """In snapshots and in JSON, and a code on a terminal."""
     code = ord(sign)
@@ -77,15 +58,12 @@ def test_only_an_emoji_keeps_what_stands_behind_it() -> None:
     assert unseen().findall("\u2800\ufe0f") == ["\u2800", "\ufe0f"]
 
 
-def test_a_text_of_several_lines_keeps_them_in_quotes() -> None:
-    text = 'Pay:\n  the\u200b "bill" \n\n\tnow \\\n'
-    assert dump({"content": text}) == (
-        '---\ncontent: "Pay:\\n\\\n'
-        '  \\  the\\u200b \\"bill\\" \\n\\\n'
-        "  \\n\\\n"
-        "  \\tnow \\\\\\n\\\n"
-        '  "\n'
-    )
+@given(st.text(st.sampled_from('a \n\t"\\\u200b\r\U000e0069#:-|'), min_size=1))
+@example('Pay:\n  the\u200b "bill" \n\n\tnow \\\n')
+def test_a_text_in_quotes_reads_as_it_was(text: str) -> None:
+    written = dump({"a": [{"b": text}]})
+    assert yaml.safe_load(written) == {"a": [{"b": text}]}
+    assert written.count("\n") >= text.count("\n")  # also in quotes, a line is a line
 
 
 SIGNS = "\u202e\u200b\U000e0041"
@@ -93,33 +71,23 @@ CODES = r"\u202e\u200b"
 CASE = f"""\
 evalcases:
   - id: "x{SIGNS}"
-    input_messages: [{{role: user, content: "{SIGNS}"}}]
+    input_messages: [{{role: user, content: ["{SIGNS}", {{type: file, value: p.yaml}}]}}]
 """
 COMMANDED = {
     "s.eval.yaml": CASE,
     "bad.eval.yaml": CASE.replace("user", f'"{SIGNS}"'),
     "p.yaml": f'extends: spec\nconfigure: {{embed_files: {{header: "{SIGNS}"}}}}\n',
     "bad.yaml": f'extends: "{SIGNS}"\n',
-    "targets.yaml": "targets: [{name: echo, provider: echo}]\n",
 }
 
 
 @pytest.mark.parametrize(
     "command",
     [
-        "convert s.eval.yaml",
-        "convert s.eval.yaml --format yaml",
-        "convert s.eval.yaml --format text",
-        "convert bad.eval.yaml",
-        "convert bad.eval.yaml --debug",
-        "explain s.eval.yaml",
-        "diff s.eval.yaml spec p.yaml",
-        "check bad.yaml",
-        "show p.yaml",
-        "snapshot s.eval.yaml --check",
-        "run s.eval.yaml --target echo",
-        "run s.eval.yaml --target echo --format text",
-        "run s.eval.yaml --target echo --dry-run",
+        *("convert s.eval.yaml --format json", "convert s.eval.yaml --format text"),
+        *("convert bad.eval.yaml", "convert bad.eval.yaml --debug", "check bad.yaml"),
+        *("explain s.eval.yaml", "diff s.eval.yaml --to p.yaml", "show p.yaml"),
+        *("run s.eval.yaml", "run s.eval.yaml --format text", "run s.eval.yaml --dry-run"),
     ],
 )
 def test_no_command_prints_what_nobody_sees(tmp_path: Path, command: str) -> None:
@@ -127,21 +95,15 @@ def test_no_command_prints_what_nobody_sees(tmp_path: Path, command: str) -> Non
         (tmp_path / name).write_text(text, encoding="utf-8")
     done = run(*command.split(), folder=tmp_path)
     assert unseen().search(done.stdout + done.stderr) is None
-    if not command.startswith(("diff", "snapshot")):
-        assert CODES in done.stdout + done.stderr
-
-
-@given(st.text(st.sampled_from('a \n\t"\\\u200b\r\U000e0069#:-|'), min_size=1))
-def test_a_text_in_quotes_reads_as_it_was(text: str) -> None:
-    assert yaml.safe_load(dump({"a": [{"b": text}]})) == {"a": [{"b": text}]}
+    assert CODES in done.stdout + done.stderr
 
 
 def test_a_page_shows_the_same(tmp_path: Path) -> None:
-    content = "|".join([*(f"a{sign}b" for sign in HIDDEN.values()), *SHOWN.values()])
+    content = "|".join([*(f"a{sign}b" for sign in HIDDEN), *SHOWN.values()])
     messages = [{"role": "user", "content": content}]
     (tmp_path / "s.eval.yaml").write_text(dump({"input_messages": messages}), encoding="utf-8")
     assert run("report", "s.eval.yaml", "--output", "r.html", folder=tmp_path).returncode == 0
-    shown = "|".join([*(f"aU+{ord(sign):04X}b" for sign in HIDDEN.values()), *SHOWN.values()])
+    shown = "|".join([*(f"aU+{ord(sign):04X}b" for sign in HIDDEN), *SHOWN.values()])
     with open_browser() as browser:
         reader = Reader(browser)
         assert reader.open(tmp_path / "r.html").locator(".turn .text").text_content() == shown

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from multiturn.model import Conversion
     from multiturn.output import Notice
     from multiturn.pipelines.pipeline import Pipeline
+    from multiturn.providers.base import TargetProvider
 
 _WITHOUT = {  # what it means that a pipeline does not give a fact
     "chat": "LLM APIs get no chat prompt, but the question as one user message; add"
@@ -158,7 +159,10 @@ def _check_pipeline(path: str, findings: _Findings) -> None:
 
 
 def _check_cases(
-    selection: "Selection", pipeline: "Pipeline", provider: Any, findings: _Findings
+    selection: "Selection",
+    pipeline: "Pipeline",
+    provider: "TargetProvider | None",
+    findings: _Findings,
 ) -> None:
     """Add what is wrong with the cases of suites; say how many cases are right."""
     from multiturn.engine.outcomes import outcomes
@@ -179,17 +183,13 @@ def _check_cases(
             findings.approve(suite, f"{number_of(right[suite], 'case')}, without errors")
 
 
-def _refusal(conversion: "Conversion", provider: Any) -> MultiturnError | None:
+def _refusal(conversion: "Conversion", provider: "TargetProvider") -> MultiturnError | None:
     """Return the error of a prompt that a provider would refuse to send."""
-    from multiturn.engine.runner import wire_of
     from multiturn.pipelines.pipeline import request_of
     from multiturn.providers.base import ProviderError
 
     try:
-        wire_of(request_of(conversion), provider)
-    except Exception as error:  # a provider of the user's own may raise anything
-        case, what = conversion.case, f"{type(error).__name__}: {error}"
-        if isinstance(error, ProviderError):
-            what = error.what
-        return MultiturnError(what, where=case.where(), case_id=case.id)
+        provider.wire(request_of(conversion))
+    except ProviderError as error:
+        return error.at(conversion.case.where(), conversion.case.id)
     return None
