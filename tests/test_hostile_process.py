@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,16 +17,7 @@ SUITE = "evalcases:\n" + "".join(
     f"- {{id: c{number}, input_messages: [{{role: user, content: {'y' * 1000}}}]}}\n"
     for number in range(100)
 )
-READING = [
-    pytest.param(("convert",), id="convert"),
-    pytest.param(("convert", "--output", "out.jsonl"), id="convert to a file"),
-    pytest.param(("run",), id="run"),
-]
-PRINTING = [  # the three ways to print: a file's, a stream's and click's
-    pytest.param(("convert", "a.yaml"), id="convert"),
-    pytest.param(("run", "a.yaml"), id="run"),
-    pytest.param(("explain", "a.yaml"), id="explain"),
-]
+TO_A_FILE = ("convert", "a.yaml", "--output", "out.jsonl")
 
 
 def end(process: Process) -> tuple[int, str | None, str]:
@@ -44,10 +36,17 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-# Ctrl-C
+# Ctrl-C, and kill -9
 
 
-@pytest.mark.parametrize("arguments", READING)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(("convert",), id="convert"),
+        pytest.param(("convert", "--output", "out.jsonl"), id="convert to a file"),
+        pytest.param(("run",), id="run"),
+    ],
+)
 def test_ctrl_c_while_a_suite_is_awaited_exits_with_130(
     folder: Path, arguments: tuple[str, ...]
 ) -> None:
@@ -78,9 +77,6 @@ def test_ctrl_c_while_the_command_starts_exits_with_130(folder: Path, place: str
     assert end(process) == (130, "", "")
 
 
-# kill -9
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of a parent's end")
 def test_no_worker_outlives_a_killed_command(folder: Path) -> None:
     (folder / "house.py").write_text(
@@ -100,63 +96,57 @@ def test_no_worker_outlives_a_killed_command(folder: Path) -> None:
         end(process)
 
 
-# Standard streams
+# Standard streams, and a full disk
 
 
-@pytest.mark.parametrize("arguments", PRINTING)
-def test_a_reader_that_leaves_ends_a_command_as_sigpipe_would(
-    folder: Path, arguments: tuple[str, ...]
-) -> None:
+def close(stream: int) -> Callable[[], None]:
+    """Return a ``preexec_fn`` that closes a standard stream."""
+    return lambda: os.close(stream)
+
+
+each_way_to_print = pytest.mark.parametrize("command", ["convert", "run", "explain"])
+
+
+@each_way_to_print
+def test_a_reader_that_leaves_ends_a_command_as_sigpipe_would(folder: Path, command: str) -> None:
     ours, its = os.pipe()
     os.close(ours)
-    process = start(*arguments, folder=folder, stdout=its)
+    process = start(command, "a.yaml", folder=folder, stdout=its)
     os.close(its)
     code, _, err = end(process)
     assert (code, err) == (141, "")
 
 
-@pytest.mark.parametrize("arguments", PRINTING)
-def test_a_closed_standard_output_is_said_in_words(
-    folder: Path, arguments: tuple[str, ...]
+@each_way_to_print
+@pytest.mark.parametrize(
+    ("change", "why"), [(close(1), "Bad file descriptor"), (full_disk(10_000), "File too large")]
+)
+def test_an_output_that_takes_nothing_is_said_in_words(
+    folder: Path, command: str, change: Callable[[], None], why: str
 ) -> None:
-    process = start(*arguments, folder=folder, stdout=None, preexec_fn=lambda: os.close(1))
-    assert end(process) == (2, None, "Error: cannot write '-': Bad file descriptor\n")
+    with open(folder / "printed", "w") as printed:
+        process = start(command, "a.yaml", folder=folder, stdout=printed, preexec_fn=change)
+        code, _, err = end(process)
+    assert (code, err) == (2, f"Error: cannot write '-': {why}\n")
 
 
 def test_an_output_file_needs_no_standard_output(folder: Path) -> None:
-    arguments = ("convert", "a.yaml", "--output", "out.jsonl")
-    process = start(*arguments, folder=folder, stdout=None, preexec_fn=lambda: os.close(1))
-    assert end(process) == (0, None, "")
+    assert end(start(*TO_A_FILE, folder=folder, preexec_fn=close(1))) == (0, "", "")
     assert (folder / "out.jsonl").read_text().count("\n") == 100
 
 
 def test_a_closed_standard_input_is_said_in_words(folder: Path) -> None:
-    process = start("convert", "-", folder=folder, preexec_fn=lambda: os.close(0))
+    process = start("convert", "-", folder=folder, preexec_fn=close(0))
     assert end(process) == (1, "", "<stdin>: cannot read it: Bad file descriptor\n")
 
 
 def test_a_closed_standard_error_takes_no_output(folder: Path) -> None:
-    process = start("convert", "a.yaml", folder=folder, preexec_fn=lambda: os.close(2))
-    code, out, _ = end(process)
+    code, out, _ = end(start("convert", "a.yaml", folder=folder, preexec_fn=close(2)))
     assert (code, str(out).count("\n")) == (0, 100)
 
 
-# A full disk
-
-
-@pytest.mark.parametrize("arguments", PRINTING)
-def test_a_disk_that_fills_under_a_redirected_output_is_said_in_words(
-    folder: Path, arguments: tuple[str, ...]
-) -> None:
-    with open(folder / "printed", "w") as printed:
-        process = start(*arguments, folder=folder, stdout=printed, preexec_fn=full_disk(10_000))
-        code, _, err = end(process)
-    assert (code, err) == (2, "Error: cannot write '-': File too large\n")
-
-
 def test_a_disk_that_fills_leaves_the_old_output(folder: Path) -> None:
-    arguments = ("convert", "a.yaml", "--output", "out.jsonl")
-    process = start(*arguments, folder=folder, preexec_fn=full_disk(10_000))
+    process = start(*TO_A_FILE, folder=folder, preexec_fn=full_disk(10_000))
     assert end(process) == (2, "", "Error: cannot write 'out.jsonl': File too large\n")
     assert (folder / "out.jsonl").read_text() == "old\n"
     assert sorted(path.name for path in folder.iterdir()) == ["a.yaml", "out.jsonl"]

@@ -1,7 +1,6 @@
 """The real Codex, asking a model that is a server in this test."""
 
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -14,8 +13,8 @@ import npm
 import standins
 from loopback import KEY, Request, Server
 from multiturn.model import InputFile, ProviderRequest
+from multiturn.providers.agent import AgentProvider
 from multiturn.providers.base import ProviderError
-from multiturn.providers.codex import CodexProvider, CodexSettings
 
 PACKAGE = "@openai/codex@0.169.0"
 CREATED = {"type": "response.created", "response": {"id": "r"}}
@@ -29,40 +28,32 @@ USAGE = {
 COMPLETED = {"type": "response.completed", "response": {"id": "r", "usage": USAGE}}
 
 
-def done(item: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "response.output_item.done", "output_index": 0, "item": item}
+def answer(server: Server, item: Callable[[str], dict[str, Any]]) -> None:
+    """Answer the next request with an item that is made of the prompt."""
+
+    def body(request: Request) -> str:
+        done = {"type": "response.output_item.done", "output_index": 0}
+        events: list[Any] = [CREATED, {**done, "item": item(prompt_in(request))}, COMPLETED]
+        return "".join(f"event: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in events)
+
+    server.answer(body=body, headers={"content-type": "text/event-stream"})
 
 
-def says(text: str) -> list[dict[str, Any]]:
+def says(text: str) -> dict[str, Any]:
     content = [{"type": "output_text", "text": text}]
-    item = {"type": "message", "role": "assistant", "id": "m", "content": content}
-    return [CREATED, done(item), COMPLETED]
+    return {"type": "message", "role": "assistant", "id": "m", "content": content}
 
 
-def runs(command: str) -> list[dict[str, Any]]:
+def runs(command: str) -> dict[str, Any]:
     arguments = json.dumps({"cmd": command, "yield_time_ms": 30_000})
-    item = {"type": "function_call", "id": "f", "call_id": "c", "name": "exec_command"}
-    return [CREATED, done({**item, "arguments": arguments}), COMPLETED]
+    call = {"type": "function_call", "id": "f", "call_id": "c", "name": "exec_command"}
+    return {**call, "arguments": arguments}
 
 
-Events = list[dict[str, Any]]
-
-
-def answer(server: Server, *answers: Events | Callable[[str], Events]) -> None:
-    """Answer one request after the other with events, or with what makes them of the prompt."""
-    for events in answers:
-
-        def body(request: Request, events: Any = events) -> str:
-            made = events(given(request, "user")[-1]) if callable(events) else events
-            return "".join(f"event: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in made)
-
-        server.answer(body=body, headers={"content-type": "text/event-stream"})
-
-
-def given(request: Request, role: str) -> list[str]:
-    """Return the texts of a role in a request."""
-    messages = [one for one in request.json["input"] if one.get("role") == role]
-    return [piece["text"] for message in messages for piece in message["content"]]
+def prompt_in(request: Request) -> str:
+    """Return the last text of the user in a request."""
+    *_, message = (one for one in request.json["input"] if one.get("role") == "user")
+    return str(message["content"][-1]["text"])
 
 
 @pytest.fixture(scope="session")
@@ -77,78 +68,55 @@ def codex(pytestconfig: pytest.Config) -> str:
     return str(installed)
 
 
-@pytest.fixture(autouse=True)
-def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
-        monkeypatch.delenv(name)
-
-
-def target(codex: str, folder: Path, url: str, *more: str) -> CodexProvider:
-    home = folder / "home"
-    work = folder / "work"
-    for path in (home, work):
-        path.mkdir(exist_ok=True)
+@pytest.fixture
+def provider(codex: str, tmp_path: Path, server: Server) -> AgentProvider:
     options = {
         "name": '"loop"',
-        "base_url": f'"{url}/v1"',
+        "base_url": f'"{server.url}/v1"',
         "wire_api": '"responses"',
         "env_key": '"LOOP_KEY"',
         "request_max_retries": 0,
         "stream_max_retries": 0,
     }
     settings = [f"model_providers.loop.{name}={value}" for name, value in options.items()]
-    settings += ['model_provider="loop"', "analytics.enabled=false", *more]
-    return CodexProvider(
-        CodexSettings(
-            name="real",
-            provider="codex",
-            executable=codex,
-            args=tuple(word for setting in settings for word in ("-c", setting)),
-            cwd=str(work),
-            env={"LOOP_KEY": KEY, "CODEX_HOME": str(home), "HOME": str(home)},
-            model="gpt-test",
-            timeout_seconds=60,
-        )
+    settings += ['model_provider="loop"', "analytics.enabled=false"]
+    settings += ['sandbox_mode="danger-full-access"']
+    home = tmp_path / "home"
+    home.mkdir()
+    return standins.agent(
+        *("codex", tmp_path),
+        executable=codex,
+        args=tuple(word for setting in settings for word in ("-c", setting)),
+        env={"LOOP_KEY": KEY, "CODEX_HOME": str(home), "HOME": str(home)},
+        model="gpt-test",
     )
 
 
-def test_codex_sends_the_transcript_whole_and_its_answer_comes_back(
-    codex: str, tmp_path: Path, server: Server
+def test_codex_sends_the_transcript_opens_a_file_and_its_answer_comes_back(
+    provider: AgentProvider, server: Server
 ) -> None:
-    answer(server, says("Forty-two.\nReally."))
+    answer(server, lambda prompt: runs(f"cat {prompt.rpartition('- ')[2].strip()}"))
+    answer(server, lambda _: says("Forty-two.\nReally."))
     lines = "".join(f"{number:06}\n" for number in range(300 * 1024 // 7))
-    question = f"@[User]:\nWhat is six times nine?\n\n@[Assistant]:\nGrüße 👍\n{lines}"
-    answered = standins.ask(target(codex, tmp_path, server.url), question)
-    assert answered.text == "Forty-two.\nReally."
-    assert answered.usage == {"input_tokens": 11, "output_tokens": 7}
-    (request,) = server.requests
-    assert given(request, "user")[-1].strip() == question.replace("@[", " @[").strip()
-    assert request.json["model"] == "gpt-test"
-    assert request.headers["authorization"] == f"Bearer {KEY}"
-
-
-def test_codex_opens_an_attached_file_where_the_prompt_says(
-    codex: str, tmp_path: Path, server: Server
-) -> None:
-    def open_listed(prompt: str) -> Events:
-        return runs(f"cat {prompt.rpartition('- ')[2].strip()}")
-
-    answer(server, open_listed, says("Done."))
-    provider = target(codex, tmp_path, server.url, 'sandbox_mode="danger-full-access"')
+    question = f"@[User]:\nSix times nine, by <Attached: rules.md>?\n\n@[Assistant]:\nÜ 👍\n{lines}"
     file = InputFile("../rules.md", "../rules.md", True, "Be brief, 4711.")
-    answered = standins.ask(provider, "See <Attached: rules.md>", input_files=(file,))
-    assert answered.text == "Done."
-    items = server.requests[-1].json["input"]
-    (output,) = (one for one in items if one["type"].endswith("call_output"))
+    answered = standins.ask(provider, question, input_files=(file,))
+    assert answered.text == "Forty-two.\nReally."
+    assert answered.usage == {"input_tokens": 22, "output_tokens": 14}  # of two requests
+    first, second = server.requests
+    assert prompt_in(first).startswith(question.replace("@[", " @["))
+    assert first.json["model"] == "gpt-test"
+    assert first.headers["authorization"] == f"Bearer {KEY}"
+    (output,) = (one for one in second.json["input"] if one["type"].endswith("call_output"))
     assert "Be brief, 4711." in json.dumps(output["output"])
 
 
 def test_a_refused_key_is_an_error_that_does_not_show_it(
-    codex: str, tmp_path: Path, server: Server
+    provider: AgentProvider, server: Server
 ) -> None:
     server.fail(401, f"Incorrect API key provided: {KEY}", code="invalid_api_key", times=None)
     with pytest.raises(ProviderError) as caught:
-        standins.ask(target(codex, tmp_path, server.url))
+        standins.ask(provider)
     assert caught.value.kind == "process"
     assert "401" in caught.value.what
     assert "Incorrect API key provided: ***" in caught.value.what
@@ -156,15 +124,13 @@ def test_a_refused_key_is_an_error_that_does_not_show_it(
 
 
 def test_a_command_that_codex_runs_does_not_outlive_a_time_out(
-    codex: str, tmp_path: Path, server: Server
+    provider: AgentProvider, server: Server, tmp_path: Path
 ) -> None:
     with standins.witness(tmp_path) as witness:
         command = f"sh -c 'exec 9> {witness.path}; echo $$ >&9; exec sleep 600'; echo done"
-        answer(server, runs(command))
-        provider = target(codex, tmp_path, server.url, 'sandbox_mode="danger-full-access"')
-        work = provider.invoke(ProviderRequest(question="Hi"))
+        answer(server, lambda _: runs(command))
         with pytest.raises(ProviderError) as caught:
-            standins.until(witness.heard, work)
+            standins.until(witness.heard, provider.invoke(ProviderRequest(question="Hi")))
     assert caught.value.kind == "timeout"
     files = [path for path in (tmp_path / "work").rglob("*") if path.is_file()]
     assert [path for path in files if path.name != ".gitignore"] == []
