@@ -4,7 +4,7 @@
 const ROLES = ["system", "user", "assistant", "tool"];
 const PRIVILEGE = "Change of privilege";
 const VIEWS = ["Chat prompt", "Transcript"];
-const state = { at: -1, view: 0, shown: new Set(ROLES), statuses: new Set(), query: "", away: false };
+const state = { at: -1, view: 0, shown: new Set(ROLES), statuses: new Set(), query: "" };
 const links = [];
 const numbered = (cases) => `${cases} ${cases === 1 ? "case" : "cases"}`;
 
@@ -67,7 +67,7 @@ function choose({ at = state.at, view = state.view }, focus, stay = false) {
   const moved = at !== state.at;
   const { activeElement } = document;
   const inside = byId("case").contains(activeElement);
-  Object.assign(state, { at, view, away: false });
+  Object.assign(state, { at, view });
   showCase();
   if (moved) {
     links[at].scrollIntoView({ block: "nearest" });
@@ -80,7 +80,7 @@ function choose({ at = state.at, view = state.view }, focus, stay = false) {
 function followAddress() {
   const wanted = new URLSearchParams(location.hash.slice(1));
   if (!wanted.has("suite") || !wanted.has("case")) {
-    if (!byId("title")) choose({ at: 0 }, "", location.hash !== "");
+    if (state.at < 0) choose({ at: 0 }, "", location.hash !== "");
     return;
   }
   const at = data.cases.findIndex((entry) => entry.suite === wanted.get("suite") && entry.id === wanted.get("case"));
@@ -88,12 +88,12 @@ function followAddress() {
     choose({ at, view: Math.max(VIEWS.indexOf(wanted.get("view")), 0) });
     return;
   }
-  links[state.at]?.removeAttribute("aria-current");
-  state.at = -1;
-  showMessage("No such case in this report", `${wanted.get("suite")} · ${wanted.get("case")}`);
+  showNoCase("No such case in this report", `${wanted.get("suite")} · ${wanted.get("case")}`);
 }
 
-function showMessage(title, about) {
+function showNoCase(title, about) {
+  links[state.at]?.removeAttribute("aria-current");
+  state.at = -1;
   document.title = `${title} · Prompts`;
   byId("case").replaceChildren(
     make("h2", { id: "title", tabindex: "-1" }, title),
@@ -200,7 +200,6 @@ async function start() {
   byId("help-button").addEventListener("click", () => byId("help").showModal());
   addEventListener("hashchange", followAddress);
   addEventListener("keydown", onKey);
-  followAddress();
 }
 
 const TAB_KEYS = { ArrowLeft: (view) => view - 1, ArrowRight: (view) => view + 1, Home: () => 0, End: () => -1 };
@@ -221,7 +220,7 @@ function onKey(event) {
     const folds = [...document.querySelectorAll("#panel details")];
     const open = folds.some((fold) => !fold.open);
     for (const fold of folds) fold.open = open;
-  } else if (/^[1-9]$/.test(event.key) && VIEWS[event.key - 1] && !state.away) choose({ view: event.key - 1 });
+  } else if (/^[1-9]$/.test(event.key) && VIEWS[event.key - 1]) choose({ view: event.key - 1 });
   else if (event.target.getAttribute?.("role") === "tab" && TAB_KEYS[event.key]) {
     choose({ view: (TAB_KEYS[event.key](state.view) + VIEWS.length) % VIEWS.length });
   } else return;

@@ -46,21 +46,12 @@ function filterCases() {
   highlight(state.query);
 }
 
-/** Show the only case that is left; where a filter hides the shown one, say that instead of it. */
+/** Where a filter hides the shown case, show the first that is left. */
 function followFilter(left) {
-  const filtered = state.query || state.statuses.size;
-  const hidden = filtered && (!left.length || links[state.at]?.parentElement.hidden);
-  if (filtered && left.length === 1) {
-    if (state.away || left[0] !== state.at) choose({ at: left[0] });
-  } else if (hidden) {
-    state.away = true;
-    if (!left.length) showMessage("No case matches", "Esc clears the search.");
-    else showMessage("The case that was shown does not match", `${numbered(left.length)} in the list.`);
-  } else if (state.away) {
-    state.away = false;
+  if (left.length === data.cases.length) {
     if (state.at < 0) followAddress();
-    else showCase();
-  }
+  } else if (!left.length) showNoCase("No case matches", "Esc clears the search.");
+  else if (!left.includes(state.at)) choose({ at: left[0] });
 }
 
 /** Mark it in the panel, also where it begins in one span of a text and ends in another. */
