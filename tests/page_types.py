@@ -1,13 +1,12 @@
 """See that type checkers accept the programs in docs: mypy and pyright, for ``make lint``."""
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pages import write_files
+from pages import blocks, write_files
 
 ROOT = Path(__file__).parent.parent
 PAGES = ("stages.md", "providers.md", "pipelines.md")
@@ -21,7 +20,7 @@ def main() -> int:
         for page in PAGES:
             write_files((ROOT / "docs" / page).read_text(encoding="utf-8"), folder)
         text = (ROOT / "docs/pipelines.md").read_text(encoding="utf-8")
-        (block,) = re.findall(r"^```python\n(.*?)^```$", text, re.M | re.DOTALL)
+        (block,) = blocks(text, "python")
         (folder / "shouting.py").write_text(block)
         (folder / "pyproject.toml").write_text(SETTINGS)
         files = sorted(path.name for path in folder.glob("*.py"))

@@ -18,10 +18,15 @@ def environment() -> dict[str, str]:
     return {**rest, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
 
 
+def blocks(text: str, language: str = r"\w+") -> list[str]:
+    """Return the blocks of code in a language, or in any."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
 def sessions(text: str) -> list[tuple[str, str]]:
     """Return each command in the console blocks of a page, with the output shown below it."""
-    blocks = re.findall(r"^```console\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    return re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", "".join(blocks), re.MULTILINE)
+    shown = "".join(blocks(text, "console"))
+    return re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", shown, re.MULTILINE)
 
 
 def said(command: str, folder: Path) -> str:
@@ -46,9 +51,16 @@ def said(command: str, folder: Path) -> str:
     return "".join(shown) + done.stderr
 
 
+def printed(program: str, folder: Path) -> str:
+    """Return what a program of a page prints; a warning is an error."""
+    command = [sys.executable, "-W", "error", "-c", program]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    return done.stdout + done.stderr
+
+
 def write_files(text: str, folder: Path) -> None:
     """Write each file that a page shows under its name."""
-    for block in re.findall(r"^```\w+\n(.*?)^```$", text, re.M | re.DOTALL):
+    for block in blocks(text):
         name = re.match(r"# ([\w.]+)\n", block)
         if name:
             (folder / name[1]).write_text(block)
@@ -56,13 +68,12 @@ def write_files(text: str, folder: Path) -> None:
 
 def shell_command(text: str, beginning: str) -> list[str]:
     """Return the words of the one command of a page's shell blocks that begins so."""
-    blocks = re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    (command,) = (line for line in "".join(blocks).splitlines() if line.startswith(beginning))
+    lines = "".join(blocks(text, "sh")).splitlines()
+    (command,) = (line for line in lines if line.startswith(beginning))
     return shlex.split(command)
 
 
 def program(text: str, beginning: str) -> str:
     """Return the one Python program of a page that begins so."""
-    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    (found,) = (block for block in blocks if block.startswith(beginning))
-    return str(found)
+    (found,) = (block for block in blocks(text, "python") if block.startswith(beginning))
+    return found

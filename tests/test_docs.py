@@ -16,7 +16,7 @@ from loopback import KEY
 from multiturn.documents.yaml_events import read_documents
 from multiturn.pipelines.contract import FACTS
 from multiturn.providers.rules import RULES, Rule
-from pages import said, sessions, write_files
+from pages import blocks, printed, said, sessions, write_files
 
 ROOT = Path(__file__).parent.parent
 
@@ -31,6 +31,16 @@ def play(text: str, folder: Path) -> int:
     for command, output in sessions(text):
         assert said(command, folder) == output
     return len(sessions(text))
+
+
+@pytest.mark.parametrize(
+    ("name", "commands"), [("scale.md", 2), ("suites.md", 4), ("formats.md", 5)]
+)
+def test_a_page_works_as_it_stands(tmp_path: Path, name: str, commands: int) -> None:
+    """The commands of other tools are run by ``make test-tools``."""
+    for suite in blocks(page(name), "json"):
+        (tmp_path / "greetings.jsonl").write_text(suite)
+    assert play(page(name), tmp_path) == commands
 
 
 def test_the_page_of_stages_works_as_it_stands(pytester: pytest.Pytester) -> None:
@@ -60,41 +70,19 @@ def test_the_page_of_providers_works_as_it_stands(
         assert server.sent() == {"Hello": 2, "Goodbye": 2}  # once for each of the two runs
 
 
-def test_the_page_of_large_suites_works_as_it_stands(tmp_path: Path) -> None:
-    (suite,) = re.findall(r"^```json\n(.*?)^```$", page("scale.md"), re.MULTILINE | re.DOTALL)
-    (tmp_path / "greetings.jsonl").write_text(suite)
-    assert play(page("scale.md"), tmp_path) == 2
-
-
-def test_the_page_of_suites_works_as_it_stands(tmp_path: Path) -> None:
-    assert play(page("suites.md"), tmp_path) == 4
-
-
-def test_the_page_of_other_tools_works_as_it_stands(tmp_path: Path) -> None:
-    """The commands of these tools are run by ``make test-tools``."""
-    assert play(page("formats.md"), tmp_path) == 5
-    assert (tmp_path / "messages.txt").read_text() == "{{ messages | dump | safe }}\n"
-
-
 def test_the_page_of_pipelines_works_as_it_stands(tmp_path: Path) -> None:
     text = page("pipelines.md")
     assert play(text, tmp_path) == 5
-    blocks = dict(re.findall(r"^```(python|text)\n(.*?)^```$", text, re.M | re.DOTALL))
-    command = [sys.executable, "-W", "error", "-c", blocks["python"]]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert (done.stdout, done.stderr) == (blocks["text"], "")
+    (program,), (output,) = blocks(text, "python"), blocks(text, "text")
+    assert printed(program, tmp_path) == output
 
 
 def test_the_page_of_review_works_as_it_stands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in (
-        "GIT_AUTHOR_NAME",
-        "GIT_AUTHOR_EMAIL",
-        "GIT_COMMITTER_NAME",
-        "GIT_COMMITTER_EMAIL",
-    ):
-        monkeypatch.setenv(name, "somebody")
+    for who in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{who}_NAME", "somebody")
+        monkeypatch.setenv(f"GIT_{who}_EMAIL", "somebody")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
     subprocess.run(["git", "init", "-q", "."], cwd=tmp_path, check=True)
     assert play(page("review.md"), tmp_path) == 15
@@ -113,7 +101,7 @@ def test_the_page_of_review_works_as_it_stands(
 
 def test_the_page_of_editors_works_as_it_stands(tmp_path: Path) -> None:
     assert play(page("editor.md"), tmp_path) == 3
-    (settings,) = re.findall(r"^```json\n(.*?)^```$", page("editor.md"), re.MULTILINE | re.DOTALL)
+    (settings,) = blocks(page("editor.md"), "json")
     for name in json.loads(settings)["yaml.schemas"]:
         Draft202012Validator.check_schema(json.loads((tmp_path / name).read_text()))
     suite = (tmp_path / "greet.eval.yaml").read_text()
