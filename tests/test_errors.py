@@ -9,12 +9,13 @@ A folder below ``errors`` is a kind: its files are tables, from the title of an 
     command: run in place of what the kind does, as ``multiturn ...``
     options: keyword arguments for what the kind does
     errors: the messages, a line each; of a command, its standard error. ROOT stands for the root
+    each: in place of text and errors, the message of each of some texts
 
 A new kind is a function below, named in KINDS.
 """
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -75,9 +76,7 @@ class Kind(NamedTuple):
 KINDS = {
     "files": Kind(convert, "x.eval.yaml"),
     "json_lines": Kind(convert, "x.jsonl"),
-    "patterns": Kind(
-        raised(lambda name: guideline_matcher(tuple(Path(name).read_text().split("\n")))), "x.txt"
-    ),
+    "patterns": Kind(raised(lambda name: guideline_matcher((Path(name).read_text(),))), "x.txt"),
     "pipelines": Kind(show, "mine.yaml"),
     "results": Kind(raised(read_stored), "results.jsonl"),
     "suites": Kind(convert, "x.eval.yaml"),
@@ -90,15 +89,22 @@ KINDS = {
     ),
 }
 TABLES = Path(__file__).parent / "errors"
-ENTRIES = [
-    pytest.param(path.parent.name, entry, id=f"{path.parent.name}/{path.stem}: {title}")
-    for path in sorted(TABLES.glob("*/*.yaml"))
-    for document in read_documents(path.read_bytes(), str(path))
-    for title, entry in document.value.items()
-]
 
 
-@pytest.mark.parametrize(("kind", "entry"), ENTRIES)
+def entries() -> Iterator[Any]:
+    """Yield each entry, or each text of one, with the kind that it is of."""
+    for path in sorted(TABLES.glob("*/*.yaml")):
+        for document in read_documents(path.read_bytes(), str(path)):
+            for title, entry in document.value.items():
+                name = f"{path.parent.name}/{path.stem}: {title}"
+                for text, error in entry.get("each", {}).items():
+                    each = {**entry, "text": text, "errors": f"{error}\n"}
+                    yield pytest.param(path.parent.name, each, id=f"{name} {text!a}")
+                if "each" not in entry:
+                    yield pytest.param(path.parent.name, entry, id=name)
+
+
+@pytest.mark.parametrize(("kind", "entry"), [*entries()])
 def test_error(kind: str, entry: dict[str, Any], root: Path) -> None:
     run, usual_name = KINDS[kind]
     name = entry.get("name", usual_name)
