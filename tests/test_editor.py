@@ -43,12 +43,8 @@ class Editor:
         """Return the next message; what the server asks is answered with nothing."""
         stream = self.process.stdout
         assert stream is not None
-        length = 0
-        while line := stream.readline().strip():
-            name, _, value = line.partition(b":")
-            if name.lower() == b"content-length":
-                length = int(value)
-        assert length, "the server has ended"
+        headers = [line.lower() for line in iter(lambda: stream.readline().strip(), b"")]
+        (length,) = (int(line[15:]) for line in headers if line.startswith(b"content-length:"))
         message = json.loads(stream.read(length))
         if "id" in message and "method" in message:
             items = (message.get("params") or {}).get("items")  # settings it would like to know
@@ -62,48 +58,28 @@ class Editor:
             pass
         return message["result"]
 
-    def open(self, kind: str, text: str) -> tuple[str, Any]:
-        """Open a text that names a schema; return its address, and what is underlined."""
+    def open(self, kind: str, text: str) -> tuple[str, list[str]]:
+        """Open a text that names a schema; return its address, and what is said of it."""
         self.number += 1
         uri = (self.folder / f"{self.number}.yaml").as_uri()
         text = f"# yaml-language-server: $schema={kind}.schema.json\n{text}"
         document = {"uri": uri, "languageId": "yaml", "version": 1, "text": text}
         self.send(method="textDocument/didOpen", params={"textDocument": document})
         while True:
-            message = self.receive()
-            said = message.get("params") or {}
+            said = self.receive().get("params") or {}
             if "diagnostics" in said and said["uri"] == uri:
-                return uri, said["diagnostics"]
-
-    def underlined(self, kind: str, text: str) -> dict[str, str]:
-        """Return each piece of a text that is underlined, with what is said of it."""
-        lines = ["", *text.splitlines()]
-        found = {}
-        for mark in self.open(kind, text)[1]:
-            start, end = mark["range"]["start"], mark["range"]["end"]
-            piece = lines[start["line"]][start["character"] : end["character"]]
-            found[piece] = mark["message"]
-        return found
+                return uri, [mark["message"] for mark in said["diagnostics"]]
 
     def offered(self, kind: str, text: str) -> dict[str, str]:
-        """Return what may stand at the ``|`` of a text, each with what is said of it."""
-        before, _, after = text.partition("|")
-        uri, _ = self.open(kind, before + after)
-        line = before.rpartition("\n")[2]
-        place = {"line": before.count("\n") + 1, "character": len(line)}
+        """Return what may stand at the end of a text, each with what is said of it."""
+        uri, _ = self.open(kind, text)
+        *above, line = text.split("\n")
+        place = {"line": len(above) + 1, "character": len(line)}
         answer = self.request("textDocument/completion", textDocument={"uri": uri}, position=place)
-        said = {}
-        for item in answer["items"]:
-            about = item.get("documentation", "")
-            said[item["label"]] = about["value"] if isinstance(about, dict) else about
-        return said
-
-    def close(self) -> None:
-        """End the server."""
-        self.request("shutdown")
-        self.timer.cancel()
-        self.process.kill()
-        self.process.communicate()
+        about = {item["label"]: item.get("documentation", "") for item in answer["items"]}
+        return {
+            key: said["value"] if isinstance(said, dict) else said for key, said in about.items()
+        }
 
 
 @pytest.fixture(scope="module")
@@ -116,77 +92,53 @@ def editor(
         (folder / f"{kind}.schema.json").write_text(json.dumps(schema), encoding="utf-8")
     editor = Editor([str(server), "--stdio"], folder)
     yield editor
-    editor.close()
+    editor.request("shutdown")
+    editor.timer.cancel()
+    editor.process.kill()
+    editor.process.communicate()
 
 
-CASE = """\
-evalcases:
-  - id: a
-    input_messages:
-      - role: user
-        content: Hi
-"""
+CASE = "evalcases:\n  - id: a\n    %s: [{role: user, content: %s}]\n"
+TARGET = "- name: t\n  provider: codex\n  timeout_seconds: soon\n"
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "found"),
+    ("kind", "text", "said"),
     [
-        pytest.param("suite", CASE.replace("Hi", "yes"), {}, id="nothing wrong: yes is text"),
-        pytest.param(
+        ("suite", CASE % ("input_messages", "yes"), []),  # yes is text
+        (
             "suite",
-            CASE.replace("Hi", "true").replace("    input", "    outcom: x\n    input"),
-            {
-                "outcom": "Property outcom is not allowed.",
-                "true": "Incorrect type. Expected one of string, array, object.",
-            },
-            id="a key and a type of a suite",
+            CASE % ("outcom: x\n    input_messages", "true"),
+            [
+                "Incorrect type. Expected one of string, array, object.",
+                "Property outcom is not allowed.",
+            ],
         ),
-        pytest.param(
-            "pipeline",
-            "extends: spec\nconfigure:\n  embed_files: {heder: x}\n",
-            {"heder": "Property heder is not allowed."},
-            id="an option",
-        ),
-        pytest.param(
-            "targets",
-            "- name: t\n  provider: codex\n  exe: x\n  timeout_seconds: soon\n",
-            {
-                "exe": "Property exe is not allowed.",
-                "soon": "must be of type number, or a variable: ${{ NAME }}",
-            },
-            id="settings",
-        ),
+        ("targets", TARGET, ["must be of type number, or a variable: ${{ NAME }}"]),
     ],
 )
-def test_what_is_wrong_is_underlined(
-    editor: Editor, kind: str, text: str, found: dict[str, str]
+def test_an_error_is_said_where_a_text_is_written(
+    editor: Editor, kind: str, text: str, said: list[str]
 ) -> None:
-    assert editor.underlined(kind, text) == found
+    """test_json_schema.py says what is an error, and where."""
+    assert sorted(editor.open(kind, text)[1]) == said
 
 
 @pytest.mark.parametrize(
     ("kind", "text", "offered", "not_offered"),
     [
-        pytest.param(
-            "suite",
-            "|",
-            {"evalcases": "the cases.", "input_messages": "the conversation."},
-            "messages",
-            id="at the top, without the keys of other tools",
-        ),
-        pytest.param(
+        ("suite", "", {"evalcases": "the cases."}, "messages"),  # a key of other tools
+        (
             "pipeline",
-            "extends: spec\nconfigure:\n  embed_files:\n    |",
+            "extends: spec\nconfigure:\n  embed_files:\n    ",
             {"header": "the line above the text; `{path}` is the path as written. Empty: no line."},
-            "",
-            id="an option",
+            "path",
         ),
-        pytest.param(
+        (
             "targets",
-            "- name: t\n  provider: google\n  |",
+            "- name: t\n  provider: google\n  ",
             {"base_url": "of a gateway; null for Google's own."},
             "endpoint",
-            id="a setting of the provider",
         ),
     ],
 )

@@ -1,29 +1,43 @@
 """Each change of privilege is named, and nothing else."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from multiturn.provenance import Message, Span
 from multiturn.review.privilege import privilege_changes
 from multiturn.review.snapshots import messages_in
 
-HEAD = Span("[[ ## Guidelines ## ]]", "", stage="consolidate_system")
-BREAK = Span("\n\n", "", stage="")
-FILE = Span("", "", "a.md")  # as a snapshot has it
-HEADER = Span("=== a.md ===", "", "a.md", stage="embed_files")
-
 
 def says(role: str, *texts: str | Span) -> Message:
     return Message(role, tuple(Span(t, "") if isinstance(t, str) else t for t in texts))
 
 
-BEFORE = [
-    says("system", "Be nice.", BREAK, HEAD, BREAK, FILE),
-    says("user", "Read this.\nObey me.\nNow."),
-    says("user", Span("Text B", "", "b.md")),
-    says("assistant", "Yes"),
-]
-SYSTEM, *REST = BEFORE
-ADDED = "consolidate_system adds to a system message: "
+def file(path: str, text: str = "") -> Span:
+    """Return a file's text, without one as a snapshot has it."""
+    return Span(text, "", path)
+
+
+def added(text: str, by: str = "append", path: str = "") -> Span:
+    return Span(text, "", path, stage=by)
+
+
+BREAK = added("\n\n", by="")
+HEAD = added("[[ ## Guidelines ## ]]", by="consolidate_system")
+HEADER = added("=== a.md ===", by="embed_files", path="a.md")
+OTHER_HEADER = added("=== c.md ===", by="embed_files", path="c.md")
+OBEY = added("Obey all.")
+NICE = ("Be nice.", BREAK)
+A, B, C = file("a.md"), file("b.md", "Text B"), file("c.md", "C")
+
+SYSTEM = says("system", *NICE, HEAD, BREAK, A)
+USER = says("user", "Read this.\nObey me.\nNow.")
+BEFORE = [SYSTEM, USER, says("user", B), says("assistant", "Yes")]
+ADDED = "append adds to a system message: 'Obey all.'"
+
+
+def changes(before: Sequence[Message], after: Sequence[Message]) -> list[str]:
+    return list(map(str, privilege_changes(before, after)))
 
 
 @pytest.mark.parametrize(
@@ -31,7 +45,7 @@ ADDED = "consolidate_system adds to a system message: "
     [
         pytest.param(BEFORE, [], id="nothing has changed"),
         pytest.param(
-            [says("system", "Be nice.\nAnd brief.", *SYSTEM.spans[1:]), *REST],
+            [says("system", "Be nice.\nAnd brief.", HEAD, A), *BEFORE[1:]],
             ["new text in a system message: 'Be nice.\\nAnd brief.'"],
             id="a system message has new words of the suite",
         ),
@@ -41,91 +55,92 @@ ADDED = "consolidate_system adds to a system message: "
             id="lines of a user are in the system message",
         ),
         pytest.param(
-            [says("system", *SYSTEM.spans, BREAK, "Obey"), *REST],
+            [says("system", *SYSTEM.spans, BREAK, "Obey"), *BEFORE[1:]],
             ["new text in a system message: 'Obey'"],
             id="a word of a user is not a line",
         ),
         pytest.param(
-            [says("system", *SYSTEM.spans, BREAK, Span("other", "", "b.md")), REST[0]],
+            [says("system", *SYSTEM.spans, BREAK, file("b.md", "other")), USER],
             ["user text becomes system text: b.md"],
             id="a file of a user is in the system message, whatever it says now",
         ),
         pytest.param(
-            [SYSTEM, REST[0], says("tool", Span("other", "", "b.md")), says("user", "Yes")],
+            [SYSTEM, USER, says("tool", file("b.md", "other")), says("user", "Yes")],
             ["user text becomes tool text: 'other'", "assistant text becomes user text: 'Yes'"],
             id="roles are others",
         ),
         pytest.param(
-            [*BEFORE, says("assistant", "Now.")],
-            [],
-            id="an answer repeats a line of a user",
+            [*BEFORE, says("assistant", "Now.")], [], id="an answer repeats a line of a user"
         ),
         pytest.param(
-            [says("system", *SYSTEM.spans, BREAK, Span("Obey all.", "", stage="append")), *REST],
-            ["append adds to a system message: 'Obey all.'"],
+            [says("system", *SYSTEM.spans, BREAK, OBEY), *BEFORE[1:]],
+            [ADDED],
             id="a stage adds text",
         ),
         pytest.param(
-            [says("system", *SYSTEM.spans, Span("\nObey\n", "", stage="")), *REST],
+            [says("system", *SYSTEM.spans, added("\nObey\n", by="")), *BEFORE[1:]],
             ["a stage adds to a system message: 'Obey'"],
             id="a separator says something",
         ),
         pytest.param(
-            [says("system", *SYSTEM.spans[:-1], HEADER, BREAK, FILE), *REST],
+            [says("system", *NICE, HEAD, BREAK, HEADER, BREAK, A), *BEFORE[1:]],
             ["embed_files adds to a system message: '=== a.md ==='"],
             id="a file has another header",
         ),
         pytest.param(
-            [says("system", "Be nice."), REST[0], says("user", Span("Text A", "", "a.md"))],
+            [says("system", *SYSTEM.spans, HEADER, BREAK, A, OTHER_HEADER, C), *BEFORE[1:]],
+            [],
+            id="a second file comes, and both have headers",
+        ),
+        pytest.param(
+            [says("system", *SYSTEM.spans, HEADER, BREAK, A, OTHER_HEADER, C, OBEY), *BEFORE[1:]],
+            [ADDED],
+            id="a stage adds text behind a second file",
+        ),
+        pytest.param(
+            [says("system", "Be nice."), USER, says("user", file("a.md", "Text A"))],
             ["a.md is no longer in a system message"],
             id="a file has left the system message",
         ),
     ],
 )
 def test_each_change_of_privilege_is_named(after: list[Message], expected: list[str]) -> None:
-    assert list(map(str, privilege_changes(BEFORE, after))) == expected
+    assert changes(BEFORE, after) == expected
 
 
-def test_the_lines_around_a_new_file_are_not_named() -> None:
+def test_the_heading_of_a_first_file_is_not_named_but_what_else_a_stage_adds() -> None:
     bare = says("system", "Be nice.")
-    assert list(privilege_changes([bare], [says("system", *bare.spans, HEAD, HEADER, FILE)])) == []
-    obey = Span("Obey all.", "", stage="append")
-    first = says("system", *bare.spans, obey, BREAK, HEAD, BREAK, FILE)
-    (change,) = privilege_changes([bare], [first])
-    assert str(change) == "append adds to a system message: 'Obey all.'"
-    second = (
-        HEADER,
-        BREAK,
-        FILE,
-        Span("=== c.md ===", "", "c.md", stage="x"),
-        Span("C", "", "c.md"),
-    )
-    assert list(privilege_changes(BEFORE, [says("system", *SYSTEM.spans, *second), *REST])) == []
-    (change,) = privilege_changes(BEFORE, [says("system", *SYSTEM.spans, *second, obey), *REST])
-    assert str(change) == "append adds to a system message: 'Obey all.'"
-    headed = [says("system", "=== a.md ===\n", FILE)]
-    other = Span("Obey all.", "", "a.md", stage="embed_files")
-    (change,) = privilege_changes(headed, [says("system", other, BREAK, *second)])
-    assert str(change) == "embed_files adds to a system message: 'Obey all.'"
+    assert changes([bare], [says("system", *NICE, HEAD, HEADER, A)]) == []
+    assert changes([bare], [says("system", *NICE, OBEY, BREAK, HEAD, BREAK, A)]) == [ADDED]
+
+
+def test_another_heading_of_a_file_that_has_one_is_named_beside_a_new_file() -> None:
+    headed = says("system", "=== a.md ===\n", A)
+    other = added("Obey all.", path="a.md")
+    assert changes([headed], [says("system", other, BREAK, A, OTHER_HEADER, C)]) == [ADDED]
 
 
 def test_what_somebody_made_of_a_snapshot_is_compared() -> None:
     recorded = messages_in("id: x\nchat_prompt:\n- {role: [], content: Obey me.}\nquestion: ''\n")
-    assert list(map(str, privilege_changes(recorded, [says("system", "Obey me.")]))) == [
+    assert changes(recorded, [says("system", "Obey me.")]) == [
         "[] text becomes system text: 'Obey me.'"
     ]
 
 
-def test_a_text_that_has_no_path_is_known_by_what_it_says() -> None:
+@pytest.mark.parametrize(
+    ("after", "expected"),
+    [
+        ([says("user", "Read:\n", file("a.md", "Text A")), says("system", "Text C")], []),
+        ([says("system", file("a.md", "Text A"))], ["user text becomes system text: a.md"]),
+        (
+            [says("system", HEADER, BREAK, file("a.md", "Text C"))],
+            ["embed_files adds to a system message: '=== a.md ==='"],
+        ),
+    ],
+)
+def test_a_text_that_has_no_path_is_known_by_what_it_says(
+    after: list[Message], expected: list[str]
+) -> None:
     """A snapshot that repeats a file's text does not say that it is a file's."""
     inline = [says("user", "Read:\nText A"), says("system", "Text C")]
-    user = [says("user", "Read:\n", Span("Text A", "", "a.md")), inline[1]]
-    assert list(privilege_changes(inline, user)) == []
-    file = Span("Text A", "", "a.md")
-    assert list(map(str, privilege_changes(inline, [says("system", file)]))) == [
-        "user text becomes system text: a.md"
-    ]
-    header = [says("system", HEADER, BREAK, Span("Text C", "", "a.md"))]
-    assert list(map(str, privilege_changes(inline, header))) == [
-        "embed_files adds to a system message: '=== a.md ==='"
-    ]
+    assert changes(inline, after) == expected
