@@ -14,7 +14,7 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from multiturn import output
+from multiturn import logs
 
 Process = subprocess.Popen[str]
 Done = subprocess.CompletedProcess[str]
@@ -37,7 +37,7 @@ def run(
             done = CliRunner().invoke(main, arguments, input=given, env=env, prog_name="multiturn")
     finally:
         sys.path[:] = path
-        output._settings = None
+        logs._settings = None
         for name in sys.modules.keys() - modules:
             if _is_below(name, folder):
                 del sys.modules[name]

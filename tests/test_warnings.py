@@ -10,7 +10,7 @@ import structlog
 
 from commands import run
 from comparing import write
-from multiturn import load_suite, output
+from multiturn import load_suite, logs
 
 CASES = """\
 evalcases:
@@ -99,7 +99,7 @@ def test_a_program_gets_warnings_on_standard_error(folder: Path) -> None:
 def test_a_program_that_logs_through_structlog_gets_them_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(output, "_settings", None)
+    monkeypatch.setattr(logs, "_settings", None)
     logged = io.StringIO()
     structlog.configure(
         processors=[structlog.processors.KeyValueRenderer(sort_keys=True)],

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from multiturn.errors import PipelineError as PipelineError
     from multiturn.errors import Place as Place
     from multiturn.files import Files as Files
+    from multiturn.logs import Notice as Notice
     from multiturn.model import Case as Case
     from multiturn.model import ChatMessage as ChatMessage
     from multiturn.model import Conversion as Conversion
     from multiturn.model import InputFile as InputFile
     from multiturn.model import ProviderRequest as ProviderRequest
     from multiturn.model import TestMessage as TestMessage
-    from multiturn.output import Notice as Notice
     from multiturn.pipelines.contract import stage as stage
     from multiturn.pipelines.pipeline import Pipeline as Pipeline
     from multiturn.pipelines.pipeline_file import load_pipeline as load_pipeline
@@ -48,7 +48,7 @@ _NAMES = {  # by the module that they are in
     "errors": ("ErrorDetail", "MultiturnError", "PipelineError", "Place"),
     "files": ("Files",),
     "model": ("Case", "ChatMessage", "Conversion", "InputFile", "ProviderRequest", "TestMessage"),
-    "output": ("Notice",),
+    "logs": ("Notice",),
     "pipelines.contract": ("stage",),
     "pipelines.pipeline": ("Pipeline",),
     "pipelines.pipeline_file": ("load_pipeline",),

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from multiturn.documents.output import open_output
 from multiturn.engine.record import record_of, to_json
 from multiturn.engine.selection import Selection
 from multiturn.engine.slices import (
@@ -19,8 +20,8 @@ from multiturn.engine.slices import (
     slices_of,
 )
 from multiturn.errors import MultiturnError
+from multiturn.logs import warn
 from multiturn.model import Conversion
-from multiturn.output import open_output, warn
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.suites.discovery import find_suites
 

@@ -8,7 +8,7 @@ from msgspec import Struct, structs
 
 from multiturn.errors import Place, quoted
 from multiturn.files import Files
-from multiturn.output import Notice
+from multiturn.logs import Notice
 from multiturn.text import brief, tuple_of_texts
 from multiturn.turns import Part, Parts, Role, Turns, edited, joined, mapped
 

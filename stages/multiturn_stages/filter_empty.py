@@ -3,7 +3,7 @@
 from typing import Literal
 
 from multiturn import Conversion, Turn, stage
-from multiturn.output import Notice
+from multiturn.logs import Notice
 
 _DROPPED = (
     "the last user message only attaches guidelines and is left out, so the prompt ends with what"

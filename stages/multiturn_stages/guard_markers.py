@@ -5,7 +5,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from multiturn import Conversion, MultiturnError, Part, Turn, stage
-from multiturn.output import Notice
+from multiturn.logs import Notice
 from multiturn.text import escape_markers, forged_markers
 
 

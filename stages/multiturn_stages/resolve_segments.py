@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from multiturn import Conversion, Part, Turn, stage
 from multiturn.errors import AttachmentError, MultiturnError, SegmentTypeError, add_or_mend, cut
+from multiturn.logs import Notice
 from multiturn.model import PROMPT_KEY, Case, segments_of
-from multiturn.output import Notice
 from multiturn.turns import as_json, is_blank
 
 MAX_CASE_SIZE = 10_000_000  # characters: a small suite can attach one large file very often

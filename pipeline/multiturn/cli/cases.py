@@ -8,7 +8,7 @@ import click
 from multiturn.cli.completion import complete_pipeline
 from multiturn.cli.failures import Failures
 from multiturn.cli.options import (
-    Asked,
+    SuiteOptions,
     format_option,
     pipeline_option,
     quiet_option,
@@ -29,7 +29,7 @@ _format_option = format_option(
 @suite_options
 @pipeline_option
 @_format_option
-def list_cases(asked: Asked, pipeline: str, format_: str) -> None:
+def list_cases(options: SuiteOptions, pipeline: str, format_: str) -> None:
     """List suites and their cases.
 
     Of each case: its id, messages, attached files and guidelines.
@@ -41,9 +41,9 @@ def list_cases(asked: Asked, pipeline: str, format_: str) -> None:
     from multiturn.engine.record import to_json
     from multiturn.pipelines.pipeline_file import load_pipeline
 
-    failures, listed = Failures(debug=asked.debug), ""
+    failures, listed = Failures(debug=options.debug), ""
     chosen = load_pipeline(pipeline)
-    for conversion in failures.conversions(outcomes(asked.select(), chosen)):
+    for conversion in failures.conversions(outcomes(options.select(), chosen)):
         case = conversion.case
         if format_ == "json":
             click.echo(to_json(_entry(conversion)), nl=False)
@@ -82,7 +82,7 @@ def _words(conversion: "Conversion") -> str:
 @suite_options
 @pipeline_option
 @_format_option
-def explain(asked: Asked, pipeline: str, format_: str) -> None:
+def explain(options: SuiteOptions, pipeline: str, format_: str) -> None:
     """Show where each text of a prompt comes from.
 
     Segments that are not where they were written are listed, too: moved, merged, referenced or
@@ -94,8 +94,8 @@ def explain(asked: Asked, pipeline: str, format_: str) -> None:
     from multiturn.engine.record import to_json
     from multiturn.pipelines.pipeline_file import load_pipeline
 
-    chosen, failures = load_pipeline(pipeline), Failures(debug=asked.debug)
-    for conversion in failures.conversions(outcomes(asked.select(), chosen)):
+    chosen, failures = load_pipeline(pipeline), Failures(debug=options.debug)
+    for conversion in failures.conversions(outcomes(options.select(), chosen)):
         if format_ == "json":
             click.echo(to_json(explain_line(conversion)), nl=False)
         else:
@@ -124,7 +124,7 @@ def explain(asked: Asked, pipeline: str, format_: str) -> None:
 )
 @quiet_option
 @_format_option
-def diff(asked: Asked, old: str, new: str, format_: str) -> None:
+def diff(options: SuiteOptions, old: str, new: str, format_: str) -> None:
     """Show what another pipeline would change.
 
     Each case that differs is shown as a unified diff; the exit code is then 1.
@@ -136,11 +136,11 @@ def diff(asked: Asked, old: str, new: str, format_: str) -> None:
     from multiturn.pipelines.pipeline_file import load_pipeline
 
     before, after = load_pipeline(old), load_pipeline(new)
-    failures = Failures(debug=asked.debug)
+    failures = Failures(debug=options.debug)
     compared = same = 0
-    for case in cases(asked.select()):
-        first = case.converted(before, strict=asked.strict)
-        second = case.converted(after, strict=asked.strict) if first.error is None else first
+    for case in cases(options.select()):
+        first = case.converted(before, strict=options.strict)
+        second = case.converted(after, strict=options.strict) if first.error is None else first
         if second.error is not None:
             failures.add(second.error)
         elif first.conversion is not None and second.conversion is not None:

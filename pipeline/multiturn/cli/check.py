@@ -9,7 +9,7 @@ import click
 from multiturn.cli.completion import complete_target
 from multiturn.cli.failures import Failures
 from multiturn.cli.options import (
-    Asked,
+    SuiteOptions,
     format_option,
     pipeline_option,
     quiet_option,
@@ -23,8 +23,8 @@ from multiturn.text import number_of
 if TYPE_CHECKING:
     from multiturn.cli.lines import Severity
     from multiturn.engine.selection import Selection
+    from multiturn.logs import Notice
     from multiturn.model import Conversion
-    from multiturn.output import Notice
     from multiturn.pipelines.pipeline import Pipeline
     from multiturn.providers.base import TargetProvider
 
@@ -51,7 +51,7 @@ _WITHOUT = {  # what it means that a pipeline does not give a fact
 )
 @quiet_option
 def check(
-    asked: Asked, pipeline: str, target: str | None, targets_file: str | None, format_: str
+    options: SuiteOptions, pipeline: str, target: str | None, targets_file: str | None, format_: str
 ) -> None:
     """Check suites and pipelines; nothing is sent or written.
 
@@ -61,17 +61,17 @@ def check(
     without a chat prompt, or without a question, is legal, and what that means is said; one
     without both is an error.
     """
-    from multiturn.output import warnings_to
+    from multiturn.logs import warnings_to
     from multiturn.pipelines.pipeline_file import is_pipeline, load_pipeline
     from multiturn.providers.targets import load_target
 
-    findings = _Findings(format_, is_strict=asked.strict, debug=asked.debug)
-    pipelines = [path for path in asked.suites if is_pipeline(path) or _is_typo(path)]
+    findings = _Findings(format_, is_strict=options.strict, debug=options.debug)
+    pipelines = [path for path in options.suites if is_pipeline(path) or _is_typo(path)]
     for path in pipelines:
         _check_pipeline(path, findings)
-    suites = tuple(path for path in asked.suites if path not in pipelines)
+    suites = tuple(path for path in options.suites if path not in pipelines)
     if suites:
-        selection = asked._replace(suites=suites).select()
+        selection = options._replace(suites=suites).select()
         chosen = load_pipeline(pipeline)
         provider = None if target is None else load_target(target, file=targets_file)
         has_sink = not findings.is_text or findings.is_strict

@@ -10,7 +10,7 @@ import click
 from multiturn.cli.failures import Failures, writing
 from multiturn.cli.options import (
     PATH,
-    Asked,
+    SuiteOptions,
     default_format,
     on_terminal,
     pipeline_option,
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     help="Format of the log on standard error.",
 )
 def convert(
-    asked: Asked,
+    options: SuiteOptions,
     pipeline: str,
     format_: str | None,
     output: str | None,
@@ -82,14 +82,14 @@ def convert(
     """
     from multiturn.cli.progress import show_progress
     from multiturn.cli.rendering import render
+    from multiturn.documents.output import open_output
     from multiturn.engine.outcomes import outcomes
     from multiturn.engine.slices import Work, rendered
-    from multiturn.output import open_output
     from multiturn.pipelines.pipeline_file import load_pipeline
 
     format_ = format_ or default_format(output)
     chosen = load_pipeline(pipeline)
-    failures = Failures(debug=asked.debug)
+    failures = Failures(debug=options.debug)
     if scheduler is not None:
         if output is None or format_ != "json" or workers > 1:
             raise click.UsageError(
@@ -97,33 +97,33 @@ def convert(
                 " without --workers"
             )
         with writing(output):
-            for item in _on_cluster(scheduler, asked, chosen, output):
+            for item in _on_cluster(scheduler, options, chosen, output):
                 _say(item, failures)
         failures.finish()
         return
-    selection = asked.select()
+    selection = options.select()
     refuse_output(output, selection)
     in_color = format_ == "text" and output is None and on_terminal()
-    warns = asked.log.level == "debug"
+    warns = options.log.level == "debug"
     to_bytes = partial(render, format_=format_, in_color=in_color, warns=warns)
-    work = Work(selection, chosen, to_bytes, asked.debug)
+    work = Work(selection, chosen, to_bytes, options.debug)
     if workers > 1 and "-" not in selection.suites:
         from multiturn.engine.processes import on_processes
 
-        items = on_processes(work, workers, asked.log)
+        items = on_processes(work, workers, options.log)
     else:
         items = (rendered(work, each) for each in outcomes(selection, chosen))
-    with writing(output), open_output(output, whole=asked.strict) as file, closing(items):
+    with writing(output), open_output(output, whole=options.strict) as file, closing(items):
         for item in show_progress(items):
             _say(item, failures)
             file.write(item.text or b"")
-        if asked.strict:
+        if options.strict:
             failures.finish()
     failures.finish()
 
 
 def _on_cluster(
-    scheduler: str, asked: Asked, pipeline: "Pipeline", folder: str
+    scheduler: str, options: SuiteOptions, pipeline: "Pipeline", folder: str
 ) -> "Iterator[Rendered]":
     from multiturn.engine.slices import Work
 
@@ -131,15 +131,15 @@ def _on_cluster(
         from multiturn.distributed import convert_on_cluster, slices_at, to_line
     except ImportError as error:  # it says what to install
         raise MultiturnError(str(error)) from None
-    root = asked.root and os.path.abspath(asked.root)
-    selection = asked._replace(suites=(), root=root).select()
-    work = Work(selection, pipeline, to_line, asked.debug)
-    return convert_on_cluster(scheduler, work, list(slices_at(asked.suites)), folder)
+    root = options.root and os.path.abspath(options.root)
+    selection = options._replace(suites=(), root=root).select()
+    work = Work(selection, pipeline, to_line, options.debug)
+    return convert_on_cluster(scheduler, work, list(slices_at(options.suites)), folder)
 
 
 def _say(item: "Rendered", failures: Failures) -> None:
     """Show an error, or a warning that another process has met."""
-    from multiturn.output import warn
+    from multiturn.logs import warn
 
     if item.error is not None:
         failures.add(item.error, item.traceback)

@@ -90,7 +90,7 @@ def main(context: click.Context) -> None:
     from msgspec.structs import asdict
 
     from multiturn.engine.defaults import find_defaults
-    from multiturn.output import LogSettings, configure
+    from multiturn.logs import LogSettings, configure
 
     configure(LogSettings())
     context.color = False if "NO_COLOR" in os.environ else None  # None: if it is a terminal

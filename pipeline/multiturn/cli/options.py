@@ -14,7 +14,7 @@ from multiturn.errors import MultiturnError, PipelineError
 
 if TYPE_CHECKING:
     from multiturn.engine.selection import Selection
-    from multiturn.output import LogSettings
+    from multiturn.logs import LogSettings
 
 Renderer = Literal["console", "json"]
 Command = Callable[..., None]
@@ -93,18 +93,18 @@ _SUITE_OPTIONS = (
 
 
 def suite_options(function: Command) -> Command:
-    """Add the arguments that say which cases a command is about; it gets them as Asked."""
+    """Add the arguments that say which cases a command is about; it gets them as SuiteOptions."""
 
     @wraps(function)
-    def command(*, verbose: bool, log_format: Renderer = "console", **options: Any) -> None:
-        from multiturn.output import fail, warnings_to
+    def command(*, verbose: bool, log_format: Renderer = "console", **others: Any) -> None:
+        from multiturn.logs import fail, warnings_to
 
-        given = {name: options.pop(name) for name in Asked._fields if name in options}
-        asked = Asked(**given, log=start_log(verbose, log_format))
-        if not asked.suites:
+        given = {name: others.pop(name) for name in SuiteOptions._fields if name in others}
+        options = SuiteOptions(**given, log=start_log(verbose, log_format))
+        if not options.suites:
             raise click.UsageError("name a SUITE, or set suites in multiturn.toml")
-        with warnings_to(fail if asked.strict else None):
-            function(asked, **options)
+        with warnings_to(fail if options.strict else None):
+            function(options, **others)
 
     for add in reversed(_SUITE_OPTIONS):
         add(command)
@@ -123,7 +123,7 @@ def format_option(*formats: str, help: str) -> Callable[[Command], Command]:  # 
     )
 
 
-class Asked(NamedTuple):
+class SuiteOptions(NamedTuple):
     """The options that say which cases a command is about, as they were given."""
 
     suites: tuple[str, ...]
@@ -150,7 +150,7 @@ class Asked(NamedTuple):
 
 def start_log(verbose: bool, renderer: Renderer = "console") -> "LogSettings":
     """Set how a command logs, and with -v log which values are the project's defaults."""
-    from multiturn.output import LogSettings, configure, debug
+    from multiturn.logs import LogSettings, configure, debug
 
     settings = LogSettings("debug" if verbose else "warning", renderer)
     configure(settings)

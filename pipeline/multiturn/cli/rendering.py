@@ -34,7 +34,7 @@ def render(
 
 
 def _warn_of_markers(conversion: Conversion) -> None:
-    from multiturn.output import warn
+    from multiturn.logs import warn
     from multiturn_stages.guard_markers import guard_markers
 
     for notice in guard_markers(conversion).notices:

@@ -4,7 +4,7 @@ import click
 
 from multiturn.cli.failures import Failures, writing
 from multiturn.cli.options import (
-    Asked,
+    SuiteOptions,
     format_option,
     is_default,
     pipeline_option,
@@ -41,7 +41,7 @@ from multiturn.text import number_of, visible
     help="Write to this file, whole or not at all.  [default: standard output]",
 )
 def report(
-    asked: Asked,
+    options: SuiteOptions,
     pipeline: str,
     against: str | None,
     all_texts: bool,
@@ -60,11 +60,11 @@ def report(
 
     from multiturn.cli.lines import report_lines
     from multiturn.cli.progress import show_progress
+    from multiturn.documents.output import open_output
     from multiturn.engine.git import commit_of
     from multiturn.engine.outcomes import outcomes
     from multiturn.engine.record import to_json
     from multiturn.engine.revision import reading_at
-    from multiturn.output import open_output
     from multiturn.pipelines.pipeline_file import load_pipeline
     from multiturn.review.report.comparison import compare
     from multiturn.review.report.html import to_html
@@ -72,8 +72,8 @@ def report(
     from multiturn.review.report.side import Side, items, items_of
     from multiturn.suites.discovery import find_suites
 
-    chosen, failures = load_pipeline(pipeline), Failures(debug=asked.debug)
-    selection = asked.select(may_be_gone=against is not None)
+    chosen, failures = load_pipeline(pipeline), Failures(debug=options.debug)
+    selection = options.select(may_be_gone=against is not None)
     refuse_output(output, selection)
     seen: set[str] = set()
 
@@ -92,7 +92,7 @@ def report(
                 then = Side(earlier, there)
             selection.check_ids(seen.union(case_id for _, case_id in then.cases))
             if not now.cases and not then.cases:
-                list(find_suites(asked.suites))  # says what there is not
+                list(find_suites(options.suites))  # says what there is not
             name = against if commit.startswith(against) else f"{against} ({commit[:10]})"
             compared = compare(now, then, name)
         if format_ == "html":

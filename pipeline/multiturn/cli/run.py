@@ -9,7 +9,7 @@ import click
 from multiturn.cli.completion import complete_target
 from multiturn.cli.options import (
     PATH,
-    Asked,
+    SuiteOptions,
     default_format,
     pipeline_option,
     quiet_option,
@@ -91,7 +91,7 @@ from multiturn.cli.options import (
 )
 @quiet_option
 def run(
-    asked: Asked,
+    options: SuiteOptions,
     pipeline: str,
     target: str,
     targets_file: str | None,
@@ -133,15 +133,15 @@ def run(
         raise click.UsageError("--batch writes results into a file; name one with --output")
     if not poll < math.inf:
         raise click.UsageError("--poll takes a number of seconds, such as 60")
-    chosen, selection = load_pipeline(pipeline), asked.select()
-    failures = Failures(debug=asked.debug)
+    chosen, selection = load_pipeline(pipeline), options.select()
+    failures = Failures(debug=options.debug)
     with writing(output):
         provider = load_target(target, file=targets_file)
         if output is not None:
             check_batch(provider, output, batch=batch, resume=resume)
         if not dry_run:
             provider.check()  # before an output is opened
-        if asked.strict:
+        if options.strict:
             check_strictly(selection, chosen, failures)
         sending = Sending(selection, chosen, provider, failures)
         if against is not None:

@@ -10,7 +10,7 @@ import click
 from multiturn.cli.failures import Failures
 from multiturn.cli.options import (
     PATH,
-    Asked,
+    SuiteOptions,
     format_option,
     pipeline_option,
     quiet_option,
@@ -52,7 +52,7 @@ from multiturn.errors import MultiturnError
 )
 @quiet_option
 def snapshot(
-    asked: Asked,
+    options: SuiteOptions,
     pipeline: str,
     snapshots: str | None,
     check: bool,
@@ -77,13 +77,13 @@ def snapshot(
         raise click.UsageError("--stat and --all are for --check, one of them")
     if format_ != "text" and (not check or stat or show_all):
         raise click.UsageError(f"--format {format_} is for --check, without --stat and --all")
-    chosen, failures = load_pipeline(pipeline), Failures(debug=asked.debug)
-    if "-" in asked.suites:
+    chosen, failures = load_pipeline(pipeline), Failures(debug=options.debug)
+    if "-" in options.suites:
         raise MultiturnError("a snapshot is named after its suite's file, and - has none")
-    selection = asked.select(may_be_gone=True)
+    selection = options.select(may_be_gone=True)
     update = Update(
         selection,
-        asked.suites,
+        options.suites,
         snapshots,
         check=check,
         inline=inline_snapshots,
@@ -94,7 +94,7 @@ def snapshot(
         for error in update.run(show_progress(outcomes(selection, chosen))):
             failures.add(error)
             errors.append(error)
-        if asked.strict and not check:
+        if options.strict and not check:
             failures.finish()
         if format_ == "text":
             from multiturn.cli.changes import as_lines

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from multiturn.cli.options import Asked, pipeline_option, suite_options
+from multiturn.cli.options import SuiteOptions, pipeline_option, suite_options
 from multiturn.errors import MultiturnError
 from multiturn.text import first_of, number_of, visible
 
@@ -30,18 +30,18 @@ class _Watch(click.Command):
 @click.command(cls=_Watch)
 @suite_options
 @pipeline_option
-def watch(asked: Asked, pipeline: str) -> None:
+def watch(options: SuiteOptions, pipeline: str) -> None:
     """Convert whenever a file changes; show what differs.
 
     SUITE is what convert takes. The roots of the suites, the folder of the pipeline and the
     current folder are watched; a change of a suite, an attached file, a stage or the pipeline
     shows the prompts that it changes. Errors are shown, and watching continues until Ctrl-C.
     """
-    if "-" in asked.suites:
+    if "-" in options.suites:
         raise MultiturnError("watch reads suites again, and - can be read only once; name files")
-    asked.select()  # an error in the command ends it; one in a file does not
+    options.select()  # an error in the command ends it; one in a file does not
     prompts: Prompts | None = None
-    for paths in _changes(_folders(asked, pipeline)):
+    for paths in _changes(_folders(options, pipeline)):
         found, is_whole = _converted(click.get_current_context().meta[_WORDS])
         if prompts is None:
             prompts = found
@@ -75,15 +75,15 @@ def _changes(folders: set[Path]) -> Iterator[set[str]]:
         raise MultiturnError(f"cannot watch: {error}; name a smaller --root") from None
 
 
-def _folders(asked: Asked, pipeline: str) -> set[Path]:
+def _folders(options: SuiteOptions, pipeline: str) -> set[Path]:
     """Return the folders in which a change may change a prompt."""
     from multiturn.files import root_of
 
     folders = {Path.cwd(), Path(os.path.realpath(pipeline)).parent}
-    for suite in asked.suites:
+    for suite in options.suites:
         folders.add(Path(root_of(suite)))
-    if asked.root is not None:
-        folders.add(Path(os.path.realpath(asked.root)))
+    if options.root is not None:
+        folders.add(Path(os.path.realpath(options.root)))
     return {folder for folder in folders if folder.is_dir() and folders.isdisjoint(folder.parents)}
 
 

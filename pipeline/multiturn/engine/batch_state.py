@@ -9,8 +9,8 @@ from typing import BinaryIO
 import msgspec
 from msgspec import Struct
 
+from multiturn.documents.output import open_output
 from multiturn.errors import MultiturnError
-from multiturn.output import open_output
 from multiturn.providers.batches.base import BatchPart
 from multiturn.providers.results import Result, key_of, state_path
 

@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from multiturn.logs import Notice, warn
 from multiturn.model import ChatMessage, Conversion, ProviderRequest
-from multiturn.output import Notice, warn
 from multiturn.pipelines.pipeline import request_of
 from multiturn.providers.ax import ChatSettings
 from multiturn.providers.echo import EchoProvider

@@ -9,8 +9,8 @@ from multiturn.documents.json_lines import Lines
 from multiturn.engine.selection import Selection, select
 from multiturn.errors import MultiturnError
 from multiturn.files import Texts
+from multiturn.logs import warn
 from multiturn.model import Case, Conversion
-from multiturn.output import warn
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.provenance import explain
 from multiturn.suites.discovery import stay_inside

@@ -22,7 +22,7 @@ from multiturn.engine.slices import (
     slices_of,
 )
 from multiturn.errors import MultiturnError
-from multiturn.output import LogSettings, configure
+from multiturn.logs import LogSettings, configure
 from multiturn.providers.guard import die_with_parent
 
 _AHEAD = 3  # slices under way for each process, so that none waits for another

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from multiturn.logs import Notice
 from multiturn.model import ProviderRequest
-from multiturn.output import Notice
 from multiturn.text import unseen, utf8
 
 Record = dict[str, Any]  # what ``multiturn convert`` writes of a case

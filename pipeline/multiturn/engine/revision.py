@@ -20,8 +20,8 @@ from multiturn.engine.outcomes import Outcome, outcomes
 from multiturn.engine.selection import Selection, select
 from multiturn.engine.signals import masked
 from multiturn.errors import MultiturnError
+from multiturn.logs import LogSettings, configure
 from multiturn.model import ProviderRequest
-from multiturn.output import LogSettings, configure
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE, load_pipeline, pipeline_names
 

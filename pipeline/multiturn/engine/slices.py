@@ -14,8 +14,8 @@ from multiturn.engine.outcomes import Outcome, all_cases
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError, Place
 from multiturn.files import Texts
+from multiturn.logs import Notice, warnings_to
 from multiturn.model import Conversion
-from multiturn.output import Notice, warnings_to
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.suites.suite import duplicate_id
 

@@ -10,8 +10,8 @@ from msgspec import structs
 from toolz import compose_left
 
 from multiturn.errors import ErrorDetail, MultiturnError, PipelineError, Place, did_you_mean
+from multiturn.logs import warn
 from multiturn.model import Case, ChatMessage, Conversion, ProviderRequest
-from multiturn.output import warn
 from multiturn.pipelines.contract import Stage, contract_of, read_options
 from multiturn.pipelines.ordering import legal_order, order_errors
 from multiturn.pipelines.registry import name_of, stage_names

@@ -10,8 +10,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn.errors import MultiturnError, from_here
+from multiturn.logs import debug
 from multiturn.model import Case, Conversion, changed, parts_of
-from multiturn.output import debug
 from multiturn.pipelines.contract import Stage
 from multiturn.pipelines.registry import find_stage, pickled_stage
 from multiturn.turns import check_parts, check_turns, signed, texts_of

@@ -14,9 +14,9 @@ from typing import Any, BinaryIO, Self
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from multiturn.documents.output import open_output
 from multiturn.errors import MultiturnError, Place
 from multiturn.model import ChatMessage
-from multiturn.output import open_output
 
 
 class RawRequest(Struct, frozen=True):

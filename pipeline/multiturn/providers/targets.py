@@ -15,7 +15,7 @@ from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError, Place, did_you_mean, nearly
 from multiturn.files import is_foreign
-from multiturn.output import Notice, warn
+from multiturn.logs import Notice, warn
 from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings
 from multiturn.providers.ax import ChatSettings
 from multiturn.providers.azure import AzureProvider, AzureSettings

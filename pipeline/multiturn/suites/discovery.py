@@ -8,7 +8,7 @@ from pathlib import Path
 
 from multiturn.errors import MultiturnError, OutsideRootError, Place, nearest
 from multiturn.files import real_path, root_of
-from multiturn.output import Notice, warn
+from multiturn.logs import Notice, warn
 from multiturn.suites.dialects import CASES
 from multiturn.suites.suite import files_of_cases
 

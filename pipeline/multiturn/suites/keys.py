@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from multiturn.documents.node import Node
 from multiturn.errors import MultiturnError, cut, did_you_mean, nearest, nearly
-from multiturn.output import Notice
+from multiturn.logs import Notice
 from multiturn.suites.dialects import OTHER_KEYS
 from multiturn.suites.schema import ExecutionKeys, MetadataKeys
 

@@ -24,8 +24,8 @@ from multiturn.errors import (
     quoted,
 )
 from multiturn.files import Files, Texts, path_in, real_path, root_of
+from multiturn.logs import Notice, debug
 from multiturn.model import Case
-from multiturn.output import Notice, debug
 from multiturn.suites.case import CaseReader
 from multiturn.suites.dialects import INPUT_KEYS, MESSAGES_KEYS, Dialect
 from multiturn.suites.keys import names_of

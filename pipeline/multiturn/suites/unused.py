@@ -6,8 +6,8 @@ from contextlib import suppress
 from multiturn.documents.node import Node
 from multiturn.errors import MultiturnError, quoted
 from multiturn.files import Files
+from multiturn.logs import Notice
 from multiturn.model import Case
-from multiturn.output import Notice
 from multiturn.suites.patterns import guideline_matcher
 
 EVENT = "suite.unused_pattern"
