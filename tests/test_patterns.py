@@ -26,8 +26,6 @@ def matches(pattern: str, path: str) -> bool:
         pytest.param("[a^].md", "^.md", id="a caret behind is of the set"),
         pytest.param("[[^]", "^", id="a caret inside a set is itself"),
         pytest.param("[]].md", "].md", id="a bracket in a set"),
-        pytest.param("[a", "[a", id="a bracket that does not close is a character"),
-        pytest.param("a[^", "a[^", id="a set that does not end is text"),
         pytest.param("**/*.md", ".github/instructions/x.md", id="dot folders match"),
         pytest.param("**/a/**/b.md", "a/x/a/y/b.md", id="two stars give back what they took"),
         pytest.param("a/**/b.md", "a/x/b.md/b.md", id="two stars go past the first fit"),
@@ -36,7 +34,6 @@ def matches(pattern: str, path: str) -> bool:
         pytest.param("x{,.instructions}.md", "x.md", id="an empty alternative"),
         pytest.param("{x}", "{x}", id="one alternative is no alternative"),
         pytest.param("{x", "{x", id="a brace that does not close is a character"),
-        pytest.param("(a)|b+^$", "(a)|b+^$", id="what a regular expression obeys is a character"),
         pytest.param("a!", "a!", id="an exclamation mark behind the start is a character"),
         pytest.param("a?b", "a\nb", id="a newline is a character"),
         pytest.param("*.md", "a\\b.md", id="a star stands for a backslash, too"),
@@ -53,7 +50,6 @@ def test_matches(pattern: str, path: str) -> None:
     [
         pytest.param("**/*.instructions.md", "x.instructions.md/evil.js", id="a matching folder"),
         pytest.param("**/*.md", "x.md.js", id="a matching start of the name"),
-        pytest.param("python.md", "docs/python.md", id="a matching last name"),
         pytest.param("?", "", id="a question mark is not nothing"),
         pytest.param("a[!x]b", "a/b", id="none of a set is no slash"),
         pytest.param("[^a].md", "a.md", id="a caret refuses a set, too"),
@@ -70,7 +66,6 @@ def test_matches(pattern: str, path: str) -> None:
         pytest.param("*.md", "a.md\n", id="a newline at the end counts"),
         pytest.param("docs/*.md", "docs\\x.md", id="a backslash is no folder"),
         pytest.param("*.md", "x.md\\evil", id="a backslash ends no name"),
-        pytest.param("*", "", id="no path, no match"),
         pytest.param("!a", "b", id="a refusal alone matches nothing"),
     ],
 )
@@ -89,7 +84,6 @@ def test_does_not_match(pattern: str, path: str) -> None:
         pytest.param(
             ("docs/**", "!a.md"), ["./a.md", "docs/a.md"], False, id="of the written path"
         ),
-        pytest.param(("*", "!*.{md,txt}"), ["a.txt"], False, id="braces in a refusal"),
         pytest.param(("*", "!!a"), ["!a"], False, id="the second exclamation mark is the file's"),
         pytest.param(("**/*.md",), ["../x.md", "x.md"], True, id="the resolved path has no .."),
     ],
@@ -102,7 +96,6 @@ def test_patterns_and_paths(patterns: tuple[str, ...], paths: list[str], meant: 
     "patterns",
     [
         pytest.param(("{a,b}" * 30,), id="a billion alternatives"),
-        pytest.param(("!" + "{a,b}" * 30,), id="a billion refusals"),
         pytest.param(("{a," * 50_000 + "}" * 50_000,), id="braces 50,000 deep"),
         pytest.param(("{" * 100_000,), id="100,000 braces that do not close"),
         pytest.param(("a",) * 9_091, id="many patterns"),
@@ -121,7 +114,6 @@ def test_a_bomb_is_an_error_at_once(patterns: tuple[str, ...]) -> None:
     ("pattern", "path"),
     [
         pytest.param("*a" * 50 + "b", "a" * 5_000, id="many stars in a name"),
-        pytest.param("[ab]*" * 60 + "c", "ab" * 120, id="sets and stars"),
         pytest.param("**/" * 50 + "b", "/".join("a" * 1_000), id="two stars, many times"),
         pytest.param("**/*a*/" * 40 + "b", "/".join(["aaa"] * 300), id="two stars and stars"),
         pytest.param("**/*a*a*a*b/" * 20 + "b", "/".join(["a" * 200] * 20), id="long names"),
@@ -205,11 +197,3 @@ def test_a_pattern_that_is_made_from_the_path_matches(names: list[str], other: s
     assert matches(f"{{x,{literal}}}", path)
     assert not matches(f"{literal}/**/x", path)
     assert not guideline_matcher((literal, other, f"!{literal}"))(path)
-
-
-@FEWER
-@given(PATTERNS, PATHS, st.integers(0, 4))
-def test_a_wildcard_is_never_two_dots(pattern: str, names: list[str], at: int) -> None:
-    """No pattern without a written .. matches a path that climbs."""
-    assert not matches(pattern, "/".join(["..", *names]))
-    assert not matches(pattern, "/".join([*["a"] * at, *[".."] * (at + 1), *names]))

@@ -20,6 +20,8 @@ from multiturn.documents.source import Source
 from multiturn.documents.yaml_events import read_documents
 from multiturn.suites.streaming import stream_documents
 
+pytestmark = pytest.mark.usefixtures("root")
+
 
 def listed(count: int) -> str:
     return "evalcases:\n" + "".join(f"  - {{id: c{n}, {HI}}}\n" for n in range(count))
@@ -34,7 +36,6 @@ def test_a_case_is_there_before_the_rest_of_the_suite_is_read(root: Path) -> Non
     assert str(caught.value.where) == "long.yaml:1003:1"
 
 
-@pytest.mark.usefixtures("root")
 @pytest.mark.parametrize(
     "suite",
     [
@@ -56,19 +57,6 @@ def test_keys_count_wherever_they_stand(suite: str, line_end: str) -> None:
     assert (case.id, case.system_prompt) == ("a", "L")
 
 
-@pytest.mark.usefixtures("root")
-def test_keys_count_in_their_own_document_only() -> None:
-    found = cases(
-        f"evalcases:\n  - {{id: a, {HI}}}\nmetadata: {{systemPrompt: One}}\n---\n"
-        f"evalcases:\n  - {{id: b, {HI}}}\n---\n"
-        f"metadata: {{systemPrompt: Three}}\nevalcases:\n  - {{id: c, {HI}}}\n"
-    )
-    assert [(case.id, case.system_prompt) for case in found] == [
-        *(("a", "One"), ("b", None), ("c", "Three"))
-    ]
-
-
-@pytest.mark.usefixtures("root")
 @pytest.mark.parametrize(
     ("rest", "line"),
     [
@@ -114,7 +102,6 @@ def test_a_suite_read_case_by_case_is_the_suite_read_whole(
     assert streamed == [node.value for node in read_documents(data, "x")]
 
 
-@pytest.mark.usefixtures("root")
 @pytest.mark.parametrize("size", [2**16 - 2, 2**16 - 1, 2**16, 2**16 + 1])
 def test_a_character_across_the_edge_of_two_reads_stays_whole(size: int) -> None:
     start = "input_messages:\n  - role: user\n    content: "
@@ -135,21 +122,11 @@ def test_a_named_pipe_is_a_suite(root: Path) -> None:
 # JSON Lines
 
 
-def line_of(case_id: str, **keys: Any) -> str:
+def line_of(case_id: str) -> str:
     messages = [{"role": "user", "content": "Hi"}]
-    return json.dumps({"id": case_id, "input_messages": messages, **keys}) + "\n"
+    return json.dumps({"id": case_id, "input_messages": messages}) + "\n"
 
 
-@pytest.mark.usefixtures("root")
-def test_a_suite_in_json_lines_has_a_case_a_line() -> None:
-    second = line_of("b", metadata={"systemPrompt": "Be brief."})
-    found = cases(f"\ufeff{line_of('a')}\n{second}", "a.eval.jsonl")
-    assert [(case.id, case.line, case.system_prompt) for case in found] == [
-        *(("a", 1, None), ("b", 3, "Be brief."))
-    ]
-
-
-@pytest.mark.usefixtures("root")
 @pytest.mark.parametrize("line", ['{"id": "x"', "[" * 9_000, "[]", '{"id": "a"}', "x" * 50_000])
 def test_a_line_that_is_wrong_leaves_the_others_alone(
     monkeypatch: pytest.MonkeyPatch, line: str

@@ -220,13 +220,6 @@ def test_with_a_handler_the_other_cases_are_read() -> None:
     ]
 
 
-@pytest.mark.parametrize("bad", ["[]\n", "{}\n", "evalcases: 1\n", "guideline_patterns: 1\n"])
-def test_with_a_handler_a_bad_document_leaves_the_next(bad: str) -> None:
-    found, errors = cases_and_errors(f"id: a\n{HI}\n---\n{bad}---\nid: c\n{HI}\n")
-    assert [case.id for case in found] == ["a", "c"]
-    assert len(errors) == 1
-
-
 @pytest.mark.parametrize(
     ("source", "options", "error"),
     [
