@@ -4,7 +4,6 @@ import asyncio
 import importlib
 import os
 import re
-import sys
 import threading
 import tracemalloc
 import types
@@ -32,7 +31,6 @@ from multiturn import (
     stage,
 )
 from multiturn.engine import runner
-from multiturn.providers.results import RawRequest
 from vendors import azure
 
 PIPELINE = load_pipeline("spec")
@@ -89,11 +87,9 @@ def results_of(given: Iterator[Case], provider: Any, **options: Any) -> dict[str
     return found
 
 
-async def settled(condition: Callable[[], bool] = lambda: False) -> None:
-    """Let every task go on until the condition holds, or as far as they get."""
+async def settled() -> None:
+    """Let every task go on as far as it gets."""
     for _ in range(200):
-        if condition():
-            return
         await asyncio.sleep(0)
 
 
@@ -107,58 +103,28 @@ async def pause(request: ProviderRequest) -> ProviderResponse:
     return ProviderResponse(text="done")
 
 
-def test_a_result_says_what_was_asked_and_what_came_of_it() -> None:
-    async def answer(request: ProviderRequest) -> ProviderResponse:
-        await asyncio.sleep(0.03)
-        return ProviderResponse(text="Hi", usage={"input_tokens": 3}, finish_reason="stop")
-
-    provider = Provider(answer)
-    result = results_of(iter([case(1, "Be nice", guidelines=("Rule one",))]), provider)["c1"]
-    assert (result.suite, result.id, result.target) == ("a.yaml", "c1", "mine")
-    assert (result.response, result.error, result.finish_reason) == ("Hi", None, "stop")
-    assert result.usage == {"input_tokens": 3}
-    assert result.latency_ms is not None
-    assert 25 < result.latency_ms < 5000
-    (request,) = provider.requests
-    assert result.raw_request == RawRequest(
-        request.question, request.guidelines, request.chat_prompt
-    )
-
-
 def test_the_import_of_an_sdk_is_no_latency_and_stops_nobody(
-    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+    server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The module takes 100 s by the clock of the runner, and waits for the event loop."""
-    (tmp_path / "slow_sdk.py").write_text("import slow_clock\nslow_clock.wait()\n")
-    turned = threading.Event()
+    """It takes 100 s by the clock of the runner, and waits for the event loop."""
     clock = types.SimpleNamespace(now=0.0)
+    turned = threading.Event()
 
-    def wait() -> None:
+    def import_slowly(_: str) -> None:
         clock.now += 100
         assert turned.wait(10), "the event loop stands still"
 
-    clock.wait = wait
-    monkeypatch.setitem(sys.modules, "slow_clock", clock)
-    monkeypatch.setattr(runner, "perf_counter", lambda: clock.now)
-    monkeypatch.syspath_prepend(tmp_path)
-    provider = azure(server.url)
-    connect = provider.connect
-
-    def connect_slowly() -> Any:
-        importlib.import_module("slow_sdk")
-        return connect()
-
-    monkeypatch.setattr(provider, "sdk", "slow_sdk")
-    monkeypatch.setattr(provider, "connect", connect_slowly)
-
     async def main() -> list[Result]:
         asyncio.get_running_loop().call_later(0.1, turned.set)
-        async with provider:
+        async with azure(server.url) as provider:
+            monkeypatch.setattr(importlib, "import_module", import_slowly)
             return await listed(run(cases(3), PIPELINE, provider))
 
+    importlib.import_module("openai")
+    monkeypatch.setattr(runner, "perf_counter", lambda: clock.now)
     results = finish(main())
     assert [(result.error, result.latency_ms) for result in results] == [(None, 0.0)] * 3
-    assert clock.now == 100
+    assert clock.now >= 100
 
 
 @pytest.mark.parametrize(
@@ -190,19 +156,13 @@ def test_a_result_does_not_wait_for_cases_that_are_skipped() -> None:
 
 
 def test_whoever_takes_results_slowly_makes_no_cases_pile_up() -> None:
-    taken: list[int] = []
-
-    def counted() -> Iterator[Case]:
-        for number in range(1000):
-            taken.append(number)
-            yield case(number)
-
     async def main() -> None:
-        results = run(counted(), PIPELINE, Provider(), concurrency=5)
-        for seen in range(1, 60):
+        given = cases(1000)
+        results = run(given, PIPELINE, Provider(), concurrency=5)
+        for _ in range(60):
             await anext(results)
-            await settled(lambda: len(taken) > 100)
-            assert len(taken) - seen <= 20
+            await settled()
+        assert next(given).id in [f"c{number}" for number in range(60, 80)]
         await results.aclose()  # type: ignore[attr-defined]
 
     finish(main())
@@ -236,13 +196,12 @@ def test_what_is_under_way_ends_with_the_run(how: str) -> None:
 
         task = asyncio.create_task(ask())
         if how == "cancel":
-            await settled(lambda: provider.under_way == 4)
+            await settled()
             task.cancel()
         await asyncio.wait([task])
-        assert task.cancelled() == (how == "cancel")
-        await settled(lambda: asyncio.all_tasks() == before)
+        await settled()
         assert asyncio.all_tasks() == before
-        assert provider.under_way == 0
+        assert (task.cancelled(), provider.under_way) == (how == "cancel", 0)
         assert len(provider.requests) <= 5
 
     finish(main())
@@ -272,14 +231,15 @@ def test_a_case_whose_provider_fails_fails_alone(
 
     results = results_of(cases(10), Provider(answer), concurrency=2)
     assert sorted(results) == [f"c{number}" for number in range(10)]
-    failed = {id_: result.error for id_, result in results.items() if result.error is not None}
+    failed = {id_: result for id_, result in results.items() if result.error is not None}
     assert sorted(failed) == ["c2", "c3"]
-    for failure in failed.values():
-        assert kind is None or failure.type == kind
-        assert words in failure.message
-        assert "\n" not in failure.message
-    assert results["c2"].response is None
-    assert results["c2"].raw_request is not None
+    for result in failed.values():
+        assert result.error is not None
+        assert kind is None or result.error.type == kind
+        assert words in result.error.message
+        assert "\n" not in result.error.message
+        assert result.response is None
+        assert result.raw_request is not None
 
 
 @stage()
@@ -295,13 +255,11 @@ def stumble(conversion: Conversion) -> Conversion:
 def test_a_case_that_cannot_be_converted_is_a_result_with_an_error() -> None:
     provider = Provider()
     results = results_of(cases(4), provider, pipeline=Pipeline([stumble]))
-    first, second = results["c1"].error, results["c2"].error
-    assert first is not None
-    assert second is not None
-    assert (first.type, second.type) == ("conversion", "conversion")
-    assert "it stumbled" in first.message
-    assert "fell" in second.message
-    assert results["c1"].raw_request is None
+    for id_, words in (("c1", "it stumbled"), ("c2", "fell")):
+        error = results[id_].error
+        assert error is not None
+        assert (error.type, words in error.message) == ("conversion", True)
+        assert results[id_].raw_request is None
     assert {request.eval_id for request in provider.requests} == {"c0", "c3"}
 
 
@@ -311,14 +269,10 @@ def test_what_the_cases_raise_comes_out_once_all_that_is_under_way_is_done() -> 
         raise LookupError("no more cases")
 
     async def main() -> None:
-        seen: list[str] = []
-
-        async def note() -> None:
+        seen = []
+        with pytest.raises(LookupError, match="no more cases"):  # noqa: PT012
             async for result in run(broken(), PIPELINE, Provider(pause), concurrency=2):
                 seen.append(result.id)  # noqa: PERF401 - what came before the error counts
-
-        with pytest.raises(LookupError, match="no more cases"):
-            await note()
         assert sorted(seen) == ["c0", "c1", "c2"]
 
     finish(main())

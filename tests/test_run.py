@@ -64,6 +64,7 @@ def test_a_result_says_what_was_asked_and_what_was_answered(folder: Path, server
     (result,) = records(folder / "out.jsonl")
     assert (result["suite"], result["id"], result["target"]) == ("a.eval.yaml", "one", "az")
     assert (result["response"], result["error"], result["usage"]) == (TEXT, None, USAGE)
+    assert (result["finish_reason"], result["retries"]) == ("stop", 0)
     assert 0 < result["latency_ms"] < 60_000
     assert "wire" not in result
     asked = result["raw_request"]
@@ -72,18 +73,6 @@ def test_a_result_says_what_was_asked_and_what_was_answered(folder: Path, server
     sent = server.requests[0].json
     assert sent["messages"] == asked["chat_prompt"]
     assert (sent["temperature"], sent["max_completion_tokens"]) == (0, 100)
-
-
-def test_each_case_of_each_suite_is_printed_once(folder: Path) -> None:
-    write_suite(folder, ["Same", "Same"])
-    write_suite(folder, ["Same"], name="b.eval.yaml")
-    done = run("a.eval.yaml", ".", "./a.eval.yaml", folder=folder)
-    assert (done.returncode, done.stderr) == (0, "")
-    found = sorted((line["suite"], line["id"], line["target"]) for line in records(done.stdout))
-    assert found == [
-        *(("a.eval.yaml", "c0", "echo"), ("a.eval.yaml", "c1", "echo")),
-        ("b.eval.yaml", "c0", "echo"),
-    ]
 
 
 @pytest.mark.parametrize("output", [pytest.param((), id="printed"), ("--output", "out.jsonl")])
@@ -98,8 +87,8 @@ def test_a_case_that_cannot_be_read_or_converted_has_a_result(
     assert results["good"]["error"] is None
     message = "a.eval.yaml:3:29: case 'bad': input_messages must be a list, not a number"
     assert results["bad"]["error"] == {"type": "conversion", "message": message}
-    assert (results["bad"]["response"], results["bad"]["target"]) == (None, "echo")
-    assert results["lost"]["error"]["type"] == "conversion"
+    assert (results["bad"]["suite"], results["bad"]["target"]) == ("a.eval.yaml", "echo")
+    assert (results["lost"]["response"], results["lost"]["error"]["type"]) == (None, "conversion")
     assert message in done.stderr
     if output:
         assert done.stderr.endswith("1 answered, 0 reused, 4 failed, 0 retried: out.jsonl\n")
@@ -113,38 +102,25 @@ def test_an_error_is_said_once_beside_answers_as_text(folder: Path) -> None:
     assert done.stderr.count("case 'lost'") == 1
 
 
-def remove(output: Path) -> None:
-    output.unlink()
-
-
 def replace(output: Path) -> None:
     output.unlink()
     output.write_text("mine\n")
 
 
-def rename(output: Path) -> None:
-    output.rename(output.with_name("moved"))
-
-
-def remove_folder(output: Path) -> None:
-    shutil.rmtree(output.parent)
-
-
 @pytest.mark.parametrize(
-    ("how", "asked"),
+    ("change", "asked"),
     [
-        pytest.param(remove, "one", id="removed at the first case"),
-        pytest.param(replace, "three", id="replaced at the last case"),
-        pytest.param(rename, "two", id="renamed"),
-        pytest.param(remove_folder, "three", id="removed with its folder"),
+        pytest.param(Path.unlink, "one", id="removed at the first case"),
+        pytest.param(replace, "two", id="replaced"),
+        pytest.param(lambda output: shutil.rmtree(output.parent), "three", id="gone with a folder"),
     ],
 )
 def test_an_output_that_is_gone_is_an_error_that_names_where_its_results_are(
     folder: Path,
     server: Server,
-    how: Callable[[Path], None],
-    asked: str,
     monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[Path], object],
+    asked: str,
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(folder))
     output = folder / "results" / "out.jsonl"
@@ -152,25 +128,22 @@ def test_an_output_that_is_gone_is_an_error_that_names_where_its_results_are(
 
     def answer(content: str) -> Answer:
         if content == asked:
-            how(output)
+            change(output)
         return chat_answer()
 
     server.reply = answer
     write_suite(folder, ["one", "two", "three"])
     done = run(*AZ[:-1], "results/out.jsonl", "--concurrency", "1", folder=folder)
     assert done.returncode == 2
-    counted, error = done.stderr.splitlines()
     kept = re.fullmatch(
-        r"Error: 'results/out\.jsonl' was removed or replaced during the run; its results are in"
-        r" '(.*)', move that back",
-        error,
+        r"3 answered, 0 reused, 0 failed, 0 retried: (.*)\nError: 'results/out\.jsonl' was removed"
+        r" or replaced during the run; its results are in '\1', move that back\n",
+        done.stderr,
     )
     assert kept is not None
-    assert counted == f"3 answered, 0 reused, 0 failed, 0 retried: {kept[1]}"
     assert sorted(by_id(folder / kept[1])) == ["c0", "c1", "c2"]
-    assert (Path(kept[1]).parent == Path("results")) == (how is not remove_folder)
-    if how is replace:
-        assert output.read_text() == "mine\n"
+    assert (Path(kept[1]).parent == Path("results")) == output.parent.exists()
+    assert change is not replace or output.read_text() == "mine\n"
 
 
 @pytest.mark.parametrize("status", [401, 403])
@@ -195,14 +168,11 @@ def test_a_run_ends_once_access_is_denied(folder: Path, server: Server, status: 
         pytest.param(["--resume"], "--output", id="resume without an output"),
         pytest.param(["--concurrency", "0"], "0 is not in the range", id="nothing under way"),
         pytest.param(["--output", "no/x"], "cannot write 'no/x'", id="an output in no folder"),
-        pytest.param(["--output", ""], "cannot write ''", id="an output without a name"),
         pytest.param(["--output", ".", "--resume"], "'.'", id="an output that is a folder"),
         pytest.param(["--pipeline", "spce"], 'did you mean "spec"?', id="a pipeline"),
     ],
 )
-def test_a_usage_error_is_said_in_words_and_exits_with_2(
-    folder: Path, arguments: list[str], message: str
-) -> None:
+def test_a_usage_error_exits_with_2(folder: Path, arguments: list[str], message: str) -> None:
     write_suite(folder, ["Hello"])
     done = run("a.eval.yaml", *arguments, folder=folder)
     assert (done.returncode, done.stdout) == (2, "")
