@@ -34,7 +34,7 @@ def sent(folder: Path, *arguments: str) -> set[str]:
 )
 def test_what_is_sent(repository: Path, name: str, old: str, new: str, ids: set[str]) -> None:
     replace(repository, name, old, new)
-    assert sent(repository) == ids
+    assert sent(repository) == sent(repository / "evals", ".") == ids
 
 
 def test_the_pipeline_is_that_of_each_side_and_the_target_is_todays(repository: Path) -> None:
@@ -85,14 +85,7 @@ def test_the_cases_that_are_left_out_have_no_line(repository: Path) -> None:
         ]
 
 
-def test_a_case_that_fails_is_a_failure_as_ever(repository: Path) -> None:
-    replace(repository, SHOP, "{role: user, content: Bye}", "{role: usr, content: Bye}")
-    commit(repository)
-    done = run("evals", "--against=HEAD", "--output=out.jsonl", folder=repository)
-    assert (done.returncode, list(by_id(repository / "out.jsonl"))) == (1, ["bye"])
-
-
-def test_standard_input_cannot_be_compared(repository: Path) -> None:
+def test_nothing_is_written_where_nothing_can_be_compared(repository: Path) -> None:
     done = run("-", "--against=HEAD", "--output=out.jsonl", folder=repository)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "Error: --against compares files, and - is not a file\n"
