@@ -22,11 +22,11 @@ from multiturn.engine import slices
 from multiturn.engine.outcomes import outcomes
 from multiturn.engine.selection import Selection
 from multiturn.engine.slices import (
-    Join,
     Rendered,
     Slice,
     Work,
     convert_slice,
+    joined,
     results_in_order,
     slices_of,
 )
@@ -148,12 +148,13 @@ def in_slices(suites: Iterable[Path], size: int, case_ids: Iterable[str] = ()) -
     """Return the cases and errors of suites that were converted in slices of a size."""
     selection = Selection(case_ids=frozenset(case_ids))
     work = Work(selection, load_pipeline("spec"), lambda conversion: conversion.case.id.encode())
-    join, said = Join(selection), []
-    for suite in map(str, suites):
-        for part in slices_of(suite, suite, size):
-            found = join.add(part, convert_slice(work, part))
-            said += [str(item.error) if item.text is None else item.text.decode() for item in found]
-    return said
+    parts = (part for suite in map(str, suites) for part in slices_of(suite, suite, size))
+    results = ((part, convert_slice(work, part)) for part in parts)
+    return [
+        str(item.error) if item.text is None else item.text.decode()
+        for items in joined(selection, results)
+        for item in items
+    ]
 
 
 TWICE = {

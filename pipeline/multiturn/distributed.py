@@ -11,11 +11,11 @@ from multiturn.documents.output import open_output
 from multiturn.engine.record import record_of, to_json
 from multiturn.engine.selection import Selection
 from multiturn.engine.slices import (
-    Join,
     Rendered,
     Slice,
     Work,
     convert_slice,
+    joined,
     results_in_order,
     slices_of,
 )
@@ -92,16 +92,16 @@ def convert_on_cluster(
     os.makedirs(folder, exist_ok=True)
     if os.listdir(folder):
         raise MultiturnError(f"{folder!r} is not empty; name a new folder for the parts")
-    join, has_failed = Join(work.selection), False
-    for number, (part, rendered) in enumerate(_on_cluster(scheduler, work, slices)):
+    has_failed = False
+    results = _on_cluster(scheduler, work, slices)
+    for number, items in enumerate(joined(work.selection, results)):
         with open_output(os.path.join(folder, f"part-{number:05}.jsonl")) as file:
-            for item in join.add(part, rendered):
+            for item in items:
                 if item.text is None:
                     has_failed = True
                     yield item
                 else:
                     file.write(item.text)
-    join.finish()
     if not (has_failed and work.selection.strict):
         Path(folder, "_SUCCESS").touch()
 
@@ -127,7 +127,8 @@ def _on_cluster(
 def _lines_of(work: Work, part: Slice) -> list[str]:
     """Return a slice's lines of JSON."""
     lines = []
-    for item in Join(work.selection).add(part, convert_slice(work, part)):
+    (items,) = joined(work.selection, [(part, convert_slice(work, part))])
+    for item in items:
         if item.error is not None:
             raise item.error
         if item.notice is not None:

@@ -13,11 +13,11 @@ from multiprocessing.process import BaseProcess
 
 from multiturn.engine.signals import masked
 from multiturn.engine.slices import (
-    Join,
     Rendered,
     Slice,
     Work,
     convert_slice,
+    joined,
     results_in_order,
     slices_of,
 )
@@ -32,7 +32,6 @@ _DIED = "a worker process died; try fewer --workers"
 
 def on_processes(work: Work, workers: int, log: LogSettings) -> Generator[Rendered, None, None]:
     """Yield what became of each selected case, in the order of the suites, from processes."""
-    join = Join(work.selection)
     # Forking is quickest, and safe: there are no threads yet.
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else None)
     executor = ProcessPoolExecutor(workers, context, _begin, (log, os.getpid()))
@@ -47,8 +46,9 @@ def on_processes(work: Work, workers: int, log: LogSettings) -> Generator[Render
 
     try:
         slices = (part for path in work.selection.suites for part in slices_of(path, path))
-        for part, rendered in results_in_order(submit, slices, workers * _AHEAD):
-            yield from join.add(part, rendered)
+        results = results_in_order(submit, slices, workers * _AHEAD)
+        for items in joined(work.selection, results):
+            yield from items
         patience = _PATIENCE
     except BrokenProcessPool:
         raise MultiturnError(_DIED) from None
@@ -58,7 +58,6 @@ def on_processes(work: Work, workers: int, log: LogSettings) -> Generator[Render
         end.join(patience)
         _end(started)
         end.join()
-    join.finish()
 
 
 def _begin(log: LogSettings, parent: int) -> None:

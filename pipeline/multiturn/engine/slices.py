@@ -146,38 +146,36 @@ def results_in_order(
         yield first, future.result()
 
 
-class Join:
-    """Makes one whole of slices: finds duplicate ids, and says once what each slice says."""
+def joined(
+    selection: Selection, results: Iterable[tuple[Slice, list[Rendered]]]
+) -> Iterator[list[Rendered]]:
+    """Yield what is said of the selected cases of each slice: texts, errors and warnings.
 
-    def __init__(self, selection: Selection) -> None:
-        self.selection = selection
-        self._seen: set[str] = set()
-        self._suite = ""
-
-    def add(self, part: Slice, rendered: list[Rendered]) -> Iterator[Rendered]:
-        """Yield what is said of the selected cases of the next slice: text, error or warning."""
-        if part.suite != self._suite:
-            self._suite = part.suite
-            self._lines: dict[str, int] = {}  # of the cases so far, by their ids
-            self._said: set[str] = set()  # of the whole suite, by this slice or another
-        for item in rendered:
+    Ids that several slices of a suite have are errors, and what all of them say is said once. At
+    the end, a selected id that no case has is a MultiturnError.
+    """
+    seen, suite = set[str](), ""
+    for part, found in results:
+        if part.suite != suite:
+            suite = part.suite
+            lines: dict[str, int] = {}  # of its cases so far, by their ids
+            said: set[str] = set()  # of the whole suite, by this slice or another
+        items = []
+        for item in found:
             case_id, place = item.case_id, item.place
             if case_id and place is not None:
-                if case_id in self._lines:
-                    item = Rendered("", error=duplicate_id(case_id, self._lines[case_id], place))
+                if case_id in lines:
+                    item = Rendered("", error=duplicate_id(case_id, lines[case_id], place))
                 else:
-                    self._lines[case_id] = place.line
-                if self.selection.case_ids:
-                    self._seen.add(case_id)
+                    lines[case_id] = place.line
+                if selection.case_ids:
+                    seen.add(case_id)
             if item.text is not None:
-                yield item
-            elif (item.error or item.notice) and self.selection.has(item.case_id):
-                said = str(item.error) if item.notice is None else item.notice.why
-                if item.case_id is None and said in self._said:
-                    continue
-                self._said.add(said)
-                yield item
-
-    def finish(self) -> None:
-        """Make sure that there was a case of each selected id; raise a MultiturnError if not."""
-        self.selection.check_ids(self._seen)
+                items.append(item)
+            elif (item.error or item.notice) and selection.has(item.case_id):
+                what = str(item.error) if item.notice is None else item.notice.why
+                if item.case_id is not None or what not in said:
+                    items.append(item)
+                said.add(what)
+        yield items
+    selection.check_ids(seen)
