@@ -148,7 +148,7 @@ def reading_at(
                     stdout=2,  # what a stage prints is not part of the output
                     start_new_session=True,  # Ctrl-C reaches only this process, which kills it
                 )
-                ending.enter_context(process)
+                ending.callback(process.wait)  # after Ctrl-C, __exit__ waits 0.25 s at most
                 ending.callback(process.kill)
             yield _items(process, folder, commit)
 
