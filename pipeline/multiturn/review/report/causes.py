@@ -1,18 +1,21 @@
 """The causes of a changed prompt: files, keys, messages, patterns and the pipeline."""
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 
 from multiturn.review.diff import changed_lines
-from multiturn.review.report.side import Entry, Reviewed, Stage
+from multiturn.review.report.side import Entry, Reviewed, Stages
 from multiturn.text import first_of
 
 SEVERAL = "one or several of "
 UNKNOWN_CODE = "the code of a stage"  # of a module that a stage imports
 
 
+# What is different in a pipeline, in words, and the stage whose option it is, or empty.
+PipelineChanges = Mapping[str, str]
+
+
 def causes(
-    case: Entry, new: Reviewed, old: Reviewed | None, pipeline: tuple[str, ...]
+    case: Entry, new: Reviewed, old: Reviewed | None, pipeline: PipelineChanges
 ) -> Iterator[str]:
     """Yield the causes of a changed prompt, in words.
 
@@ -33,18 +36,16 @@ def causes(
         yield UNKNOWN_CODE
 
 
-def _touching(pipeline: tuple[str, ...], new: Reviewed, old: Reviewed) -> list[str]:
+def _touching(pipeline: PipelineChanges, new: Reviewed, old: Reviewed) -> list[str]:
     """Return the changes of a pipeline that could be the cause.
 
     Where it is known which stages added each text that differs, the options of others are not.
     """
     sides = ({(s.stage, s.text) for t in side.texts for s in t} for side in (new, old))
     stages = {stage for stage, _ in set.symmetric_difference(*sides)}
-    options = [re.match(r"(\w+)\.\w+ in ", change) for change in pipeline]
-    if not stages or not stages <= {match[1] for match in options if match}:
+    if not stages or not stages <= set(filter(None, pipeline.values())):
         return list(pipeline)
-    found = zip(pipeline, options, strict=True)
-    return [change for change, match in found if match is None or match[1] in stages]
+    return [change for change, stage in pipeline.items() if not stage or stage in stages]
 
 
 def _own_causes(case: Entry, new: Reviewed, old: Reviewed) -> Iterator[str]:
@@ -77,21 +78,22 @@ def _guidelines(side: Reviewed) -> set[str]:
     return {file.resolved_path for file in side.request.input_files if file.guideline}
 
 
-def pipeline_changes(then: Iterable[Stage], now: Iterable[Stage], pipeline: str) -> Iterator[str]:
-    """Yield what is different in a pipeline of this name: an option, a stage, a stage's code."""
-    old, new = ({stage.name: stage for stage in stages} for stages in (then, now))
+def pipeline_changes(then: Stages, now: Stages) -> PipelineChanges:
+    """Return what is different in a pipeline: an option, a stage, a stage's code."""
+    pipeline, found = now.pipeline, dict[str, str]()
+    old, new = ({stage.name: stage for stage in side.stages} for side in (then, now))
     for name, stage in new.items():
         if name not in old:
-            yield f"the stage {name} in {stage.places[''] or pipeline}"
+            found[f"the stage {name} in {stage.places[''] or pipeline}"] = ""
             continue
         for option in sorted(stage.options.keys() | old[name].options.keys()):
             if stage.options.get(option) != old[name].options.get(option):
                 place = stage.places.get(option) or stage.places[""] or pipeline
-                yield f"{name}.{option} in {place}"
-    yield from (f"{name} is no longer in {pipeline}" for name in old if name not in new)
+                found[f"{name}.{option} in {place}"] = name
+    found |= {f"{name} is no longer in {pipeline}": "" for name in old if name not in new}
     if [name for name in new if name in old] != [name for name in old if name in new]:
-        yield f"the order of the stages in {pipeline}"
-    codes = {stage.path: (old[name].code, stage.code) for name, stage in new.items() if name in old}
-    yield from (
-        f"{path} {changed_lines(*code)}" for path, code in codes.items() if code[0] != code[1]
-    )
+        found[f"the order of the stages in {pipeline}"] = ""
+    for name, stage in new.items():
+        if name in old and old[name].code != stage.code:
+            found[f"{stage.path} {changed_lines(old[name].code, stage.code)}"] = ""
+    return found

@@ -11,7 +11,7 @@ from multiturn.errors import quoted
 from multiturn.review.privilege import privilege_changes
 from multiturn.review.promotion import PromotedChange, Promotion, changes_of_privilege, in_order
 from multiturn.review.renames import renames
-from multiturn.review.report.causes import UNKNOWN_CODE, causes, pipeline_changes
+from multiturn.review.report.causes import UNKNOWN_CODE, PipelineChanges, causes, pipeline_changes
 from multiturn.review.report.side import Entry, Reviewed, Side, section_text
 from multiturn.review.snapshots import Key
 
@@ -101,15 +101,16 @@ class Report(Struct):
 
 def compare(now: Side, then: Side | None = None, against: str = "") -> Report:
     """Compare the cases as they are with those of a revision, or take them as they are."""
-    errors, changes = list(now.errors), tuple[str, ...]()
+    errors, changes = list(now.errors), list[str]()
     if then is None:
         found = [Comparison("failed" if c.error else "same", c) for c in now.cases.values()]
     else:
         errors += (f"at {against}: {each}" for each in then.errors if each not in errors)
-        changes = tuple(pipeline_changes(then.stages, now.stages, now.pipeline))
-        found = list(_comparisons(now, then, changes))
-        if now.pipeline != then.pipeline:
-            changes = f"{now.pipeline} in place of {then.pipeline}", *changes
+        pipeline = pipeline_changes(then.stages, now.stages)
+        found = list(_comparisons(now, then, pipeline))
+        if now.stages.pipeline != then.stages.pipeline:
+            changes.append(f"{now.stages.pipeline} in place of {then.stages.pipeline}")
+        changes += pipeline
     sizes = Counter(comparison.causes for comparison in found)
     first = {causes: at for at, causes in enumerate(sizes)}
 
@@ -118,10 +119,10 @@ def compare(now: Side, then: Side | None = None, against: str = "") -> Report:
         return status, -min(len(why), 2), -sizes[why], first[why]
 
     found.sort(key=order)
-    return Report(now, then, against, changes, found, errors)
+    return Report(now, then, against, tuple(changes), found, errors)
 
 
-def _comparisons(now: Side, then: Side, pipeline: tuple[str, ...]) -> Iterator[Comparison]:
+def _comparisons(now: Side, then: Side, pipeline: PipelineChanges) -> Iterator[Comparison]:
     """Yield each case of two sides, those of now first."""
     names = _renames(now, then)
     promotions = _promotions(now, then)
@@ -192,7 +193,7 @@ def _other_privileges(
     new: Reviewed,
     old: Reviewed | None,
     why: tuple[str, ...],
-    pipeline: tuple[str, ...],
+    pipeline: PipelineChanges,
     promoted: Container[str],
 ) -> Iterator[Warned]:
     """Yield the other changes of privilege in a case, and what made them.
@@ -204,7 +205,7 @@ def _other_privileges(
         are_same = not pipeline and UNKNOWN_CODE not in why
         if change.path in promoted or (change.stage is not None and are_same):
             continue
-        by = tuple(each for each in pipeline if each.startswith(f"{change.stage}.")) or why
+        by = tuple(each for each, stage in pipeline.items() if stage and stage == change.stage)
         text = change.text if change.stage is None and not change.path else ""
         identity = change.role, change.was, change.path, change.stage, text
-        yield Warned(identity, str(change), by)
+        yield Warned(identity, str(change), by or why)

@@ -62,7 +62,7 @@ class _Data:
         self.write(
             {
                 "unseen": UNSEEN,
-                "pipeline": report.now.pipeline,
+                "pipeline": report.now.stages.pipeline,
                 "against": report.against,
                 "errors": report.errors,
                 "changes": report.pipeline,

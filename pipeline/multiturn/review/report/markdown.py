@@ -35,7 +35,7 @@ def to_markdown(report: Report) -> bytes:
         for status, number in _counts(report).items()
         if report.against or status == "failed"
     )
-    text = f"## {_title(report)}\n\nPipeline {_code(report.now.pipeline)}{compared}"
+    text = f"## {_title(report)}\n\nPipeline {_code(report.now.stages.pipeline)}{compared}"
     text += f": {counts}.\n" if counts else ".\n"
     left_out = 0
     size = len(text.encode())

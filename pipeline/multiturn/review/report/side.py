@@ -88,8 +88,14 @@ class Stage(Struct, frozen=True):
     code: str  # that file's text; empty for a stage that ships
 
 
-# The name of a pipeline, its stages, then each case with its texts, pickled.
-Item = str | Stage | tuple[Entry, bytes]
+class Stages(Struct, frozen=True):
+    """A pipeline, as two sides are compared."""
+
+    pipeline: str = ""  # its name
+    stages: tuple[Stage, ...] = ()
+
+
+Item = Stages | tuple[Entry, bytes]  # first the stages, then each case with its texts, pickled
 
 
 def items(
@@ -103,8 +109,7 @@ def items(
     Raises:
         MultiturnError: a suite is outside its root.
     """
-    yield pipeline.name
-    yield from _stages_of(pipeline)
+    yield Stages(pipeline.name, tuple(_stages_of(pipeline)))
     for outcome in outcomes:
         if (error := outcome.error) is not None:
             root = selection.root or root_of(outcome.suite)
@@ -142,17 +147,14 @@ class Side:
     """
 
     def __init__(self, items: Iterable[Item], file: BinaryIO) -> None:
-        self.pipeline = ""
-        self.stages: list[Stage] = []
+        self.stages = Stages()
         self.cases: dict[tuple[str, str], Entry] = {}  # by suite and id, in the order of the suites
         self.errors: list[str] = []  # that belong to no case
         self.broken: set[str] = set()  # suites of which some case is not known
         self._file = file
         for item in items:
-            if isinstance(item, str):
-                self.pipeline = item
-            elif isinstance(item, Stage):
-                self.stages.append(item)
+            if isinstance(item, Stages):
+                self.stages = item
             else:
                 self._add(*item)
 
