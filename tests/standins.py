@@ -163,7 +163,7 @@ class Witness:
         self._end = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
         self._heard = b""
 
-    def _listen(self) -> bool:
+    def listen(self) -> bool:
         """Whether some process is there."""
         try:
             news = os.read(self._end, 4096)
@@ -173,7 +173,7 @@ class Witness:
         return bool(news)
 
     def heard(self, count: int = 1) -> bool:
-        self._listen()
+        self.listen()
         return self._heard.count(b"\n") >= count
 
     def tell(self, file: Path) -> Callable[[], bool]:
@@ -189,7 +189,7 @@ class Witness:
     def close(self) -> bool:
         """Whether all processes are gone soon; kills what is left."""
         deadline = time.monotonic() + PATIENCE / 4
-        while (is_left := self._listen()) and time.monotonic() < deadline:
+        while (is_left := self.listen()) and time.monotonic() < deadline:
             time.sleep(0.005)
         for number in self._heard.split() if is_left else ():
             with suppress(ProcessLookupError):
