@@ -25,7 +25,6 @@ def file(path: Any) -> dict[str, Any]:
         pytest.param("  Hello \n", id="white space around text is kept"),
         pytest.param("a\r\nb", id="line ends inside the text of a message are kept"),
         pytest.param("{path} {role} %s {0} \\n", id="what looks like a placeholder is text"),
-        pytest.param("Zürich 東京 🙂", id="text beyond ASCII is kept"),
     ],
 )
 def test_leaves_alone(given: Run, run_stage: Run, letters: str) -> None:
@@ -43,14 +42,9 @@ def test_leaves_alone(given: Run, run_stage: Run, letters: str) -> None:
             id="structured content becomes indented JSON, letters beyond ASCII as they are",
         ),
         pytest.param(
-            [{"b": 1, "a": {"c": 0.5}}],
-            '{\n  "b": 1,\n  "a": {\n    "c": 0.5\n  }\n}',
-            id="structured content in a list too, its keys in their order",
-        ),
-        pytest.param(
-            {"value": "{path} %s"},
-            '{\n  "value": "{path} %s"\n}',
-            id="a mapping with a value but without a type is structured content",
+            [{"value": 1, "a": {"c": 0.5}}],
+            '{\n  "value": 1,\n  "a": {\n    "c": 0.5\n  }\n}',
+            id="in a list too, its keys in their order",
         ),
     ],
 )
@@ -75,19 +69,13 @@ def test_leaves_a_blank_message_without_parts(given: Run, run_stage: Run, conten
     assert [len(turn.parts) for turn in result.turns] == [0, 1]
 
 
-def test_makes_one_turn_of_each_message_and_keeps_its_role(given: Run, run_stage: Run) -> None:
-    roles = ["system", "user", "assistant", "tool", "tool", "user", "system"]
-    result = run_stage(resolve_segments, given(*((role, "same") for role in roles)))
-    assert [turn.role for turn in result.turns] == roles
-    assert [turn.message for turn in result.turns] == [0, 1, 2, 3, 4, 5, 6]
-
-
 def test_every_part_knows_its_origin(given: Run, run_stage: Run) -> None:
     message = TestMessage("user", ["", "Look:", file("./a.js")], 7, (9, 10, 12))
     conversion = given(
         input_messages=(TestMessage("system", "Hi", 5), message), files={"a.js": "x"}
     )
     first, second = run_stage(resolve_segments, conversion).turns
+    assert [(turn.role, turn.message) for turn in (first, second)] == [("system", 0), ("user", 1)]
     assert first.parts == (Part("text", "Hi", message=0, content=0, line=5),)
     assert second.parts == (
         Part("text", "Look:", message=1, content=1, line=10),
@@ -149,37 +137,29 @@ def test_another_type_is_refused_by_its_name_or_left_out_on_request(
     assert str(result.notices[1].where) == "case 'case': input_messages[1].content[1]"
 
 
-UNUSABLE_FILES = [
-    pytest.param("missing.js", id="a file that is missing"),
-    pytest.param("folder", id="a folder"),
-    pytest.param("latin1.txt", id="a file that is not UTF-8"),
-    pytest.param("large.txt", id="a file that is too large"),
-    pytest.param("", id="no path"),
-]
-FILES = {"folder/x": "", "latin1.txt": b"M\xfcller", "large.txt": "x" * 101, "good.txt": "good"}
-
-
-@pytest.mark.parametrize("path", UNUSABLE_FILES)
-def test_refuses_a_file_it_cannot_use(given: Run, path: str) -> None:
-    message = TestMessage("user", ["Look:", file(path)], 3, (4, 6))
-    conversion = given(input_messages=(message,), files=FILES, suite="x.yaml", line=2)
-    where = r"^x\.yaml:6: case 'case': input_messages\[0\]\.content\[1\]: "
-    with pytest.raises(MultiturnError, match=where) as caught:
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param("missing.js", id="a file that is missing"),
+        pytest.param("folder", id="a folder"),
+        pytest.param("latin1.txt", id="a file that is not UTF-8"),
+        pytest.param("large.txt", id="a file that is too large"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused_or_left_out_on_request(
+    given: Run, run_stage: Run, path: str
+) -> None:
+    files = {"folder/x": "", "latin1.txt": b"M\xfcller", "large.txt": "x" * 101, "good.txt": "good"}
+    message = TestMessage("user", ["a", file(path), file("good.txt"), "b"], 3, (4, 5, 6, 7))
+    conversion = given(input_messages=(message,), files=files, suite="x.yaml")
+    with pytest.raises(MultiturnError) as caught:
         resolve_segments(conversion, unknown_type="warn", max_file_bytes=100)
-    assert caught.value.case_id == "case"
-
-
-@pytest.mark.parametrize("path", UNUSABLE_FILES)
-def test_leaves_out_a_file_it_cannot_use_on_request(given: Run, run_stage: Run, path: str) -> None:
-    content = ["a", file(path), file("good.txt"), "b"]
-    conversion = given(("user", content), ("user", [file(path)]), files=FILES)
+    where = "x.yaml:5: case 'case': input_messages[0].content[1]"
+    assert (str(caught.value.where), caught.value.case_id) == (where, "case")
     result = run_stage(resolve_segments, conversion, missing_file="warn", max_file_bytes=100)
-    assert [turn.content for turn in result.turns] == ["a\ngood\nb", ""]
+    assert result.turns[0].content == "a\ngood\nb"
     assert result.input_files == (InputFile("good.txt", "good.txt", text="good"),)
-    assert [str(left_out.where) for left_out in result.notices] == [
-        "case 'case': input_messages[0].content[1]",
-        "case 'case': input_messages[1].content[0]",
-    ]
+    assert [str(notice.where) for notice in result.notices] == [where]
 
 
 def test_a_case_without_files_cannot_attach_any(given: Run, run_stage: Run) -> None:
@@ -190,17 +170,7 @@ def test_a_case_without_files_cannot_attach_any(given: Run, run_stage: Run) -> N
     assert run_stage(resolve_segments, without, missing_file="warn").turns[0].content == "Hi"
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param("../secret.txt", id="a path that leads up"),
-        pytest.param("link.txt", id="a symbolic link"),
-        pytest.param("../missing.txt", id="a path to nothing"),
-    ],
-)
-def test_never_leaves_the_root(given: Run, tmp_path: Path, path: str) -> None:
-    conversion = given(("user", [file(path)]), files={"sub/a": ""})
+def test_no_option_lets_a_path_leave_the_root(given: Run, tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("secret")
-    (tmp_path / "root" / "link.txt").symlink_to(tmp_path / "secret.txt")
     with pytest.raises(MultiturnError, match="outside the root"):
-        resolve_segments(conversion, missing_file="warn", unknown_type="warn")
+        resolve_segments(given(("user", [file("../secret.txt")])), missing_file="warn")
