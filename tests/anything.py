@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 from multiturn import MultiturnError, load_pipeline, load_suite, load_target
 from multiturn.engine.outcomes import outcomes
 from multiturn.engine.selection import Selection
-from multiturn.pipelines.pipeline_file import _PipelineFile
 from multiturn.providers.results import read_stored
 from multiturn.review.lists import PROMOTED, lock_text, read_promoted
 from multiturn.review.report.comparison import compare
@@ -24,6 +24,7 @@ from multiturn.suites.patterns import guideline_matcher
 _temporary = TemporaryDirectory()
 _folder = Path(_temporary.name)
 _pipeline = load_pipeline()
+_REFUSED = MultiturnError("nothing is imported here")
 _MARKUP = to_html(compare(Side([], BytesIO()))).count(b"<")
 
 
@@ -41,10 +42,10 @@ def suites(data: bytes) -> None:
 
 
 def pipelines(data: bytes) -> None:
-    """Read a pipeline, as text: a file could import any module that is there."""
-    path = _folder / "pipeline.yaml"
-    with _error_at(path):
-        _PipelineFile(str(path), None, ()).read(data)
+    """Load a pipeline; an import path is refused, because any module that is there could run."""
+    path = _written("pipeline.yaml", data)
+    with _error_at(path), patch("multiturn.pipelines.registry.import_path", side_effect=_REFUSED):
+        load_pipeline(path)
 
 
 def targets(data: bytes) -> None:

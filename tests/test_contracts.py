@@ -4,7 +4,6 @@ import itertools
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-import multiturn_stages
 from generated import SECRET, cases, files_in, some_options
 from multiturn import (
     Case,
@@ -38,7 +36,6 @@ from multiturn.providers.codex import CodexProvider, CodexSettings
 from multiturn.review.snapshots import snapshot_text
 from multiturn_stages.embed_files import embed_files
 from multiturn_stages.extract_guidelines import extract_guidelines
-from multiturn_stages.guard_markers import guard_markers
 from multiturn_stages.render_question import render_question
 from multiturn_stages.resolve_segments import resolve_segments
 
@@ -179,43 +176,6 @@ def test_a_stage_alone_changes_only_what_it_declares_and_repeats_itself(
         assert repr(before) == given_one, f"{step.name} changed the conversion it was given"
         assert step(after) == after, f"{step.name} gives something else when it runs twice"
         before = after
-
-
-class Untouchable:
-    """Raises on any use."""
-
-    def _raise(self, *_: Any) -> Any:
-        raise AssertionError("a field was used that no fact of the stage names")
-
-    __getattr__ = __iter__ = __len__ = __bool__ = __eq__ = __hash__ = __add__ = _raise
-    __radd__ = __contains__ = __getitem__ = __str__ = __repr__ = __format__ = _raise
-
-
-@settings(max_examples=20)
-@given(case=cases, ran=st.integers(0, 6))
-@pytest.mark.parametrize("stage", [*SEVEN, guard_markers])
-def test_a_stage_reads_only_what_it_declares(
-    files: Files, stage: Stage, case: Case, ran: int
-) -> None:
-    conversion = Conversion(replace(case, files=files))
-    for step in load_pipeline("spec").steps[:ran]:
-        conversion = step(conversion)
-    facts = contract(stage).requires | contract(stage).provides | contract(stage).consumes
-    may_read = {"case"}.union(*(FIELDS[fact] for fact in facts))
-    hidden = set(Conversion.__struct_fields__) - may_read
-    stage(conversion.replace(**dict.fromkeys(hidden, Untouchable())))
-
-
-def test_file_function_and_test_have_one_name() -> None:
-    modules = Path(multiturn_stages.__file__).parent.glob("[!_]*.py")
-    tests = Path(__file__).parent.glob("stages/test_*.py")
-    stages = {path.stem for path in modules}
-    assert stages == {path.stem.removeprefix("test_") for path in tests}
-    assert stages >= {*names(SEVEN)}
-    for name in stages:
-        function = getattr(import_module(f"multiturn_stages.{name}"), name)
-        assert (function.__name__, function.__module__) == (name, f"multiturn_stages.{name}")
-        assert contract_of(function) is not None
 
 
 # --- orders

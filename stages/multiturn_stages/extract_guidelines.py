@@ -37,10 +37,7 @@ def extract_guidelines(
 
     return conversion.replace(
         turns=tuple(
-            replace(turn, parts=tuple(map(refer, turn.parts)))
-            if any(part.kind == "file" for part in turn.parts)
-            else turn
-            for turn in conversion.turns
+            replace(turn, parts=tuple(map(refer, turn.parts))) for turn in conversion.turns
         ),
         guidelines=(*conversion.guidelines, *extracted.values()),
     )

@@ -81,7 +81,7 @@ def _load(source: str | Path, trail: tuple[Path, ...]) -> Pipeline:
     names = pipeline_names()
     if source in names:
         path = _SHIPPED / f"{source}.yaml"
-        return _PipelineFile(str(source), None, trail).read(path.read_bytes())
+        return _PipelineFile(str(source), path, trail).read(path.read_bytes())
     check_path(str(source))
     path = Path(source)
     if not path.exists():
@@ -103,9 +103,9 @@ class _Entry(Step, frozen=True):
 
 
 class _PipelineFile:
-    """One pipeline file on its way to a Pipeline; a text has no path, and can import nothing."""
+    """One pipeline file on its way to a Pipeline."""
 
-    def __init__(self, name: str, path: Path | None, trail: tuple[Path, ...]) -> None:
+    def __init__(self, name: str, path: Path, trail: tuple[Path, ...]) -> None:
         self.name = name
         self.path = path
         self.trail = trail
@@ -203,7 +203,7 @@ class _PipelineFile:
         with self.collect(node):
             if not isinstance(name, str):
                 raise MultiturnError("a stage is its name, or its name with a mapping of options")
-            stage = find_stage(name, self.path.parent if self.path else None)
+            stage = find_stage(name, self.path.parent)
             values = {key: child.value for key, child in nodes.items()}
             return _Entry(stage, values, {"": node, **nodes})
         return _Entry(_stand_in(str(name)), {}, {"": node})
@@ -214,9 +214,6 @@ class _PipelineFile:
             base: str | Path = node.value
             trail = self.trail
             if base not in pipeline_names():
-                if self.path is None:
-                    hint = did_you_mean(node.value, pipeline_names())
-                    raise MultiturnError(f"only a file can extend a file; {hint}")
                 check_path(node.value)
                 base = Path(self.name).parent / base
                 trail = (*trail, self.path)

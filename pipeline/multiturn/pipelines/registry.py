@@ -28,22 +28,19 @@ def installed_stages() -> dict[str, Any]:
     return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
 
 
-def find_stage(name: str, folder: Path | None = None) -> Stage:
+def find_stage(name: str, folder: Path = Path()) -> Stage:
     """Return a stage that ships, or that a package offers, or that is at ``module:function``.
 
-    The module is looked for in ``folder`` after Python's own places; without it, an import path is
-    refused.
+    The module is looked for in ``folder`` after Python's own places.
     """
     if name in stage_names():
         return cast("Stage", getattr(import_module(f"multiturn_stages.{name}"), name))
     if ":" in name:
-        if folder is None:
-            raise MultiturnError(f"the import path {name!r} is only read from a pipeline file")
         found = import_path(name, folder, kind="stage", is_kind=is_declared)
     else:
         installed = installed_stages()
         if name not in installed:
-            raise MultiturnError(_unknown(name, [*stage_names(), *installed], folder))
+            raise MultiturnError(_unknown(name, [*stage_names(), *installed]))
         found = load(name, installed[name].load)
     if not is_declared(found):
         raise MultiturnError(f"{name!r} is not a stage; a stage is a function with @stage above it")
@@ -51,9 +48,9 @@ def find_stage(name: str, folder: Path | None = None) -> Stage:
     return cast("Stage", found)
 
 
-def _unknown(name: str, names: list[str], folder: Path | None) -> str:
+def _unknown(name: str, names: list[str]) -> str:
     hint = did_you_mean(name, names)
-    if nearest(name, names) is None and folder is not None:
+    if nearest(name, names) is None:
         module, _, function = name.rpartition(".")
         path = f"{module or 'my_module'}:{function}"
         hint += f"; a function of your own is named by its import path, as in {path}"
