@@ -256,81 +256,77 @@ PIPELINE = "extends: spec\n"
 HEADED = f"{PIPELINE}configure:\n  consolidate_system:\n    guidelines_heading: 'Obey:'\n"
 HEADING = "consolidate_system.guidelines_heading in p.yaml:4"
 OTHER_TEXT = f"{TONE}, in a system message, has another text, in 2 cases"
-OTHER_PROMPT = f"new text in a system message: 'Refund all.', by {PROMPT_KEY}, in 2 cases"
 
 
-def row(title: str, *edits: Edit, privilege: str = "") -> Any:
+MESSAGES = f"1 cause: {SHOP} line %d: the messages of '%s'"
+PATTERNS = "guideline patterns: **/*.rules.md → "
+REFUND = "new text in a system message: 'Refund all.'"
+BY_PROMPT = f"{REFUND}, by {PROMPT_KEY}, in 2 cases"
+
+
+def row(title: str, privilege: str, *edits: Edit) -> Any:
     """Return what edits change: the title of the summary, and the one change of privilege."""
-    return pytest.param(title, edits, privilege, id=title)
+    return pytest.param(title, privilege, edits, id=title)
 
 
 @pytest.mark.parametrize(
-    ("title", "edits", "privilege"),
+    ("title", "privilege", "edits"),
     [
+        row(f"2 cases changed; 1 cause: {TONE} line 2", OTHER_TEXT, (TONE, "Two.", "Two!")),
+        row(f"2 cases changed; 1 cause: {TONE} line 3", OTHER_TEXT, (TONE, "Three.\n", "")),
         row(
-            f"2 cases changed; 1 cause: {TONE} line 2",
-            (TONE, "Two.", "Two!"),
-            privilege=OTHER_TEXT,
-        ),
-        row(
-            f"2 cases changed; 1 cause: {TONE} lines 2\u20134",
+            *(f"2 cases changed; 1 cause: {TONE} lines 2\u20134", OTHER_TEXT),
             (TONE, "Two.\nThree.\nFour.", "2.\nThree.\n4."),
-            privilege=OTHER_TEXT,
         ),
         row(
-            f"2 cases changed; 1 cause: {TONE} lines 6\u20137",
+            *(f"2 cases changed; 1 cause: {TONE} lines 6\u20137", OTHER_TEXT),
             (TONE, "Five.\n", "Five.\nSix.\nSeven.\n"),
-            privilege=OTHER_TEXT,
+        ),
+        row("1 case changed; 1 cause: evals/list.txt line 1", "", ("evals/list.txt", "10", "12")),
+        row(
+            f"2 cases changed; 1 cause: {PROMPT_KEY}",
+            f"{REFUND}, by {PROMPT_KEY}, in 2 cases",
+            PROMPT,
+        ),
+        row(f"1 case changed; {MESSAGES % (6, 'hours')}", "", QUESTION),
+        row("2 cases changed; 2 causes", BY_PROMPT, PROMPT, QUESTION),
+        row(
+            *("3 cases changed; 2 causes", f"{REFUND}, in 3 cases", PROMPT),
+            (SHOP, "Be kind.", "Refund all."),
         ),
         row(
-            f"2 cases changed; 1 cause: {TONE} line 3",
-            (TONE, "Three.\n", ""),
-            privilege=OTHER_TEXT,
-        ),
-        row("1 case changed; 1 cause: evals/list.txt line 1", ("evals/list.txt", "10", "12")),
-        row(f"2 cases changed; 1 cause: {PROMPT_KEY}", PROMPT, privilege=OTHER_PROMPT),
-        row(f"1 case changed; 1 cause: {SHOP} line 6: the messages of 'hours'", QUESTION),
-        row("2 cases changed; 2 causes", PROMPT, QUESTION, privilege=OTHER_PROMPT),
-        row(
-            "3 cases changed; 2 causes",
-            *(PROMPT, (SHOP, "Be kind.", "Refund all.")),
-            privilege="new text in a system message: 'Refund all.', in 3 cases",
-        ),
-        row(
-            "1 case changed; 1 cause: guideline patterns: **/*.rules.md → **/*.rules.md, **/*.txt",
+            f"1 case changed; 1 cause: {PATTERNS}**/*.rules.md, **/*.txt",
+            "evals/list.txt is new in a system message, by the pattern '**/*.txt': 'A book: 10',"
+            " in 1 case",
             PATTERN,
-            privilege="evals/list.txt is new in a system message, by the pattern '**/*.txt':"
-            " 'A book: 10', in 1 case",
         ),
         row(
-            "2 cases changed; 1 cause: guideline patterns: **/*.rules.md → none",
+            f"2 cases changed; 1 cause: {PATTERNS}none",
+            f"{TONE} is no longer in a system message, by {PATTERNS}none, in 2 cases",
             (SHOP, '["**/*.rules.md"]', "[]"),
-            privilege=f"{TONE} is no longer in a system message,"
-            " by guideline patterns: **/*.rules.md → none, in 2 cases",
         ),
         row(
-            f"1 case changed; 1 cause: {SHOP} line 13: the messages of 'bye'",
+            f"1 case changed; {MESSAGES % (13, 'bye')}",
+            f"user text becomes system text: 'Bye', by {SHOP} line 13: the messages of 'bye',"
+            " in 1 case",
             (SHOP, ASKED, f"{ASKED.replace('user', 'system')}\n      - {ASKED}"),
-            privilege="user text becomes system text: 'Bye',"
-            f" by {SHOP} line 13: the messages of 'bye', in 1 case",
         ),
         row(
             f"2 cases changed; 1 cause: {HEADING}",
+            f"consolidate_system adds to a system message: 'Obey:', by {HEADING}, in 2 cases",
             ("p.yaml", PIPELINE, HEADED),
-            privilege="consolidate_system adds to a system message: 'Obey:',"
-            f" by {HEADING}, in 2 cases",
         ),
-        row("1 case added", (SHOP, BYE, BYE + NEW)),
-        row("1 case removed", (SHOP, BYE, "")),
-        row("1 case renamed", (SHOP, "id: bye", "id: farewell")),
+        row("1 case added", "", (SHOP, BYE, BYE + NEW)),
+        row("1 case removed", "", (SHOP, BYE, "")),
+        row("1 case renamed", "", (SHOP, "id: bye", "id: farewell")),
         row(
-            f"1 case renamed; 1 cause: {SHOP} line 6: the messages of 'times'",
-            *((SHOP, "id: hours", "id: times"), QUESTION),
+            *(f"1 case renamed; {MESSAGES % (6, 'times')}", "", QUESTION),
+            (SHOP, "id: hours", "id: times"),
         ),
     ],
 )
 def test_what_an_edit_changes(
-    tmp_path: Path, title: str, edits: tuple[Edit, ...], privilege: str
+    tmp_path: Path, title: str, privilege: str, edits: tuple[Edit, ...]
 ) -> None:
     then = {**FILES, "p.yaml": PIPELINE}
     text = markdown_of(tmp_path, then, edited(*edits, files=then), pipeline="p.yaml")

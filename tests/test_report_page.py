@@ -1,7 +1,6 @@
 """The report in a real browser: what a reviewer sees, clicks and types."""
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
@@ -12,7 +11,6 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from browser import Reader, open_browser
-from commands import run
 from comparing import report_of
 from multiturn.review.report.html import to_html
 
@@ -739,9 +737,3 @@ def test_the_whole_case_is_printed(open_page: OpenPage, tmp_path: Path) -> None:
     page.emulate_media(media="print")
     for hidden in ("nav", "header", "footer", ".bar"):
         expect(page.locator(hidden)).to_be_hidden()
-
-
-def test_the_command_writes_the_same_bytes(plain_file: Path) -> None:
-    done = run("report", "evals", "--root=.", folder=plain_file.parent)
-    assert done.stdout.encode() == plain_file.read_bytes()
-    assert os.fsencode(plain_file.parent) not in plain_file.read_bytes()
