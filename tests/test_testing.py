@@ -202,7 +202,7 @@ def test_a_case_that_is_gone_is_reported_and_removed(recorded: Path, call_pytest
     [
         pytest.param("tone.md", "none.md", "content[0]: no file 'none.md'", id="a file"),
         pytest.param("id: one", "other: one", "the case has no id; add one", id="an id"),
-        pytest.param("evalcases", "evalcase", "this has neither", id="a suite"),
+        pytest.param("evalcases", "evalcase", 'unknown key "evalcase"', id="a suite"),
     ],
 )
 def test_what_is_broken_fails_alone_and_keeps_its_snapshot(

@@ -7,7 +7,6 @@ import stat
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 
 from multiturn.errors import (
@@ -35,7 +34,7 @@ _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _PRIVATE = re.compile(
     r"\.git|\.env(?!\.(example|sample|template)$)(\..*)?", re.IGNORECASE | re.DOTALL
 )
-_MOST_LISTED = 1000  # names in a folder that are compared with that of a missing file
+_MOST_COMPARED = 500  # names in a folder, with that of a missing file
 
 
 class Texts(dict[str, tuple[int, str, str]]):
@@ -180,12 +179,12 @@ class Files:
         inner, name = os.path.split(written)
         for folder in folders:
             beside = os.path.realpath(os.path.join(folder, inner.lstrip("/")))
-            names = []
+            names: list[str] = []
             if self._is_inside(beside):  # what is outside is not shown
-                with suppress(OSError), os.scandir(beside) as entries:
-                    names = [each.name for each in islice(entries, _MOST_LISTED) if each.is_file()]
-            near = nearest(name, (each for each in names if not _PRIVATE.fullmatch(each)))
-            if near is not None and nearly(name, [near]):
+                with suppress(OSError):
+                    names = os.listdir(beside)
+            near = nearest(name, names) if len(names) <= _MOST_COMPARED else None
+            if near and nearly(name, [near]) and not _PRIVATE.fullmatch(near):
                 return os.path.join(inner, near)
         return None
 

@@ -1,6 +1,6 @@
 """Unknown keys: one that is nearly a key of the prompt is an error, any other one a warning."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from functools import cache
 
 from msgspec import Struct
@@ -64,8 +64,13 @@ class KeyCheck:
             if value in ("text", "file"):
                 self._refuse_nearly(content, key, {"type"}, frozenset({"type"}), label)
 
+    def refuse_misspelled(self, node: Node, missing: Set[str]) -> None:
+        """Refuse a key that is nearly one of those that are missing."""
+        for key in node.value:
+            self._refuse_nearly(node, key, missing, missing, "")
+
     def _refuse_nearly(
-        self, node: Node, key: str, meant: Iterable[str], known: frozenset[str], label: str
+        self, node: Node, key: str, meant: Iterable[str], known: Set[str], label: str
     ) -> None:
         name = nearly(key, sorted(meant), node.value.keys() & known)
         if name is not None:

@@ -13,24 +13,14 @@ from multiturn.documents.node import Node
 from multiturn.documents.source import check_path
 from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_events import read_documents
-from multiturn.errors import (
-    MultiturnError,
-    Place,
-    add_or_mend,
-    cut,
-    did_you_mean,
-    nearest,
-    nearly,
-    quoted,
-)
+from multiturn.errors import MultiturnError, Place, quoted
 from multiturn.files import Files, Texts, path_in, real_path, root_of
 from multiturn.logs import Notice, debug
 from multiturn.model import Case
 from multiturn.suites.case import CaseReader
 from multiturn.suites.dialects import INPUT_KEYS, MESSAGES_KEYS, Dialect
-from multiturn.suites.keys import names_of
 from multiturn.suites.patterns import guideline_matcher
-from multiturn.suites.schema import CaseKeys, ConfigKeys, SuiteKeys
+from multiturn.suites.schema import ConfigKeys, SuiteKeys
 from multiturn.suites.streaming import Document, open_suite, read_cases_file
 from multiturn.suites.unused import UnusedPatterns
 from multiturn.text import utf8
@@ -38,6 +28,7 @@ from multiturn.text import utf8
 STDIN = "<stdin>"
 CONFIG = ".agentv/config.yaml"
 MAX_CASES_FILE = 40_000_000  # bytes of a file of cases that a suite names
+_MESSAGES = INPUT_KEYS | {"input_messages"}
 
 Found = Case | MultiturnError | Notice
 
@@ -161,7 +152,9 @@ class SuiteReader:
             if not case_id and not label and not INPUT_KEYS.isdisjoint(node.children):
                 case_id = str(node.line)  # data sets have no ids
             if not case_id:
-                raise self.no_id(node, where)
+                if not label:  # a line of a data set needs no id
+                    reader.keys.refuse_misspelled(node, _MESSAGES)
+                raise MultiturnError("the case has no id; add one", where=where)
             if case_id in self.lines:
                 raise duplicate_id(case_id, self.lines[case_id], where)
             self.lines[case_id] = node.line
@@ -215,30 +208,16 @@ class SuiteReader:
         while reader.keys.warnings:
             yield reader.keys.warnings.pop(0)
 
-    def no_id(self, node: Node, where: Place) -> MultiturnError:
-        """Return the error for a case without an id, which a line of a data set does not need."""
-        for key in () if where.label else node.children:
-            meant = nearly(key, ("input_messages", *INPUT_KEYS))
-            if meant is not None:
-                what = f'unknown key "{cut(key)}"; {did_you_mean(key, [meant])}'
-                return MultiturnError(what, where=where)
-        return MultiturnError("the case has no id; add one", where=where)
-
     def no_cases(self, head: Node) -> MultiturnError:
         """Return the error for a document that is both a suite and a case, or neither."""
         if "evalcases" in head.value and head.value["evalcases"] is None:
             what = 'there are no cases; write them below, each as "- id: NAME" with input_messages'
-            raise MultiturnError(what, where=head.children["evalcases"].key_place(self.name))
-        what = 'a suite has "evalcases:", a bare case has "input_messages:"; this has '
-        if "input_messages" in head.value:
-            return MultiturnError(f"{what}both", where=head.place(self.name))
-        unknown = head.value.keys() - names_of((SuiteKeys, CaseKeys))
-        for key in ("evalcases", "input_messages"):
-            near = nearest(key, unknown)
-            if near is not None:
-                what += f"neither{add_or_mend(key, unknown)}"
-                return MultiturnError(what, where=head.children[near].key_place(self.name))
-        return MultiturnError(f"{what}neither", where=head.place(self.name))
+            return MultiturnError(what, where=head.children["evalcases"].key_place(self.name))
+        found = "both" if "input_messages" in head.value else "neither"
+        if found == "neither":
+            self.reader.keys.refuse_misspelled(head, {"evalcases", "tests", *_MESSAGES})
+        what = f'a suite has "evalcases:", a bare case has "input_messages:"; this has {found}'
+        return MultiturnError(what, where=head.place(self.name))
 
     def patterns(self, node: Node, suite: SuiteKeys) -> tuple[str, ...]:
         """Return the caller's guideline patterns, else the suite's, else the nearest config's."""
