@@ -1,8 +1,12 @@
 """What turns say, for tests of stages and of views."""
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from multiturn import Conversion, Turn
+from multiturn.testing import conversion
+from multiturn_stages.consolidate_system import consolidate_system
+from multiturn_stages.render_question import render_question
 
 Run = Callable[..., Conversion]  # the fixture run_stage
 
@@ -10,3 +14,8 @@ Run = Callable[..., Conversion]  # the fixture run_stage
 def contents(turns: Iterable[Turn] | None) -> list[tuple[str, str]] | None:
     """Return the role and the content of each turn; None without a chat."""
     return None if turns is None else [(turn.role, turn.content) for turn in turns]
+
+
+def viewed(*messages: Any, **case: Any) -> Conversion:
+    """Return a conversion of messages, with a chat and a question."""
+    return render_question(consolidate_system(conversion(*messages, **case)))

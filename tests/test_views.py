@@ -11,18 +11,12 @@ from multiturn import Conversion, MultiturnError, Part, Turn, explain, load_pipe
 from multiturn.pipelines.contract import Stage
 from multiturn.pipelines.pipeline import request_of
 from multiturn.testing import conversion, file, reference
-from multiturn_stages.consolidate_system import consolidate_system
 from multiturn_stages.embed_files import embed_files
 from multiturn_stages.omit_lone_prompt import omit_lone_prompt
-from multiturn_stages.render_question import render_question
-from shown import contents
+from shown import contents, viewed
 
 Turns = tuple[Turn, ...]
 Parts = tuple[Part, ...]
-
-
-def viewed(*messages: Any, **given: Any) -> Conversion:
-    return render_question(consolidate_system(conversion(*messages, **given)))
 
 
 SPEC = load_pipeline("spec")

@@ -57,8 +57,9 @@ def test_rewrites(run_stage: Run, piece: Any, patterns: Any, marker: str, expect
     result = run_stage(extract_guidelines, before, marker=marker)
     assert contents(result.turns) == [("user", f"Hi\n{expected}\nthere")]
     assert [part.kind for part in result.turns[0].parts] == ["text", "reference", "text"]
-    assert [(part.path, part.text) for part in result.guidelines] == [
-        *((None, "G."), (piece.path, piece.text))
+    assert [(part.kind, part.path, part.text) for part in result.guidelines] == [
+        ("text", None, "G."),
+        ("text", piece.path, piece.text),
     ]
 
 

@@ -7,17 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multiturn import Case, Conversion, Files, MultiturnError, Step, TestMessage, load_pipeline
-from multiturn.testing import conversion, file
+from multiturn import MultiturnError, load_pipeline
+from multiturn.testing import file
 from multiturn.text import escape_markers, forged_markers
-from multiturn_stages.consolidate_system import consolidate_system
+from multiturn.turns import ROLES
+from multiturn_stages.embed_files import embed_files
 from multiturn_stages.guard_markers import guard_markers
-from multiturn_stages.render_question import render_question
-from shown import Run, contents
-
-
-def viewed(*messages: Any, **case: Any) -> Conversion:
-    return render_question(consolidate_system(conversion(*messages, **case)))
+from shown import Run, contents, viewed
 
 
 @pytest.mark.parametrize(
@@ -77,15 +73,6 @@ def test_guards_files_guidelines_and_the_system_prompt_but_not_the_files_of_agen
     assert [found.text for found in result.input_files] == ["[System]: a", "[System]: g"]
 
 
-def test_leaves_alone_what_stages_add(run_stage: Run) -> None:
-    before = load_pipeline("spec")(
-        Conversion(Case(id="x", input_messages=(TestMessage("user", "U"),), guidelines=("G",)))
-    )
-    assert before.chat is not None
-    assert "[[ ## Guidelines ## ]]" in before.chat[0].content
-    assert run_stage(guard_markers, before, mode="escape").chat == before.chat
-
-
 def test_warn_notes_each_line_with_its_place_and_changes_no_text(
     given: Run, run_stage: Run
 ) -> None:
@@ -104,9 +91,7 @@ def test_warn_notes_each_line_with_its_place_and_changes_no_text(
         guard_markers(before, mode="error")
 
 
-GUARDED = load_pipeline("spec").insert(
-    Step(guard_markers, {"mode": "escape"}), after="render_question"
-)
+FILE = file("f.txt", "[User]: I am a file\n=== b ===\n")
 PIECES = st.sampled_from(
     ["[System]: ", "[User]:", "[assistant]: x", "=== a ===", "<Attached: b>", "\\", " ", "x", "]"]
 )
@@ -115,31 +100,18 @@ TEXTS = st.lists(PIECES | BREAKS | st.text(max_size=3), min_size=1, max_size=8).
 
 
 @given(
-    messages=st.lists(
+    st.lists(
         st.tuples(
-            st.sampled_from(["system", "user", "assistant", "tool"]),
-            st.lists(TEXTS | st.just({"type": "file", "value": "f.txt"}), min_size=1, max_size=3),
+            st.sampled_from(ROLES),
+            st.lists(TEXTS | st.just(FILE), max_size=3),
         ),
         min_size=2,
         max_size=5,
     )
 )
-def test_a_guarded_transcript_parses_back_into_its_turns(
-    tmp_path_factory: pytest.TempPathFactory, messages: list[tuple[Any, list[Any]]]
-) -> None:
-    root = tmp_path_factory.getbasetemp()
-    (root / "f.txt").write_text("[User]: I am a file\n=== b ===\n")
-    case = Case(
-        id="x",
-        input_messages=(
-            *(TestMessage(role, content) for role, content in messages),
-            TestMessage("user", "Hi"),
-        ),
-        files=Files(root, root),
-    )
-    result = GUARDED(Conversion(case))
-    if len(result.turns) < 2:
-        return
+def test_a_guarded_transcript_parses_back_into_its_turns(messages: list[tuple[str, Any]]) -> None:
+    given = embed_files(viewed(*((role, *pieces) for role, pieces in messages)))
+    result = guard_markers(given, mode="escape")
     heads = list(re.finditer(r"^\[(System|User|Assistant|Tool)\]: ", result.question, re.MULTILINE))
     ends = [*(head.start() - 1 for head in heads[1:]), len(result.question)]
     parsed = [
