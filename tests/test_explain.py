@@ -342,3 +342,13 @@ def test_spans_concatenate_to_the_text_and_nothing_is_lost(
     for turn, message in zip(chat or (), explained.chat or (), strict=True):
         assert (message.role, text_of(message.spans)) == (turn.role, turn.content)
     assert [fate for fate in explained.fates if fate.fate == "lost"] == []
+
+
+def test_a_text_in_a_file_of_cases_is_placed_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, {"a.yaml": "evalcases: [b.jsonl]\n", "b.jsonl": '{"id": "c", "input": "Hi"}\n'})
+    (case,) = load_suite("a.yaml")
+    (span,) = explain(load_pipeline("spec")(case)).question
+    assert (span.text, span.origin) == ("Hi", "b.jsonl:1")

@@ -70,15 +70,19 @@ def test_what_is_unchanged_is_not_asked_again_however_its_suite_is_named(output:
         assert output.read_bytes() == before
 
 
+@pytest.mark.parametrize("project", [".git", "--root"])
 def test_a_run_in_a_project_is_resumed_from_any_folder(
-    folder: Path, output: Path, server: Server
+    folder: Path, output: Path, server: Server, project: str
 ) -> None:
-    (folder / ".git").mkdir()
     (folder / "evals" / "deep").mkdir(parents=True)
     (folder / "link").symlink_to("evals")
     write_target(folder, server)
     write_suite(folder, ["one", "two"], name="evals/a.eval.yaml")
-    more = ("--target", "az", "--targets", str(folder / "targets.yaml"), "--output", str(output))
+    more = ["--target", "az", "--targets", str(folder / "targets.yaml"), "--output", str(output)]
+    if project == "--root":
+        more += ["--root", str(folder)]
+    else:
+        (folder / ".git").mkdir()
     assert run("evals", *more, folder=folder).returncode == 0
     before = output.read_bytes()
     for suite, here in (
