@@ -350,5 +350,5 @@ def test_a_text_in_a_file_of_cases_is_placed_there(
     monkeypatch.chdir(tmp_path)
     write(tmp_path, {"a.yaml": "evalcases: [b.jsonl]\n", "b.jsonl": '{"id": "c", "input": "Hi"}\n'})
     (case,) = load_suite("a.yaml")
-    (span,) = explain(load_pipeline("spec")(case)).question
+    (span,) = explain(load_pipeline("spec")(Conversion(case))).question
     assert (span.text, span.origin) == ("Hi", "b.jsonl:1")
