@@ -6,7 +6,6 @@ All vendors have one client for HTTP, which is asked through OpenAI.
 import gzip
 import json
 import tracemalloc
-import zlib
 
 import pytest
 
@@ -50,17 +49,16 @@ def test_an_answer_has_16_mib_at_most(server: Server) -> None:
     assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
 def test_a_packed_answer_is_read_as_far_as_the_limit(
-    server: Server, monkeypatch: pytest.MonkeyPatch, encoding: str
+    server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pack = gzip.compress if encoding == "gzip" else zlib.compress
-    headers = {"content-encoding": encoding}
-    server.answer(body=pack(json.dumps(completion("openai", TEXT)).encode()), headers=headers)
+    headers = {"content-encoding": "gzip"}
+    body = json.dumps(completion("openai", TEXT)).encode()
+    server.answer(body=gzip.compress(body), headers=headers)
     provider = openai(server.url)
     assert ask(provider).text == TEXT
     monkeypatch.setattr("multiturn.providers.limits.LARGEST_ANSWER", MIB)
-    server.answer(body=pack(b"0" * (30 * MIB)), headers=headers)
+    server.answer(body=gzip.compress(b"0" * (30 * MIB)), headers=headers)
     tracemalloc.start()
     try:
         assert failure(provider).what == "the answer is larger than 1 MiB"

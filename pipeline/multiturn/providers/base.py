@@ -180,19 +180,19 @@ class TargetProvider:
         try:
             answer = await self.ask(wire)
         except ProviderError as error:
-            raise ProviderError(
-                hide(error.what, self.secrets),
-                kind=error.kind,
-                status=error.status,
-                retries=error.retries,
-                wire=error.wire,
-            ) from None
+            raise self.hidden(error) from None
         text, raw = hide(answer.text, self.secrets), hide(answer.raw, self.secrets)
         return structs.replace(answer, text=text, raw=raw)
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         """Answer a request."""
         return await self.send(self.wire(request))
+
+    def hidden(self, error: ProviderError) -> ProviderError:
+        """Remove the secrets from an error, and return it."""
+        error.what = hide(error.what, self.secrets)
+        error.args = (error.what,)
+        return error
 
 
 def body_of(request: ProviderRequest) -> bytes:

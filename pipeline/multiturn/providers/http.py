@@ -128,16 +128,10 @@ class HttpProvider(ChatProvider):
             failure = exchange.error or self._failure(error)
         finally:
             current.reset(token)
-        what = hide(failure.what, self.secrets)
         if failure.kind == "access_denied":
-            what += f"; check the api_key of the target {self.name!r}"
-        raise ProviderError(
-            what,
-            kind=failure.kind,
-            status=failure.status,
-            retries=exchange.retries,
-            wire=exchange.body,
-        ) from None
+            failure.what += f"; check the api_key of the target {self.name!r}"
+        failure.retries, failure.wire = exchange.retries, exchange.body
+        raise self.hidden(failure) from None
 
     def answer(self, text: str | bytes) -> ProviderResponse:
         """Return what the vendor's answer to one request says.

@@ -66,9 +66,7 @@ C3 | all | a target that says omit must get no temperature | multiturn
 RULES = {rule.id: rule for rule in (Rule(*row.split(" | ")) for row in _TABLE.splitlines())}
 
 _MERGE_LATER = "later_system: merge of consolidate_system avoids it"
-_KEEP_GUIDELINES = (
-    "; references_only: keep of filter_empty keeps a message that only attaches guidelines"
-)
+_KEEP_GUIDELINES = "references_only: keep of filter_empty keeps one that only attaches guidelines"
 _SYSTEM = "[System]: "  # how later_system: assistant of consolidate_system begins a message
 
 
@@ -101,18 +99,13 @@ def broken(rule: str, advice: str) -> str:
 
 
 class Layout:
-    """The messages of a chat prompt, while they are changed to follow a vendor's rules.
-
-    The request that they are made of says which advice may help.
-    """
+    """The messages of a chat prompt, while they are changed to follow a vendor's rules."""
 
     def __init__(
         self, prompt: Iterable[ChatMessage], request: ProviderRequest | None = None
     ) -> None:
         self.messages = list(prompt)
-        question, files = (request.question, request.input_files) if request else ("", ())
-        is_one_gone = any(file.guideline and file.path not in question for file in files)
-        self.keep_guidelines = _KEEP_GUIDELINES if is_one_gone else ""
+        self.request = request
         self.repairs: list[str] = []
         self.refusals: list[str] = []
 
@@ -226,5 +219,11 @@ class Layout:
 
     def _pipeline_advice(self, text: str = "") -> str:
         """Return the options of stages that help where a message has this text, or is missing."""
-        advice = f"; if this one was a system message, {_MERGE_LATER}"
-        return (advice if text.startswith(_SYSTEM) else "") + self.keep_guidelines
+        advice, request = "", self.request
+        if text.startswith(_SYSTEM):
+            advice += f"; if this one was a system message, {_MERGE_LATER}"
+        if request is not None and any(
+            file.guideline and file.path not in request.question for file in request.input_files
+        ):
+            advice += f"; {_KEEP_GUIDELINES}"
+        return advice

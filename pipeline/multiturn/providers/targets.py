@@ -31,7 +31,7 @@ FILES = ("targets.yaml", ".agentv/targets.yaml")
 DEFAULT = "echo"
 _MAX_FILE = 10_000_000
 
-_QUOTED = re.compile(r"(?<=[ &*])(?<=[&*])\S+|(?<=the tag )'[^']*'|(?<=the key )'[^']*'")
+_QUOTED = re.compile(r"(?<=[&*])\S+|(?<=the tag )'[^']*'|(?<=the key )'[^']*'")
 _UNLIKE = re.compile(r"\$(\{\w+\}|[A-Z_][A-Z\d_]+)")  # a variable as a shell has it
 VARIABLE = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 
@@ -249,9 +249,7 @@ def _provider(
         raise MultiturnError(hide(what, secrets), where=node.children["provider"].place(where))
     provider_type, settings_type = KINDS[kind]
     known = settings_type.__struct_fields__
-    for key in settings:
-        if key in known:
-            continue
+    for key in [key for key in settings if key not in known]:
         place = node.children[key].key_place(where)
         why = f'unknown key "{key}"; {did_you_mean(key, known)}'
         if nearly(key, known, settings.keys() & set(known)):
@@ -260,9 +258,8 @@ def _provider(
     filled = structs.replace(node, value=settings)
     try:
         read = read_as(filled, settings_type, where=where, label=label, strict=False)
-        return provider_type(read, secrets)
     except MultiturnError as error:
         values = [str(value) for key, value in settings.items() if key not in ("name", "provider")]
         quoted = [repr(value) for value in values if value not in known and len(value) > 3]
-        place = error.where if error.where.file else where
-        raise MultiturnError(hide(error.what, [*quoted, *secrets]), where=place) from None
+        raise MultiturnError(hide(error.what, [*quoted, *secrets]), where=error.where) from None
+    return provider_type(read, secrets)
