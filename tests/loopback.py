@@ -1,12 +1,10 @@
 """A server on the loopback interface that answers as the vendors do, and fails when it is told to.
 
-    with Server() as server:
-        server.fail(429, "slow down")
-        server.answer("Hello!")
-        ...  # whoever asks server.url gets these two answers, then TEXT again and again
-        assert server.requests[0].json["messages"] == [...]
-
-It runs in threads of its own, so that a child process can ask it as well.
+with Server() as server:
+    server.fail(429, "slow down")
+    server.answer("Hello!")
+    ...  # whoever asks server.url gets these two answers, then TEXT again and again
+    assert server.requests[0].json["messages"] == [...]
 """
 
 import json
@@ -48,28 +46,25 @@ class Request(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What to send; whether to end or to hang after so many bytes of the body; and how slowly."""
+    """What to send, and how."""
 
     make: Callable[[Request], Answer]
     headers: Mapping[str, str] = {}
-    end: int | None = None
-    seconds: float = 0
-    pause: float = 0
+    end: int | None = None  # number of bytes of the body after which the connection is closed,
+    seconds: float = 0  # and after how many seconds
+    pause: float = 0  # seconds after each byte
 
 
 class Server(ThreadingHTTPServer):
-    """Records what it is asked, and answers as it is told; then with ``reply``.
-
-    Every answer that it is told to give is given ``times`` times, or for ever with None.
-    """
+    """Records what it is asked, and answers as it is told, so many ``times`` (None: for ever)."""
 
     daemon_threads = True
     request_queue_size = 1024
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        # A status and a body for the last message of a request to Azure OpenAI; without it, TEXT in
-        # the format of whatever vendor is asked.
+        # Makes an answer of the last message of a request to OpenAI when nothing else is told;
+        # without it, TEXT in the format of whatever vendor is asked.
         self.reply: Callable[[str], Answer] | None = None
         self.requests: list[Request] = []
         self.accepted = 0  # connections
@@ -115,39 +110,26 @@ class Server(ThreadingHTTPServer):
             made = body(request) if callable(body) else body
             return status, completion(request.vendor, text) if made is None else made
 
-        self._then(Step(make, headers or {}), times)
+        self.then(Step(make, headers or {}), times)
 
     def fail(
         self, status: int, message: str, *, code: str = "an_error", times: int | None = 1
     ) -> None:
         """Answer with an error in the vendor's format."""
+        self.then(
+            Step(lambda request: (status, error_body(request.vendor, status, message, code))), times
+        )
 
-        def make(request: Request) -> Answer:
-            return status, error_body(request.vendor, status, message, code)
-
-        self._then(Step(make), times)
-
-    def cut(self, sent: int = 0, *, times: int | None = 1) -> None:
-        """Close the connection after so many bytes of the answer's body; 0: without a head."""
-        self._then(Step(self.act, end=sent), times)
-
-    def stall(self, sent: int = 0, *, seconds: float = 60, times: int | None = 1) -> None:
-        """Say nothing more after so many bytes of the answer's body; 0: not even a head.
-
-        The connection is cut in the end, so that nobody hangs who forgot a timeout.
-        """
-        self._then(Step(self.act, end=sent, seconds=seconds), times)
-
-    def drip(self, pause: float, *, times: int | None = 1) -> None:
-        """Send the answer's body byte by byte, with a pause after each."""
-        self._then(Step(self.act, pause=pause), times)
+    def stall(self, sent: int = 0, *, seconds: float = 0, times: int | None = 1) -> None:
+        """After so many bytes of the body (0: no head), wait, and close the connection."""
+        self.then(Step(self.act, end=sent, seconds=seconds), times)
 
     def wait_for_no_connection(self) -> bool:
         """Wait until every connection is closed, and return whether that came about."""
         with self.changed:
             return self.changed.wait_for(lambda: not self.connections, 5)
 
-    def _then(self, step: Step, times: int | None) -> None:
+    def then(self, step: Step, times: int | None = 1) -> None:
         with self.changed:
             self.steps.append(repeat(step) if times is None else repeat(step, times))
 
@@ -156,9 +138,7 @@ class Server(ThreadingHTTPServer):
         if self.reply is not None:
             return self.reply(request.json["messages"][-1]["content"])
         body = completion(request.vendor, TEXT)
-        if body is None:
-            return 404, {"error": {"message": f"no vendor has {request.path}"}}
-        return 200, body
+        return (404, {"error": f"no vendor has {request.path}"}) if body is None else (200, body)
 
     def take(self, request: Request) -> Step:
         """Note a request, and return what to answer."""
@@ -236,32 +216,23 @@ def completion(vendor: str | None, text: str) -> Any:
     if vendor in ("azure", "openai"):
         message = {"role": "assistant", "content": text, "refusal": None}
         return {
-            "id": "chatcmpl-1",
             "object": "chat.completion",
-            "created": 1795219200,
-            "model": "gpt-4o-2024-11-20",
             "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
             "usage": {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18},
         }
     if vendor == "anthropic":
         return {
-            "id": "msg_1",
             "type": "message",
             "role": "assistant",
-            "model": "claude-sonnet-4-5-20250929",
             "content": [{"type": "text", "text": text}],
             "stop_reason": "end_turn",
-            "stop_sequence": None,
             "usage": USAGE,
         }
     if vendor == "gemini":
         content = {"role": "model", "parts": [{"text": text}]}
         usage = {"promptTokenCount": 11, "candidatesTokenCount": 7, "totalTokenCount": 18}
-        return {
-            "candidates": [{"index": 0, "content": content, "finishReason": "STOP"}],
-            "usageMetadata": usage,
-            "modelVersion": "gemini-2.5-flash",
-        }
+        candidate = {"index": 0, "content": content, "finishReason": "STOP"}
+        return {"candidates": [candidate], "usageMetadata": usage}
     return None
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from loopback import TEXT, Server
+from loopback import TEXT, Server, Step
 from multiturn import ProviderError
 from multiturn.providers.limits import status_error
 from vendors import HELLO, Connect, anthropic, ask, azure, each_vendor, failure
@@ -33,12 +33,12 @@ FAILURES: dict[str, tuple[Callable[[Server], None], dict[str, Any], str, int, st
         *("access_denied", 0, "HTTP 401: no such key; check the api_key of the target 't'"),
     ),
     "a connection that is cut before the answer": (
-        lambda server: server.cut(times=None),
+        lambda server: server.stall(times=None),
         {"max_retries": 0},
         *("connection", 0, "the connection of the target 't' failed"),
     ),
     "a connection that is cut in the middle of the answer": (
-        lambda server: server.cut(20, times=None),
+        lambda server: server.stall(20, times=None),
         {"max_retries": 0},
         *("connection", 0, "check the target's address and the network"),
     ),
@@ -53,7 +53,7 @@ FAILURES: dict[str, tuple[Callable[[Server], None], dict[str, Any], str, int, st
         *("timeout", 0, "no answer within 0.3 s (timeout_seconds)"),
     ),
     "an answer that drips, in pauses shorter than the limit and for much longer": (
-        lambda server: server.drip(0.1),
+        lambda server: server.then(Step(server.act, pause=0.1)),
         {"max_retries": 0, "timeout_seconds": 0.3},
         *("timeout", 0, "no answer within 0.3 s (timeout_seconds)"),
     ),
@@ -100,16 +100,14 @@ def test_after_a_failure_the_provider_goes_on(connect: Connect, server: Server) 
 def test_a_cut_connection_is_tried_again_where_the_sdk_does_so(
     connect: Connect, server: Server
 ) -> None:
-    server.cut()
+    server.stall()
     answer = ask(connect(server.url, max_retries=1))
     assert (answer.text, answer.retries, len(server.requests)) == (TEXT, 1, 2)
 
 
 @each_vendor
 def test_nobody_listens(connect: Connect) -> None:
-    with Server() as server:
-        url = server.url
-    assert failure(connect(url, max_retries=0)).kind == "connection"
+    assert failure(connect(max_retries=0)).kind == "connection"
 
 
 def content(text: Any) -> Any:
