@@ -57,6 +57,11 @@ FAILURES: dict[str, tuple[Callable[[Server], None], dict[str, Any], str, int, st
         {"max_retries": 0, "timeout_seconds": 0.3},
         *("timeout", 0, "no answer within 0.3 s (timeout_seconds)"),
     ),
+    "a redirect, which is not followed": (
+        lambda server: server.answer(status=307, headers={"location": "/elsewhere"}),
+        {},
+        *("http", 0, "HTTP 307: "),
+    ),
     "an answer that is not JSON": (
         lambda server: server.answer(body='{"choices": ['),
         {},

@@ -213,7 +213,7 @@ def secrets_among(values: Mapping[str, Any]) -> list[str]:
 def hide(value: _T, secrets: Iterable[str]) -> _T:
     """Return a text, or decoded JSON with texts, with every secret replaced by ``***``.
 
-    >>> hide({"sk-12345": ["no such key: sk-12345"]}, ["sk-12345"])
+    >>> hide({"sk-12345": ["no such key: sk-12345"]}, ["no", "sk-1", "sk-12345"])
     {'***': ['no such key: ***']}
     """
     ordered = sorted(secrets, key=len, reverse=True)
