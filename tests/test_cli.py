@@ -256,6 +256,16 @@ def test_case_picks_cases_and_says_nothing_of_the_others(folder: Path) -> None:
         pytest.param("convert . --format xml", "'xml' is not one of", id="a format"),
         pytest.param("convert . --pipeline spce", 'did you mean "spec"?', id="a pipeline"),
         pytest.param("convert . --guidelines=", "is empty", id="a pattern is empty"),
+        pytest.param(
+            "snapshot . --format json",
+            "--format json is for --check, without --stat and --all",
+            id="a format of a check",
+        ),
+        pytest.param(
+            "snapshot . --format json --check --stat",
+            "--format json is for --check, without --stat and --all",
+            id="a format and its opposite",
+        ),
         pytest.param("convert . --root no", "'no' is not a folder", id="no such root"),
         pytest.param("convert . --output no/x", "cannot write 'no/x'", id="no folder"),
         pytest.param(

@@ -31,7 +31,9 @@ def lines(
 
 def test_check(repository: Path) -> None:
     write(repository, {SHOP: WRONG})
-    warning, error = lines(repository, "check", "evals", code=1)
+    (repository / "evals/gone.eval.yaml").symlink_to("nowhere")
+    gone, warning, error = lines(repository, "check", "evals", code=1)
+    assert (gone["file"], gone["line"], gone["column"]) == ("evals/gone.eval.yaml", None, None)
     assert error == {
         "severity": "error",
         "file": SHOP,
@@ -183,14 +185,6 @@ def test_github_gets_each_difference_of_snapshots_once(repository: Path) -> None
         ),
         ("snapshots/promoted.lock", "changed: snapshots/promoted.lock and 1 more"),
     ]
-
-
-def test_formats_of_snapshot_are_for_a_check(repository: Path) -> None:
-    for arguments in ((), ("--check", "--stat"), ("--check", "--all")):
-        done = run("snapshot", "evals", "--format=json", *arguments, folder=repository)
-        assert done.returncode == 2
-        assert "--format json is for --check, without --stat and --all" in done.stderr
-    assert not (repository / "snapshots").exists()
 
 
 @pytest.mark.parametrize(

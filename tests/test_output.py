@@ -78,13 +78,18 @@ def rename_and_interrupt(*paths: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mishap", "left"), [(fill_the_disk, b"old\n"), (rename_and_interrupt, b"new\n")]
+    ("mishap", "error", "left"),
+    [(fill_the_disk, OSError, b"old\n"), (rename_and_interrupt, KeyboardInterrupt, b"new\n")],
 )
 def test_a_mishap_at_the_end(
-    target: Path, monkeypatch: pytest.MonkeyPatch, mishap: object, left: bytes
+    target: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    mishap: object,
+    error: type[BaseException],
+    left: bytes,
 ) -> None:
     monkeypatch.setattr(os, "replace", mishap)
-    with pytest.raises((OSError, KeyboardInterrupt)):
+    with pytest.raises(error):
         write(target, b"new\n")
     assert target.read_bytes() == left
     assert os.listdir(target.parent) == ["out.jsonl"]
