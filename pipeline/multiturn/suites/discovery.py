@@ -12,14 +12,13 @@ from multiturn.logs import Notice, warn
 from multiturn.suites.dialects import CASES
 from multiturn.suites.suite import files_of_cases
 
-_LONGEST_LINE = 2**16  # bytes; only the beginning of a line may name a file of cases
-# A quick look at what may name a file of cases.
-_CASES_FILE = re.compile(
-    rb"""(?:(?:%s):|[ \t]*-)[ \t]+["'\[]*[^\s"']+\.(?:ya?ml|jsonl?)\b""" % "|".join(CASES).encode()
-)
-
-
 _EXTENSIONS = (".eval.yaml", ".eval.yml", ".eval.json", ".eval.jsonl")
+_SOME = 2**18  # bytes, and those to the end of the line, if that is not longer
+# A quick look at what may name a file of cases, in linear time.
+_CASES_FILE = re.compile(
+    rb"""(?m)^(?:(?:%s):|[ \t]*-)[ \t]+["'\[]*+[^\s"']+\.(?:ya?ml|jsonl?)\b"""
+    % "|".join(CASES).encode()
+)
 
 
 def find_suites(paths: Iterable[str], *, may_be_gone: bool = False) -> Iterator[str]:
@@ -84,8 +83,8 @@ def _named_in(suite: str) -> Iterator[str]:
     if suite.endswith(".jsonl"):
         return
     with suppress(OSError), open(suite, "rb") as file:  # whoever reads it says so
-        lines = iter(lambda: file.readline(_LONGEST_LINE), b"")
-        if any(map(_CASES_FILE.match, lines)):
+        parts = iter(lambda: file.read(_SOME) + file.readline(_SOME), b"")
+        if any(map(_CASES_FILE.search, parts)):
             yield from files_of_cases(suite)
 
 
