@@ -14,8 +14,8 @@ from vendors import HELLO, Connect, ask, azure, chat, each_vendor, gemini, opena
 # What encodings treat in different ways.
 TEXT = (
     "Gr\u00fc\u00dfe, \u0141\u00f3d\u017a \U0001f469\u200d\U0001f4bb \U0001f600"
-    ' \u05e9\u05dc\u05d5\u05dd say "hi" \\n C:\\new \' a\x00b\x1f\x7f\u0080 a\r\nb\u2028c\u2029d\x0be'
-    " <b>&amp;</b> {x} %s ${{ KEY }} \t"
+    ' \u05e9\u05dc\u05d5\u05dd say "hi" \\n C:\\new \' a\x00b\x1f\x7f\u0080'
+    " a\r\nb\u2028c\u2029d\x0be <b>&amp;</b> {x} %s ${{ KEY }} \t"
 )
 
 
