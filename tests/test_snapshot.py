@@ -301,6 +301,13 @@ def test_two_suites_whose_names_are_written_the_same_are_refused(two: Path) -> N
     assert (done.returncode, "two suites are " in done.stderr) == (2, True)
 
 
+def test_without_git_or_a_root_no_snapshot_is_removed(two: Path) -> None:
+    write(two, "x")
+    (two / "x/a.eval.yaml").unlink()
+    write(two, "x")
+    assert (two / "snapshots/a/one.yaml").exists()
+
+
 def test_two_cases_that_would_share_a_file_are_reported(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

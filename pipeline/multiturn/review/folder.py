@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 
 from multiturn.errors import MultiturnError
 from multiturn.files import FILE, FOLDER, open_below
-from multiturn.review.snapshots import Key, case_in, has_conflict, location_of
+from multiturn.review.snapshots import Key, case_in, location_of
 from multiturn.text import utf8
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
@@ -108,8 +108,7 @@ class SnapshotFolder:
 
     def case_of(self, name: str) -> Key | None:
         """Return the case whose snapshot a file is; None if multiturn did not write it there."""
-        text = self.read(name) or ""
-        case = None if has_conflict(text) else case_in(text)
+        case = case_in(self.read(name) or "")
         return case if case is not None and location_of(*case) == name else None
 
     def _make(self, folder: str) -> None:
