@@ -161,6 +161,16 @@ def test_a_lost_batch_is_found_among_those_of_others(
         assert (answers(folder), server.sent() - Counter({"theirs": 15})) == (ALL, ONCE)
 
 
+def test_a_batch_is_collected_from_another_folder(folder: Path, server: BatchServer) -> None:
+    for name in (".git", "deep"):
+        (folder / name).mkdir()
+    server.lag = 1
+    ask("openai", "--no-wait", folder=folder, server=server)
+    there = ("--target", "openai", "--batch", "--output", "../out.jsonl", "--resume")
+    assert run("..", *there, folder=folder / "deep").returncode == 0
+    assert (answers(folder), server.sent()) == (ALL, ONCE)
+
+
 def test_a_batch_of_an_earlier_run_is_not_taken_for_a_lost_one(
     folder: Path, server: BatchServer
 ) -> None:

@@ -5,7 +5,6 @@ import importlib
 import os
 import re
 import threading
-import tracemalloc
 import types
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from pathlib import Path
@@ -276,29 +275,6 @@ def test_what_the_cases_raise_comes_out_once_all_that_is_under_way_is_done() -> 
         assert sorted(seen) == ["c0", "c1", "c2"]
 
     finish(main())
-
-
-def peak(count: int) -> int:
-    """Return the most memory that a run of so many cases takes."""
-
-    async def main() -> int:
-        seen = 0
-        given = (case(number, f"{number:05}" * 40) for number in range(count))
-        tracemalloc.start()
-        async for _ in run(given, Pipeline([]), Small()):
-            seen += 1
-        return seen
-
-    try:
-        assert finish(main()) == count
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
-def test_memory_does_not_grow_with_the_number_of_cases() -> None:
-    peak(100)  # what is made once
-    assert peak(1_000) < 1.5 * peak(200)
 
 
 def test_a_suite_and_a_pipeline_may_be_paths(tmp_path: Path) -> None:
