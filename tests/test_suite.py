@@ -95,13 +95,14 @@ def test_a_case_has_the_suites_system_prompt_or_its_own(key: str, own: str) -> N
     ]
 
 
-def test_a_case_has_the_settings_and_the_guidelines_of_its_suite() -> None:
-    suite = "guidelines: [S]\nexecution: {target: slow, temperature: 1, max_output_tokens: 5}\n"
-    own = "guidelines: [C], execution: {target: fast, temperature: 0}"
-    [case] = cases(f"{suite}evalcases:\n- {{id: a, {own}, {HI}}}\n")
-    assert case.guidelines == ("S", "C")
-    assert case.execution == {"target": "fast", "temperature": 0, "max_output_tokens": 5}
-    assert (case.temperature, case.max_output_tokens) == (0, 5)
+def test_a_case_has_the_settings_and_the_guidelines_of_its_suite_under_its_own() -> None:
+    suite = "guidelines: [S]\nexecution: {target: x, temperature: 1, max_output_tokens: 5}\n"
+    settings = "guidelines: [C], execution: {temperature: 0, max_output_tokens: 7}"
+    own, none = cases(f"{suite}evalcases:\n- {{id: a, {settings}, {HI}}}\n- {{id: b, {HI}}}\n")
+    assert (own.guidelines, none.guidelines) == (("S", "C"), ("S",))
+    assert own.execution == {"target": "x", "temperature": 0, "max_output_tokens": 7}
+    assert (own.temperature, own.max_output_tokens) == (0, 7)
+    assert (none.temperature, none.max_output_tokens) == (1, 5)
 
 
 def test_anchors_are_shared_by_cases() -> None:
@@ -277,6 +278,15 @@ def test_a_folder_is_all_suites_below_it_sorted(root: Path) -> None:
     others += ["folder.eval.yaml/x", "node_modules/m/d.eval.yaml"]
     write(root, {f"evals/{name}": HI for name in others + suites[::-1]})
     assert list(find_suites(["evals"])) == [f"evals/{name}" for name in suites]
+
+
+def test_a_folder_that_cannot_be_read_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: str) -> Any:
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(MultiturnError, match=r"^cannot read the folder '\.': Permission denied$"):
+        list(find_suites(["."]))
 
 
 def test_a_pipe_in_a_folder_is_skipped_with_a_warning_and_read_when_it_is_named(root: Path) -> None:
