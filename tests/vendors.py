@@ -111,10 +111,3 @@ def failure(provider: ChatProvider, request: ProviderRequest = HELLO) -> Provide
     with pytest.raises(ProviderError) as caught:
         ask(provider, request)
     return caught.value
-
-
-def refusal(provider: ChatProvider, request: ProviderRequest) -> ProviderError:
-    """Return why the provider does not even send a request."""
-    with pytest.raises(ProviderError) as caught:
-        provider.wire(request)
-    return caught.value

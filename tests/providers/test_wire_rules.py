@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from loopback import Server
-from multiturn.model import ProviderRequest
+from multiturn import ProviderError, ProviderRequest
 from multiturn.providers.ax import DEFAULT_SYSTEM_PROMPT
 from multiturn.providers.rules import concerns
-from vendors import PROVIDERS, Connect, azure, chat, echo, entries, failure, openai, refusal, sent
+from vendors import PROVIDERS, Connect, azure, chat, echo, entries, failure, openai, sent
 
 DEFAULT = ("system", DEFAULT_SYSTEM_PROMPT)
 
@@ -25,8 +25,9 @@ def test_rule(vendor: str, entry: dict[str, Any]) -> None:
     fields = {**msgspec.structs.asdict(chat(*turns(given))), **entry.get("request", {})}
     request = msgspec.convert(fields, ProviderRequest)
     if isinstance(entry[vendor], str):
-        error = refusal(provider, request)
-        assert (error.kind, str(error)) == ("refused", entry[vendor])
+        with pytest.raises(ProviderError) as caught:
+            provider.wire(request)
+        assert (caught.value.kind, str(caught.value)) == ("refused", entry[vendor])
         return
     wire = provider.wire(request)
     assert [turn for turn in sent(wire) if turn != DEFAULT] == turns(entry.get("sent", given))
