@@ -1,14 +1,13 @@
 """What all tests share."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import certifi
 import pytest
 from hypothesis import HealthCheck, settings
 
-import memory
 from comparing import write
 from loopback import Server
 from repositories import FILES, commit, git
@@ -50,12 +49,6 @@ def server(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     with Server() as server:
         yield server
-
-
-@pytest.fixture(scope="session")
-def peak_of_convert() -> Iterator[Callable[[Path], float]]:
-    with memory.measuring() as peak_of_convert:
-        yield peak_of_convert
 
 
 @pytest.fixture

@@ -27,42 +27,25 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    ("folder", "files", "pipeline", "file"),
-    [
-        pytest.param(
-            *("deep/down", {"multiturn.toml": OWN}, "../../house.yaml", "../../multiturn.toml"),
-            id="a file holds in each folder below",
-        ),
-        pytest.param(
-            *(".", {"pyproject.toml": f"[tool.multiturn]\n{OWN}"}, "house.yaml", "pyproject.toml"),
-            id="pyproject.toml does as well",
-        ),
-        pytest.param(
-            *(".", {"multiturn.toml": DESIGN, "pyproject.toml": "[tool.multiturn]\nno = 1"}),
-            *("design", "multiturn.toml"),
-            id="in one folder, our own wins",
-        ),
-        pytest.param(
-            *(
-                "deep",
-                {"multiturn.toml": OWN, "deep/pyproject.toml": f"[tool.multiturn]\n{DESIGN}"},
-            ),
-            *("design", "pyproject.toml"),
-            id="the nearest wins",
-        ),
-        pytest.param(
-            "deep",
-            {"multiturn.toml": OWN, "deep/pyproject.toml": '[project]\nname = "multiturn-evals"'},
-            *("../house.yaml", "../multiturn.toml"),
-            id="a pyproject.toml without our table is passed",
-        ),
-        pytest.param(
-            *("deep", {"multiturn.toml": OWN, "deep/.git/HEAD": ""}, None, ""),
-            id="the search ends at the repository",
-        ),
-    ],
-)
+OURS, SHARED, TABLE = "multiturn.toml", "pyproject.toml", "[tool.multiturn]\n"
+WHICH: dict[str, tuple[str, dict[str, str], str | None, str]] = {
+    "a file holds in each folder below": (
+        *("deep/down", {OURS: OWN}, "../../house.yaml", f"../../{OURS}"),
+    ),
+    "pyproject.toml does as well": (".", {SHARED: TABLE + OWN}, "house.yaml", SHARED),
+    "in one folder, our own wins": (".", {OURS: DESIGN, SHARED: f"{TABLE}no = 1"}, "design", OURS),
+    "the nearest wins": (
+        *("deep", {OURS: OWN, f"deep/{SHARED}": TABLE + DESIGN}, "design", SHARED),
+    ),
+    "a pyproject.toml without our table is passed": (
+        *("deep", {OURS: DESIGN, f"deep/{SHARED}": "[project]\nname = 'multiturn-evals'"}),
+        *("design", f"../{OURS}"),
+    ),
+    "the search ends at the repository": ("deep", {OURS: OWN, "deep/.git/HEAD": ""}, None, ""),
+}
+
+
+@pytest.mark.parametrize(("folder", "files", "pipeline", "file"), WHICH.values(), ids=WHICH)
 def test_which_file_holds(
     project: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -2,7 +2,6 @@
 
 import importlib
 import json
-import os
 import pickle
 import re
 import signal
@@ -19,7 +18,7 @@ import pytest
 
 import commands
 from multiturn import MultiturnError, load_pipeline
-from multiturn.distributed import convert_bag, convert_on_cluster, slices_at, to_line
+from multiturn.distributed import convert_bag, slices_at, to_line
 from multiturn.engine.selection import Selection
 from multiturn.engine.slices import Work, convert_slice
 from running import wait_for, write_stage
@@ -92,16 +91,6 @@ def test_the_command_writes_the_lines_of_one_process(folder: Path, convert: Conv
     done = convert("a.eval.yaml")
     assert done.returncode == 2
     assert done.stderr.endswith("out' is not empty; name a new folder for the parts\n")
-
-
-def test_a_duplicate_id_is_found_over_parts(cluster: Any, folder: Path) -> None:
-    (folder / "d.eval.jsonl").write_text(hello(*(f"d{number}" for number in range(50)), "d3"))
-    work = Work(Selection(), load_pipeline("spec"), to_line)
-    slices = list(slices_at([str(folder / "d.eval.jsonl")], 500))
-    assert len(slices) > 4
-    out = str(folder / "out")
-    (found,) = convert_on_cluster(cluster.scheduler_address, work, slices, out)
-    assert "d.eval.jsonl:51:1: duplicate id 'd3', first used on line 4" in str(found.error)
 
 
 @pytest.mark.parametrize("options", [(), ("--strict",)])
@@ -216,23 +205,15 @@ def test_a_pipeline_pickles_with_the_folder_of_its_stages(folder: Path) -> None:
     assert done.stdout.decode() == f"{pipeline.name} {pipeline.to_yaml()}\n"
 
 
-def test_an_interrupt_ends_the_command_and_not_the_cluster(cluster: Any, folder: Path) -> None:
+def test_an_interrupt_ends_the_command(cluster: Any, folder: Path) -> None:
     begun = folder / "begun"
-    write_stage(
-        folder,
-        f"pathlib.Path({str(begun)!r}).touch()\ntime.sleep(1)",
-        before="import pathlib, time",
-        module="slow",
-    )
-    arguments = ("convert", ".", "--pipeline", "p.yaml", "--output", "out")
-    command = [sys.executable, "-m", "multiturn", *arguments]
-    command += ["--scheduler", cluster.scheduler_address]
-    process = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True)
+    body = f"pathlib.Path({str(begun)!r}).touch()\ntime.sleep(1)"
+    write_stage(folder, body, before="import pathlib, time", module="slow")
+    options = ("--scheduler", cluster.scheduler_address, "--output", "out")
+    process = commands.start("convert", ".", "--pipeline", "p.yaml", *options, folder=folder)
     wait_for(begun.exists)
-    os.kill(process.pid, signal.SIGINT)
+    process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=60)
     assert process.returncode not in (0, 2)
     assert "Traceback" not in stderr
     assert not (folder / "out/_SUCCESS").exists()
-    with distributed.Client(cluster) as client:
-        assert client.submit(sum, [1, 2]).result() == 3

@@ -2,7 +2,6 @@
 
 import os
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import anything
 from comparing import write
 from limits import limited
 from loading import cases
-from memory import measurable
+from memory import measurable, peak_of_convert
 from multiturn import MultiturnError, load_pipeline, load_suite
 
 pytestmark = pytest.mark.usefixtures("root")
@@ -49,9 +48,7 @@ SUITES = {
 
 @pytest.mark.skipif(not measurable, reason="measures by /proc")
 @pytest.mark.parametrize("name", SUITES)
-def test_a_suite_of_a_megabyte_takes_less_than_100_mb(
-    tmp_path: Path, peak_of_convert: Callable[[Path], float], name: str
-) -> None:
+def test_a_suite_of_a_megabyte_takes_less_than_100_mb(tmp_path: Path, name: str) -> None:
     text = SUITES[name]
     path = tmp_path / ("s.jsonl" if text[0] == "{" else "s.yaml")
     path.write_text(text)

@@ -4,7 +4,6 @@ import io
 import json
 import os
 import threading
-from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loading import HI, cases, cases_and_errors
-from memory import measurable
+from memory import measurable, peak_of_convert
 from multiturn import MultiturnError, load_suite
 from multiturn.documents.source import Source
 from multiturn.documents.yaml_events import read_documents
@@ -139,9 +138,7 @@ def test_a_line_that_is_wrong_leaves_the_others_alone(
 
 @pytest.mark.skipif(not measurable, reason="measures by /proc")
 @pytest.mark.parametrize("ending", ["yaml", "jsonl"])
-def test_memory_does_not_grow_with_the_suite(
-    tmp_path: Path, peak_of_convert: Callable[[Path], float], ending: str
-) -> None:
+def test_memory_does_not_grow_with_the_suite(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"x.eval.{ending}"
     lines = "".join(line_of(f"c{n}") for n in range(2_000))
     path.write_text(listed(2_000) if ending == "yaml" else lines)
