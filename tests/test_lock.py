@@ -10,34 +10,26 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-GROUPS, EXTRAS = PROJECT["dependency-groups"], PROJECT["project"]["optional-dependencies"]
+ASKED = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+EXTRAS = ASKED["project"]["optional-dependencies"]
+NEEDED = ASKED["project"]["dependencies"]
 
 
 def group(name: str) -> list[str]:
-    return [*resolve_dependency_groups(GROUPS, name)]
+    return [*resolve_dependency_groups(ASKED["dependency-groups"], name)]
 
 
-ASKED = {
+LOCKS = {  # inspect is a hundred packages, and not in the lock of all others
     "requirements.lock": [
-        *PROJECT["build-system"]["requires"],
-        *PROJECT["project"]["dependencies"],
-        *(
-            requirement
-            for name, extra in EXTRAS.items()
-            if name != "inspect"  # a hundred packages
-            for requirement in extra
-        ),
+        *ASKED["build-system"]["requires"],
+        *NEEDED,
+        *(each for name, extra in EXTRAS.items() if name != "inspect" for each in extra),
         *group("dev"),
     ],
-    "requirements-demo.lock": [*PROJECT["project"]["dependencies"], *group("install")],
+    "requirements-demo.lock": [*NEEDED, *group("install")],
     "requirements-fuzz.lock": group("fuzz"),
     "requirements-litellm.lock": group("litellm"),
-    "requirements-tools.lock": [
-        *PROJECT["project"]["dependencies"],
-        *EXTRAS["inspect"],
-        *group("tools"),
-    ],
+    "requirements-tools.lock": [*NEEDED, *EXTRAS["inspect"], *group("tools")],
 }
 
 
@@ -54,14 +46,14 @@ def locked(name: str) -> dict[str, str]:
     return {canonicalize_name(package): version for package, version in pairs}
 
 
-@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("name", LOCKS)
 def test_a_lock_has_a_version_that_each_requirement_takes(name: str) -> None:
     versions = locked(name)
-    for requirement in map(Requirement, ASKED[name]):
+    for requirement in map(Requirement, LOCKS[name]):
         assert requirement.specifier.contains(versions[canonicalize_name(requirement.name)])
 
 
-@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("name", LOCKS)
 def test_a_lock_has_hashes_and_no_addresses(name: str) -> None:
     for entry in entries(name):
         assert re.fullmatch(r"[^\\]+(?: \\\n    --hash=sha256:[0-9a-f]{64})+", entry)
