@@ -65,6 +65,11 @@ def test_a_function_without_a_contract_is_a_stage_with_its_options() -> None:
     assert pipeline.request(CASE).question == "[USER]: HI\n[ASSISTANT]: YES??"
 
 
+def test_a_part_of_a_pipeline_may_leave_nothing_to_answer() -> None:
+    system = Case(id="a", input_messages=(TestMessage("system", "Be brief."),))
+    assert Pipeline([SPEC.steps[0], SPEC.steps[3]])(Conversion(system)).chat is None
+
+
 def positional(given: Conversion, mark: str = "x") -> Conversion:
     return given
 
@@ -96,7 +101,7 @@ def generated(given: Conversion) -> Any:
         pytest.param(7, "a stage is a function, not a int", id="a number"),
         pytest.param(generated, "generated does not return at once", id="a generator"),
         pytest.param(
-            positional,
+            Step(positional, {"mark": "y"}),
             'option "mark" of positional is not keyword-only; write positional(conversion, *,'
             " mark=...)",
             id="an option by position",
@@ -257,6 +262,11 @@ def give_up(given: Conversion) -> Conversion:
             lambda given: given.replace(turns=(Turn("user", ("Hi",)),)),  # type: ignore[arg-type]
             "a.yaml:3: case 'a': the stage own returned a str in place of a Part",
             id="gives parts that are none",
+        ),
+        pytest.param(
+            lambda given: given.replace(guidelines=(Part("text", None),)),  # type: ignore[arg-type]
+            "a.yaml:3: case 'a': the stage own returned a Part whose text is None",
+            id="gives a text that is none",
         ),
         pytest.param(
             lambda given: given.replace(turns=None, guidelines=None),

@@ -68,17 +68,3 @@ def test_no_snapshot_is_stale(pytestconfig: pytest.Config) -> None:
             path.unlink()
     else:
         assert stale == []
-
-
-def test_every_scenario_of_the_specification_is_here() -> None:
-    sources = [scenario["source"] for scenario in SCENARIOS.values()]
-    counts = {
-        "Convert Input Messages to Chat Prompt": 5,
-        "Guideline Extraction": 2,
-        "Empty Message Filtering": 1,
-        "System Message Merging": 1,
-        "Orchestrator populates chatPrompt": 1,
-        "Edge Cases": 7,
-    }
-    found = {heading: sum(f'"{heading}"' in source for source in sources) for heading in counts}
-    assert found == counts

@@ -48,10 +48,6 @@ def numbers(turns: Turns) -> Any:
     return (1,)
 
 
-def by_nobody(turns: Turns) -> Turns:
-    return tuple(replace(turn, role="usr") for turn in turns)
-
-
 def stumbling(turns: Turns) -> Turns:
     raise LookupError("no such turn")
 
@@ -149,12 +145,7 @@ TOP = "edit_chat takes a function at the top of a module"
         (lambda: GIVEN.edit_chat(partial(tagged, tag="x")), TOP),
         (lambda: GIVEN.edit_chat(len), TOP),  # type: ignore[arg-type]
         (lambda: GIVEN.edit_chat(numbers).chat, "ValueError: numbers returned a int in place of a"),
-        (lambda: GIVEN.edit_chat(by_nobody).chat, "by_nobody returned a turn with the role 'usr'"),
-        (
-            lambda: BARE.map_parts(lambda part: replace(part, text=None)),
-            "TypeError: the function given to map_parts returned a Part whose text is None",
-        ),
-        (lambda: BARE.map_parts(nothing), "map_parts returned None in place of a Part"),  # type: ignore[arg-type]
+        (lambda: BARE.map_parts(nothing), "TypeError: the function given to map_parts returned N"),  # type: ignore[arg-type]
     ],
 )
 def test_a_change_that_cannot_be_says_what_can(call: Any, words: str) -> None:

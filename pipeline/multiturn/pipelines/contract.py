@@ -152,8 +152,8 @@ class Option(msgspec.Struct, frozen=True):
 def in_words(value: Any) -> str:
     """Return the value of an option as one writes it in a pipeline file.
 
-    >>> in_words("warn"), in_words("# {path}"), in_words(("prompt",)), in_words(None)
-    ('warn', '"# {path}"', '["prompt"]', 'null')
+    >>> in_words("warn"), in_words("§ {path}"), in_words(("prompt",)), in_words(None)
+    ('warn', '"§ {path}"', '["prompt"]', 'null')
     """
     if isinstance(value, str) and value.isidentifier():
         return value
