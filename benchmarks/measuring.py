@@ -1,5 +1,6 @@
 """What the benchmarks share: a suite to convert, medians in turns, and a table of ratios."""
 
+import os
 import random
 import statistics
 import subprocess
@@ -46,7 +47,7 @@ def write_suite(path: Path, cases: int) -> None:
 
 def process(*command: str) -> Callable[[], object]:
     """Return what runs a process to its end, without what it prints."""
-    return lambda: subprocess.run(command, check=True, capture_output=True)
+    return lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
 def usage(*command: str) -> tuple[float, float]:
@@ -66,9 +67,20 @@ def seconds(subject: Callable[[], object]) -> float:
     return perf_counter() - start
 
 
-def medians(rounds: int, subjects: Mapping[str, Callable[[], object]]) -> dict[str, float]:
+def cpu_seconds(subject: Callable[[], object]) -> float:
+    """Return the CPU seconds that a call takes, with those of the processes that it waits for."""
+    start = os.times()
+    subject()
+    return sum(os.times()[:4]) - sum(start[:4])
+
+
+def medians(
+    rounds: int,
+    subjects: Mapping[str, Callable[[], object]],
+    measure: Callable[[Callable[[], object]], float] = seconds,
+) -> dict[str, float]:
     """Return the median seconds of each; every round has all, so that they slow down together."""
-    times = [[seconds(subject) for subject in subjects.values()] for _ in range(rounds)]
+    times = [[measure(subject) for subject in subjects.values()] for _ in range(rounds)]
     columns = map(statistics.median, zip(*times, strict=True))
     return dict(zip(subjects, columns, strict=True))
 

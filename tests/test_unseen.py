@@ -56,6 +56,7 @@ def test_what_makes_a_word_or_an_emoji_stays(text: str) -> None:
 def test_only_an_emoji_keeps_what_stands_behind_it() -> None:
     assert unseen().findall("a\ufe0f\u200d©") == ["\ufe0f", "\u200d"]
     assert unseen().findall("\u2800\ufe0f") == ["\u2800", "\ufe0f"]
+    assert to_json("©a\ufe0f").decode() == '"©a\\ufe0f"\n'
 
 
 @given(st.text(st.sampled_from('a \n\t"\\\u200b\r\U000e0069#:-|'), min_size=1))

@@ -11,6 +11,7 @@ from multiturn.logs import Notice
 from multiturn.model import ProviderRequest
 from multiturn.text import unseen, utf8
 
+_PLAIN = bytes(range(0x7F))  # without DEL, which JSON does not escape
 Record = dict[str, Any]  # what ``multiturn convert`` writes of a case
 
 
@@ -53,9 +54,10 @@ def to_json(record: Any) -> bytes:
     except UnicodeEncodeError:  # a path may hold any bytes
         text = json.dumps(msgspec.to_builtins(record), ensure_ascii=False, separators=(",", ":"))
         line = utf8(text).encode() + b"\n"
-    if line.isascii() and b"\x7f" not in line:
-        return line
-    return unseen().sub(_escape, line.decode()).encode()
+    others = {*line.translate(None, _PLAIN).decode()}
+    if others and unseen().search(" ".join(others)):  # apart, so that none excuses another
+        return unseen().sub(_escape, line.decode()).encode()
+    return line
 
 
 def _escape(match: re.Match[str]) -> str:
