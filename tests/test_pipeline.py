@@ -264,14 +264,14 @@ def give_up(given: Conversion) -> Conversion:
             id="gives parts that are none",
         ),
         pytest.param(
-            lambda given: given.replace(guidelines=(Part("text", None),)),  # type: ignore[arg-type]
+            lambda given: given.replace(system_prompt=Part("text", None)),  # type: ignore[arg-type]
             "a.yaml:3: case 'a': the stage own returned a Part whose text is None",
             id="gives a text that is none",
         ),
         pytest.param(
-            lambda given: given.replace(turns=None, guidelines=None),
-            "a.yaml:3: case 'a': the stage own returned None in place of a tuple of turns",
-            id="gives no turns",
+            lambda given: given.replace(guidelines=None),
+            "a.yaml:3: case 'a': the stage own returned None in place of a tuple of parts",
+            id="gives no guidelines",
         ),
         pytest.param(refuse, "a.yaml:3: case 'a': no more", id="raises an error without a place"),
         pytest.param(give_up, "here: no more", id="raises an error of its own"),
