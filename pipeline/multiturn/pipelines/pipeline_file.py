@@ -113,14 +113,14 @@ class _PipelineFile:
         self.places: dict[tuple[str, str], Place] = {}
 
     @contextmanager
-    def collect(self, node: Node) -> Iterator[None]:
-        """Keep the errors of a node, and go on."""
+    def collect(self, where: Place) -> Iterator[None]:
+        """Keep the errors of a place, and go on."""
         try:
             yield
         except MultiturnError as error:
             found = error.errors if isinstance(error, PipelineError) else (error,)
             for each in found:
-                self.add(each.what, each.where if any(each.where) else node.place(self.name))
+                self.add(each.what, each.where if any(each.where) else where)
 
     def add(self, what: str, where: Place) -> None:
         self.errors.append(ErrorDetail(what, where=where))
@@ -139,7 +139,7 @@ class _PipelineFile:
                 children = keys[key].children if key in keys else {}
                 items = children.items() if isinstance(children, dict) else enumerate(children)
                 for name, node in items:
-                    with self.collect(node):
+                    with self.collect(node.key_place(self.name)):
                         edit(entries, name, node)
         else:
             entries = [self.entry(node) for node in keys["stages"].children]
@@ -200,7 +200,7 @@ class _PipelineFile:
         if not isinstance(nodes, dict):
             self.add("options must be a mapping", (options or node).place(self.name))
             nodes = {}
-        with self.collect(node):
+        with self.collect(node.place(self.name)):
             if not isinstance(name, str):
                 raise MultiturnError("a stage is its name, or its name with a mapping of options")
             stage = find_stage(name, self.path.parent)
@@ -210,7 +210,7 @@ class _PipelineFile:
 
     def extended(self, node: Node) -> list[_Entry]:
         """Return the entries of the pipeline that this one extends."""
-        with self.collect(node):
+        with self.collect(node.place(self.name)):
             base: str | Path = node.value
             trail = self.trail
             if base not in pipeline_names():
@@ -234,7 +234,8 @@ class _PipelineFile:
 
     def insert(self, entries: list[_Entry], _: Any, node: Node) -> None:
         keys = node.children
-        with self.collect(keys.get("after") or keys.get("before") or node):
+        beside = keys.get("after") or keys.get("before") or node
+        with self.collect(beside.place(self.name)):
             at = insertion(entries, node.value.get("after"), node.value.get("before"))
             entries.insert(at, self.entry(keys["stage"]))
 
