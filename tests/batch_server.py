@@ -116,9 +116,12 @@ class BatchServer(Server):
             prompt_of(body) for batch in self.batches.values() for body in batch.requests.values()
         )
 
-    def stranger(self, vendor: str, requests: int) -> None:
-        """Add a batch of somebody else's, with so many requests, that has ended."""
+    def stranger(self, vendor: str, requests: int, *, is_running: bool = False) -> None:
+        """Add a batch of somebody else's, with so many requests, that has ended, or will later."""
         bodies: dict[str, Any] = {f"theirs-{number}": {} for number in range(requests)}
+        if is_running:
+            self._add(vendor, bodies, given="theirs", looks=-5)
+            return
         batch = self._add(vendor, bodies, given="theirs", end="completed")
         getattr(self, f"_{vendor}_finish")(batch)
 

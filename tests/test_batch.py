@@ -171,6 +171,18 @@ def test_a_batch_is_collected_from_another_folder(folder: Path, server: BatchSer
     assert (answers(folder), server.sent()) == (ALL, ONCE)
 
 
+def test_a_batch_of_another_size_is_not_waited_for(folder: Path, server: BatchServer) -> None:
+    def watch(operation: str, acted: bool) -> None:
+        if operation == "create" and len(server.batches) == 0:
+            server.stranger("anthropic", 4, is_running=True)
+
+    server.watch = watch
+    server.trouble("create", 500)
+    done = ask("anthropic", folder=folder, server=server)
+    assert (done.returncode, "once more, before anything is sent again" in done.stderr) == (0, True)
+    assert "nothing else tells" not in done.stderr
+
+
 def test_a_batch_of_an_earlier_run_is_not_taken_for_a_lost_one(
     folder: Path, server: BatchServer
 ) -> None:

@@ -118,6 +118,7 @@ def test_suites_of_one_name_in_two_projects_need_a_root(folder: Path, output: Pa
         "Error: two/a.eval.yaml: two suites are 'a.eval.yaml' in their roots; name a root that"
         " holds both (--root)\n",
     )
+    assert not output.exists()
     assert run("one", "two", "--root", ".", *OUTPUT, folder=folder).returncode == 0
     assert len(records(output)) == 2
 

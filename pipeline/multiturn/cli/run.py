@@ -122,6 +122,7 @@ def run(
         print_text,
         send,
     )
+    from multiturn.engine.selection import suite_names
     from multiturn.pipelines.pipeline_file import load_pipeline
     from multiturn.providers.results import ResultsFile, read_stored
     from multiturn.providers.targets import load_target
@@ -143,7 +144,7 @@ def run(
             provider.check()  # before an output is opened
         if options.strict:
             check_strictly(selection, chosen, failures)
-        sending = Sending(selection, chosen, provider, failures)
+        sending = Sending(selection, suite_names(selection), chosen, provider, failures)
         if against is not None:
             sending.earlier = digests_at(against, selection, pipeline, provider)
         if dry_run:

@@ -20,7 +20,7 @@ from multiturn.cli.rendering import to_result_text
 from multiturn.engine.outcomes import cases, outcomes
 from multiturn.engine.record import to_json
 from multiturn.engine.runner import prepare, run, wire_of
-from multiturn.engine.selection import Selection, suite_names
+from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
 from multiturn.model import Case
 from multiturn.pipelines.pipeline import Pipeline
@@ -34,6 +34,7 @@ class Sending(Struct):
     """What a run has to send, which of it need not be sent, and what has become of it."""
 
     selection: Selection
+    names: Mapping[str, str]  # of its suites, by their paths
     pipeline: Pipeline
     provider: Any
     failures: Failures
@@ -48,7 +49,6 @@ class Sending(Struct):
 
     def cases(self) -> Iterator[Case]:
         """Yield each selected case; write a result for each that cannot be read."""
-        names = suite_names(self.selection)
         for outcome in cases(self.selection):
             self.seen += 1
             if outcome.case is not None:
@@ -57,7 +57,7 @@ class Sending(Struct):
                 self.done += 1
                 self.failures.add(outcome.error)
                 if outcome.error.case_id:
-                    self.write(self._unreadable(names[outcome.suite], outcome.error))
+                    self.write(self._unreadable(self.names[outcome.suite], outcome.error))
 
     def _unreadable(self, suite: str, error: MultiturnError) -> Result:
         case_id, failure = error.case_id or "", Failure("conversion", utf8(str(error)))
