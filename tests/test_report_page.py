@@ -170,6 +170,8 @@ def test_guidelines_are_folded_by_file(plain: Page) -> None:
         "rules/tone.instructions.md 2 lines",
         "rules/sql.instructions.md 2 lines",
     ]
+    unfolded = plain.locator("#panel .turn.system .text > .span").all_text_contents()
+    assert unfolded == ["You review code.", "\n\n", "[[ ## Guidelines ## ]]"]
     expect(tone).to_be_hidden()
     plain.locator("#panel summary").first.click()
     expect(tone).to_be_visible()
@@ -239,6 +241,7 @@ def test_pointing_at_a_text_says_where_it_comes_from(plain: Page) -> None:
         plain.get_by_text(text).hover()
         shows(plain, origin=origin)
     press(plain, "1")
+    plain.mouse.move(0, 0)
     plain.locator("#panel").focus()
     press(plain, "Tab", origin="metadata.systemPrompt of evals/review.eval.yaml")
     press(plain, "Tab", origin="added by consolidate_system")
