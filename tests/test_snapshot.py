@@ -189,14 +189,10 @@ def test_a_check_says_what_has_changed(folder: Path, entry: dict[str, Any]) -> N
 def test_the_last_suite_takes_its_snapshots_with_it(folder: Path) -> None:
     write(folder)
     (folder / "evals/shop.eval.yaml").rename(folder / "shop.yaml")
-    assert write(folder).endswith(
-        "3 snapshots: 3 removed, 0 same; 1 suite removed: evals/shop.eval.yaml;"
-        " promoted.lock and files.lock changed\n"
-    )
+    assert "3 removed, 0 same; 1 suite removed: evals/shop.eval.yaml;" in write(folder)
     assert files(folder / "snapshots").keys() == {"promoted.lock"}
     done = run("snapshot", "evals", folder=folder)
-    assert done.returncode == 2
-    assert "there is no *.eval.yaml" in done.stderr
+    assert (done.returncode, "there is no *.eval.yaml" in done.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("options", [("--stat",), ("--check", "--stat", "--all")])

@@ -154,16 +154,14 @@ class Update:
             promoted.add((file.suite, file.path))
             found.setdefault((file.what, file.path, True), []).extend(cases)
         for change in self.changes:
-            messages = self._messages.get(change.case) if change.case and change.old else None
-            if change.case is None or messages is None:
+            case = change.case
+            if case is None or case not in self._messages or not change.old:
                 continue
-            suite = change.case[0]
-            for privilege in privilege_changes(messages_in(change.old), messages):
+            for privilege in privilege_changes(messages_in(change.old), self._messages[case]):
                 # A file that becomes a guideline is named by its pattern already.
                 is_file = privilege.role == "system" and privilege.stage is None
-                if not is_file or (suite, privilege.path) not in promoted:
-                    key = str(privilege), privilege.path, True
-                    found.setdefault(key, []).append(change.case)
+                if not is_file or (case[0], privilege.path) not in promoted:
+                    found.setdefault((str(privilege), privilege.path, True), []).append(case)
         for suite, path, is_listed, cases in files:
             what = "has another text" if is_listed else f"is not in {FILES}"
             # Without --case, the change of the list says which files are new.
