@@ -42,7 +42,7 @@ def folder(tmp_path: Path, server: BatchServer) -> Path:
     return tmp_path
 
 
-def ask(vendor: str, *more: str, folder: Path, server: BatchServer) -> Any:
+def ask(vendor: str, *more: str, folder: Path) -> Any:
     """Run a suite as a batch; nothing shows or keeps the key."""
     done = run("a.eval.yaml", "--target", vendor, *BATCH, *more, folder=folder)
     assert KEY not in done.stdout + done.stderr
@@ -68,13 +68,13 @@ def test_every_case_is_answered_and_a_duplicate_is_sent_once(
     """A state that nobody knows is waited for; results that are cut in the middle are read anew."""
     server.lag, server.waiting = 3, "moonwalking"
     server.trouble("results", 200, acted=True)
-    done = ask(vendor, "--no-wait", "--record-wire", folder=folder, server=server)
+    done = ask(vendor, "--no-wait", "--record-wire", folder=folder)
     assert (done.returncode, (folder / "out.jsonl").read_text()) == (0, "")
     done = batch("status", folder)
     name = next(iter(server.batches))
     counts = {"gemini": "3"}.get(vendor, "0 of 3")
     assert (done.returncode, done.stdout) == (0, f"{name}: moonwalking, {counts} requests\n")
-    assert ask(vendor, "--resume", folder=folder, server=server).returncode == 0
+    assert ask(vendor, "--resume", folder=folder).returncode == 0
     assert (answers(folder), server.sent()) == (ALL, ONCE)
     assert {path.name for path in folder.iterdir()} == {"a.eval.yaml", "out.jsonl", "targets.yaml"}
     line = by_id(folder / "out.jsonl")["c1"]
@@ -97,7 +97,7 @@ def test_what_gets_no_answer_is_an_error_and_is_asked_again_without_a_batch(
     server.fates = {fate: fate for fate in fates}
     write_suite(folder, [*PROMPTS, *fates])
     bad = {f"c{number}": None for number, _ in enumerate(fates, len(PROMPTS))}
-    done = ask(vendor, folder=folder, server=server)
+    done = ask(vendor, folder=folder)
     assert (done.returncode, answers(folder)) == (1, {**ALL, **bad})
     results = by_id(folder / "out.jsonl")
     messages = [results[id_]["error"]["message"] for id_ in bad]
@@ -117,7 +117,7 @@ def test_a_batch_that_ends_otherwise_keeps_what_was_answered(
     if (vendor, end) == ("anthropic", "failed"):
         pytest.skip("Anthropic's batches only end")
     server.end, server.lag = end, 1
-    done = ask(vendor, folder=folder, server=server)
+    done = ask(vendor, folder=folder)
     is_partial = end in ("expired", "cancelled") and (vendor, end) != ("gemini", "expired")
     kept = dict.fromkeys(("c0", "c3"), text_for("one")) if is_partial else {}
     assert (done.returncode, answers(folder)) == (1, {**dict.fromkeys(ALL), **kept})
@@ -128,12 +128,12 @@ def test_a_canceled_batch_keeps_its_answers_and_sends_no_more(
     vendor: str, folder: Path, server: BatchServer
 ) -> None:
     server.lag = 1_000_000
-    assert ask(vendor, "--no-wait", folder=folder, server=server).returncode == 0
+    assert ask(vendor, "--no-wait", folder=folder).returncode == 0
     done = batch("cancel", folder)
     assert (done.returncode, server.operations.count("cancel")) == (0, 1)
     server.lag = 0
     write_suite(folder, [*PROMPTS, "new"])
-    assert ask(vendor, "--resume", folder=folder, server=server).returncode == 1
+    assert ask(vendor, "--resume", folder=folder).returncode == 1
     kept = dict.fromkeys(("c0", "c3"), text_for("one"))
     assert (answers(folder), server.sent()) == ({**dict.fromkeys(ALL), **kept}, ONCE)
     for command in ("status", "cancel"):
@@ -157,7 +157,7 @@ def test_a_lost_batch_is_found_among_those_of_others(
     server.trouble("create", 500, acted=True)
     write_targets(folder, server, max_retries=2)
     for _ in range(2):
-        assert ask(vendor, "--resume", folder=folder, server=server).returncode == 0
+        assert ask(vendor, "--resume", folder=folder).returncode == 0
         assert (answers(folder), server.sent() - Counter({"theirs": 15})) == (ALL, ONCE)
 
 
@@ -165,7 +165,7 @@ def test_a_batch_is_collected_from_another_folder(folder: Path, server: BatchSer
     for name in (".git", "deep"):
         (folder / name).mkdir()
     server.lag = 1
-    ask("openai", "--no-wait", folder=folder, server=server)
+    ask("openai", "--no-wait", folder=folder)
     there = ("--target", "openai", "--batch", "--output", "../out.jsonl", "--resume")
     assert run("..", *there, folder=folder / "deep").returncode == 0
     assert (answers(folder), server.sent()) == (ALL, ONCE)
@@ -178,7 +178,7 @@ def test_a_batch_of_another_size_is_not_waited_for(folder: Path, server: BatchSe
 
     server.watch = watch
     server.trouble("create", 500)
-    done = ask("anthropic", folder=folder, server=server)
+    done = ask("anthropic", folder=folder)
     assert (done.returncode, "once more, before anything is sent again" in done.stderr) == (0, True)
     assert "nothing else tells" not in done.stderr
 
@@ -189,7 +189,7 @@ def test_a_batch_of_an_earlier_run_is_not_taken_for_a_lost_one(
     """The batches of Anthropic have no names, and the requests are the same."""
     for number in (1, 2):
         server.trouble("create")
-        assert ask("anthropic", folder=folder, server=server).returncode == 0
+        assert ask("anthropic", folder=folder).returncode == 0
         assert set(server.sent().values()) == {number}
         (folder / "out.jsonl").unlink()
 
@@ -206,7 +206,7 @@ def test_a_process_that_is_killed_goes_on(folder: Path, server: BatchServer) -> 
     process.communicate(timeout=60)
     server.watch = lambda *_: False
     assert process.returncode == -signal.SIGKILL
-    assert ask("openai", "--resume", folder=folder, server=server).returncode == 0
+    assert ask("openai", "--resume", folder=folder).returncode == 0
     assert (answers(folder), server.sent()) == (ALL, ONCE)
 
 
@@ -231,7 +231,7 @@ def test_an_address_in_an_answer_gets_nothing(vendor: str, folder: Path) -> None
     with Server() as other, Elsewhere() as server:
         server.other = other.url
         write_targets(folder, server)
-        assert ask(vendor, folder=folder, server=server).returncode == 0
+        assert ask(vendor, folder=folder).returncode == 0
         assert other.requests == []
 
 
@@ -254,7 +254,7 @@ class Slow(BatchServer):
 def test_azure_gets_the_time_that_it_takes_to_process_a_file(folder: Path) -> None:
     with Slow() as server:
         write_targets(folder, server)
-        assert ask("azure", "--no-wait", folder=folder, server=server).returncode == 0
+        assert ask("azure", "--no-wait", folder=folder).returncode == 0
 
 
 # What is refused, and what is said
@@ -286,7 +286,7 @@ def test_options_that_cannot_be_are_refused(
 
 def test_only_the_run_that_goes_on_is_let_in(folder: Path, server: BatchServer) -> None:
     server.lag = 1
-    ask("openai", "--no-wait", folder=folder, server=server)
+    ask("openai", "--no-wait", folder=folder)
     command = ("a.eval.yaml", "--target", "openai", *OUTPUT)
     for others in (("--resume",), ("--batch",), ("--batch", "--dry-run"), ()):
         done = run(*command, *others, folder=folder)
@@ -295,13 +295,13 @@ def test_only_the_run_that_goes_on_is_let_in(folder: Path, server: BatchServer) 
             "Error: a batch for 'out.jsonl' is under way; add --resume --batch to get its results,"
             " or end it with: multiturn batch cancel out.jsonl\n",
         )
-    assert ask("openai", "--resume", folder=folder, server=server).returncode == 0
+    assert ask("openai", "--resume", folder=folder).returncode == 0
     assert server.sent() == ONCE
 
 
 def test_an_error_that_ends_a_run_says_how_to_go_on(folder: Path, server: BatchServer) -> None:
     server.trouble("look", 401)
-    done = ask("openai", folder=folder, server=server)
+    done = ask("openai", folder=folder)
     assert (done.returncode, "HTTP 401" in done.stderr) == (2, True)
     assert done.stderr.endswith(
         "; --resume --batch goes on, multiturn batch cancel out.jsonl ends it;"
@@ -314,7 +314,7 @@ def test_status_tells_of_all_batches_though_one_is_gone(
 ) -> None:
     monkeypatch.setattr(OpenAIBatchApi, "most_requests", 1)
     server.lag = 9
-    ask("openai", "--no-wait", folder=folder, server=server)
+    ask("openai", "--no-wait", folder=folder)
     gone, *others = server.batches
     del server.batches[gone]
     done = batch("status", folder)
@@ -328,14 +328,14 @@ def test_a_full_disk_while_results_are_fetched_is_said_and_loses_nothing(
     vendor: str, folder: Path, server: BatchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.lag = 1
-    ask(vendor, "--no-wait", folder=folder, server=server)
+    ask(vendor, "--no-wait", folder=folder)
     with monkeypatch.context() as patch:
         full = Path("/dev/full")
         patch.setattr(batch_run, "TemporaryFile", lambda **_: full.open("r+b", buffering=0))
-        done = ask(vendor, "--resume", folder=folder, server=server)
+        done = ask(vendor, "--resume", folder=folder)
     error = "Error: cannot write 'out.jsonl': No space left on device"
     assert (done.returncode, done.stderr.splitlines()[-1]) == (2, error)
-    assert ask(vendor, "--resume", folder=folder, server=server).returncode == 0
+    assert ask(vendor, "--resume", folder=folder).returncode == 0
     assert (answers(folder), server.sent()) == (ALL, ONCE)
 
 
@@ -348,7 +348,7 @@ def test_a_case_that_cannot_be_read_or_converted_stops_no_other(
         message = {"role": role, "content": content}
         suite["evalcases"].append({"id": id_, "input_messages": [message]})
     (folder / "a.eval.yaml").write_text(json.dumps(suite))
-    done = ask("openai", folder=folder, server=server)
+    done = ask("openai", folder=folder)
     assert (done.returncode, done.stderr.splitlines()[-1]) == (
         *(1, "4 answered, 0 reused, 2 failed: out.jsonl"),
     )
@@ -361,7 +361,7 @@ def test_ctrl_c_leaves_the_batch_and_says_how_to_go_on(folder: Path, server: Bat
     process = start("a.eval.yaml", "--target", "openai", *BATCH, "--poll", "60", folder=folder)
     wait_for(lambda: "look" in server.operations)
     assert "in_progress" in "".join(next(process.stderr or iter(())) for _ in range(2))
-    done = ask("openai", "--resume", folder=folder, server=server)
+    done = ask("openai", "--resume", folder=folder)
     assert (done.returncode, "another run is writing 'out.jsonl'" in done.stderr) == (2, True)
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=60)
@@ -371,5 +371,5 @@ def test_ctrl_c_leaves_the_batch_and_says_how_to_go_on(folder: Path, server: Bat
         " multiturn batch cancel out.jsonl ends it\n",
     )
     server.lag = 0
-    assert ask("openai", "--resume", folder=folder, server=server).returncode == 0
+    assert ask("openai", "--resume", folder=folder).returncode == 0
     assert (answers(folder), server.sent()) == (ALL, ONCE)
