@@ -19,7 +19,18 @@ from multiturn.text import unseen, visible
 HIDDEN = [
     *("\u200b", "\u200d", "\u200c", "\u00ad", "\u034f", "\u202e", "\u2066", "\u2064", "\ufeff"),
     *("\ufe00", "\ufe0f", "\U000e0101", "\U000e0069", "\u3164", "\uffa0", "\u115f", "\u180b"),
-    *("\u17b4", "\u2800", "\U0001d173", "\U0001bca0", "\ue000", "\ufffc", "\u2028", "\x1b", "\x9b"),
+    *(
+        "\u17b4",
+        "\u2800",
+        "\U0001d173",
+        "\U0001bca0",
+        "\ue000",
+        "\ufffc",
+        "\u2028",
+        "\x1b",
+        "\x9b",
+        "\x7f",
+    ),
 ]
 SHOWN = {
     "letters": "naïve Ünï 日本語 → العربية",
