@@ -1,5 +1,6 @@
 """Keys are in the request, and nowhere else."""
 
+import asyncio
 import json
 import traceback
 
@@ -8,7 +9,7 @@ import pytest
 from loopback import KEY, Server, completion
 from multiturn import ProviderError
 from multiturn.providers.limits import status_error
-from vendors import HELLO, Connect, each_vendor, failure
+from vendors import HELLO, Connect, each_vendor, failure, openai
 
 
 def everything(error: BaseException) -> str:
@@ -53,4 +54,13 @@ def test_a_key_in_a_malformed_answer_is_hidden(connect: Connect) -> None:
     body = {"choices": {KEY: 1}, "content": [{KEY: 1}], "candidates": {KEY: 1}}
     with pytest.raises(ProviderError) as caught:
         connect().answer(json.dumps(body))
+    assert KEY not in everything(caught.value)
+
+
+def test_a_key_in_an_error_of_an_sdk_is_hidden() -> None:
+    async def fail(_: object) -> None:
+        raise ValueError(f"Illegal header value {KEY}")
+
+    with pytest.raises(ProviderError, match=r"Illegal header value \*\*\*") as caught:
+        asyncio.run(openai().call(fail))
     assert KEY not in everything(caught.value)

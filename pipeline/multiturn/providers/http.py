@@ -35,9 +35,13 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
     api_key: Annotated[str, API_KEY]
 
     def __post_init__(self) -> None:
-        """Refuse an empty key: the SDKs would look for one elsewhere."""
-        if self.api_key is not None and is_blank(self.api_key):
+        """Refuse a key that the SDKs would look for elsewhere, or quote in an error."""
+        key = self.api_key
+        if key is not None and is_blank(key):
             raise ValueError("api_key is empty; add the key")
+        if key is not None and not (key.isascii() and key.isprintable()):
+            what = "api_key has a line break or another character that no key has; check it"
+            raise ValueError(what)
 
     def secrets(self) -> list[str]:
         """Return the key, if there is one."""
