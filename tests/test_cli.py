@@ -239,51 +239,28 @@ def test_case_picks_cases_and_says_nothing_of_the_others(folder: Path) -> None:
     assert ids(done.stdout) == ["one", "x"]
 
 
+LONG = "x" * 5000
+USAGE_ERRORS = {
+    "convert": "name a SUITE, or set suites in multiturn.toml",
+    "convert no.yaml": "there is no suite 'no.yaml'\n",
+    "convert ./a.eval.yml": "there is no suite './a.eval.yml'; did you mean './a.eval.yaml'?\n",
+    "convert empty": "below 'empty'",
+    "convert . --case 02 --output out": "no case '02'; did you mean \"002\"?",
+    "convert . --format xml": "'xml' is not one of",
+    "convert . --pipeline spce": 'did you mean "spec"?',
+    "convert . --guidelines=": "is empty",
+    "convert . --root no": "'no' is not a folder",
+    "convert . --output no/x": "cannot write 'no/x'",
+    "convert . --output empty/../a.eval.yaml": "a.eval.yaml' is a suite; name another file\n",
+    "report . --output empty/../a.eval.yaml": "a.eval.yaml' is a suite; name another file\n",
+    "snapshot . --format json": "--format json is for --check, without --stat and --all",
+    "snapshot . --check --stat --format json": "--format json is for --check, without --stat",
+    f"convert . --pipeline {LONG}": f"Error: cannot open '{LONG}': File name too long",
+}
+
+
 @pytest.mark.parametrize(
-    ("command", "message"),
-    [
-        pytest.param("convert", "name a SUITE, or set suites in multiturn.toml", id="no suite"),
-        pytest.param("convert no.yaml", "there is no suite 'no.yaml'\n", id="no such suite"),
-        pytest.param(
-            "convert ./a.eval.yml",
-            "there is no suite './a.eval.yml'; did you mean './a.eval.yaml'?\n",
-            id="a suite with a name that is nearly there",
-        ),
-        pytest.param("convert empty", "below 'empty'", id="a folder holds no suite"),
-        pytest.param(
-            "convert . --case 02 --output out", "no case '02'; did you mean \"002\"?", id="a case"
-        ),
-        pytest.param("convert . --format xml", "'xml' is not one of", id="a format"),
-        pytest.param("convert . --pipeline spce", 'did you mean "spec"?', id="a pipeline"),
-        pytest.param("convert . --guidelines=", "is empty", id="a pattern is empty"),
-        pytest.param(
-            "snapshot . --format json",
-            "--format json is for --check, without --stat and --all",
-            id="a format of a check",
-        ),
-        pytest.param(
-            "snapshot . --format json --check --stat",
-            "--format json is for --check, without --stat and --all",
-            id="a format and its opposite",
-        ),
-        pytest.param("convert . --root no", "'no' is not a folder", id="no such root"),
-        pytest.param("convert . --output no/x", "cannot write 'no/x'", id="no folder"),
-        pytest.param(
-            "convert . --output empty/../a.eval.yaml",
-            "a.eval.yaml' is a suite; name another file\n",
-            id="a suite as the output",
-        ),
-        pytest.param(
-            "report . --output empty/../a.eval.yaml",
-            "a.eval.yaml' is a suite; name another file\n",
-            id="a suite as the report",
-        ),
-        pytest.param(
-            f"convert . --pipeline {'x' * 5000}",
-            f"Error: cannot open '{'x' * 5000}': File name too long",
-            id="a path that is too long",
-        ),
-    ],
+    ("command", "message"), USAGE_ERRORS.items(), ids=[each[:60] for each in USAGE_ERRORS]
 )
 def test_a_usage_error_is_said_in_words_and_exits_with_2(
     folder: Path, command: str, message: str

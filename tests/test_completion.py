@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from commands import run
+from multiturn.pipelines.pipeline_file import pipeline_names
 
 PAGE = (Path(__file__).parent.parent / "docs/editor.md").read_text(encoding="utf-8")
 TARGETS = "[{name: claude, provider: anthropic, api_key: '${{ NO_SUCH_KEY }}'}]"
@@ -49,35 +50,24 @@ def offered(folder: Path, line: str) -> list[str]:
     return done.stdout.split()
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        pytest.param(
-            "convert --pipeline ",
-            ["file,", "plain,agentv", "plain,design", "plain,shipped", "plain,spec"],
-            id="pipelines that ship, and files",
-        ),
-        pytest.param("diff --to sp", ["file,sp", "plain,spec"], id="diff --to"),
-        pytest.param("explain a.e", ["file,a.e"], id="suites"),
-        pytest.param("convert --root ", ["dir,"], id="folders"),
-        pytest.param("run --output o", ["file,o"], id="output"),
-        pytest.param("run --targets t", ["file,t"], id="targets files"),
-        pytest.param("run --target ", ["plain,echo", "plain,claude"], id="targets"),
-        pytest.param("run --targets no.yaml --target ", [], id="no targets file"),
-        pytest.param(
-            "convert a.eval.yaml --case ",
-            ["plain,first-case", "plain,second-case"],
-            id="cases, without those that are broken or that a shell would run",
-        ),
-        pytest.param(
-            "convert --case f a.eval.yaml b.eval.yaml --case ",
-            ["plain,first-case", "plain,second-case", "plain,b"],
-            id="cases of all suites",
-        ),
-        pytest.param("convert no.yaml - --case ", [], id="no suite, or no file"),
-        pytest.param("convert house.yaml targets.yaml --case ", [], id="no suites"),
-    ],
-)
+IDS = ["plain,first-case", "plain,second-case"]  # not those that are broken, or that a shell runs
+OFFERED = {
+    "convert --pipeline ": ["file,", *(f"plain,{each}" for each in pipeline_names())],
+    "diff --to sp": ["file,sp", "plain,spec"],
+    "explain a.e": ["file,a.e"],
+    "convert --root ": ["dir,"],
+    "run --output o": ["file,o"],
+    "run --targets t": ["file,t"],
+    "run --target ": ["plain,echo", "plain,claude"],
+    "run --targets no.yaml --target ": [],
+    "convert a.eval.yaml --case ": IDS,
+    "convert --case f a.eval.yaml b.eval.yaml --case ": [*IDS, "plain,b"],
+    "convert no.yaml - --case ": [],
+    "convert house.yaml targets.yaml --case ": [],
+}
+
+
+@pytest.mark.parametrize(("line", "words"), OFFERED.items(), ids=OFFERED)
 def test_a_word_is_completed_from_what_is_there(folder: Path, line: str, words: list[str]) -> None:
     assert offered(folder, f"multiturn {line}") == words
 

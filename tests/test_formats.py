@@ -75,44 +75,37 @@ def test_what_a_case_does_not_say_is_left_out(tmp_path: Path) -> None:
     assert converted(tmp_path, "openai", MESSAGES)[0] == {"messages": PROMPT}
 
 
-@pytest.mark.parametrize(
-    ("expected", "target"),
-    [
-        pytest.param("Paris", "Paris", id="a text"),
-        pytest.param([], "as the outcome says", id="an empty list is no answer"),
-        pytest.param(["Paris"], "Paris", id="one text"),
-        pytest.param(["Paris", "Paris, France"], ["Paris", "Paris, France"], id="each of these"),
-        pytest.param({"content": "Paris"}, "Paris", id="one message"),
-        pytest.param({"role": "assistant", "content": ""}, "", id="an empty message"),
-        pytest.param(
-            [
-                {"role": "assistant", "content": "One moment."},
-                {"role": "tool", "content": "18"},
-                {"role": "assistant", "content": "18 degrees"},
-                {"role": "user", "content": "Thanks"},
-            ],
-            "18 degrees",
-            id="the last answer of several messages",
-        ),
-        pytest.param(
-            [{"role": "user", "content": "Thanks"}],
-            "as the outcome says",
-            id="messages without an answer",
-        ),
-        pytest.param(
-            {"content": [{"type": "text", "value": "a"}, {"type": "text", "text": "b"}, "c"]},
-            "a\nb\nc",
-            id="text segments",
-        ),
-        pytest.param({"content": {"n": "é"}}, '{\n  "n": "é"\n}', id="structured content"),
-        pytest.param(
-            [{"role": "assistant", "content": None, "tool_calls": []}],
-            '{\n  "tool_calls": []\n}',
-            id="a message without content",
-        ),
-        pytest.param(42, "42", id="a number"),
-    ],
-)
+EXPECTED: dict[str, tuple[Any, Any]] = {
+    "a text": ("Paris", "Paris"),
+    "an empty list is no answer": ([], "as the outcome says"),
+    "one text": (["Paris"], "Paris"),
+    "each of these": (["Paris", "Paris, France"], ["Paris", "Paris, France"]),
+    "one message": ({"content": "Paris"}, "Paris"),
+    "an empty message": ({"role": "assistant", "content": ""}, ""),
+    "the last answer of several messages": (
+        [
+            {"role": "assistant", "content": "One moment."},
+            {"role": "tool", "content": "18"},
+            {"role": "assistant", "content": "18 degrees"},
+            {"role": "user", "content": "Thanks"},
+        ],
+        "18 degrees",
+    ),
+    "messages without an answer": ([{"role": "user", "content": "Bye"}], "as the outcome says"),
+    "text segments": (
+        {"content": [{"type": "text", "value": "a"}, {"type": "text", "text": "b"}, "c"]},
+        "a\nb\nc",
+    ),
+    "structured content": ({"content": {"n": "é"}}, '{\n  "n": "é"\n}'),
+    "a message without content": (
+        [{"role": "assistant", "content": None, "tool_calls": []}],
+        '{\n  "tool_calls": []\n}',
+    ),
+    "a number": (42, "42"),
+}
+
+
+@pytest.mark.parametrize(("expected", "target"), EXPECTED.values(), ids=EXPECTED)
 def test_the_target_is_what_is_expected(tmp_path: Path, expected: Any, target: Any) -> None:
     case = f"outcome: as the outcome says, expected_messages: {json.dumps(expected)}, {MESSAGES}"
     assert converted(tmp_path, "inspect", case)[0]["target"] == target

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ SHOP, LIST = "evals/shop.eval.yaml", "evals/list.txt"
 TORN = f"a: [}}\n{SUITE}"
 ONE = "evalcases: [{id: one, input_messages: [{role: user, content: One}]}]\n"
 OTHER = ONE.replace("One", "Other")
-State = dict[str, str | Path | None]
+State = Mapping[str, str | Path | None]
 
 
 def become(repository: Path, state: State) -> None:
@@ -30,78 +31,61 @@ def become(repository: Path, state: State) -> None:
             file.write_text(text)
 
 
-@pytest.mark.parametrize(
-    ("then", "now", "named", "said"),
-    [
-        pytest.param(
-            *({}, {SHOP: SUITE.replace("id: bye", "id: farewell")}, "evals --case=bye"),
-            [": 1 removed.\n"],
-            id="a case that is gone can be asked for",
-        ),
-        pytest.param(
-            {"new/notes.md": "None yet."},
-            {"new/a.eval.yaml": ONE, SHOP: None},
-            "new evals",
-            [": 1 added, 3 removed.\n"],
-            id="a suite may be new or gone in its folder",
-        ),
-        pytest.param(
-            *({}, {"a.eval.yaml": ONE, SHOP: None}, f"a.eval.yaml {SHOP}"),
-            [": 1 added, 3 removed.\n"],
-            id="or by its name",
-        ),
-        pytest.param(
-            *({SHOP: TORN}, {SHOP: SUITE}, "evals"),
-            [
-                "## 3 cases changed; 1 cause: <code>evals/shop.eval.yaml&#58; it could not be"
-                " converted before</code>\n",
-                "<code>at HEAD (",
-                "evals/shop.eval.yaml&#58;1&#58;5&#58; not YAML",
-            ],
-            id="a suite that could not be read then is not added",
-        ),
-        pytest.param(
-            *({SHOP: SUITE.replace("- id: bye", "- idd: bye")}, {SHOP: SUITE}, "evals"),
-            [": 1 changed, 2 same.\n"],
-            id="nor is a case that had no id then",
-        ),
-        pytest.param(
-            {"a.eval.yaml": ONE, "b.eval.yaml": OTHER, "run.yaml": Path("a.eval.yaml")},
-            {"run.yaml": Path("b.eval.yaml")},
-            "run.yaml",
-            [": 1 added, 1 removed.\n"],
-            id="a link leads where it led then",
-        ),
-        pytest.param(
-            {LIST: Path("/evals/real.txt"), "evals/real.txt": "A book: 10"},
-            {"evals/real.txt": "A book: 12"},
-            "evals",
-            ["## 1 case changed; 1 cause: <code>evals/real.txt line 1</code>"],
-            id="an absolute link inside the repository stays inside",
-        ),
-        pytest.param(
-            {LIST: Path("../../outside.txt"), "../outside.txt": "Out."},
-            {LIST: "A book: 10"},
-            "evals",
-            ["1 cause: <code>evals/shop.eval.yaml&#58; it could not be converted before</code>"],
-            id="an attached file is not read outside",
-        ),
-        pytest.param(
-            {"../out/z.eval.yaml": SUITE, "evals/z.eval.yaml": Path("/../out/z.eval.yaml")},
-            {"evals/z.eval.yaml": None},
-            "evals",
-            [": 3 same.\n", "evals/z.eval.yaml&#58; it leads outside"],
-            id="a suite that led out of the root, and is gone, is no obstacle",
-        ),
-        pytest.param(
-            {"../out/shop.eval.yaml": SUITE, "evals": Path("/../out")},
-            {"evals": None, **FILES},
-            "evals",
-            [": 3 added.\n", "evals&#58; it led out of the repository"],
-            id="a folder that led out of the repository is not followed",
-        ),
-    ],
-)
+# What was then, what is now, which suites are compared, and what is said.
+THEN: dict[str, tuple[State, State, str, list[str]]] = {
+    "a case that is gone can be asked for": (
+        *({}, {SHOP: SUITE.replace("id: bye", "id: farewell")}),
+        *("evals --case=bye", [": 1 removed.\n"]),
+    ),
+    "a suite may be new or gone in its folder": (
+        *({"new/notes.md": "None yet."}, {"new/a.eval.yaml": ONE, SHOP: None}),
+        *("new evals", [": 1 added, 3 removed.\n"]),
+    ),
+    "or by its name": (
+        *({}, {"a.eval.yaml": ONE, SHOP: None}),
+        *(f"a.eval.yaml {SHOP}", [": 1 added, 3 removed.\n"]),
+    ),
+    "a suite that could not be read then is not added": (
+        *({SHOP: TORN}, {SHOP: SUITE}, "evals"),
+        [
+            f"## 3 cases changed; 1 cause: <code>{SHOP}&#58; it could not be converted before",
+            "<code>at HEAD (",
+            f"{SHOP}&#58;1&#58;5&#58; not YAML",
+        ],
+    ),
+    "nor is a case that had no id then": (
+        *({SHOP: SUITE.replace("- id: bye", "- idd: bye")}, {SHOP: SUITE}),
+        *("evals", [": 1 changed, 2 same.\n"]),
+    ),
+    "a link leads where it led then": (
+        {"a.eval.yaml": ONE, "b.eval.yaml": OTHER, "run.yaml": Path("a.eval.yaml")},
+        {"run.yaml": Path("b.eval.yaml")},
+        *("run.yaml", [": 1 added, 1 removed.\n"]),
+    ),
+    "an absolute link inside the repository stays inside": (
+        {LIST: Path("/evals/real.txt"), "evals/real.txt": "A book: 10"},
+        {"evals/real.txt": "A book: 12"},
+        *("evals", ["## 1 case changed; 1 cause: <code>evals/real.txt line 1</code>"]),
+    ),
+    "an attached file is not read outside": (
+        {LIST: Path("../../outside.txt"), "../outside.txt": "Out."},
+        {LIST: "A book: 10"},
+        *("evals", [f"1 cause: <code>{SHOP}&#58; it could not be converted before</code>"]),
+    ),
+    "a suite that led out of the root, and is gone, is no obstacle": (
+        {"../out/z.eval.yaml": SUITE, "evals/z.eval.yaml": Path("/../out/z.eval.yaml")},
+        {"evals/z.eval.yaml": None},
+        *("evals", [": 3 same.\n", "evals/z.eval.yaml&#58; it leads outside"]),
+    ),
+    "a folder that led out of the repository is not followed": (
+        {"../out/shop.eval.yaml": SUITE, "evals": Path("/../out")},
+        {"evals": None, **FILES},
+        *("evals", [": 3 added.\n", "evals&#58; it led out of the repository"]),
+    ),
+}
+
+
+@pytest.mark.parametrize(("then", "now", "named", "said"), THEN.values(), ids=THEN)
 def test_what_was_then(
     repository: Path, then: State, now: State, named: str, said: list[str]
 ) -> None:
