@@ -39,6 +39,9 @@ def test_a_case_is_there_before_the_rest_of_the_suite_is_read(root: Path) -> Non
     "suite",
     [
         pytest.param("metadata: {systemPrompt: L}\nevalcases:\n  - {id: a, %s}\n", id="before"),
+        pytest.param(
+            "x: &p {metadata: {systemPrompt: L}}\n<<: *p\nevalcases:\n- {id: a, %s}\n", id="merged"
+        ),
         pytest.param("evalcases:\n  - {id: a, %s}\nmetadata: {systemPrompt: L}\n", id="behind"),
         pytest.param("evalcases:\n- {id: a, %s}\n'metadata': {systemPrompt: L}\n", id="quoted"),
         pytest.param("evalcases:\n  - {id: a, %s}\n? metadata\n: {systemPrompt: L}\n", id="?"),
