@@ -216,7 +216,10 @@ def completion(vendor: str | None, text: str) -> Any:
     if vendor in ("azure", "openai"):
         message = {"role": "assistant", "content": text, "refusal": None}
         return {
+            "id": "c",  # inspect_ai reads no answer without this and the next three
             "object": "chat.completion",
+            "created": 0,
+            "model": "m",
             "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
             "usage": {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18},
         }
