@@ -93,20 +93,32 @@ def test_verbose_says_where_values_come_from(project: Path, command: str) -> Non
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("suites = [", "not TOML: "),
-        ("pipelines = 1", 'unknown key "pipelines"; did you mean "pipeline"?'),
-        ("suites = 1", "suites: Expected array, got int\n"),
-        ('suites = ["evls"]', "suites: there is no suite 'evls'; did you mean 'evals'?\n"),
-        ('root = "no"', "root: the root 'no' is not a folder\n"),
-        ('pipeline = "house.yml"', "pipeline: no pipeline 'house.yml'; choose from: "),
-        ('target = "none"', "target: no target 'none': there is no targets.yaml"),
+        ("suites = [", "multiturn.toml: not TOML: "),
+        ("pipelines = 1", 'multiturn.toml: unknown key "pipelines"; did you mean "pipeline"?\n'),
+        ("suites = 1", "multiturn.toml: suites: Expected array, got int\n"),
     ],
 )
-def test_an_error_of_a_default_names_file_and_key(project: Path, text: str, error: str) -> None:
+def test_what_the_file_says_is_checked(project: Path, text: str, error: str) -> None:
     write(project, {"multiturn.toml": text})
-    done = run("run", *([] if "suites" in text else ["evals"]), folder=project)
-    assert done.returncode == 2
-    assert done.stderr.startswith(f"Error: multiturn.toml: {error}")
+    done = run("run", folder=project)
+    assert (done.returncode, done.stderr.startswith(f"Error: {error}")) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ('suites = ["evls"]', "there is no suite 'evls'; did you mean 'evals'?"),
+        ('root = "no"', "the root 'no' is not a folder"),
+        ('pipeline = "house.yml"', "no pipeline 'house.yml'; "),
+        ('target = "none"', "no target 'none': there is no targets.yaml"),
+    ],
+)
+def test_an_error_says_which_default_it_names(project: Path, text: str, error: str) -> None:
+    write(project, {"multiturn.toml": text})
+    option = text.partition(" ")[0]
+    done = run("run", *([] if option == "suites" else ["evals"]), folder=project)
+    assert (done.returncode, done.stderr.startswith(f"Error: {error}")) == (2, True)
+    assert done.stderr.endswith(f" (multiturn.toml sets {option})\n")
 
 
 @pytest.mark.parametrize(
@@ -121,6 +133,7 @@ def test_other_errors_do_not(project: Path, options: list[str], error: str) -> N
     write(project, {"multiturn.toml": OWN, "house.yaml": "extends: spce"})
     done = run("convert", *options, folder=project)
     assert (done.returncode, done.stderr.startswith(f"Error: {error}")) == (2, True)
+    assert "multiturn.toml" not in done.stderr
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give")

@@ -13,7 +13,7 @@ from multiturn.cli.check import check
 from multiturn.cli.convert import convert
 from multiturn.cli.editor import completion, schema
 from multiturn.cli.init import init
-from multiturn.cli.options import placed_in_defaults
+from multiturn.cli.options import with_defaults
 from multiturn.cli.pipelines import show, stages
 from multiturn.cli.report import report
 from multiturn.cli.run import run
@@ -59,7 +59,7 @@ class _Commands(click.Group):
             _drop_output()
             sys.exit(_NO_READER)
         except MultiturnError as error:
-            _fail(str(placed_in_defaults(error, context)))
+            _fail(with_defaults(error, context))
         except OSError as error:
             if error.filename is None:  # only standard output has no name
                 _drop_output()

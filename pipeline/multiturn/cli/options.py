@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from multiturn.cli.completion import complete_case, complete_pipeline
-from multiturn.errors import MultiturnError, PipelineError
+from multiturn.errors import MultiturnError
 
 if TYPE_CHECKING:
     from multiturn.engine.selection import Selection
@@ -168,32 +168,19 @@ def _defaults_used(context: click.Context) -> dict[str, Any]:
     return {name: value for name, value in context.params.items() if source(name) is used}
 
 
-def placed_in_defaults(error: MultiturnError, context: click.Context) -> MultiturnError:
-    """Return the error that ended a command; if a default of the project is at fault, placed there.
+def with_defaults(error: MultiturnError, context: click.Context) -> str:
+    """Return the text of an error that ended a command, and which default it names, if any.
 
     The context is any of the command line.
     """
-    from multiturn.engine.selection import select
-    from multiturn.pipelines.pipeline_file import load_pipeline
-    from multiturn.providers.targets import load_target
-
-    if error.where.line or isinstance(error, PipelineError):  # it names the file at fault
-        return error
-    context = context.meta.get(_COMMAND, context)
-    used, targets_file = _defaults_used(context), context.params.get("targets_file")
-    checks: dict[str, Callable[[Any], object]] = {
-        "suites": select,
-        "root": lambda root: select((), root=root),
-        "pipeline": load_pipeline,
-        "target": lambda target: load_target(target, file=targets_file),
-    }
-    for option in checks.keys() & used.keys():
-        try:
-            checks[option](used[option])
-        except MultiturnError as failure:
-            if str(failure) == str(error):
-                return MultiturnError(f"{option}: {error}", where=context.obj)
-    return error
+    named = [
+        option
+        for option, value in _defaults_used(context.meta.get(_COMMAND, context)).items()
+        if any(
+            repr(each) in error.what for each in (value if isinstance(value, tuple) else (value,))
+        )
+    ]
+    return f"{error} ({context.obj} sets {', '.join(named)})" if named else str(error)
 
 
 def say_summary(text: str, *, err: bool = False) -> None:
