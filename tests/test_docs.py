@@ -15,6 +15,7 @@ from comparing import data_of
 from loopback import KEY
 from multiturn.documents.yaml_events import read_documents
 from multiturn.pipelines.contract import FACTS
+from multiturn.providers.results import Result
 from multiturn.providers.rules import RULES, Rule
 from pages import blocks, printed, said, sessions, write_files
 
@@ -52,6 +53,14 @@ def test_the_page_of_stages_works_as_it_stands(pytester: pytest.Pytester) -> Non
 def test_the_page_of_stages_has_every_fact() -> None:
     for fact in FACTS:
         assert f"| `{fact}` | " in page("stages.md")
+
+
+def test_the_page_of_providers_has_every_key_of_a_result() -> None:
+    rows = page("providers.md").partition("| key | meaning |")[2].partition("\n\n")[0]
+    keys = [
+        key for row in rows.splitlines()[2:] for key in re.findall("`(.*?)`", row.split("|")[1])
+    ]
+    assert sorted(keys) == sorted(Result.__struct_fields__)
 
 
 def test_the_page_of_providers_works_as_it_stands(

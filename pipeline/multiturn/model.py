@@ -13,6 +13,8 @@ from multiturn.text import brief, tuple_of_texts
 from multiturn.turns import Part, Parts, Role, Turns, edited, joined, mapped
 
 PROMPT_KEY = "metadata.systemPrompt"
+CASES_KEYS = ("evalcases", "tests", "eval_cases", "cases")  # of a suite: ours, then other tools'
+MESSAGES_KEYS = ("input_messages", "input", "messages")  # of a case, likewise
 
 
 class TestMessage(Struct, frozen=True, gc=False, repr_omit_defaults=True):

@@ -2,8 +2,7 @@
 
 from typing import Literal
 
-from multiturn import Conversion, Turn, stage
-from multiturn.logs import Notice
+from multiturn import Conversion, Notice, Turn, stage
 
 _DROPPED = (
     "the last user message only attaches guidelines and is left out, so the prompt ends with what"

@@ -4,8 +4,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from multiturn import Conversion, MultiturnError, Part, Turn, stage
-from multiturn.logs import Notice
+from multiturn import Conversion, MultiturnError, Notice, Part, Turn, stage
 from multiturn.text import escape_markers, forged_markers
 
 

@@ -5,9 +5,8 @@ The only stage that touches the file system, so that all others can be swapped a
 
 from typing import Any, Literal
 
-from multiturn import Conversion, Part, Turn, stage
+from multiturn import Conversion, Notice, Part, Turn, stage
 from multiturn.errors import AttachmentError, MultiturnError, SegmentTypeError, add_or_mend, cut
-from multiturn.logs import Notice
 from multiturn.model import PROMPT_KEY, Case, segments_of
 from multiturn.turns import as_json, is_blank
 

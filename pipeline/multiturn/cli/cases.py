@@ -131,16 +131,16 @@ def diff(options: SuiteOptions, old: str, new: str, format_: str) -> None:
     """
     from multiturn.cli.drawing import as_diff
     from multiturn.cli.lines import DiffLine
-    from multiturn.engine.outcomes import cases
+    from multiturn.engine.outcomes import read_cases
     from multiturn.engine.record import to_json
     from multiturn.pipelines.pipeline_file import load_pipeline
 
     before, after = load_pipeline(old), load_pipeline(new)
     failures = Failures(debug=options.debug)
     compared = same = 0
-    for case in cases(options.select()):
-        first = case.converted(before, strict=options.strict)
-        second = case.converted(after, strict=options.strict) if first.error is None else first
+    for read in read_cases(options.select()):
+        first = read.converted(before, strict=options.strict)
+        second = read.converted(after, strict=options.strict) if first.error is None else first
         if second.error is not None:
             failures.add(second.error)
         elif first.conversion is not None and second.conversion is not None:

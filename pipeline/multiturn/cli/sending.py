@@ -17,7 +17,7 @@ from multiturn.cli.failures import Failures
 from multiturn.cli.options import is_default, on_terminal, say_summary
 from multiturn.cli.progress import Progress, estimate
 from multiturn.cli.rendering import to_result_text
-from multiturn.engine.outcomes import cases, outcomes
+from multiturn.engine.outcomes import outcomes, read_cases
 from multiturn.engine.record import to_json
 from multiturn.engine.runner import prepare, run, wire_of
 from multiturn.engine.selection import Selection
@@ -49,7 +49,7 @@ class Sending(Struct):
 
     def cases(self) -> Iterator[Case]:
         """Yield each selected case; write a result for each that cannot be read."""
-        for outcome in cases(self.selection):
+        for outcome in read_cases(self.selection):
             self.seen += 1
             if outcome.case is not None:
                 yield outcome.case
@@ -63,10 +63,11 @@ class Sending(Struct):
         case_id, failure = error.case_id or "", Failure("conversion", utf8(str(error)))
         return Result(suite=utf8(suite), id=case_id, target=self.provider.name, error=failure)
 
-    def action(self, result: Result) -> str:
-        """Return ``reuse`` where there is an answer, ``leave out`` for the request of the revision.
+    def decide(self, result: Result) -> str:
+        """Say and count what is done with a case.
 
-        Else ``send``, or ``refuse`` for an error. The case is counted.
+        ``reuse`` where there is an answer, ``leave out`` for the request of the revision, else
+        ``send``, or ``refuse`` for an error.
         """
         action = "send" if result.error is None else "refuse"
         if is_stored(result, self.stored):
@@ -77,8 +78,8 @@ class Sending(Struct):
         return action
 
     def skips(self, result: Result) -> bool:
-        """Return whether a case is not sent; it is counted."""
-        return self.action(result) != "send"
+        """Decide on a case, and return whether it is not sent."""
+        return self.decide(result) != "send"
 
     def add(self, result: Result) -> None:
         """Write and count the result of a case."""
@@ -155,7 +156,7 @@ def preview(sending: Sending) -> None:
     for case in sending.cases():
         prepared = prepare(case, sending.pipeline, sending.provider)
         result, wire = prepared.result, prepared.wire
-        action = sending.action(result)
+        action = sending.decide(result)
         if action == "leave out":
             continue
         if result.error is not None:
@@ -196,8 +197,8 @@ def send(
         task.cancel()
 
     def skip(result: Result) -> bool:
-        if results is not None and results.untouched:
-            results.untouched.discard(key_of(result))
+        if results is not None:
+            results.touch(result)
         return sending.skips(result)
 
     def show_counts() -> None:

@@ -59,15 +59,15 @@ def outcomes(
     ``seen`` gets the id of every case, selected or not, so that the caller can check that the
     selected ids are among them; without it, this raises a MultiturnError at the end.
     """
-    for outcome in cases(selection, seen):
+    for outcome in read_cases(selection, seen):
         yield outcome.converted(pipeline, strict=selection.strict)
 
 
-def cases(selection: Selection, seen: set[str] | None = None) -> Iterator[Outcome]:
-    """Yield each selected case, or the error in its place; ``seen`` is as for ``outcomes``."""
+def read_cases(selection: Selection, seen: set[str] | None = None) -> Iterator[Outcome]:
+    """Yield the outcome of reading each selected case; ``seen`` is as for ``outcomes``."""
     texts, ids = Texts(), set[str]() if seen is None else seen
     for suite in selection.suites:
-        for outcome in all_cases(selection, suite, texts):
+        for outcome in read_suite(selection, suite, texts):
             if selection.case_ids and outcome.case_id:
                 ids.add(outcome.case_id)
             if selection.has(outcome.case_id):
@@ -76,14 +76,14 @@ def cases(selection: Selection, seen: set[str] | None = None) -> Iterator[Outcom
         selection.check_ids(ids)
 
 
-def all_cases(
+def read_suite(
     selection: Selection,
     suite: str,
     texts: Texts,
     lines: Lines | None = None,
     name: str | None = None,
 ) -> Iterator[Outcome]:
-    """Yield every case of a suite, or the error in its place, selected or not.
+    """Yield the outcome of reading every case of a suite, selected or not.
 
     ``lines`` of a ``.jsonl`` file are read, or all; ``name`` is used in place of the path.
     """
@@ -145,7 +145,7 @@ def load_suite(
 def _cases(
     selection: Selection, on_error: Callable[[MultiturnError], object] | None
 ) -> Iterator[Case]:
-    for outcome in cases(selection):
+    for outcome in read_cases(selection):
         if outcome.error is None:
             if outcome.case is not None:
                 yield outcome.case

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import Struct
 
 from multiturn.documents.json_lines import Lines, split_lines
-from multiturn.engine.outcomes import Outcome, all_cases
+from multiturn.engine.outcomes import Outcome, read_suite
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError, Place
 from multiturn.files import Texts
@@ -81,7 +81,7 @@ def convert_slice(work: Work, part: Slice) -> list[Rendered]:
     selection = work.selection
     try:
         with warnings, _local(part) as (path, lines):
-            for outcome in all_cases(selection, path, Texts(), lines, part.suite):
+            for outcome in read_suite(selection, path, Texts(), lines, part.suite):
                 if selection.has(outcome.case_id):
                     outcome = outcome.converted(work.pipeline, strict=selection.strict)
                 found.append(rendered(work, outcome))

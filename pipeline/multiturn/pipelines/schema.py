@@ -4,6 +4,8 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from multiturn.model import CASES_KEYS, MESSAGES_KEYS
+
 
 class Insertion(Struct, forbid_unknown_fields=True):
     """An entry of ``insert``."""
@@ -40,7 +42,5 @@ class PipelineKeys(Struct):
 
 KEYS = PipelineKeys.__struct_fields__
 EDITS = KEYS[2:]
-# Keys of cases, in suites of every tool: what has one of them is never a pipeline.
-SUITE_KEYS = frozenset(
-    ("evalcases", "eval_cases", "tests", "cases", "prompts", "input_messages", "input", "messages")
-)
+# What has one of these is never a pipeline, and imports nothing.
+SUITE_KEYS = frozenset((*CASES_KEYS, *MESSAGES_KEYS, "prompts", "turns"))

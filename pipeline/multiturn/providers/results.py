@@ -139,6 +139,10 @@ class ResultsFile:
         self.keep()
         self._file.write(msgspec.json.encode(result) + b"\n")
         self._file.flush()
+        self.touch(result)
+
+    def touch(self, result: Result) -> None:
+        """Note that the run has come to the case of a result."""
         if self.untouched:
             self.untouched.discard(key_of(result))
 

@@ -13,20 +13,19 @@ from typing import Any
 from multiturn.documents.json_lines import node_of
 from multiturn.documents.node import Node, list_of, with_keys
 from multiturn.errors import MultiturnError
+from multiturn.model import CASES_KEYS, MESSAGES_KEYS
 
-SUITE_KEYS = {"tests": "evalcases", "eval_cases": "evalcases", "cases": "evalcases"}
+SUITE_KEYS = dict.fromkeys(CASES_KEYS[1:], "evalcases")
 CASE_KEYS = {
-    "input": "input_messages",
-    "messages": "input_messages",
+    **dict.fromkeys(MESSAGES_KEYS[1:], "input_messages"),
     "expected_output": "expected_messages",
     "expected_outcome": "outcome",
     "criteria": "outcome",
 }
 # Beside one of INPUT_KEYS only: elsewhere, a target is what a run sends prompts to.
 ANSWER_KEYS = {"ideal": "expected_messages", "target": "expected_messages"}
-INPUT_KEYS = frozenset({"input", "messages"})
+INPUT_KEYS = frozenset(MESSAGES_KEYS[1:])
 _NAMES_CASES = ("imports", "scenarios")
-MESSAGES_KEYS = INPUT_KEYS | {"input_messages", "turns"}
 # Of other tools, at suites and cases: they do not concern the prompt.
 OTHER_KEYS = frozenset(
     {
@@ -40,7 +39,7 @@ OTHER_KEYS = frozenset(
     }
 )
 ROLES = {"developer": "system"}
-CASES = frozenset({"evalcases", *SUITE_KEYS})
+CASES = frozenset(CASES_KEYS)
 _WITH_INPUT = {**CASE_KEYS, **ANSWER_KEYS}
 _REWRITTEN = frozenset({*CASE_KEYS, "input_files", "vars", "turns"})
 _INPUT_ONLY = re.compile(r"\s*\{\{\s*(?:vars\.)?input\s*\}\}\s*")

@@ -41,7 +41,7 @@ class KeyCheck:
             meant |= _ELSEWHERE.keys()
         for key in node.value:
             if key not in known and key not in OTHER_KEYS:
-                self._refuse_nearly(node, key, meant, known, label)
+                self._refuse_nearly(node, key, sorted(meant), known, label)
                 self._warn(node, key, known)
 
     def check_execution(self, execution: Node) -> None:
@@ -64,15 +64,15 @@ class KeyCheck:
             if value in ("text", "file"):
                 self._refuse_nearly(content, key, {"type"}, frozenset({"type"}), label)
 
-    def refuse_misspelled(self, node: Node, missing: Set[str]) -> None:
-        """Refuse a key that is nearly one of those that are missing."""
+    def refuse_misspelled(self, node: Node, missing: Iterable[str]) -> None:
+        """Refuse a key that is nearly one of those that are missing, the likeliest first."""
         for key in node.value:
-            self._refuse_nearly(node, key, missing, missing, "")
+            self._refuse_nearly(node, key, missing, frozenset(missing), "")
 
     def _refuse_nearly(
         self, node: Node, key: str, meant: Iterable[str], known: Set[str], label: str
     ) -> None:
-        name = nearly(key, sorted(meant), node.value.keys() & known)
+        name = nearly(key, meant, node.value.keys() & known)
         if name is not None:
             advice = did_you_mean(key, [name]) if name in known else _ELSEWHERE[name]
             what = f'unknown key "{cut(key)}"; {advice}'

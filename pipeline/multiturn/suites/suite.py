@@ -16,9 +16,9 @@ from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError, Place, quoted
 from multiturn.files import Files, Texts, path_in, real_path, root_of
 from multiturn.logs import Notice, debug
-from multiturn.model import Case
+from multiturn.model import CASES_KEYS, MESSAGES_KEYS, Case
 from multiturn.suites.case import CaseReader
-from multiturn.suites.dialects import INPUT_KEYS, MESSAGES_KEYS, Dialect
+from multiturn.suites.dialects import INPUT_KEYS, Dialect
 from multiturn.suites.patterns import guideline_matcher
 from multiturn.suites.schema import ConfigKeys, SuiteKeys
 from multiturn.suites.streaming import Document, open_suite, read_cases_file
@@ -28,7 +28,6 @@ from multiturn.text import utf8
 STDIN = "<stdin>"
 CONFIG = ".agentv/config.yaml"
 MAX_CASES_FILE = 40_000_000  # bytes of a file of cases that a suite names
-_MESSAGES = INPUT_KEYS | {"input_messages"}
 
 Found = Case | MultiturnError | Notice
 
@@ -102,9 +101,9 @@ class SuiteReader:
         """Yield each case of a document, or the error in its place."""
         head = self.dialect.suite(document.head)
         suite = read_as(head, SuiteKeys, where=self.name)
-        is_case = not MESSAGES_KEYS.isdisjoint(head.value)
+        is_case = not {*MESSAGES_KEYS, "turns"}.isdisjoint(head.value)
         if is_case == (suite.evalcases is not None):
-            raise self.no_cases(head)
+            raise self.no_cases(head, "both" if is_case else "neither")
         patterns = self.patterns(head, suite)
         is_own = self.given_patterns is None and suite.guideline_patterns is not None
         self.unused = UnusedPatterns(
@@ -153,7 +152,7 @@ class SuiteReader:
                 case_id = str(node.line)  # data sets have no ids
             if not case_id:
                 if not label:  # a line of a data set needs no id
-                    reader.keys.refuse_misspelled(node, _MESSAGES)
+                    reader.keys.refuse_misspelled(node, MESSAGES_KEYS)
                 raise MultiturnError("the case has no id; add one", where=where)
             if case_id in self.lines:
                 raise duplicate_id(case_id, self.lines[case_id], where)
@@ -208,14 +207,13 @@ class SuiteReader:
         while reader.keys.warnings:
             yield reader.keys.warnings.pop(0)
 
-    def no_cases(self, head: Node) -> MultiturnError:
+    def no_cases(self, head: Node, found: str) -> MultiturnError:
         """Return the error for a document that is both a suite and a case, or neither."""
         if "evalcases" in head.value and head.value["evalcases"] is None:
             what = 'there are no cases; write them below, each as "- id: NAME" with input_messages'
             return MultiturnError(what, where=head.children["evalcases"].key_place(self.name))
-        found = "both" if "input_messages" in head.value else "neither"
         if found == "neither":
-            self.reader.keys.refuse_misspelled(head, {"evalcases", "tests", *_MESSAGES})
+            self.reader.keys.refuse_misspelled(head, (*CASES_KEYS, *MESSAGES_KEYS))
         what = f'a suite has "evalcases:", a bare case has "input_messages:"; this has {found}'
         return MultiturnError(what, where=head.place(self.name))
 

@@ -12,7 +12,7 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from syrupy.location import PyTestLocation
 
 from multiturn.engine.defaults import find_defaults
-from multiturn.engine.outcomes import all_cases
+from multiturn.engine.outcomes import read_suite
 from multiturn.engine.selection import Selection, select
 from multiturn.errors import MultiturnError
 from multiturn.files import Texts, root_of
@@ -250,7 +250,7 @@ def _params(path: str, selection: Selection, texts: Texts) -> list[Any]:
     params: list[Any] = []
     broken: list[MultiturnError] = []
     wanted: set[str | None] = set()
-    for outcome in all_cases(selection, path, texts):
+    for outcome in read_suite(selection, path, texts):
         case: Case | BrokenCase | None = outcome.case
         name = outcome.case_id
         if outcome.error is not None:
