@@ -144,7 +144,7 @@ TOP = "edit_chat takes a function at the top of a module"
         (lambda: GIVEN.edit_chat(lambda turns: turns), TOP),
         (lambda: GIVEN.edit_chat(partial(tagged, tag="x")), TOP),
         (lambda: GIVEN.edit_chat(len), TOP),  # type: ignore[arg-type]
-        (lambda: GIVEN.edit_chat(numbers).chat, "ValueError: numbers returned a int in place of a"),
+        (lambda: GIVEN.edit_chat(numbers).chat, "ValueError: numbers returned an int in place of"),
         (lambda: BARE.map_parts(nothing), "TypeError: the function given to map_parts returned N"),  # type: ignore[arg-type]
     ],
 )

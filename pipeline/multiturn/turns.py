@@ -221,4 +221,6 @@ def mapped(parts: Parts, function: Callable[[Part], Part]) -> Parts:
 
 def kind_of(value: object) -> str:
     """Return a value's type in words, for errors."""
-    return "None" if value is None else f"a {type(value).__name__}"
+    name = type(value).__name__
+    article = "an" if name[0] in "aeiouAEIOU" else "a"
+    return "None" if value is None else f"{article} {name}"

@@ -69,16 +69,18 @@ class SuiteReader:
         self.texts = Texts() if texts is None else texts
         self.files = Files(folder, Path(root_of(folder) if root is None else root), self.texts)
         self.files.suite = path_in(self.files.root, STDIN if source == "-" else source)
-        self.suite = self.name  # what results call it
-        is_copy = "://" in self.name
-        is_project = root is not None or os.path.exists(os.path.join(self.files.root, ".git"))
-        if is_project and source != "-" and not is_copy and self.files.suite is not None:
-            self.suite = self.files.suite
+        self.suite = self.named_in_results(has_root=root is not None)
         self.given_patterns = patterns
         self.dialect = Dialect(self.name)
-        self.files_of_cases: set[str] = set()
+        self.files_read: set[str] = set()  # files of cases, by their paths from the root
         self.lines: dict[str, int] = {}  # of the cases so far, by their ids
         self.reader = CaseReader(self.name, self.files, self.dialect)
+
+    def named_in_results(self, *, has_root: bool) -> str:
+        """Return the suite's path from the root of its project; without a project, its name."""
+        is_project = has_root or os.path.exists(os.path.join(self.files.root, ".git"))
+        is_file = self.source != "-" and "://" not in self.name  # what is elsewhere is copied here
+        return (self.files.suite if is_project and is_file else None) or self.name
 
     def read(self, lines: Lines | None = None) -> Iterator[Found]:
         """Yield each case, or the error in its place, and warnings; ``lines`` are of a ``.jsonl``.
@@ -171,9 +173,9 @@ class SuiteReader:
         written = named.value.removeprefix("file://")
         try:
             for path in self.matching(written):
-                if path in self.files_of_cases:
+                if path in self.files_read:
                     raise MultiturnError(f"the file of cases {path!r} is named twice")
-                self.files_of_cases.add(path)
+                self.files_read.add(path)
                 root, place = Path(self.files.root), Path(self.files.root, path)
                 text = Files(root, root).read(path, MAX_CASES_FILE)  # which is not kept
                 name = os.path.relpath(place)
