@@ -98,7 +98,7 @@ def generated(given: Conversion) -> Any:
             "a partial cannot be a stage; write Step(embed_files, {'header': '#'})",
             id="a partial",
         ),
-        pytest.param(7, "a stage is a function, not a int", id="a number"),
+        pytest.param(7, "a stage is a function, not an int", id="a number"),
         pytest.param(generated, "generated does not return at once", id="a generator"),
         pytest.param(
             Step(positional, {"mark": "y"}),
