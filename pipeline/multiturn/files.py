@@ -210,9 +210,9 @@ def root_of(path: str | Path) -> str:
 
 
 def path_in(root: str, path: str) -> str | None:
-    """Return the path of a file relative to a root, with ``/``, no links; None if it is outside."""
-    real, top = os.path.realpath(path), os.path.realpath(root).rstrip(os.sep) + os.sep
-    return utf8(real[len(top) :].replace(os.sep, "/")) if real.startswith(top) else None
+    """Return a path relative to a root, with ``/``; None if it is outside. Both are real paths."""
+    top = root.rstrip(os.sep) + os.sep
+    return utf8(path[len(top) :].replace(os.sep, "/")) if path.startswith(top) else None
 
 
 def is_foreign(path: Path) -> bool:

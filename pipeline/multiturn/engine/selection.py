@@ -1,7 +1,7 @@
 """What a command was asked for: which cases of which suites."""
 
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -48,16 +48,21 @@ class Selection(Struct, frozen=True):
             raise MultiturnError(f"no case {case_id!r}; {did_you_mean(case_id, sorted(known))}")
 
 
-def suite_names(selection: Selection) -> dict[str, str]:
-    """Return what results call each suite, by its path; refuse two suites of one name."""
-    names: dict[str, str] = {}
+def suite_names(
+    selection: Selection, name_of: Callable[[str], str] | None = None
+) -> dict[str, str]:
+    """Return what a function calls each suite, by its path; by default, what results call it.
+
+    Two suites of one name are an error.
+    """
+    paths: dict[str, str] = {}  # by the names
     for path in selection.suites:
-        name = SuiteReader(path, selection.root).suite
-        if name in names.values():
+        name = name_of(path) if name_of else SuiteReader(path, selection.root).suite
+        if name in paths:
             what = f"two suites are {name!r} in their roots"
             raise MultiturnError(f"{what}; name a root that holds both (--root)", where=path)
-        names[path] = name
-    return names
+        paths[name] = path
+    return {path: name for name, path in paths.items()}
 
 
 def select(

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 
-from multiturn.engine.selection import Selection
+from multiturn.engine.selection import Selection, suite_names
 from multiturn.errors import MultiturnError
 from multiturn.files import root_of
 from multiturn.review.snapshots import name_in_root
@@ -23,13 +23,7 @@ class Scope:
         self._root, self._arguments = selection.root, arguments
         self.snapshots = snapshots or self._default_folder()
         # The path of each suite in its root, by the path that was named or found.
-        self.names: dict[str, str] = {}
-        for path in selection.suites:
-            name = name_in_root(path, self._root_of(path))
-            if name in self.names.values():
-                what = f"two suites are {name!r} in their roots"
-                raise MultiturnError(f"{what}; name a root that holds both (--root)", where=path)
-            self.names[path] = name
+        self.names = suite_names(selection, lambda path: name_in_root(path, self._root_of(path)))
         # The root of each folder, and how the names of the suites below it begin.
         self.folders = list(self._folders())
 

@@ -9,7 +9,7 @@ from typing import Any
 from multiturn.documents.dump import Pieces, dump
 from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError
-from multiturn.files import path_in
+from multiturn.files import path_in, real_path
 from multiturn.model import Case, Conversion, InputFile
 from multiturn.provenance import Message, Span, Spans
 from multiturn.text import utf8
@@ -202,7 +202,7 @@ def suite_of(case: Case) -> str:
 
 def name_in_root(path: str, root: str) -> str:
     """Return the path of a suite relative to a root, which must hold it, with ``/``, no links."""
-    name = path_in(root, path)
+    name = path_in(real_path(root), real_path(path))
     if name is None:
         what = "a snapshot needs a suite inside its root; name a root that holds it (--root)"
         raise MultiturnError(what, where=path)

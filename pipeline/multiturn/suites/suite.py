@@ -65,10 +65,11 @@ class SuiteReader:
         check_path(f"{source}{root or ''}")
         self.source = source
         self.name = name or (STDIN if source == "-" else source)
-        folder = Path.cwd() if source == "-" else Path(real_path(source)).parent
+        real = real_path(STDIN if source == "-" else source)
+        folder = Path(real).parent
         self.texts = Texts() if texts is None else texts
         self.files = Files(folder, Path(root_of(folder) if root is None else root), self.texts)
-        self.files.suite = path_in(self.files.root, STDIN if source == "-" else source)
+        self.files.suite = path_in(self.files.root, real)
         self.suite = self.named_in_results(has_root=root is not None)
         self.given_patterns = patterns
         self.dialect = Dialect(self.name)
