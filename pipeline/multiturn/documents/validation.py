@@ -110,11 +110,14 @@ def _reword(what: str, key: str, node: Node, type_: Any) -> str:
 
 
 def must_be(expected: str, got: str) -> str:
-    """Return the types of an error of msgspec in words.
+    """Return the types of an error of msgspec in words; those of a stage's options may be any.
 
-    >>> must_be("str | null", "int")
-    'must be text, not a number'
+    >>> must_be("str | null", "int"), must_be("date", "str")
+    ('must be text, not a number', 'must be a date, not text')
     """
-    words = [_WORDS[name] for name in expected.split(" | ") if name != "null"]
+    types = _WORDS
+    if got == "float" and "int" in expected:
+        types = {**_WORDS, "int": "a whole number", "float": "a fraction"}
+    words = [types.get(name, f"a {name}") for name in expected.split(" | ") if name != "null"]
     wanted = f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
-    return f"must be {wanted}, not {_WORDS[got]}"
+    return f"must be {wanted}, not {types.get(got, f'a {got}')}"
