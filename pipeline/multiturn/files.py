@@ -34,7 +34,7 @@ _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _PRIVATE = re.compile(
     r"\.git|\.env(?!\.(example|sample|template)$)(\..*)?", re.IGNORECASE | re.DOTALL
 )
-_MOST_COMPARED = 500  # names in a folder, with that of a missing file
+_MOST_COMPARED = 100  # names in a folder, with that of a missing file: 4 ms for each of them
 
 
 class Texts(dict[str, tuple[int, str, str]]):
@@ -146,8 +146,8 @@ class Files:
             if not self._is_inside(real):
                 raise self._outside(written)
             if os.path.exists(real):
-                names = os.path.relpath(real, self.root).split(os.sep)
-                if any(_PRIVATE.fullmatch(name) for name in names):
+                names = self._names(real)
+                if any(map(_PRIVATE.fullmatch, names)):
                     what = "is never attached, as it may hold keys; attach a copy without them"
                     raise MultiturnError(f"{quoted(written)} {what}")
                 return "/".join(names)
@@ -184,9 +184,17 @@ class Files:
                 with suppress(OSError):
                     names = os.listdir(beside)
             near = nearest(name, names) if len(names) <= _MOST_COMPARED else None
-            if near and nearly(name, [near]) and not _PRIVATE.fullmatch(near):
+            if near and nearly(name, [near]) and self._may_attach(os.path.join(beside, near)):
                 return os.path.join(inner, near)
         return None
+
+    def _may_attach(self, path: str) -> bool:
+        real = os.path.realpath(path)
+        is_file = self._is_inside(real) and os.path.isfile(real)
+        return is_file and not any(map(_PRIVATE.fullmatch, self._names(real)))
+
+    def _names(self, real: str) -> list[str]:
+        return os.path.relpath(real, self.root).split(os.sep)
 
     def _is_inside(self, path: str) -> bool:
         return path == self.root or path.startswith(self.root.rstrip(os.sep) + os.sep)
