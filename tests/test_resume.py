@@ -96,6 +96,18 @@ def test_a_run_in_a_project_is_resumed_from_any_folder(
     assert [line["suite"] for line in records(output)] == ["evals/a.eval.yaml"] * 2
 
 
+def test_links_where_a_run_is_started_make_no_two_suites_one(folder: Path, output: Path) -> None:
+    for name in (".git", "here/two"):
+        (folder / name).mkdir(parents=True)
+    (folder / "here" / "one").symlink_to("two")
+    for name in ("one", "two"):
+        (folder / name).mkdir()
+        write_suite(folder, [name], name=f"{name}/a.eval.yaml")
+    for counts in ("2 answered, 0 reused", "0 answered, 2 reused"):
+        done = run("../one", "../two", "--output", str(output), "--resume", folder=folder / "here")
+        assert (done.returncode, done.stderr.startswith(counts)) == (0, True)
+
+
 @pytest.mark.parametrize("root", [".git", "."], ids=["in a project", "in no project"])
 def test_suites_of_one_name_in_two_folders_are_two(folder: Path, output: Path, root: str) -> None:
     (folder / root).mkdir(exist_ok=True)

@@ -87,10 +87,12 @@ _BEGINNING = b'{"suite":'
 def key_of(result: Result | Stored) -> bytes:
     """Return a key of a result: a hash of its suite, its case and its target.
 
-    A suite in no project has one key, too, however it is named: links to its folder are followed.
+    A suite in no project has one key, too, whether its path is relative or not. Links are followed
+    only in a path that is not: another may be one from a project's root, which is elsewhere.
     """
-    folder, name = os.path.split(os.path.abspath(result.suite))
-    identity = (os.path.join(_real(folder), name), result.id, result.target)
+    folder, name = os.path.split(result.suite)
+    folder = _real(folder) if os.path.isabs(folder) else os.path.abspath(folder)
+    identity = (os.path.join(folder, name), result.id, result.target)
     return hashlib.blake2b(msgspec.json.encode(identity), digest_size=16).digest()
 
 
