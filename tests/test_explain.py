@@ -185,7 +185,8 @@ SHOWN = ("shown", "")
                 (
                     "dropped",
                     "segments of type 'image' cannot be part of a chat prompt; use text or file,"
-                    " or leave them out (unknown_type: warn of resolve_segments)",
+                    " or leave them out by a pipeline with"
+                    " configure: {resolve_segments: {unknown_type: warn}}",
                 ),
             ],
             id="a segment that is left out on request is dropped",

@@ -114,7 +114,8 @@ def test_other_suites_keep_their_sections(folder: Path) -> None:
         pytest.param(
             "---\na:\n  - path: x\n    sha2",
             "x:5:1: not YAML: could not find expected ':' while scanning a simple key;"
-            ' write a colon and a space after a key, and "|" before a text of many lines',
+            ' write a colon and a space after a key, and "|" before a text of many lines,'
+            " which are indented more than the key",
             id="torn",
         ),
         pytest.param(

@@ -6,11 +6,23 @@ The only stage that touches the file system, so that all others can be swapped a
 from typing import Any, Literal
 
 from multiturn import Conversion, Notice, Part, Turn, stage
-from multiturn.errors import AttachmentError, MultiturnError, SegmentTypeError, add_or_mend, cut
+from multiturn.errors import (
+    AttachmentError,
+    MultiturnError,
+    SegmentTypeError,
+    add_or_mend,
+    cut,
+    nearest,
+)
 from multiturn.model import PROMPT_KEY, Case, segments_of
 from multiturn.turns import as_json, is_blank
 
 MAX_CASE_SIZE = 10_000_000  # characters: a small suite can attach one large file very often
+
+_TYPE_ADVICE = (
+    "use text or file, or leave them out by a pipeline with"
+    " configure: {resolve_segments: {unknown_type: warn}}"
+)
 
 
 @stage(provides={"turns", "files"})
@@ -94,10 +106,10 @@ def _read(
                 raise MultiturnError(f"a {kind} segment has no 'value'{hint}")
             raise MultiturnError(f"a {kind} segment needs a value that is text; quote it")
         case {"type": kind}:
-            raise SegmentTypeError(
-                f"segments of type {cut(repr(kind))} cannot be part of a chat prompt; use text or"
-                " file, or leave them out (unknown_type: warn of resolve_segments)"
-            )
+            near = nearest(str(kind), ("text", "file"))
+            advice = f'did you mean "{near}"?' if near else _TYPE_ADVICE
+            what = f"segments of type {cut(repr(kind))} cannot be part of a chat prompt; {advice}"
+            raise SegmentTypeError(what)
         case dict():
             try:
                 text = as_json(segment)

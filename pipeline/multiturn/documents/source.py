@@ -41,7 +41,10 @@ _ADVICE = {
         r"; \uD800 to \uDFFF are halves of a character: write both halves"
     ),
     "unknown escape": r"; in double quotes, write \\ for a backslash",
-    "mapping values are not allowed": '; quote a text that contains ": " or ends with ":"',
+    "mapping values are not allowed": (
+        '; quote a text that contains ": " or ends with ":", and begin all keys of a mapping in one'
+        " column"
+    ),
     "unexpected ':'": '; quote a text that contains ": " or ends with ":"',
     "expected ',' or": (
         '; close the bracket, or quote a text that contains ": ", a bracket or a quote'
@@ -51,8 +54,11 @@ _ADVICE = {
     ),
     "expected key": "; begin all keys of a mapping in one column, and quote all of a text or none",
     "expected '-' indicator": "; begin all items of a list in one column, and the keys of one, too",
-    "expected ':'": '; write a colon and a space after a key, and "|" before a text of many lines',
-    "quoted scalar": "; close the quotes",
+    "expected ':'": (
+        '; write a colon and a space after a key, and "|" before a text of many lines, which are'
+        " indented more than the key"
+    ),
+    "quoted scalar": "; close the quotes of line {line}",
     "expected alphabetic": "; quote a text that begins with * or &",
     "tab character that violates": "; indent with spaces, not tabs",
     # YAML 1.2 allows it where text begins with a tab; libyaml wants to be told.
@@ -245,7 +251,10 @@ def placed(error: Any, source: Source) -> MultiturnError:
             )
         return MultiturnError(what, where=source.place(error.position))
     what = " ".join(filter(None, ("not YAML:", error.problem, error.context)))
-    what += next((advice for problem, advice in _ADVICE.items() if problem in what), "")
+    advice = next((advice for problem, advice in _ADVICE.items() if problem in what), "")
+    if error.context_mark:
+        advice = advice.replace("{line}", str(error.context_mark.line + 1))
+    what += advice
     mark = error.problem_mark or error.context_mark
     where = place_of(source.name, mark) if mark else Place(source.name)
     return MultiturnError(what, where=where)

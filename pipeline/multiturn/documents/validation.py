@@ -105,6 +105,8 @@ def _reword(what: str, key: str, node: Node, type_: Any) -> str:
     message = f"{key or 'this'} {must_be(expected, got)}"
     if node.source is None or "str" not in expected:
         return message
+    if not node.source:
+        return f"{message}; write it after the colon"
     name = "" if key.endswith("]") else f"{key.rpartition('.')[2]}: "
     return f'{message}; quote it: {name}"{node.source}"'
 

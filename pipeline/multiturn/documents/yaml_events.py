@@ -199,7 +199,8 @@ class Reader:
             node = self.node(event)
             name = node.value if node.source is None else node.source
         if not isinstance(name, str):
-            raise self.error("a key must be text, not a list or a mapping", event.start_mark)
+            what = "a key must be text, not a list or a mapping; quote a text that begins with {"
+            raise self.error(what, event.start_mark)
         if name == MERGE and event.__class__ is ScalarEvent and event.implicit[0]:
             name = MERGE
         if name in known:

@@ -102,6 +102,9 @@ class SuiteReader:
 
     def cases(self, document: Document) -> Iterator[Found]:
         """Yield each case of a document, or the error in its place."""
+        if isinstance(document.head.value, list):
+            what = 'this must be a mapping, not a list; write the cases below "evalcases:"'
+            raise MultiturnError(what, where=document.head.place(self.name))
         head = self.dialect.suite(document.head)
         suite = read_as(head, SuiteKeys, where=self.name)
         is_case = not {*MESSAGES_KEYS, "turns"}.isdisjoint(head.value)
