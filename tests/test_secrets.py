@@ -30,7 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def write_azure(folder: Path, settings: str) -> None:
-    target = f"- {{name: az, provider: azure, endpoint: e, {settings}}}\n"
+    target = f"- {{name: az, provider: azure, endpoint: http://e, {settings}}}\n"
     (folder / "targets.yaml").write_text(target)
 
 

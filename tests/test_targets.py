@@ -134,7 +134,7 @@ def test_a_targets_file_beside_a_suite_starts_nothing(folder: Path) -> None:
             id="a variable may hold a number",
         ),
         pytest.param(
-            "provider: azure, endpoint: e, api_key: 0123456, model: 4.10",
+            "provider: azure, endpoint: http://e, api_key: 0123456, model: 4.10",
             {"api_key": "0123456", "model": "4.10"},
             id="text that looks like a number stays as it is written",
         ),
@@ -162,7 +162,7 @@ def test_a_variable_that_only_another_target_needs_may_be_missing() -> None:
 @pytest.mark.parametrize(
     ("provider", "kind", "settings"),
     [
-        ("azure-openai", "azure", "model: m, api_key: abcdef, endpoint: e"),
+        ("azure-openai", "azure", "model: m, api_key: abcdef, endpoint: http://e"),
         ("google", "gemini", "model: m, api_key: abcdef"),
         ("google-gemini", "gemini", "model: m, api_key: abcdef"),
         ("codex-cli", "codex", "args: []"),
@@ -180,11 +180,15 @@ def test_echo_needs_no_file_is_the_default_and_cannot_be_redefined() -> None:
     assert load_target().wire(HELLO).provider == "echo"
 
 
-def test_an_unknown_key_is_a_warning_and_no_error() -> None:
-    write("- name: t\n  provider: echo\n  temper: 0.5\n- {name: u, provider: echo, x: 1}\n")
+@pytest.mark.parametrize(
+    ("key", "name"), [("temper", "temperature"), ("max_tokens", "max_output_tokens")]
+)
+def test_an_unknown_key_is_a_warning_and_no_error(key: str, name: str) -> None:
+    target = "name: t, provider: openai, api_key: abcdef, model: m"
+    write(f"- {{{target},\n  {key}: 0.5}}\n- {{name: u, provider: echo, x: 1}}\n")
     with capture_logs() as logs:
         assert load_target("t").name == "t"
     (log,) = logs
     assert (log["event"], log["log_level"]) == ("target.unknown_key", "warning")
-    assert log["where"] == "targets.yaml:3:3"
-    assert log["why"] == 'unknown key "temper"; did you mean "temperature"?'
+    assert log["where"] == "targets.yaml:2:3"
+    assert log["why"] == f'unknown key "{key}"; did you mean "{name}"?'

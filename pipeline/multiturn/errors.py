@@ -160,8 +160,9 @@ def add_or_mend(missing: str, unknown: Iterable[str]) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word that is nearest to another, if one is near."""
-    return next(iter(difflib.get_close_matches(word, list(known), n=1)), None)
+    """Return the known word that is nearest to another, if one is near; case does not count."""
+    by_plain = {name.casefold(): name for name in known}
+    return next(map(by_plain.get, difflib.get_close_matches(word.casefold(), by_plain, n=1)), None)
 
 
 def nearly(key: str, names: Iterable[str], there: Iterable[str] = ()) -> str | None:

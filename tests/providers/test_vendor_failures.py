@@ -32,6 +32,11 @@ FAILURES: dict[str, tuple[Callable[[Server], None], dict[str, Any], str, int, st
         {},
         *("access_denied", 0, "HTTP 401: no such key; check the api_key of the target 't'"),
     ),
+    "an address that is not there": (
+        lambda server: server.fail(404, "404 page not found"),
+        {},
+        *("http", 0, "not found; check the model and the address of the target 't'"),
+    ),
     "a connection that is cut before the answer": (
         lambda server: server.stall(times=None),
         {"max_retries": 0},

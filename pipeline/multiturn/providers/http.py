@@ -35,13 +35,20 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
     api_key: Annotated[str, API_KEY]
 
     def __post_init__(self) -> None:
-        """Refuse a key that the SDKs would look for elsewhere, or quote in an error."""
+        """Refuse a key that the SDKs would look for elsewhere, or quote in an error.
+
+        An address that is none is refused, too.
+        """
         key = self.api_key
         if key is not None and is_blank(key):
             raise ValueError("api_key is empty; add the key")
         if key is not None and not (key.isascii() and key.isprintable()):
             what = "api_key has a line break or another character that no key has; check it"
             raise ValueError(what)
+        for name in ("base_url", "endpoint"):
+            address = getattr(self, name, None)
+            if address is not None and not address.lower().startswith(("http://", "https://")):
+                raise ValueError(f"{name} must begin with http:// or https://")
 
     def secrets(self) -> list[str]:
         """Return the key, if there is one."""
@@ -110,7 +117,12 @@ class HttpProvider(ChatProvider):
             answer, exchange = self.answer(await self.post(client, wire)), current.get()
             return structs.replace(answer, retries=exchange.retries, wire=exchange.body)
 
-        return await self.call(post)
+        try:
+            return await self.call(post)
+        except ProviderError as error:
+            if error.status == 404:
+                error.what += f"; check the model and the address of the target {self.name!r}"
+            raise
 
     async def call(self, function: Callable[[Any], Awaitable[_T]]) -> _T:
         """Return what a function of the SDK's client returns.

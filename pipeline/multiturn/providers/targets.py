@@ -32,7 +32,9 @@ DEFAULT = "echo"
 _MAX_FILE = 10_000_000
 
 _QUOTED = re.compile(r"(?<=[&*])\S+|(?<=the tag )'[^']*'|(?<=the key )'[^']*'")
-_UNLIKE = re.compile(r"\$(\{\w+\}|[A-Z_][A-Z\d_]+)")  # a variable as a shell has it
+# a variable as a shell has it, or as a template
+_UNLIKE = re.compile(r"\$(\{\w+\}|[A-Z_][A-Z\d_]+)|\{\{[^{}]*\}\}")
+_OTHER_NAMES = {"max_tokens": "max_output_tokens"}  # what an API calls a setting
 VARIABLE = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 
 
@@ -251,7 +253,7 @@ def _provider(
     known = settings_type.__struct_fields__
     for key in [key for key in settings if key not in known]:
         place = node.children[key].key_place(where)
-        why = f'unknown key "{key}"; {did_you_mean(key, known)}'
+        why = f'unknown key "{key}"; {did_you_mean(_OTHER_NAMES.get(key, key), known)}'
         if nearly(key, known, settings.keys() & set(known)):
             raise MultiturnError(why, where=place)
         warn(Notice("target.unknown_key", place, why))

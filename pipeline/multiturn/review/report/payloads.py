@@ -38,7 +38,7 @@ def sample_providers() -> dict[str, TargetProvider]:
     """
     model: dict[str, Any] = {"name": "sample", "model": "MODEL", "api_key": "none"}
     continuing = {**model, "prefill": True}
-    azure = AzureSettings(provider="azure", endpoint="", **model)
+    azure = AzureSettings(provider="azure", endpoint="https://none", **model)
     return {
         "OpenAI, Azure": AzureProvider(azure),
         "Anthropic": AnthropicProvider(AnthropicSettings(provider="anthropic", **continuing)),
