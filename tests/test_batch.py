@@ -273,14 +273,16 @@ def test_what_has_no_batches_is_refused_before_a_suite_is_read(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ((), "--batch writes results into a file; name one with --output"),
-        ((*OUTPUT, "--poll", "nan"), "--poll takes a number of seconds, such as 60"),
+        (("--batch",), "--batch writes results into a file; name one with --output"),
+        (("--batch", *OUTPUT, "--poll", "nan"), "--poll takes a number of seconds, such as 60"),
+        (("--no-wait",), "--no-wait and --poll are for --batch; add it, or leave them out"),
+        (("--poll", "60"), "--no-wait and --poll are for --batch; add it, or leave them out"),
     ],
 )
 def test_options_that_cannot_be_are_refused(
     folder: Path, options: tuple[str, ...], error: str
 ) -> None:
-    done = run("a.eval.yaml", "--batch", *options, folder=folder)
+    done = run("a.eval.yaml", *options, folder=folder)
     assert (done.returncode, done.stderr.splitlines()[-1]) == (2, f"Error: {error}")
 
 

@@ -105,6 +105,22 @@ def test_what_the_file_says_is_checked(project: Path, text: str, error: str) -> 
 
 
 @pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        (("--output", "evals"), "'evals' is not a regular file; results are appended to one"),
+        (("--case", "evals"), "no case 'evals'; "),
+    ],
+)
+def test_an_error_names_no_default_whose_value_the_command_line_says(
+    project: Path, options: tuple[str, ...], error: str
+) -> None:
+    write(project, {"multiturn.toml": 'suites = ["evals"]\n'})
+    done = run("run", *options, folder=project)
+    assert done.stderr.startswith(f"Error: {error}")
+    assert "multiturn.toml" not in done.stderr
+
+
+@pytest.mark.parametrize(
     ("text", "error"),
     [
         ('suites = ["evls"]', "there is no suite 'evls'; did you mean 'evals'?"),

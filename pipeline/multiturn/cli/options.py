@@ -156,31 +156,38 @@ def start_log(verbose: bool, renderer: Renderer = "console") -> "LogSettings":
     configure(settings)
     context = click.get_current_context()
     context.meta[_COMMAND] = context
-    if values := _defaults_used(context):
+    if values := _values_from(ParameterSource.DEFAULT_MAP, context):
         debug("defaults.used", file=context.obj, **values)
     return settings
 
 
-def _defaults_used(context: click.Context) -> dict[str, Any]:
-    """Return the options of a command that the project's defaults have set."""
-    source = context.get_parameter_source
-    used = ParameterSource.DEFAULT_MAP
-    return {name: value for name, value in context.params.items() if source(name) is used}
+def _values_from(source: ParameterSource, context: click.Context) -> dict[str, Any]:
+    """Return the options of a command whose values come from a source."""
+    return {
+        name: value
+        for name, value in context.params.items()
+        if context.get_parameter_source(name) is source
+    }
 
 
 def with_defaults(error: MultiturnError, context: click.Context) -> str:
     """Return the text of an error that ended a command, and which default it names, if any.
 
-    The context is any of the command line.
+    The context is any of the command line. A default names nothing that the command line says.
     """
+    command = context.meta.get(_COMMAND, context)
+    written = _values_from(ParameterSource.COMMANDLINE, command).values()
+    known = {each for value in written for each in _each(value)}
     named = [
         option
-        for option, value in _defaults_used(context.meta.get(_COMMAND, context)).items()
-        if any(
-            repr(each) in error.what for each in (value if isinstance(value, tuple) else (value,))
-        )
+        for option, value in _values_from(ParameterSource.DEFAULT_MAP, command).items()
+        if any(repr(each) in error.what for each in _each(value) if each not in known)
     ]
     return f"{error} ({context.obj} sets {', '.join(named)})" if named else str(error)
+
+
+def _each(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
 
 
 def say_summary(text: str, *, err: bool = False) -> None:

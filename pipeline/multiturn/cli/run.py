@@ -11,6 +11,7 @@ from multiturn.cli.options import (
     PATH,
     SuiteOptions,
     default_format,
+    is_default,
     pipeline_option,
     quiet_option,
     say_summary,
@@ -132,6 +133,8 @@ def run(
         raise click.UsageError("--resume continues the file that --output names; add --output")
     if batch and output is None:
         raise click.UsageError("--batch writes results into a file; name one with --output")
+    if not batch and (no_wait or not is_default("poll")):
+        raise click.UsageError("--no-wait and --poll are for --batch; add it, or leave them out")
     if not poll < math.inf:
         raise click.UsageError("--poll takes a number of seconds, such as 60")
     chosen, selection = load_pipeline(pipeline), options.select()

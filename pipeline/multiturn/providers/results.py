@@ -119,11 +119,11 @@ class ResultsFile:
         self.stored: dict[bytes, str] = {}  # the digest of each case that succeeded, by its key
         self.untouched: set[bytes] = set()  # keys of results whose cases the run has not come to
         self._resumed = resume
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise MultiturnError(f"{path!r} is not a regular file; results are appended to one")
         if not resume and os.path.exists(path) and os.path.getsize(path):
             what = f"{path!r} exists; add --resume to continue it, or name another file"
             raise MultiturnError(what)
-        if os.path.exists(path) and not os.path.isfile(path):
-            raise MultiturnError(f"{path!r} is not a regular file; results are appended to one")
         self._file: BinaryIO = Path(path).open("a+b")  # noqa: SIM115 - closed by __exit__
         try:
             _lock(self._file, path)
