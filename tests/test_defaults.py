@@ -95,7 +95,10 @@ def test_verbose_says_where_values_come_from(project: Path, command: str) -> Non
     [
         ("suites = [", "multiturn.toml: not TOML: "),
         ("pipelines = 1", 'multiturn.toml: unknown key "pipelines"; did you mean "pipeline"?\n'),
-        ("suites = 1", "multiturn.toml: suites: Expected array, got int\n"),
+        ("suites = 1", "multiturn.toml: suites must be a list, not a number\n"),
+        ("suites = [1]", "multiturn.toml: suites[0] must be text, not a number\n"),
+        ("target = 1", "multiturn.toml: target must be text, not a number\n"),
+        ("target = 2026-11-22", "multiturn.toml: target must be text, not a date\n"),
     ],
 )
 def test_what_the_file_says_is_checked(project: Path, text: str, error: str) -> None:

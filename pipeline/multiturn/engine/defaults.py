@@ -1,11 +1,13 @@
 """Defaults of a project: what commands and tests use where nothing else is said."""
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, ValidationError, convert, structs
 
+from multiturn.documents.validation import must_be
 from multiturn.errors import MultiturnError, did_you_mean
 from multiturn.files import is_foreign
 from multiturn.pipelines.pipeline_file import pipeline_names
@@ -80,8 +82,9 @@ def _read(values: dict[str, Any], path: Path) -> Defaults:
     try:
         read = convert(values, Defaults)
     except ValidationError as error:
-        what, _, key = str(error).replace("`", "").partition(" - at $.")
-        raise MultiturnError(f"{key}: {what}", where=name) from None
+        expected, got, key = re.findall("`(.*?)`", str(error))
+        what = f"{key.removeprefix('$.')} {must_be(expected, got)}"
+        raise MultiturnError(what, where=name) from None
 
     def from_here(written: str | None) -> str | None:
         return None if written is None else os.path.relpath(path.parent / written)

@@ -30,7 +30,7 @@ def order_errors(stages: Sequence[Stage]) -> Iterator[ErrorDetail]:
         facts = _after(contract, facts, known)
     if is_right and not _is_end(stages, facts):
         what = "attached files are left, and no stage turns them into text; add embed_files, or"
-        yield ErrorDetail(f"{what} put a stage of your own in its place with replace")
+        yield ErrorDetail(f'{what} a stage of your own that declares consumes={{"files"}}')
 
 
 def facts_after(stages: Sequence[Stage]) -> frozenset[str]:
