@@ -120,6 +120,17 @@ def test_an_inline_snapshot_repeats_the_texts_of_files(folder: Path) -> None:
     assert write(folder) == changed
 
 
+def test_an_inline_guideline_that_was_in_no_system_message_is_no_change_of_privilege(
+    folder: Path,
+) -> None:
+    house = "{extends: spec, configure: {consolidate_system: {sections: [messages]}}}"
+    (folder / "house.yaml").write_text(house)
+    options = ("evals", "--inline", "--pipeline", "house.yaml")
+    write(folder, *options)
+    change(folder / "evals/shop.eval.yaml", {"Where is it?": "Where?"})
+    assert "privilege" not in check(folder, *options, "--stat", code=1)
+
+
 def test_a_prompt_without_chat_is_recorded_with_what_providers_add(folder: Path) -> None:
     suite = folder / "evals/shop.eval.yaml"
     suite.write_text(

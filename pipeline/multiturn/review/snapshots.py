@@ -155,12 +155,8 @@ def messages_in(text: str) -> tuple[Message, ...]:
                 Message(str(message["role"]), _spans(message["content"]))
                 for message in recorded["chat_prompt"]
             ]
-            guidelines = (
-                Span("", "", str(file["resolved_path"]))
-                for file in recorded.get("input_files", ())
-                if file["guideline"] is True and "sha256" in file
-            )
-            return *messages, Message("system", tuple(guidelines))
+            guidelines = tuple(Span("", "", path) for path in _inline_guidelines(recorded))
+            return *messages, Message("system", guidelines)
         system = [recorded["system_prompt"] or "", *recorded["guidelines"]]
         spans = tuple(span for content in system for span in (*_spans(content), _LINE_BREAK))
         return Message("system", spans), Message("user", _spans(recorded["question"]))
@@ -186,6 +182,20 @@ def named_files_in(text: str) -> list[str]:
         return [f["resolved_path"] for f in recorded["input_files"] if "sha256" not in f]
     except _EDITED:
         return []
+
+
+def inline_guidelines_in(text: str) -> list[str]:
+    """Return the paths of the guidelines whose texts, if any, a snapshot has in full."""
+    try:
+        (recorded,) = (node.value for node in read_documents(text, ""))
+        return _inline_guidelines(recorded)
+    except _EDITED:
+        return []
+
+
+def _inline_guidelines(recorded: dict[str, Any]) -> list[str]:
+    files = recorded.get("input_files", ())
+    return [str(f["resolved_path"]) for f in files if f["guideline"] is True and "sha256" in f]
 
 
 def digest(text: str) -> str:

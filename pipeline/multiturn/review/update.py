@@ -21,6 +21,7 @@ from multiturn.review.snapshots import (
     Key,
     case_in,
     folder_of,
+    inline_guidelines_in,
     legal_path,
     location_of,
     messages_in,
@@ -158,6 +159,9 @@ class Update:
             if case is None or case not in self._messages or not change.old:
                 continue
             for privilege in privilege_changes(messages_in(change.old), self._messages[case]):
+                # An inline snapshot does not say whether a guideline was in a system message.
+                if not privilege.role and privilege.path in inline_guidelines_in(change.new):
+                    continue
                 # A file that becomes a guideline is named by its pattern already.
                 is_file = privilege.role == "system" and privilege.stage is None
                 if not is_file or (case[0], privilege.path) not in promoted:
