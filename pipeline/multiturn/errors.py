@@ -1,11 +1,13 @@
 """The errors a user can meet: each says where, what is wrong, and what would be right."""
 
 import difflib
+import inspect
 import os
 import re
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any, NamedTuple, Self
 
 MAX_SHOWN = 200  # characters of an id or a value
@@ -192,6 +194,16 @@ def _is_similar(key: str, name: str) -> bool:
 def _plain(key: str) -> str:
     """Return a key without case and separators."""
     return re.sub("[-_ ]", "", key).casefold()
+
+
+def line_of(function: Any, error: BaseException) -> str:
+    """Return `` at FILE:LINE``: where in a function's file an exception comes from, if it does."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    place = ""
+    for frame, line in walk_tb(error.__traceback__):
+        if code is not None and frame.f_code.co_filename == code.co_filename:
+            place = f" at {from_here(code.co_filename)}:{line}"
+    return place
 
 
 def from_here(path: str) -> str:

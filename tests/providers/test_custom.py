@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,10 @@ class Echoes(AxProvider):
             return "Hello"
         text = f"{self.build_chat_prompt(request)[-1].content} {self.options}"
         return ProviderResponse(text=text, raw={"key": key}, usage={"input_tokens": 3})
+
+class Hasty(Echoes):
+    def invoke(self, request):
+        return ProviderResponse(text="Hello")
 """
 HELLO = ProviderRequest(question="Hello")
 KEY = "sk-123456"
@@ -59,8 +64,8 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return name
 
 
-def write(module: str, file: str = "targets.yaml", **options: Any) -> None:
-    target = {"name": "mine", "provider": f"{module}:Echoes", **options}
+def write(module: str, file: str = "targets.yaml", name: str = "Echoes", **options: Any) -> None:
+    target = {"name": "mine", "provider": f"{module}:{name}", **options}
     Path(file).parent.mkdir(exist_ok=True)
     Path(file).write_text(json.dumps({"targets": [target]}))
 
@@ -130,9 +135,12 @@ def test_a_key_comes_back_from_nowhere(module: str, token: str) -> None:
     ("fail", "what", "kind", "retries"),
     [
         pytest.param("vendor", "no such key ***", "http", 2, id="its own error"),
-        pytest.param("bug", "ValueError: no such key ***", "provider", 0, id="any other error"),
         pytest.param(
-            *("text", "TypeError: it returned str instead of a ProviderResponse", "provider", 0),
+            *("bug", "M:Echoes failed at M.py:LINE: ValueError: no such key ***", "provider", 0),
+            id="any other error",
+        ),
+        pytest.param(
+            *("text", "M:Echoes returned str instead of a ProviderResponse", "provider", 0),
             id="an answer of another type",
         ),
     ],
@@ -142,7 +150,14 @@ def test_its_errors(module: str, fail: str, what: str, kind: str, retries: int) 
     with pytest.raises(ProviderError) as caught:
         ask()
     error = caught.value
-    assert (str(error), error.kind, error.retries) == (what, kind, retries)
+    said = re.sub(r"(?<=py:)\d+", "LINE", str(error).replace(module, "M"))
+    assert (said, error.kind, error.retries) == (what, kind, retries)
+
+
+def test_invoke_is_async(module: str) -> None:
+    write(module, name="Hasty")
+    with pytest.raises(ProviderError, match=f"invoke of {module}:Hasty must be async def"):
+        ask()
 
 
 def test_a_variable_names_no_code(module: str, monkeypatch: pytest.MonkeyPatch) -> None:

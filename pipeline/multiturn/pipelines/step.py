@@ -1,15 +1,13 @@
 """A stage with its options, and what is said when it fails."""
 
-import inspect
 from collections.abc import Mapping
 from time import perf_counter
-from traceback import walk_tb
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from multiturn.errors import MultiturnError, from_here
+from multiturn.errors import MultiturnError, line_of
 from multiturn.logs import debug
 from multiturn.model import Case, Conversion, changed, parts_of
 from multiturn.pipelines.contract import Stage
@@ -97,10 +95,6 @@ def placed(error: MultiturnError, case: Case) -> MultiturnError:
 
 def failed(step: Step, error: BaseException, case: Case) -> MultiturnError:
     """Return the error for an exception of a stage: it names the stage and a line of its file."""
-    code = getattr(inspect.unwrap(step.stage), "__code__", None)
-    place = ""
-    for frame, line in walk_tb(error.__traceback__):
-        if code is not None and frame.f_code.co_filename == code.co_filename:
-            place = f" at {from_here(code.co_filename)}:{line}"
+    place = line_of(step.stage, error)
     what = f"the stage {step.name} failed{place}: {type(error).__name__}: {error}"
     return MultiturnError(what, where=case.where(), case_id=case.id)

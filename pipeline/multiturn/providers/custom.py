@@ -8,7 +8,7 @@ from typing import Any, Self
 import msgspec
 
 from multiturn.documents.imports import import_path
-from multiturn.errors import MultiturnError
+from multiturn.errors import MultiturnError, line_of
 from multiturn.model import ProviderRequest
 from multiturn.providers.base import (
     Provider,
@@ -64,16 +64,22 @@ class CustomProvider(TargetProvider):
     async def ask(self, wire: Wire) -> ProviderResponse:
         """Return the answer of the user's provider."""
         assert wire.request is not None  # noqa: S101 - wire() sets it
+        path = self.settings.provider
         try:
-            answer = await self.provider.invoke(wire.request)
-            if not isinstance(answer, ProviderResponse):
-                what = f"it returned {type(answer).__name__} instead of a ProviderResponse"
-                raise TypeError(what)
+            answer: Any = self.provider.invoke(wire.request)
+            if inspect.isawaitable(answer):
+                answer = await answer
+            elif isinstance(answer, ProviderResponse):
+                raise ProviderError(f"invoke of {path} must be async def", kind="provider")
         except ProviderError:
             raise
         except Exception as error:  # whatever the provider raises
-            what = f"{type(error).__name__}: {error}"
+            place = line_of(self.provider.invoke, error)
+            what = f"{path} failed{place}: {type(error).__name__}: {error}"
             raise ProviderError(what, kind="provider") from None
+        if not isinstance(answer, ProviderResponse):
+            what = f"{path} returned {type(answer).__name__} instead of a ProviderResponse"
+            raise ProviderError(what, kind="provider")
         return answer
 
     async def __aenter__(self) -> Self:
