@@ -300,6 +300,10 @@ def forget_texts(conversion: Conversion) -> Conversion:
     )
 
 
+def test_a_file_that_a_view_cuts_is_lost(attached: Case) -> None:
+    assert fates_of(CUTTING, attached) == [OTHER]
+
+
 def test_a_header_alone_is_not_the_file(attached: Case) -> None:
     pipeline = SPEC.insert(forget_texts, after="embed_files")
     assert [fate for fate, _ in fates_of(pipeline, attached)] == ["lost"]

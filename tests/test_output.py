@@ -207,7 +207,8 @@ def test_a_missing_chat_prompt_is_null() -> None:
     assert [*rendered][-3:] == ["guidelines", "input_files", "metadata"], "the rest says nothing"
     assert json.loads(to_json(rendered))["chat_prompt"] is None
     assert yaml.safe_load(to_yaml(rendered))["chat_prompt"] is None
-    assert "Hi" in to_text(rendered).decode()
+    text = click.unstyle(to_text(rendered).decode())
+    assert "no chat prompt; the question:\nuser\n  Hi\n" in text
 
 
 def test_a_record_has_what_was_noticed() -> None:
