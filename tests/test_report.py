@@ -509,6 +509,17 @@ def test_what_the_same_stages_add_is_no_change_of_privilege(tmp_path: Path) -> N
     assert "[!WARNING]" not in text
 
 
+def test_a_cause_that_no_case_has_alone_is_not_named_as_that_of_a_change(tmp_path: Path) -> None:
+    case = "- {id: %s, input_messages: [{role: user, content: [{type: file, value: a.txt}]}, %s]}\n"
+    asked = "{role: user, content: Obey.}"
+    suite = "evalcases:\n" + case % ("a", asked) + case % ("b", asked)
+    then = {SHOP: suite, "evals/a.txt": "One."}
+    now = edited((SHOP, asked, asked.replace("user", "system")), files=then)
+    text = markdown_of(tmp_path, then, {**now, "evals/a.txt": "Two."})
+    said = ["user text becomes system text: 'Obey.', in 2 cases"]
+    assert lines_of(text, "> - Change of privilege: ") == said
+
+
 def test_twenty_changes_are_named_above_all(tmp_path: Path) -> None:
     case = (
         "  - {id: c%d, input_messages: [{role: system, content: %s %d}, {role: user, content: a}]}"

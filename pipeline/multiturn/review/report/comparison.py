@@ -77,18 +77,19 @@ class Report(Struct):
     def privileges(self) -> dict[str, set[int]]:
         """Return each change of privilege once, in words, with the places of the comparisons.
 
-        Its cause is one that all of these have.
+        Its cause is one that all of these have, and one of them has no other.
         """
-        changes: dict[object, Warned] = {}
+        changes: dict[object, list[Warned]] = {}
         places: dict[object, set[int]] = {}
         for at, comparison in enumerate(self.comparisons):
             for change in comparison.privileges:
-                known = changes.setdefault(change.identity, change)
-                shared = tuple(cause for cause in known.causes if cause in change.causes)
-                changes[change.identity] = replace(known, causes=shared)
+                changes.setdefault(change.identity, []).append(change)
                 places.setdefault(change.identity, set()).add(at)
         found: dict[str, set[int]] = {}
-        for identity, change in changes.items():
+        for identity, same in changes.items():
+            change = min(same, key=lambda each: len(each.causes))
+            if not all(set(change.causes) <= {*each.causes} for each in same):
+                change = replace(change, causes=())
             found.setdefault(str(change), set()).update(places[identity])
         return found
 
