@@ -20,6 +20,12 @@ _ELSEWHERE = {
     "systemPrompt": "write it under metadata",
     "guideline_patterns": "write it at the top of the suite",
 }
+# What other tools have in a suite or a case.
+_INSTEAD = {
+    "system": "write a system prompt as systemPrompt under metadata",
+    "files": "attach a file in a content, as {type: file, value: PATH}",
+    "attachments": "attach a file in a content, as {type: file, value: PATH}",
+}
 MAX_WARNED = 100
 
 
@@ -82,7 +88,8 @@ class KeyCheck:
         if (known, key) in self._warned or len(self._warned) > MAX_WARNED:
             return
         self._warned.add((known, key))
-        advice = did_you_mean(key, sorted(known))
+        instead = _INSTEAD.get(key) if "guidelines" in known else None
+        advice = instead or did_you_mean(key, sorted(known))
         where, why = node.children[key].key_place(self.name), f'unknown key "{cut(key)}"; {advice}'
         if len(self._warned) > MAX_WARNED:
             why = f"over {MAX_WARNED} unknown keys; the others are not listed"
