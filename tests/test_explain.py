@@ -162,6 +162,12 @@ GONE = ("lost", "no section of the system message holds it")
 MERGED = ("merged", "into one system message (rule 7)")
 OTHER = ("lost", "the prompt has another text, and no stage says that it changed it")
 SHOWN = ("shown", "")
+IMAGE = {"type": "image", "value": "x"}
+LEFT_OUT = (
+    "dropped",
+    "segments of type 'image' cannot be part of a chat prompt; use text or file,"
+    " or leave them out by a pipeline with configure: {resolve_segments: {unknown_type: warn}}",
+)
 
 
 @pytest.mark.parametrize(
@@ -178,24 +184,16 @@ SHOWN = ("shown", "")
             id="a later system message that stays is shown",
         ),
         pytest.param(
-            SPEC.configure("resolve_segments", unknown_type="warn"),
-            case_of(("user", ["U", {"type": "image", "value": "x"}])),
+            SPEC.configure("resolve_segments", unknown_type="warn").insert(
+                forget_the_first, after="resolve_segments"
+            ),
+            case_of(("user", "gone"), ("user", ["U", IMAGE])),
             [
+                ("lost", "no rule explains it; the stage forget_the_first took it away"),
                 SHOWN,
-                (
-                    "dropped",
-                    "segments of type 'image' cannot be part of a chat prompt; use text or file,"
-                    " or leave them out by a pipeline with"
-                    " configure: {resolve_segments: {unknown_type: warn}}",
-                ),
+                LEFT_OUT,
             ],
-            id="a segment that is left out on request is dropped",
-        ),
-        pytest.param(
-            SPEC.insert(forget_the_first, after="resolve_segments"),
-            case_of(("user", "gone"), ("user", "here")),
-            [("lost", "no rule explains it; the stage forget_the_first took it away"), SHOWN],
-            id="what a stage takes away is lost",
+            id="what a stage takes away is lost, what is left out on request is dropped",
         ),
         pytest.param(
             CUTTING,
