@@ -68,7 +68,7 @@ def _filled_in(template: str, folder: str, address: str | None) -> str:
     text = template.replace(_ADDRESS, address or _ADDRESS)
     if folder == ".":
         return text
-    check = f"sh -c 'cd \"$0\" && exec multiturn snapshot --check' {shlex.quote(folder)}"
+    check = f"sh -c 'cd -- \"$0\" && exec multiturn snapshot --check' {shlex.quote(folder)}"
     text = text.replace("FOLDER: . #", f"FOLDER: {json.dumps(folder)} #")
     return text.replace(_CHECK, f"entry: {json.dumps(check)}")
 
