@@ -1,6 +1,7 @@
 """The public names: those of multiturn, and of its modules for pytest, Dask and inspect_ai."""
 
 import pydoc
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -45,7 +46,7 @@ def test_a_name_that_is_not_there_is_said() -> None:
 def test_help_shows_the_public_names() -> None:
     multiturn = import_module("multiturn")
     text = pydoc.plain(pydoc.render_doc(multiturn))
-    assert "load_suite(source" in text
+    assert re.search(r"load_suite\(\s*source", text)  # 3.13 breaks long signatures
     assert "class Pipeline(" in text
 
 
