@@ -223,13 +223,6 @@ def path_in(root: str, path: str) -> str | None:
     return utf8(path[len(top) :].replace(os.sep, "/")) if path.startswith(top) else None
 
 
-def is_foreign(path: Path) -> bool:
-    """Return whether a file, or the link that leads to it, belongs to another user."""
-    if not hasattr(os, "getuid"):
-        return False
-    return {path.stat().st_uid, path.lstat().st_uid} != {os.getuid()}
-
-
 def real_path(path: str | Path) -> str:
     """Return a path without links."""
     try:

@@ -1,5 +1,6 @@
 """Import paths, ``module:name``, by which pipeline files and targets files name code."""
 
+import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -45,3 +46,10 @@ def load(name: str, import_it: Callable[[], Any], folder: Path | None = None) ->
         if folder and missing and f"{name.partition(':')[0]}.".startswith(f"{missing}."):
             what += f"; looked in {from_here(str(folder))}/ and where Python looks"
         raise MultiturnError(what) from error
+
+
+def is_foreign(path: Path) -> bool:
+    """Return whether a file, or the link that leads to it, belongs to another user."""
+    if not hasattr(os, "getuid"):
+        return False
+    return {path.stat().st_uid, path.lstat().st_uid} != {os.getuid()}

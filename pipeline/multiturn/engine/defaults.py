@@ -7,9 +7,9 @@ from typing import Any
 
 from msgspec import Struct, ValidationError, convert, structs
 
+from multiturn.documents.imports import is_foreign
 from multiturn.documents.validation import must_be
 from multiturn.errors import MultiturnError, did_you_mean
-from multiturn.files import is_foreign
 from multiturn.pipelines.pipeline_file import pipeline_names
 
 _OWN = "multiturn.toml"

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
+from multiturn.documents.imports import is_foreign
 from multiturn.documents.node import Node
 from multiturn.documents.source import check_path, read_small
 from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError, Place, did_you_mean, nearly
-from multiturn.files import is_foreign
 from multiturn.logs import Notice, warn
 from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings
 from multiturn.providers.ax import ChatSettings
