@@ -149,7 +149,7 @@ def messages_in(text: str) -> tuple[Message, ...]:
     a message of its own at the end.
     """
     try:
-        (recorded,) = (node.value for node in read_documents(text, ""))
+        recorded = _recorded(text)
         if recorded["chat_prompt"] is not None:
             messages = [
                 Message(str(message["role"]), _spans(message["content"]))
@@ -178,7 +178,7 @@ def _spans(content: str | list[Any]) -> Spans:
 def named_files_in(text: str) -> list[str]:
     """Return the paths of the files that a snapshot names; none if it is not a snapshot."""
     try:
-        (recorded,) = (node.value for node in read_documents(text, ""))
+        recorded = _recorded(text)
         return [f["resolved_path"] for f in recorded["input_files"] if "sha256" not in f]
     except _EDITED:
         return []
@@ -187,10 +187,16 @@ def named_files_in(text: str) -> list[str]:
 def inline_guidelines_in(text: str) -> list[str]:
     """Return the paths of the guidelines whose texts, if any, a snapshot has in full."""
     try:
-        (recorded,) = (node.value for node in read_documents(text, ""))
+        recorded = _recorded(text)
         return _inline_guidelines(recorded)
     except _EDITED:
         return []
+
+
+def _recorded(text: str) -> Any:
+    """Return the one document of a snapshot; text that is none raises one of _EDITED."""
+    (document,) = read_documents(text, "")
+    return document.value
 
 
 def _inline_guidelines(recorded: dict[str, Any]) -> list[str]:
