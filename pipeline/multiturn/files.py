@@ -18,7 +18,6 @@ from multiturn.errors import (
     nearly,
     quoted,
 )
-from multiturn.text import utf8
 
 _NO_LINK = (
     getattr(os, "O_CLOEXEC", 0)
@@ -61,7 +60,7 @@ class Files:
         self.folders = []
         # The path of the suite itself, as ``path_in`` has it; None for one outside the root.
         self.suite: str | None = None
-        while self._is_inside(folder_path) and folder_path != self.root:
+        while is_below(folder_path, self.root) and folder_path != self.root:
             self.folders.append(folder_path)
             folder_path = os.path.dirname(folder_path)
         self.folders.append(self.root)
@@ -138,12 +137,12 @@ class Files:
         folders = [self.root, *self.folders[:-1]] if path != written else self.folders
         for number, folder in enumerate(folders):
             candidate = os.path.normpath(os.path.join(folder, path))
-            if not self._is_inside(candidate):
+            if not is_below(candidate, self.root):
                 if number == 0:
                     raise self._outside(written)
                 continue
             real = os.path.realpath(candidate)
-            if not self._is_inside(real):
+            if not is_below(real, self.root):
                 raise self._outside(written)
             if os.path.exists(real):
                 names = self._names(real)
@@ -180,7 +179,7 @@ class Files:
         for folder in folders:
             beside = os.path.realpath(os.path.join(folder, inner.lstrip("/")))
             names: list[str] = []
-            if self._is_inside(beside):  # what is outside is not shown
+            if is_below(beside, self.root):  # what is outside is not shown
                 with suppress(OSError):
                     names = os.listdir(beside)
             near = nearest(name, names) if len(names) <= _MOST_COMPARED else None
@@ -190,14 +189,11 @@ class Files:
 
     def _may_attach(self, path: str) -> bool:
         real = os.path.realpath(path)
-        is_file = self._is_inside(real) and os.path.isfile(real)
+        is_file = is_below(real, self.root) and os.path.isfile(real)
         return is_file and not any(map(_PRIVATE.fullmatch, self._names(real)))
 
     def _names(self, real: str) -> list[str]:
         return os.path.relpath(real, self.root).split(os.sep)
-
-    def _is_inside(self, path: str) -> bool:
-        return path == self.root or path.startswith(self.root.rstrip(os.sep) + os.sep)
 
     def _outside(self, written: str) -> OutsideRootError:
         return OutsideRootError(
@@ -217,10 +213,9 @@ def root_of(path: str | Path) -> str:
     return str(next((top for top in above if os.path.exists(top / ".git")), folder))
 
 
-def path_in(root: str, path: str) -> str | None:
-    """Return a path relative to a root, with ``/``; None if it is outside. Both are real paths."""
-    top = root.rstrip(os.sep) + os.sep
-    return utf8(path[len(top) :].replace(os.sep, "/")) if path.startswith(top) else None
+def is_below(path: str, folder: str) -> bool:
+    """Return whether a path is a folder, or below it; both are real paths."""
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
 def real_path(path: str | Path) -> str:

@@ -20,6 +20,7 @@ from multiturn.engine.outcomes import Outcome, outcomes
 from multiturn.engine.selection import Selection, select
 from multiturn.engine.signals import masked
 from multiturn.errors import MultiturnError
+from multiturn.files import is_below
 from multiturn.logs import LogSettings, configure
 from multiturn.model import ProviderRequest
 from multiturn.pipelines.pipeline import Pipeline, request_of
@@ -60,7 +61,7 @@ class _Checkout(Struct, frozen=True):
         """
         here = os.path.normpath(os.path.join(os.path.realpath("."), path))
         for way in (here, os.path.realpath(path)):
-            if _is_below(way, self.top):
+            if is_below(way, self.top):
                 return os.path.normpath(os.path.join(self.tree, os.path.relpath(way, self.top)))
         return None
 
@@ -73,7 +74,7 @@ class _Checkout(Struct, frozen=True):
 
     def has(self, path: str) -> bool:
         """Return whether a path leads to something in the tree, and not out of it."""
-        return os.path.exists(path) and _is_below(os.path.realpath(path), self.tree)
+        return os.path.exists(path) and is_below(os.path.realpath(path), self.tree)
 
 
 class _Work(Struct, frozen=True):
@@ -85,10 +86,6 @@ class _Work(Struct, frozen=True):
     pipeline: str
     is_default: bool
     path: list[str]  # sys.path
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder + os.sep)
 
 
 @contextmanager
@@ -132,7 +129,7 @@ def reading_at(
         selection = structs.replace(selection, suites=(), named=frozenset(named), root=root)
         _write_tree(commit, checkout, f"{folder}/index")
         try:
-            if not _is_below(os.path.realpath(here), checkout.tree):
+            if not is_below(os.path.realpath(here), checkout.tree):
                 raise NotADirectoryError  # a link leads out of the repository
             os.makedirs(here, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
@@ -164,7 +161,7 @@ def _write_tree(commit: str, checkout: _Checkout, index: str) -> None:
     for folder, folders, names in os.walk(tree):
         for link in (os.path.join(folder, name) for name in (*folders, *names)):
             target = os.path.normpath(os.readlink(link)) if os.path.islink(link) else ""
-            if _is_below(target, top):
+            if is_below(target, top):
                 os.remove(link)
                 os.symlink(tree + target.removeprefix(top), link)
 

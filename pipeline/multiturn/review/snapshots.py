@@ -9,9 +9,10 @@ from typing import Any
 from multiturn.documents.dump import Pieces, dump
 from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError
-from multiturn.files import path_in, real_path
+from multiturn.files import real_path
 from multiturn.model import Case, Conversion, InputFile
 from multiturn.provenance import Message, Span, Spans
+from multiturn.suites.suite import path_in
 from multiturn.text import utf8
 from multiturn.turns import Part, joined
 

@@ -14,7 +14,7 @@ from multiturn.documents.source import check_path
 from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError, Place, quoted
-from multiturn.files import Files, Texts, path_in, real_path, root_of
+from multiturn.files import Files, Texts, is_below, real_path, root_of
 from multiturn.logs import Notice, debug
 from multiturn.model import CASES_KEYS, MESSAGES_KEYS, Case
 from multiturn.suites.case import CaseReader
@@ -49,6 +49,13 @@ def files_of_cases(path: str) -> Iterator[str]:
                 if isinstance(node, Node) and isinstance(node.value, str):
                     found = suite.matching(node.value.removeprefix("file://"))
                     yield from (os.path.join(suite.files.root, each) for each in found)
+
+
+def path_in(root: str, path: str) -> str | None:
+    """Return a path below a root from there, with ``/``; None for another. Both are real paths."""
+    if path == root or not is_below(path, root):
+        return None
+    return utf8(os.path.relpath(path, root).replace(os.sep, "/"))
 
 
 class SuiteReader:
