@@ -119,6 +119,19 @@ def test_a_target_adds_its_rules(tmp_path: Path) -> None:
     assert error.startswith(f"a.eval.yaml:4: case 'two': {rule}")
 
 
+def test_verbose_names_a_system_prompt_that_is_replaced(tmp_path: Path) -> None:
+    suite = SUITE + "metadata: {systemPrompt: Be kind.}\n"
+    (tmp_path / "kind.eval.yaml").write_text(suite)
+    (tmp_path / "lead.eval.yaml").write_text(
+        suite.replace("[{role: user", "[{role: system, content: Be brief.}, {role: user", 1)
+    )
+    code, said, log = checked(tmp_path, "kind.eval.yaml lead.eval.yaml -v")
+    assert (code, [line.split(": ")[1] for line in said]) == (0, ["2 cases, without errors"] * 2)
+    (dropped,) = [line for line in log if "text.dropped" in line]
+    assert "lead.eval.yaml:2: case 'one': metadata.systemPrompt" in dropped
+    assert "a system message that leads replaces it (rule 7)" in dropped
+
+
 def test_strict_makes_warnings_errors(tmp_path: Path) -> None:
     code, said, (warning,) = checked(tmp_path, "moody.eval.yaml")
     assert (code, said) == (0, ["moody.eval.yaml: 2 cases, without errors"])

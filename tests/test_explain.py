@@ -160,6 +160,7 @@ KEYS = case_of(("user", "U"), guidelines=("Polite", " "), system_prompt="Prompt"
 BLANK = ("dropped", "blank text is no content (rule 2)")
 GONE = ("lost", "no section of the system message holds it")
 MERGED = ("merged", "into one system message (rule 7)")
+REPLACED = ("dropped", "a system message that leads replaces it (rule 7)")
 OTHER = ("lost", "the prompt has another text, and no stage says that it changed it")
 SHOWN = ("shown", "")
 IMAGE = {"type": "image", "value": "x"}
@@ -176,8 +177,20 @@ LEFT_OUT = (
         pytest.param(
             SPEC,
             case_of(("system", "S"), ("user", "U"), ("system", "T"), system_prompt="P"),
-            [MERGED, SHOWN, MERGED, ("dropped", "system messages take its place (rule 7)")],
-            id="system messages are merged, and take the place of the prompt",
+            [MERGED, SHOWN, MERGED, REPLACED],
+            id="system messages are merged, and the one that leads replaces the prompt",
+        ),
+        pytest.param(
+            SPEC,
+            case_of(("user", "U"), ("system", "T"), system_prompt="P"),
+            [SHOWN, MERGED],
+            id="a later system message leaves the prompt",
+        ),
+        pytest.param(
+            SPEC.configure("consolidate_system", sections=["messages_else_prompt"]),
+            case_of(("user", "U"), ("system", "T"), system_prompt="P"),
+            [SHOWN, MERGED, ("dropped", "system messages replace it (rule 7)")],
+            id="unless an option says that any system message replaces it",
         ),
         pytest.param(
             *(SHIPPED, case_of(("user", "U"), ("system", "T")), [SHOWN, SHOWN]),

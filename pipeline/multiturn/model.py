@@ -107,6 +107,12 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
         return Place(self.file or self.suite, line or self.line, 0, label)
 
 
+def first_other(case: Case) -> int:
+    """Return the index of the first message that is not the system's: those before it lead."""
+    roles = [message.role for message in case.input_messages]
+    return next((at for at, role in enumerate(roles) if role != "system"), len(roles))
+
+
 # A view is a frozen struct that is called with a conversion, so that it compares and pickles.
 ChatView = Callable[["Conversion"], Turns | None]
 QuestionView = Callable[["Conversion"], Parts]

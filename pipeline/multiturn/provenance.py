@@ -3,14 +3,14 @@
 All of it is read off the finished Conversion, so a run that does not ask pays nothing.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Literal
 
 from msgspec import Struct
 
 from multiturn.errors import MultiturnError, Place
-from multiturn.model import PROMPT_KEY, Case, Conversion, parts_of, segments_of
+from multiturn.model import PROMPT_KEY, Case, Conversion, first_other, parts_of, segments_of
 from multiturn.text import visible
 from multiturn.turns import Part, Turn, as_json, is_blank, joined
 
@@ -171,17 +171,21 @@ def _fates(conversion: Conversion) -> Iterator[Fate]:
                 yield fate
         elif is_blank(text):
             yield Fate(where, "dropped", "blank text is no content (rule 2)")
-        elif key == PROMPT_KEY and any(map(_is_explicit, chat or ())):
-            yield Fate(where, "dropped", "system messages take its place (rule 7)")
+        elif key == PROMPT_KEY and (explicit := _explicit(chat or ())):
+            has_leading = min(explicit) < first_other(case)
+            by = (
+                "a system message that leads replaces" if has_leading else "system messages replace"
+            )
+            yield Fate(where, "dropped", f"{by} it (rule 7)")
         else:
             yield Fate(where, "lost", "no section of the system message holds it")
 
 
-def _is_explicit(turn: Turn) -> bool:
-    """Return whether a turn says something of a system message of the suite."""
-    return turn.role == "system" and any(
-        part.message is not None and not part.moved_by for part in turn.parts
-    )
+def _explicit(chat: Iterable[Turn]) -> list[int]:
+    """Return the indexes of the suite's system messages that a chat has as system messages."""
+    systems = (turn for turn in chat if turn.role == "system")
+    parts = (part for turn in systems for part in turn.parts if not part.moved_by)
+    return [part.message for part in parts if part.message is not None]
 
 
 def _as_written(where: Place, parts: Sequence[Part], text: str | None) -> Fate | None:

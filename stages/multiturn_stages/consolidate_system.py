@@ -8,17 +8,20 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn import Conversion, Part, Turn, stage
+from multiturn.model import first_other
 from multiturn.pipelines.contract import placeholders
 from multiturn.turns import is_blank, separate_first
 
-Section = Literal["messages_else_prompt", "messages", "prompt", "guidelines"]
+Section = Literal[
+    "prompt_unless_leading", "messages_else_prompt", "messages", "prompt", "guidelines"
+]
 
 
 @stage(requires={"turns"}, provides={"chat"})
 def consolidate_system(
     conversion: Conversion,
     *,
-    sections: tuple[Section, ...] = ("messages_else_prompt", "guidelines"),
+    sections: tuple[Section, ...] = ("prompt_unless_leading", "messages", "guidelines"),
     later_system: Literal["merge", "assistant", "keep"] = "merge",
     references: Literal["keep", "omit"] = "keep",
     guidelines_heading: str = "[[ ## Guidelines ## ]]",
@@ -35,7 +38,11 @@ def consolidate_system(
     chat, and the system prompt still counts.
 
     Args:
-        sections: what the system message is made of, in this order, a blank line between.
+        sections: what the system message is made of, in this order, a blank line between:
+            ``messages`` are the system messages, ``prompt`` is the system prompt, and
+            ``prompt_unless_leading`` the same unless a system message leads, which replaces it:
+            it has text of its own, and only system messages are before it in the suite.
+            ``messages_else_prompt`` is the system messages, or the prompt if there are none.
         later_system: a system message after another role's: merged in front, made an assistant
             message that begins with ``system_marker``, or kept in its place.
         references: ``omit`` leaves the guidelines' markers out of the chat, unless every message
@@ -78,8 +85,7 @@ class SystemFirst(Struct, frozen=True, kw_only=True):
 
     def __call__(self, conversion: Conversion) -> tuple[Turn, ...]:
         """Return one system turn, unless nothing is in it, and then the other turns."""
-        roles = [message.role for message in conversion.case.input_messages]
-        first_other = next((at for at, role in enumerate(roles) if role != "system"), len(roles))
+        end = first_other(conversion.case)  # of the messages that lead
         front: list[Part] = []
         others: list[Turn] = []
         markers_only: list[Turn] = []
@@ -95,7 +101,7 @@ class SystemFirst(Struct, frozen=True, kw_only=True):
                     others.append(shown)
             elif not turn.has_content:
                 continue
-            elif self.later_system == "merge" or turn.message is None or turn.message < first_other:
+            elif self.later_system == "merge" or turn.message is None or turn.message < end:
                 front += separate_first("\n\n", shown.parts)
             elif self.later_system == "keep":
                 others.append(shown)
@@ -112,6 +118,7 @@ class SystemFirst(Struct, frozen=True, kw_only=True):
             "guidelines": self._guidelines(conversion.guidelines),
         }
         made["messages_else_prompt"] = front or made["prompt"]
+        made["prompt_unless_leading"] = [] if _has_leading(conversion, end) else made["prompt"]
         system = tuple(part for section in self.sections for part in made[section])
         others = others or markers_only
         return (Turn("system", system), *others) if system else tuple(others)
@@ -132,6 +139,12 @@ class SystemFirst(Struct, frozen=True, kw_only=True):
             else:
                 parts.append(replace(guideline, separator="\n\n"))
         return parts
+
+
+def _has_leading(conversion: Conversion, end: int) -> bool:
+    """Return whether a system message of the suite leads, and has text of its own."""
+    systems = (turn for turn in conversion.turns if turn.role == "system" and turn.has_content)
+    return any(turn.message is not None and turn.message < end for turn in systems)
 
 
 def _added(text: str, separator: str = "\n\n") -> Part:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from multiturn.testing import conversion, file, reference
 from multiturn_stages.consolidate_system import consolidate_system
@@ -53,7 +54,13 @@ def test_leaves_alone(run_stage: Run, messages: Any) -> None:
         pytest.param([("system",)], {}, {}, None, id="an empty system message is none"),
         pytest.param([("system", " ")], P, {}, "P.", id="nor is a blank one"),
         pytest.param([], {"system_prompt": " {path}\n"}, {}, " {path}\n", id="to the letter"),
-        pytest.param([M], P, {}, "M.", id="a system message beats the prompt"),
+        pytest.param([M], P, {}, "M.", id="a system message that leads replaces the prompt"),
+        pytest.param([("system",), HI, M], P, {}, "P.\n\nM.", id="a later one follows the prompt"),
+        pytest.param(
+            *([HI, M], P, {"sections": ["messages_else_prompt"]}),
+            "M.",
+            id="unless any one is told to replace it",
+        ),
         pytest.param(
             *([("system", "One.", "Still one."), ("system", "Two.")], {}, {}),
             "One.\nStill one.\n\nTwo.",
@@ -110,7 +117,9 @@ def test_rewrites(
 ) -> None:
     before = conversion(*messages, HI, **given)
     chat = run_stage(consolidate_system, before, **options).chat
-    assert contents(chat) == ([] if system is None else [("system", system)]) + [HI]
+    others = [message for message in messages if message == HI]
+    expected = [] if system is None else [("system", system)]
+    assert contents(chat) == [*expected, *others, HI]
 
 
 @pytest.mark.parametrize(
@@ -169,6 +178,14 @@ def test_later_system_and_references(
 ) -> None:
     result = run_stage(consolidate_system, conversion(*messages, **P), **options)
     assert contents(result.chat) == expected
+
+
+def test_the_suite_says_which_message_leads(run_stage: Run) -> None:
+    """Neither a stage that removes what is before a message nor one that adds one changes it."""
+    before = conversion(HI, LATE, ("user", "And?"), **P)
+    for turns in (before.turns[1:], (replace(before.turns[1], message=None), *before.turns[2:])):
+        chat = run_stage(consolidate_system, before.replace(turns=turns)).chat
+        assert contents(chat) == [("system", "P.\n\nLate."), ("user", "And?")]
 
 
 def test_an_empty_file_makes_a_system_message(run_stage: Run) -> None:

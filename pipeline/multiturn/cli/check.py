@@ -57,7 +57,8 @@ def check(
 
     SUITE is a suite or a folder of suites, or a pipeline: its name, or a file with stages or
     extends. Suites are read and converted; with --target each prompt is also checked against the
-    rules of the target's API. All errors are listed, and the exit code is then 1. A pipeline
+    rules of the target's API. All errors are listed, and the exit code is then 1. With -v, texts
+    that a rule drops are logged, such as a system prompt that a system message replaces. A pipeline
     without a chat prompt, or without a question, is legal, and what that means is said; one
     without both is an error.
     """
@@ -166,6 +167,8 @@ def _check_cases(
 ) -> None:
     """Add what is wrong with the cases of suites; say how many cases are right."""
     from multiturn.engine.outcomes import outcomes
+    from multiturn.logs import debug, is_debugging
+    from multiturn.provenance import explain
 
     right: Counter[str] = Counter()
     wrong: set[str] = set()
@@ -173,6 +176,10 @@ def _check_cases(
         error = outcome.error
         if error is None and provider is not None and outcome.conversion is not None:
             error = _refusal(outcome.conversion, provider)
+        if outcome.conversion is not None and is_debugging():
+            for fate in explain(outcome.conversion).fates:
+                if fate.fate == "dropped":
+                    debug("text.dropped", where=str(fate.where), why=fate.why)
         if error is None:
             right[outcome.suite] += 1
         else:
