@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     __version__: str
 
     from multiturn.engine.outcomes import load_suite as load_suite
+    from multiturn.engine.provenance import Explanation as Explanation
+    from multiturn.engine.provenance import explain as explain
     from multiturn.engine.runner import run as run
     from multiturn.errors import ErrorDetail as ErrorDetail
     from multiturn.errors import MultiturnError as MultiturnError
@@ -22,23 +24,21 @@ if TYPE_CHECKING:
     from multiturn.files import Files as Files
     from multiturn.logs import Notice as Notice
     from multiturn.model import Case as Case
-    from multiturn.model import ChatMessage as ChatMessage
     from multiturn.model import Conversion as Conversion
-    from multiturn.model import InputFile as InputFile
-    from multiturn.model import ProviderRequest as ProviderRequest
     from multiturn.model import TestMessage as TestMessage
     from multiturn.pipelines.contract import stage as stage
     from multiturn.pipelines.pipeline import Pipeline as Pipeline
     from multiturn.pipelines.pipeline_file import load_pipeline as load_pipeline
     from multiturn.pipelines.step import Step as Step
-    from multiturn.provenance import Explanation as Explanation
-    from multiturn.provenance import explain as explain
     from multiturn.providers.ax import AxProvider as AxProvider
     from multiturn.providers.base import Provider as Provider
     from multiturn.providers.base import ProviderError as ProviderError
     from multiturn.providers.base import ProviderResponse as ProviderResponse
     from multiturn.providers.results import Result as Result
     from multiturn.providers.targets import load_target as load_target
+    from multiturn.request import ChatMessage as ChatMessage
+    from multiturn.request import InputFile as InputFile
+    from multiturn.request import ProviderRequest as ProviderRequest
     from multiturn.turns import Part as Part
     from multiturn.turns import Turn as Turn
 
@@ -47,17 +47,18 @@ _NAMES = {  # by the module that they are in
     "engine.runner": ("run",),
     "errors": ("ErrorDetail", "MultiturnError", "PipelineError", "Place"),
     "files": ("Files",),
-    "model": ("Case", "ChatMessage", "Conversion", "InputFile", "ProviderRequest", "TestMessage"),
+    "model": ("Case", "Conversion", "TestMessage"),
     "logs": ("Notice",),
     "pipelines.contract": ("stage",),
     "pipelines.pipeline": ("Pipeline",),
     "pipelines.pipeline_file": ("load_pipeline",),
     "pipelines.step": ("Step",),
-    "provenance": ("Explanation", "explain"),
+    "engine.provenance": ("Explanation", "explain"),
     "providers.ax": ("AxProvider",),
     "providers.base": ("Provider", "ProviderError", "ProviderResponse"),
     "providers.results": ("Result",),
     "providers.targets": ("load_target",),
+    "request": ("ChatMessage", "InputFile", "ProviderRequest"),
     "turns": ("Part", "Turn"),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}

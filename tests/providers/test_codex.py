@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from multiturn.model import ProviderRequest
 from multiturn.providers.base import ProviderError, ProviderResponse
+from multiturn.request import ProviderRequest
 from standins import agent, ask
 
 USAGE = {"input_tokens": 11, "cached_input_tokens": 3, "output_tokens": 7}

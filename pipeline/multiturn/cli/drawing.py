@@ -5,10 +5,10 @@ from collections.abc import Iterable
 import click
 
 from multiturn.cli.rendering import role_heading
+from multiturn.engine.provenance import explain
 from multiturn.engine.record import record_of, to_yaml
 from multiturn.model import Conversion
 from multiturn.pipelines.pipeline import request_of
-from multiturn.provenance import explain
 from multiturn.review.diff import unified_diff
 from multiturn.text import visible
 from multiturn.turns import ROLES

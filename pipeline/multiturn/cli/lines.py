@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from click import unstyle
 from msgspec import Meta, Struct
 
+from multiturn.engine.provenance import Spans, explain
 from multiturn.errors import MultiturnError
 from multiturn.model import Conversion
-from multiturn.provenance import Spans, explain
 
 if TYPE_CHECKING:
     from multiturn.review.report.comparison import Report

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 import click
 
 from multiturn.engine.record import Record, record_of, to_json, to_yaml
-from multiturn.model import ChatMessage, Conversion
+from multiturn.model import Conversion
 from multiturn.pipelines.pipeline import request_of
+from multiturn.request import ChatMessage
 from multiturn.text import visible
 
 if TYPE_CHECKING:

@@ -5,11 +5,12 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from multiturn.logs import Notice, warn
-from multiturn.model import ChatMessage, Conversion, ProviderRequest
+from multiturn.model import Conversion
 from multiturn.pipelines.pipeline import request_of
 from multiturn.providers.ax import ChatSettings
 from multiturn.providers.echo import EchoProvider
 from multiturn.providers.rules import Layout
+from multiturn.request import ChatMessage, ProviderRequest
 from multiturn.text import utf8
 from multiturn.turns import is_blank
 

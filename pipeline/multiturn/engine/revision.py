@@ -22,9 +22,9 @@ from multiturn.engine.signals import masked
 from multiturn.errors import MultiturnError
 from multiturn.files import is_below
 from multiturn.logs import LogSettings, configure
-from multiturn.model import ProviderRequest
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE, load_pipeline, pipeline_names
+from multiturn.request import ProviderRequest
 
 T = TypeVar("T")
 _CHILD = "import sys; from multiturn.engine.revision import convert; convert(sys.argv[1])"

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from multiturn.engine.outcomes import load_suite
 from multiturn.errors import MultiturnError
-from multiturn.model import Case, ProviderRequest
+from multiturn.model import Case
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.pipelines.pipeline_file import load_pipeline
 from multiturn.providers.base import (
@@ -24,6 +24,7 @@ from multiturn.providers.base import (
     body_of,
 )
 from multiturn.providers.results import Failure, RawRequest, Result
+from multiturn.request import ProviderRequest
 from multiturn.text import utf8
 
 

@@ -11,11 +11,12 @@ from toolz import compose_left
 
 from multiturn.errors import ErrorDetail, MultiturnError, PipelineError, Place, did_you_mean
 from multiturn.logs import warn
-from multiturn.model import Case, ChatMessage, Conversion, ProviderRequest
+from multiturn.model import Case, Conversion
 from multiturn.pipelines.contract import Stage, contract_of, read_options
 from multiturn.pipelines.ordering import legal_order, order_errors
 from multiturn.pipelines.registry import name_of, stage_names
 from multiturn.pipelines.step import Step, failed, placed
+from multiturn.request import ChatMessage, ProviderRequest
 from multiturn.turns import check_turns, is_blank, kind_of
 
 # Functions that return a coroutine or a generator instead of running.

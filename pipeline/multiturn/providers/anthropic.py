@@ -4,12 +4,12 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from multiturn.model import ChatMessage, ProviderRequest
 from multiturn.providers.ax import Prefill, UpTo1
 from multiturn.providers.base import ProviderResponse, counts
 from multiturn.providers.http import HttpProvider, HttpSettings
 from multiturn.providers.limits import http_client
 from multiturn.providers.rules import Layout, concerns
+from multiturn.request import ChatMessage, ProviderRequest
 
 _DEFAULT_LIMIT = 4096  # the API requires one
 

@@ -8,9 +8,9 @@ import msgspec
 from msgspec import Meta
 
 from multiturn.documents.validation import LARGEST_NUMBER
-from multiturn.model import ChatMessage, InputFile, ProviderRequest
 from multiturn.providers.base import ProviderResponse, Settings, TargetProvider, Wire
 from multiturn.providers.rules import Layout
+from multiturn.request import ChatMessage, InputFile, ProviderRequest
 from multiturn.turns import is_blank
 
 DEFAULT_SYSTEM_PROMPT = "You are a careful assistant."

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta, Struct, structs
 
 from multiturn.errors import MultiturnError, Place
-from multiturn.model import ProviderRequest
+from multiturn.request import ProviderRequest
 
 _SECRET_NAME = re.compile(
     r"(?:^|_)[A-Z0-9]*(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?[0-9]*(?:_|$)",

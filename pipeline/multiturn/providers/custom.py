@@ -9,7 +9,6 @@ import msgspec
 
 from multiturn.documents.imports import import_path
 from multiturn.errors import MultiturnError, line_of
-from multiturn.model import ProviderRequest
 from multiturn.providers.base import (
     Provider,
     ProviderError,
@@ -21,6 +20,7 @@ from multiturn.providers.base import (
     hide,
     secrets_among,
 )
+from multiturn.request import ProviderRequest
 
 
 class CustomSettings(Settings, frozen=True, kw_only=True):

@@ -5,12 +5,12 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from multiturn.model import ProviderRequest
 from multiturn.providers.ax import Prefill, UpTo2
 from multiturn.providers.base import ProviderError, ProviderResponse, Wire, counts
 from multiturn.providers.http import HttpProvider, HttpSettings
 from multiturn.providers.limits import http_client
 from multiturn.providers.rules import Layout
+from multiturn.request import ProviderRequest
 
 _ROLES = {"user": "user", "assistant": "model"}
 

@@ -5,11 +5,11 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
-from multiturn.model import ProviderRequest
 from multiturn.providers.base import ProviderResponse, counts
 from multiturn.providers.http import API_KEY, HttpProvider, HttpSettings
 from multiturn.providers.limits import http_client
 from multiturn.providers.rules import Layout
+from multiturn.request import ProviderRequest
 
 # gpt-5.1 and later take one, as long as nothing asks them to reason.
 _REASONS = re.compile(r"o\d|gpt-5(?![.\d]|-chat)")

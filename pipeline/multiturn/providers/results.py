@@ -16,7 +16,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from multiturn.documents.output import open_output
 from multiturn.errors import MultiturnError, Place
-from multiturn.model import ChatMessage
+from multiturn.request import ChatMessage
 
 
 class RawRequest(Struct, frozen=True):

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from itertools import groupby, pairwise, takewhile
 from typing import NamedTuple
 
-from multiturn.model import ChatMessage, ProviderRequest
 from multiturn.providers.base import ProviderError
+from multiturn.request import ChatMessage, ProviderRequest
 from multiturn.turns import is_blank
 
 

@@ -11,10 +11,10 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from multiturn.files import FILE
-from multiturn.model import ProviderRequest
 from multiturn.providers.agent import AgentProvider, AgentSettings, Executable
 from multiturn.providers.base import LARGEST_ANSWER, ProviderError, ProviderResponse
 from multiturn.providers.command import end_command
+from multiturn.request import ProviderRequest
 
 
 class VSCodeSettings(AgentSettings, frozen=True, kw_only=True):

@@ -5,8 +5,8 @@ from itertools import pairwise
 
 from msgspec import Struct
 
+from multiturn.engine.provenance import Message, Span, text_of
 from multiturn.errors import quoted
-from multiturn.provenance import Message, Span, text_of
 from multiturn.turns import is_blank
 
 _NOTHING = Span("", "")

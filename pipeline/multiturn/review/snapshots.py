@@ -8,10 +8,11 @@ from typing import Any
 
 from multiturn.documents.dump import Pieces, dump
 from multiturn.documents.yaml_events import read_documents
+from multiturn.engine.provenance import Message, Span, Spans
 from multiturn.errors import MultiturnError
 from multiturn.files import real_path
-from multiturn.model import Case, Conversion, InputFile
-from multiturn.provenance import Message, Span, Spans
+from multiturn.model import Case, Conversion
+from multiturn.request import InputFile
 from multiturn.suites.suite import path_in
 from multiturn.text import utf8
 from multiturn.turns import Part, joined

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec.structs import replace
 
 from multiturn.engine.outcomes import Outcome
+from multiturn.engine.provenance import Message, messages_of
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError, Place
 from multiturn.model import Conversion
-from multiturn.provenance import Message, messages_of
 from multiturn.review.changes import FileChange, Finding, State
 from multiturn.review.folder import SnapshotFolder
 from multiturn.review.lists import FILES, PROMOTED, ChangedFile, Lists

@@ -8,8 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from multiturn.model import ProviderRequest
-from multiturn.provenance import text_of
+from multiturn.engine.provenance import text_of
 from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings
 from multiturn.providers.azure import AzureProvider, AzureSettings
 from multiturn.providers.base import ProviderError, TargetProvider
@@ -17,6 +16,7 @@ from multiturn.providers.codex import CodexProvider, CodexSettings
 from multiturn.providers.gemini import GeminiProvider, GeminiSettings
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.vscode import VSCodeProvider, VSCodeSettings
+from multiturn.request import ProviderRequest
 from multiturn.review.report.side import Reviewed
 from multiturn.turns import is_blank
 

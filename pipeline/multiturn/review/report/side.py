@@ -14,13 +14,14 @@ from msgspec.structs import replace
 
 import multiturn_stages
 from multiturn.engine.outcomes import Outcome
+from multiturn.engine.provenance import Message, Spans, messages_of, spans_of, text_of
 from multiturn.engine.revision import Revision
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
 from multiturn.files import root_of
-from multiturn.model import Case, Conversion, ProviderRequest
+from multiturn.model import Case, Conversion
 from multiturn.pipelines.pipeline import Pipeline, request_of
-from multiturn.provenance import Message, Spans, messages_of, spans_of, text_of
+from multiturn.request import ProviderRequest
 from multiturn.review.promotion import Promotion, promotions_of
 from multiturn.review.snapshots import name_in_root, suite_of, texts_of_files
 from multiturn.suites.suite import STDIN
