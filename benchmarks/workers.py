@@ -12,7 +12,7 @@ from measuring import MULTITURN, medians, process, seconds, show, write_suite
 from multiturn import load_pipeline
 from multiturn.distributed import convert_on_cluster, slices_at, to_line
 from multiturn.engine.selection import Selection
-from multiturn.engine.slices import Work
+from multiturn.engine.slices import ConversionJob
 
 
 def on_dask(workers: int, suites: Path, folder: Path) -> float:
@@ -22,9 +22,9 @@ def on_dask(workers: int, suites: Path, folder: Path) -> float:
     ) as cluster:
 
         def convert(output: Path) -> None:
-            work = Work(Selection(), load_pipeline("spec"), to_line)
+            job = ConversionJob(Selection(), load_pipeline("spec"), to_line)
             slices = slices_at([str(suites)])
-            found = convert_on_cluster(cluster.scheduler_address, work, slices, str(output))
+            found = convert_on_cluster(cluster.scheduler_address, job, slices, str(output))
             assert not list(found), "every case converts"
 
         outputs = [folder / f"{workers}-{attempt}" for attempt in range(4)]

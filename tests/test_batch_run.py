@@ -24,7 +24,7 @@ from multiturn.engine.batch_state import BatchState
 from multiturn.engine.batches import Batches
 from multiturn.providers.batches import batches_of
 from multiturn.providers.batches.anthropic import AnthropicBatchApi
-from multiturn.providers.batches.base import BatchApi, BatchPart, Found, Look
+from multiturn.providers.batches.base import BatchApi, BatchPart, BatchSearch, BatchStatus
 from multiturn.providers.batches.openai import OpenAIBatchApi
 from multiturn.providers.results import ResultsFile, is_stored
 from running import by_id, write_suite
@@ -107,32 +107,32 @@ class Vendor(OpenAIBatchApi):
 
     async def find(
         self, _: Any, part: BatchPart, others: Iterable[str], digests: Callable[[], set[str]]
-    ) -> Found:
+    ) -> BatchSearch:
         undecided = []
         self.hidden, missing = 0, self.hidden
         for name, batch in list(self.batches.items())[: -missing or None]:
             if self.has_names and batch.token == part.token:
-                return Found(name)
+                return BatchSearch(name)
             if self.has_names or name in others or len(batch.bodies) != part.requests:
                 continue
             if not self._has_ended(batch):
                 undecided.append(name)
             elif set(batch.bodies) == digests():
-                return Found(name)
-        return Found(undecided=tuple(undecided))
+                return BatchSearch(name)
+        return BatchSearch(undecided=tuple(undecided))
 
     def _has_ended(self, batch: Sent) -> bool:
         batch.looks += 1
         return batch.looks > self.lag
 
-    async def look(self, _: Any, batch: str) -> Look:
+    async def status_of(self, _: Any, batch: str) -> BatchStatus:
         if batch not in self.batches:
             raise ProviderError("HTTP 404", kind="http", status=404)
         ended = self._has_ended(self.batches[batch])
-        return Look(state="ended" if ended else "running", ended=ended, files=(batch,))
+        return BatchStatus(state="ended" if ended else "running", ended=ended, files=(batch,))
 
-    async def fetch(self, _: Any, look: Look, file: BinaryIO) -> None:
-        batch = self.batches[look.files[0]]
+    async def fetch(self, _: Any, status: BatchStatus, file: BinaryIO) -> None:
+        batch = self.batches[status.files[0]]
         for digest, body in reversed(batch.bodies.items()):
             if not batch.canceled:
                 response = {"status_code": 200, "body": answer_to("azure", body)}
@@ -314,8 +314,8 @@ def test_a_full_disk_ends_a_run_and_nothing_is_lost(
         ),
         pytest.param("create", False, {"status": 400}, True, id="a batch is refused"),
         pytest.param("create", False, {"status": 401}, True, id="a key is wrong"),
-        pytest.param("look", False, {"status": 503}, False, id="a look fails"),
-        pytest.param("look", False, {"status": 401}, True, id="a look has the wrong key"),
+        pytest.param("status_of", False, {"status": 503}, False, id="a look fails"),
+        pytest.param("status_of", False, {"status": 401}, True, id="a look has the wrong key"),
         pytest.param("fetch", False, {"kind": "connection"}, False, id="results are cut before"),
         pytest.param("fetch", True, {"kind": "connection"}, False, id="results are cut after"),
     ],
@@ -467,7 +467,7 @@ def test_a_canceled_run_creates_no_batch_of_a_file(folder: Path, named: Vendor) 
     assert (run(), named.sent()) == (ALL, ONCE)
 
 
-@pytest.mark.parametrize("operation", ["look", "cancel"])
+@pytest.mark.parametrize("operation", ["status_of", "cancel"])
 def test_a_batch_that_cannot_be_canceled_keeps_no_other_from_it(
     folder: Path, named: Vendor, operation: str
 ) -> None:

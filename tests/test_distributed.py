@@ -21,7 +21,7 @@ import commands
 from multiturn import MultiturnError, load_pipeline
 from multiturn.distributed import convert_bag, slices_at, to_line
 from multiturn.engine.selection import Selection
-from multiturn.engine.slices import Work, convert_slice
+from multiturn.engine.slices import ConversionJob, convert_slice
 from running import wait_for, write_stage
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
@@ -196,9 +196,9 @@ def test_suites_may_be_anywhere_that_fsspec_reads() -> None:
     "url", ["memory://gone.yaml", "memory://nowhere/a.jsonl", "nothing://a.jsonl"]
 )
 def test_a_suite_that_cannot_be_read_is_an_error_of_its_own(url: str) -> None:
-    work = Work(Selection(), load_pipeline("spec"), to_line)
+    job = ConversionJob(Selection(), load_pipeline("spec"), to_line)
     (part,) = slices_at([url])
-    (found,) = convert_slice(work, part)
+    (found,) = convert_slice(job, part)
     assert str(found.error).startswith(f"{url}: cannot read it: ")
 
 

@@ -21,11 +21,11 @@ from multiturn.engine import slices
 from multiturn.engine.outcomes import outcomes
 from multiturn.engine.selection import Selection
 from multiturn.engine.slices import (
+    ConversionJob,
     Rendered,
     Slice,
-    Work,
+    checked_slices,
     convert_slice,
-    joined,
     results_in_order,
     slices_of,
 )
@@ -146,12 +146,14 @@ def test_standard_input_needs_one_process_only(tmp_path: Path) -> None:
 def in_slices(suites: Iterable[Path], size: int, case_ids: Iterable[str] = ()) -> list[str]:
     """Return the cases and errors of suites that were converted in slices of a size."""
     selection = Selection(case_ids=frozenset(case_ids))
-    work = Work(selection, load_pipeline("spec"), lambda conversion: conversion.case.id.encode())
+    job = ConversionJob(
+        selection, load_pipeline("spec"), lambda conversion: conversion.case.id.encode()
+    )
     parts = (part for suite in map(str, suites) for part in slices_of(suite, suite, size))
-    results = ((part, convert_slice(work, part)) for part in parts)
+    results = ((part, convert_slice(job, part)) for part in parts)
     return [
         str(item.error) if item.text is None else item.text.decode()
-        for items in joined(selection, results)
+        for items in checked_slices(selection, results)
         for item in items
     ]
 

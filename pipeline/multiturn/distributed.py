@@ -11,11 +11,11 @@ from multiturn.documents.output import open_output
 from multiturn.engine.record import record_of, to_json
 from multiturn.engine.selection import Selection
 from multiturn.engine.slices import (
+    ConversionJob,
     Rendered,
     Slice,
-    Work,
+    checked_slices,
     convert_slice,
-    joined,
     results_in_order,
     slices_of,
 )
@@ -62,9 +62,9 @@ def convert_bag(
     """
     patterns = tuple(guideline_patterns) or None
     selection = Selection(root=root and os.path.abspath(root), guideline_patterns=patterns)
-    work = Work(selection, pipeline, to_line)
+    job = ConversionJob(selection, pipeline, to_line)
     lines = delayed(_lines_of, pure=False)
-    return from_delayed([lines(work, part) for part in slices_at(urls, partition_size)])
+    return from_delayed([lines(job, part) for part in slices_at(urls, partition_size)])
 
 
 def slices_at(urls: Iterable[str], size: int = PARTITION_SIZE) -> Iterator[Slice]:
@@ -81,7 +81,7 @@ def to_line(conversion: Conversion) -> bytes:
 
 
 def convert_on_cluster(
-    scheduler: str, work: Work, slices: Iterable[Slice], folder: str
+    scheduler: str, job: ConversionJob, slices: Iterable[Slice], folder: str
 ) -> Iterator[Rendered]:
     """Convert suites on a cluster, into one file a slice, and yield the errors.
 
@@ -93,8 +93,8 @@ def convert_on_cluster(
     if os.listdir(folder):
         raise MultiturnError(f"{folder!r} is not empty; name a new folder for the parts")
     has_failed = False
-    results = _on_cluster(scheduler, work, slices)
-    for number, items in enumerate(joined(work.selection, results)):
+    results = _on_cluster(scheduler, job, slices)
+    for number, items in enumerate(checked_slices(job.selection, results)):
         with open_output(os.path.join(folder, f"part-{number:05}.jsonl")) as file:
             for item in items:
                 if item.text is None:
@@ -102,12 +102,12 @@ def convert_on_cluster(
                     yield item
                 else:
                     file.write(item.text)
-    if not (has_failed and work.selection.strict):
+    if not (has_failed and job.selection.strict):
         Path(folder, "_SUCCESS").touch()
 
 
 def _on_cluster(
-    scheduler: str, work: Work, slices: Iterable[Slice]
+    scheduler: str, job: ConversionJob, slices: Iterable[Slice]
 ) -> Iterator[tuple[Slice, list[Rendered]]]:
     """Yield each slice with what became of its cases, in order."""
     for name in ("distributed", "distributed.client"):  # what matters is raised
@@ -115,7 +115,7 @@ def _on_cluster(
     try:
         with distributed.Client(scheduler, timeout=_TIMEOUT, set_as_default=False) as client:
             threads = sum(client.nthreads().values())
-            submit = partial(client.get_executor(pure=False).submit, convert_slice, work)
+            submit = partial(client.get_executor(pure=False).submit, convert_slice, job)
             yield from results_in_order(submit, slices, _AHEAD * max(1, threads))
     except (OSError, ValueError, TimeoutError) as error:
         why = str(error).partition("\n")[0] or type(error).__name__
@@ -124,10 +124,10 @@ def _on_cluster(
         raise MultiturnError("the workers that converted a suite died, one after another") from None
 
 
-def _lines_of(work: Work, part: Slice) -> list[str]:
+def _lines_of(job: ConversionJob, part: Slice) -> list[str]:
     """Return a slice's lines of JSON."""
     lines = []
-    (items,) = joined(work.selection, [(part, convert_slice(work, part))])
+    (items,) = checked_slices(job.selection, [(part, convert_slice(job, part))])
     for item in items:
         if item.error is not None:
             raise item.error

@@ -85,7 +85,7 @@ def send_batch(
                 if result is not None:
                     sending.add(result)
                     continue
-                answered = sum(look.answered or 0 for look in run.looks.values())
+                answered = sum(status.answered or 0 for status in run.statuses.values())
                 progress.update(answered, f"{answered:,} answered")
         except KeyboardInterrupt:
             progress.__exit__()
@@ -126,14 +126,14 @@ def status(results: str, targets_file: str | None) -> None:
                 click.echo(f"{requests} without a batch so far; --resume --batch goes on")
                 continue
             try:
-                look = batches.look(part)
+                found = batches.status_of(part)
             except ProviderError as error:
                 failures.say(f"{part.batch}: {error.what}")
                 continue
-            count = "" if look.answered is None else f"{look.answered:,} of "
-            click.echo(visible(f"{part.batch}: {look.state}, {count}{requests}"))
-            if look.why:
-                click.echo(f"  {visible(look.why)}")
+            count = "" if found.answered is None else f"{found.answered:,} of "
+            click.echo(visible(f"{part.batch}: {found.state}, {count}{requests}"))
+            if found.why:
+                click.echo(f"  {visible(found.why)}")
     failures.finish()
 
 

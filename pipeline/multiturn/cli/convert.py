@@ -84,7 +84,7 @@ def convert(
     from multiturn.cli.rendering import render
     from multiturn.documents.output import open_output
     from multiturn.engine.outcomes import outcomes
-    from multiturn.engine.slices import Work, rendered
+    from multiturn.engine.slices import ConversionJob, rendered
     from multiturn.pipelines.pipeline_file import load_pipeline
 
     format_ = format_ or default_format(output)
@@ -106,13 +106,13 @@ def convert(
     in_color = format_ == "text" and output is None and on_terminal()
     warns = options.log.level == "debug"
     to_bytes = partial(render, format_=format_, in_color=in_color, warns=warns)
-    work = Work(selection, chosen, to_bytes, options.debug)
+    job = ConversionJob(selection, chosen, to_bytes, options.debug)
     if workers > 1 and "-" not in selection.suites:
         from multiturn.engine.processes import on_processes
 
-        items = on_processes(work, workers, options.log)
+        items = on_processes(job, workers, options.log)
     else:
-        items = (rendered(work, each) for each in outcomes(selection, chosen))
+        items = (rendered(job, each) for each in outcomes(selection, chosen))
     with writing(output), open_output(output, whole=options.strict) as file, closing(items):
         for item in show_progress(items):
             _say(item, failures)
@@ -125,7 +125,7 @@ def convert(
 def _on_cluster(
     scheduler: str, options: SuiteOptions, pipeline: "Pipeline", folder: str
 ) -> "Iterator[Rendered]":
-    from multiturn.engine.slices import Work
+    from multiturn.engine.slices import ConversionJob
 
     try:
         from multiturn.distributed import convert_on_cluster, slices_at, to_line
@@ -133,8 +133,8 @@ def _on_cluster(
         raise MultiturnError(str(error)) from None
     root = options.root and os.path.abspath(options.root)
     selection = options._replace(suites=(), root=root).select()
-    work = Work(selection, pipeline, to_line, options.debug)
-    return convert_on_cluster(scheduler, work, list(slices_at(options.suites)), folder)
+    job = ConversionJob(selection, pipeline, to_line, options.debug)
+    return convert_on_cluster(scheduler, job, list(slices_at(options.suites)), folder)
 
 
 def _say(item: "Rendered", failures: Failures) -> None:

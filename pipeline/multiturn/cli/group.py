@@ -8,11 +8,13 @@ from typing import Any, NoReturn
 import click
 
 from multiturn.cli.batch import batch
-from multiturn.cli.cases import diff, explain, list_cases
 from multiturn.cli.check import check
 from multiturn.cli.convert import convert
+from multiturn.cli.diff import diff
 from multiturn.cli.editor import completion, schema
+from multiturn.cli.explain import explain
 from multiturn.cli.init import init
+from multiturn.cli.list import list_cases
 from multiturn.cli.options import with_defaults
 from multiturn.cli.pipelines import show, stages
 from multiturn.cli.report import report

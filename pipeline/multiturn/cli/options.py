@@ -123,6 +123,11 @@ def format_option(*formats: str, help: str) -> Callable[[Command], Command]:  # 
     )
 
 
+case_format_option = format_option(
+    "text", "json", help="Text for reading, or a line of JSON for each case."
+)
+
+
 class SuiteOptions(NamedTuple):
     """The options that say which cases a command is about, as they were given."""
 

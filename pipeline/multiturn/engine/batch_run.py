@@ -16,7 +16,7 @@ from multiturn.engine.runner import answered, failed, prepare
 from multiturn.model import Case
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import ProviderError
-from multiturn.providers.batches.base import BatchPart, Look, may_pass, places
+from multiturn.providers.batches.base import BatchPart, BatchStatus, may_pass, places
 from multiturn.providers.results import Result, ResultsFile, key_of
 
 
@@ -137,11 +137,11 @@ class BatchRun(Batches):
         while parts:
             for part in list(parts):
                 try:
-                    before, look = self.looks.get(part.token), self.look(part)
-                    if before is None or before.state != look.state:
-                        self.say(f"{part.batch}: {look.state}")
-                    if look.ended:
-                        yield from self._results(part, look)
+                    before, status = self.statuses.get(part.token), self.status_of(part)
+                    if before is None or before.state != status.state:
+                        self.say(f"{part.batch}: {status.state}")
+                    if status.ended:
+                        yield from self._results(part, status)
                         results.sync()
                         self.state.keep(replace(part, ended=True))
                         parts.remove(part)
@@ -159,10 +159,10 @@ class BatchRun(Batches):
             raise refused[0]
         self.state.forget()
 
-    def _results(self, part: BatchPart, look: Look) -> Iterator[Result]:
+    def _results(self, part: BatchPart, status: BatchStatus) -> Iterator[Result]:
         _, latest = self._waiting
         with TemporaryFile(dir=self._folder) as file:
-            self.call(self.api.fetch, look, file)
+            self.call(self.api.fetch, status, file)
             found = places(file)
             for waiting in self.state.asked(part):
                 result = waiting.result
@@ -171,8 +171,8 @@ class BatchRun(Batches):
                     continue  # its case has another request now
                 try:
                     if result.digest not in found:
-                        why = look.why or f"{part.batch} ended without an answer to this request"
-                        raise ProviderError(f"batch_{look.state}: {why}", kind="batch")
+                        why = status.why or f"{part.batch} ended without an answer to this request"
+                        raise ProviderError(f"batch_{status.state}: {why}", kind="batch")
                     file.seek(found[result.digest])
                     yield answered(result, self.api.read(file.readline()))
                 except ProviderError as error:

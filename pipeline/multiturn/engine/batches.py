@@ -16,7 +16,7 @@ from multiturn.engine.batch_state import BatchState, Canceled, Target
 from multiturn.errors import MultiturnError
 from multiturn.providers.base import ProviderError
 from multiturn.providers.batches import batches_of
-from multiturn.providers.batches.base import BatchPart, Look, may_pass
+from multiturn.providers.batches.base import BatchPart, BatchStatus, may_pass
 from multiturn.text import number_of
 
 _T = TypeVar("_T")
@@ -44,7 +44,9 @@ class Batches:
         self.provider = provider
         self.poll = poll
         self.say = say
-        self.looks: dict[str, Look] = {}  # the last known status of each part, by its token
+        self.statuses: dict[
+            str, BatchStatus
+        ] = {}  # the last known status of each part, by its token
         self.state = BatchState(output)
         self.target = Target(
             provider.name, provider.kind, provider.settings.model, provider.address()
@@ -137,10 +139,10 @@ class Batches:
             said.add(what)
             time.sleep(self.poll)
 
-    def look(self, part: BatchPart) -> Look:
+    def status_of(self, part: BatchPart) -> BatchStatus:
         """Return the status of a part's batch."""
-        self.looks[part.token] = self.call(self.api.look, part.batch)
-        return self.looks[part.token]
+        self.statuses[part.token] = self.call(self.api.status_of, part.batch)
+        return self.statuses[part.token]
 
     def cancel(self) -> None:
         """Ask the vendor to end all batches under way, and send no more parts.
@@ -158,7 +160,7 @@ class Batches:
 
     def _end(self, part: BatchPart) -> ProviderError | None:
         try:
-            if not self.look(part).ended:
+            if not self.status_of(part).ended:
                 self.call(self.api.cancel, part.batch)
         except ProviderError as error:
             return error if error.status != 409 else None  # 409: it has ended meanwhile

@@ -13,11 +13,11 @@ from multiprocessing.process import BaseProcess
 
 from multiturn.engine.signals import masked
 from multiturn.engine.slices import (
+    ConversionJob,
     Rendered,
     Slice,
-    Work,
+    checked_slices,
     convert_slice,
-    joined,
     results_in_order,
     slices_of,
 )
@@ -30,7 +30,9 @@ _PATIENCE = 1  # seconds for idle workers to end; those whose stages have left p
 _DIED = "a worker process died; try fewer --workers"
 
 
-def on_processes(work: Work, workers: int, log: LogSettings) -> Generator[Rendered, None, None]:
+def on_processes(
+    job: ConversionJob, workers: int, log: LogSettings
+) -> Generator[Rendered, None, None]:
     """Yield what became of each selected case, in the order of the suites, from processes."""
     # Forking is quickest, and safe: there are no threads yet.
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else None)
@@ -40,14 +42,14 @@ def on_processes(work: Work, workers: int, log: LogSettings) -> Generator[Render
 
     def submit(part: Slice) -> "Future[list[Rendered]]":
         with masked("SIG_BLOCK"):
-            future = executor.submit(_convert, work, part)
+            future = executor.submit(_convert, job, part)
             started.update(multiprocessing.active_children())
         return future
 
     try:
-        slices = (part for path in work.selection.suites for part in slices_of(path, path))
+        slices = (part for path in job.selection.suites for part in slices_of(path, path))
         results = results_in_order(submit, slices, workers * _AHEAD)
-        for items in joined(work.selection, results):
+        for items in checked_slices(job.selection, results):
             yield from items
         patience = _PATIENCE
     except BrokenProcessPool:
@@ -71,13 +73,13 @@ def _begin(log: LogSettings, parent: int) -> None:
 
 
 @masked("SIG_UNBLOCK")
-def _convert(work: Work, part: Slice) -> list[Rendered]:
+def _convert(job: ConversionJob, part: Slice) -> list[Rendered]:
     """Convert a slice in a worker process.
 
     A signal ends the process here only. If it did while a result is sent, the parent would wait
     for the rest of it.
     """
-    return convert_slice(work, part)
+    return convert_slice(job, part)
 
 
 def _end(workers: Iterable[BaseProcess]) -> None:

@@ -27,8 +27,8 @@ from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE, load_pipeline, p
 from multiturn.request import ProviderRequest
 
 T = TypeVar("T")
-_CHILD = "import sys; from multiturn.engine.revision import convert; convert(sys.argv[1])"
-_WORK, _ITEMS = "work", "items"  # the files by which the processes talk
+_CHILD = "import sys; from multiturn.engine.revision import run_child; run_child(sys.argv[1])"
+_JOB, _ITEMS = "job", "items"  # the files by which the processes talk
 _OURS = [str(Path(package.__path__[0]).parent) for package in (multiturn, multiturn_stages)]
 
 
@@ -77,7 +77,7 @@ class _Checkout(Struct, frozen=True):
         return os.path.exists(path) and is_below(os.path.realpath(path), self.tree)
 
 
-class _Work(Struct, frozen=True):
+class _RevisionJob(Struct, frozen=True):
     """The input of the process that converts a revision."""
 
     checkout: _Checkout
@@ -134,9 +134,9 @@ def reading_at(
             os.makedirs(here, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
             raise MultiturnError(f"--against: {os.getcwd()} was no folder then") from None
-        work = _Work(checkout, read, selection, pipeline, is_default, sys.path)
-        with open(os.path.join(folder, _WORK), "wb") as file:
-            pickle.dump(work, file)
+        job = _RevisionJob(checkout, read, selection, pipeline, is_default, sys.path)
+        with open(os.path.join(folder, _JOB), "wb") as file:
+            pickle.dump(job, file)
         with ExitStack() as ending:
             with masked("SIG_BLOCK"):
                 process = subprocess.Popen(  # noqa: S603 - this very Python
@@ -182,47 +182,47 @@ def _items(process: "subprocess.Popen[bytes]", folder: str, commit: str) -> Iter
 
 
 @masked("SIG_UNBLOCK")
-def convert(folder: str) -> None:
-    """Read a revision, in a process of its own.
+def run_child(folder: str) -> None:
+    """Convert a revision: the entry point of the child process that ``reading_at`` starts.
 
-    The file of its work is in the folder, and it writes the file of items there. An error is an
-    item.
+    The job is a file in the folder, and the items are written to another one beside it. A
+    MultiturnError is an item, too, so that the parent can raise it.
     """
-    with open(os.path.join(folder, _WORK), "rb") as file:
-        work: _Work = pickle.load(file)  # noqa: S301 - from the parent process
-    checkout, now = work.checkout, os.getcwd()
+    with open(os.path.join(folder, _JOB), "rb") as file:
+        job: _RevisionJob = pickle.load(file)  # noqa: S301 - from the parent process
+    checkout, now = job.checkout, os.getcwd()
     configure(LogSettings("error"))  # warnings are those of the current files
-    sys.path[:] = [_entry_then(checkout, entry) for entry in work.path]
+    sys.path[:] = [_entry_then(checkout, entry) for entry in job.path]
     os.chdir(checkout.inside("."))
-    named = sorted(work.selection.named)
+    named = sorted(job.selection.named)
     outside = [name for name in named if os.path.exists(name) and not checkout.has(name)]
     with open(os.path.join(folder, _ITEMS), "wb") as file:
         try:
             selection = select(
                 (name for name in named if name not in outside),
-                root=work.selection.root,
-                guideline_patterns=work.selection.guideline_patterns,
-                case_ids=work.selection.case_ids,
+                root=job.selection.root,
+                guideline_patterns=job.selection.guideline_patterns,
+                case_ids=job.selection.case_ids,
                 may_be_gone=True,
             )
-            path, name = _pipeline_then(work, now)
+            path, name = _pipeline_then(job, now)
             chosen = load_pipeline(path)
             chosen.name = name
             # seen: a selected id may be missing here, and be among the current cases.
             found = _named_as_now(checkout, outcomes(selection, chosen, seen=set()))
             notes = tuple(f"{name}: it led out of the repository" for name in outside)
-            for item in work.read(Revision(found, selection, chosen, notes)):
+            for item in job.read(Revision(found, selection, chosen, notes)):
                 pickle.dump(item, file)
         except MultiturnError as error:
             pickle.dump(MultiturnError(f"--against: as it was then, {error}"), file)
 
 
-def _pipeline_then(work: _Work, now: str) -> tuple[str, str]:
+def _pipeline_then(job: _RevisionJob, now: str) -> tuple[str, str]:
     """Return the path or name of the pipeline as it was, and its name for messages.
 
     The folder ``now`` is the one that it is named in.
     """
-    checkout = work.checkout
+    checkout = job.checkout
 
     def place(name: str) -> str:
         if name in pipeline_names():
@@ -233,12 +233,12 @@ def _pipeline_then(work: _Work, now: str) -> tuple[str, str]:
             return path  # outside the repository
         return os.path.relpath(then)
 
-    named = place(work.pipeline)
-    if not work.is_default and (named in pipeline_names() or os.path.exists(named)):
-        return named, work.pipeline
+    named = place(job.pipeline)
+    if not job.is_default and (named in pipeline_names() or os.path.exists(named)):
+        return named, job.pipeline
     default = find_defaults()[0].pipeline or DEFAULT_PIPELINE
     was = place(default)
-    return was, work.pipeline if was == named else default
+    return was, job.pipeline if was == named else default
 
 
 def _named_as_now(checkout: _Checkout, found: Iterable[Outcome]) -> Iterator[Outcome]:

@@ -33,7 +33,7 @@ class Slice(NamedTuple):
     lines: Lines | None = None  # which lines; None for the whole suite
 
 
-class Work(Struct, frozen=True):
+class ConversionJob(Struct, frozen=True):
     """How slices are converted."""
 
     selection: Selection  # which cases; its suites are of no importance
@@ -74,28 +74,28 @@ def slices_of(
     yield from [Slice(suite, url, each) for each in lines] or [Slice(suite, url)]
 
 
-def convert_slice(work: Work, part: Slice) -> list[Rendered]:
+def convert_slice(job: ConversionJob, part: Slice) -> list[Rendered]:
     """Convert the selected cases of a slice; an id may be that of another slice's case."""
     found: list[Rendered] = []
     warnings = warnings_to(lambda notice: found.append(Rendered(notice.case_id, notice=notice)))
-    selection = work.selection
+    selection = job.selection
     try:
         with warnings, _local(part) as (path, lines):
             for outcome in read_suite(selection, path, Texts(), lines, part.suite):
                 if selection.has(outcome.case_id):
-                    outcome = outcome.converted(work.pipeline, strict=selection.strict)
-                found.append(rendered(work, outcome))
+                    outcome = outcome.converted(job.pipeline, strict=selection.strict)
+                found.append(rendered(job, outcome))
     except MultiturnError as error:  # it is elsewhere, and cannot be read
         found.append(Rendered(None, error=error))
     return found
 
 
-def rendered(work: Work, outcome: Outcome) -> Rendered:
+def rendered(job: ConversionJob, outcome: Outcome) -> Rendered:
     """Return what is written of an outcome, or the error in its place."""
     text, error, case = None, outcome.error, outcome.case
     try:
         if outcome.conversion is not None:
-            text = work.render(outcome.conversion)
+            text = job.render(outcome.conversion)
     except MultiturnError as failure:
         error = failure
     place, trace = None, ""
@@ -103,7 +103,7 @@ def rendered(work: Work, outcome: Outcome) -> Rendered:
         place = Place(case.file or case.suite, case.line, 1)
     if error is not None:
         place = place or Place(error.where.file, error.where.line, 1)
-        trace = "".join(traceback.format_exception(error)) if work.debug else ""
+        trace = "".join(traceback.format_exception(error)) if job.debug else ""
         # A plain error: one of a stage's own may not pickle.
         error = MultiturnError(error.what, where=error.where, case_id=error.case_id)
     return Rendered(outcome.case_id, place, text, error, trace)
@@ -146,7 +146,7 @@ def results_in_order(
         yield first, future.result()
 
 
-def joined(
+def checked_slices(
     selection: Selection, results: Iterable[tuple[Slice, list[Rendered]]]
 ) -> Iterator[list[Rendered]]:
     """Yield what is said of the selected cases of each slice: texts, errors and warnings.

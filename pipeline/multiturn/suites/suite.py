@@ -29,7 +29,7 @@ STDIN = "<stdin>"
 CONFIG = ".agentv/config.yaml"
 MAX_CASES_FILE = 40_000_000  # bytes of a file of cases that a suite names
 
-Found = Case | MultiturnError | Notice
+SuiteItem = Case | MultiturnError | Notice
 
 
 def duplicate_id(case_id: str, first: int, where: Place) -> MultiturnError:
@@ -90,7 +90,7 @@ class SuiteReader:
         is_file = self.source != "-" and "://" not in self.name  # what is elsewhere is copied here
         return (self.files.suite if is_project and is_file else None) or self.name
 
-    def read(self, lines: Lines | None = None) -> Iterator[Found]:
+    def read(self, lines: Lines | None = None) -> Iterator[SuiteItem]:
         """Yield each case, or the error in its place, and warnings; ``lines`` are of a ``.jsonl``.
 
         Raises:
@@ -107,7 +107,7 @@ class SuiteReader:
             what = 'it is empty; a suite has "evalcases:", a bare case has "input_messages:"'
             raise MultiturnError(what, where=self.name)
 
-    def cases(self, document: Document) -> Iterator[Found]:
+    def cases(self, document: Document) -> Iterator[SuiteItem]:
         """Yield each case of a document, or the error in its place."""
         if isinstance(document.head.value, list):
             what = 'this must be a mapping, not a list; write the cases below "evalcases:"'
@@ -152,7 +152,7 @@ class SuiteReader:
         shared: Case,
         reader: CaseReader,
         *known: type,
-    ) -> Iterator[Found]:
+    ) -> Iterator[SuiteItem]:
         """Yield what there is to warn of, then the case or its error."""
         known_id = ""
         found: Case | MultiturnError
@@ -179,7 +179,7 @@ class SuiteReader:
         yield from self.warnings(reader)
         yield found
 
-    def cases_of(self, named: Node, label: str, shared: Case) -> Iterator[Found]:
+    def cases_of(self, named: Node, label: str, shared: Case) -> Iterator[SuiteItem]:
         """Yield each case of the file, or of the files of a glob, that a suite names for cases."""
         written = named.value.removeprefix("file://")
         try:

@@ -8,7 +8,14 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from multiturn.providers.base import ProviderError, ProviderResponse
-from multiturn.providers.batches.base import BatchApi, BatchPart, Found, Look, VendorError, places
+from multiturn.providers.batches.base import (
+    BatchApi,
+    BatchPart,
+    BatchSearch,
+    BatchStatus,
+    VendorError,
+    places,
+)
 
 _PATH = "/v1/messages/batches"
 
@@ -56,36 +63,36 @@ class AnthropicBatchApi(BatchApi):
 
     async def find(
         self, client: Any, part: BatchPart, others: Collection[str], digests: Callable[[], set[str]]
-    ) -> Found:
+    ) -> BatchSearch:
         """Return the batch created after ``part.after`` whose results have the part's digests."""
         undecided = []
         async for batch in client.messages.batches.list(limit=100):  # the newest first
             if batch.id == part.after:
                 break
-            look = _look(batch)
-            total = batch.request_counts.processing + (look.answered or 0)
+            status = _status(batch)
+            total = batch.request_counts.processing + (status.answered or 0)
             if batch.id in others or total != part.requests:
                 continue
-            if not look.ended:
+            if not status.ended:
                 undecided.append(batch.id)
-            elif await self._answered(client, look) == digests():
-                return Found(batch.id)
-        return Found(undecided=tuple(undecided))
+            elif await self._answered(client, status) == digests():
+                return BatchSearch(batch.id)
+        return BatchSearch(undecided=tuple(undecided))
 
-    async def _answered(self, client: Any, look: Look) -> set[str]:
+    async def _answered(self, client: Any, status: BatchStatus) -> set[str]:
         with TemporaryFile() as file:
-            await self.fetch(client, look, file)
+            await self.fetch(client, status, file)
             return set(places(file))
 
-    async def look(self, client: Any, batch: str) -> Look:
+    async def status_of(self, client: Any, batch: str) -> BatchStatus:
         """Return the status and the counts, which are 0 until the batch has ended."""
-        return _look(await client.messages.batches.retrieve(batch))
+        return _status(await client.messages.batches.retrieve(batch))
 
-    async def fetch(self, client: Any, look: Look, file: BinaryIO) -> None:
+    async def fetch(self, client: Any, status: BatchStatus, file: BinaryIO) -> None:
         """Write the results, fetched from the target's address: a URL in an answer gets no key."""
         import httpx2
 
-        for name in look.files:
+        for name in status.files:
             path = f"{_PATH}/{name}/results"
             response = await client.get(path, cast_to=httpx2.Response, stream=True)
             try:
@@ -118,9 +125,9 @@ async def _pieces(file: BinaryIO) -> AsyncIterator[bytes]:
         yield piece
 
 
-def _look(batch: Any) -> Look:
+def _status(batch: Any) -> BatchStatus:
     counts, state = batch.request_counts, batch.processing_status
-    return Look(
+    return BatchStatus(
         state=state,
         ended=state == "ended",
         answered=counts.succeeded + counts.errored + counts.canceled + counts.expired,

@@ -33,7 +33,7 @@ class BatchPart(Struct, frozen=True, tag_field="is", tag="part"):
     ended: bool = False  # its results are stored, or it was never created
 
 
-class Look(Struct, frozen=True, kw_only=True):
+class BatchStatus(Struct, frozen=True, kw_only=True):
     """The status of a batch at the vendor."""
 
     state: str  # the vendor's word for it
@@ -43,7 +43,7 @@ class Look(Struct, frozen=True, kw_only=True):
     why: str = ""  # what went wrong with the whole batch
 
 
-class Found(Struct, frozen=True):
+class BatchSearch(Struct, frozen=True):
     """The result of the search for a batch whose id was lost."""
 
     batch: str = ""  # its id; empty if it was not found
@@ -112,7 +112,7 @@ class BatchApi(Protocol):
 
     async def find(
         self, client: Any, part: BatchPart, others: Collection[str], digests: Callable[[], set[str]]
-    ) -> Found:
+    ) -> BatchSearch:
         """Look for the batch that was created for a part.
 
         Args:
@@ -122,10 +122,10 @@ class BatchApi(Protocol):
             digests: returns those of the part's requests.
         """
 
-    async def look(self, client: Any, batch: str) -> Look:
+    async def status_of(self, client: Any, batch: str) -> BatchStatus:
         """Return the status of a batch."""
 
-    async def fetch(self, client: Any, look: Look, file: BinaryIO) -> None:
+    async def fetch(self, client: Any, status: BatchStatus, file: BinaryIO) -> None:
         """Write the results of a batch into a file; answers come before errors."""
 
     async def cancel(self, client: Any, batch: str) -> None:

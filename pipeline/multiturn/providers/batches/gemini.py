@@ -8,7 +8,13 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from multiturn.providers.base import ProviderResponse, hide
-from multiturn.providers.batches.base import BatchApi, BatchPart, Found, Look, VendorError
+from multiturn.providers.batches.base import (
+    BatchApi,
+    BatchPart,
+    BatchSearch,
+    BatchStatus,
+    VendorError,
+)
 
 _ENDED = ("succeeded", "partially_succeeded", "failed", "cancelled", "expired")
 _LIMITED = (8, 429)  # codes of gRPC and of HTTP
@@ -50,30 +56,30 @@ class GeminiBatchApi(BatchApi):
 
     async def find(
         self, client: Any, part: BatchPart, others: Collection[str], digests: Callable[[], set[str]]
-    ) -> Found:
+    ) -> BatchSearch:
         """Return the batch with the token in its name."""
         with warnings.catch_warnings(action="ignore"):  # about unknown states
             async for batch in await client.batches.list(config={"page_size": 100}):
                 if batch.display_name == _name(part):
-                    return Found(batch.name)
-        return Found()
+                    return BatchSearch(batch.name)
+        return BatchSearch()
 
-    async def look(self, client: Any, batch: str) -> Look:
+    async def status_of(self, client: Any, batch: str) -> BatchStatus:
         """Return the state; Gemini does not count."""
         with warnings.catch_warnings(action="ignore"):  # about unknown states
             found = await client.batches.get(name=batch)
         state = found.state.value.removeprefix("JOB_STATE_").removeprefix("BATCH_STATE_").lower()
         file = found.dest and found.dest.file_name
-        return Look(
+        return BatchStatus(
             state=state,
             ended=state in _ENDED,
             files=(file,) if file else (),
             why=hide((found.error and found.error.message) or "", self.provider.secrets),
         )
 
-    async def fetch(self, client: Any, look: Look, file: BinaryIO) -> None:
+    async def fetch(self, client: Any, status: BatchStatus, file: BinaryIO) -> None:
         """Write the file of results."""
-        for name in look.files:
+        for name in status.files:
             await client.files.download(file=name, destination=file)
 
     async def cancel(self, client: Any, batch: str) -> None:

@@ -8,7 +8,13 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from multiturn.providers.base import ProviderResponse, hide
-from multiturn.providers.batches.base import BatchApi, BatchPart, Found, Look, VendorError
+from multiturn.providers.batches.base import (
+    BatchApi,
+    BatchPart,
+    BatchSearch,
+    BatchStatus,
+    VendorError,
+)
 from multiturn.providers.limits import status_error
 
 _UNPROCESSED = ("notRunning", "pending", "running")  # Azure refuses a batch of such a file
@@ -61,20 +67,20 @@ class OpenAIBatchApi(BatchApi):
 
     async def find(
         self, client: Any, part: BatchPart, others: Collection[str], digests: Callable[[], set[str]]
-    ) -> Found:
+    ) -> BatchSearch:
         """Return the batch with the token, or of the part's own file."""
         async for batch in client.batches.list(limit=100):
             token = (batch.metadata or {}).get("multiturn")
             if token == part.token or batch.input_file_id == part.file:
-                return Found(batch.id)
-        return Found()
+                return BatchSearch(batch.id)
+        return BatchSearch()
 
-    async def look(self, client: Any, batch: str) -> Look:
+    async def status_of(self, client: Any, batch: str) -> BatchStatus:
         """Return the status, the counts and the two files of results."""
         found = await client.batches.retrieve(batch)
         counts, errors = found.request_counts, (found.errors and found.errors.data) or ()
         whys = (f"{error.code}: {error.message}" for error in errors)
-        return Look(
+        return BatchStatus(
             state=found.status,
             ended=found.status in ("completed", "failed", "expired", "cancelled"),
             answered=counts and counts.completed + counts.failed,
@@ -82,9 +88,9 @@ class OpenAIBatchApi(BatchApi):
             why=hide("; ".join(whys), self.provider.secrets),
         )
 
-    async def fetch(self, client: Any, look: Look, file: BinaryIO) -> None:
+    async def fetch(self, client: Any, status: BatchStatus, file: BinaryIO) -> None:
         """Write the output file, then the error file."""
-        for name in look.files:
+        for name in status.files:
             async with client.files.with_streaming_response.content(name) as response:
                 async for piece in response.iter_bytes():
                     file.write(piece)

@@ -1,0 +1,72 @@
+"""The command that shows what another pipeline would change."""
+
+import sys
+
+import click
+
+from multiturn.cli.completion import complete_pipeline
+from multiturn.cli.failures import Failures
+from multiturn.cli.options import (
+    SuiteOptions,
+    case_format_option,
+    quiet_option,
+    say_summary,
+    suite_options,
+)
+from multiturn.text import number_of
+
+
+@click.command()
+@suite_options
+@click.option(
+    "--from",
+    "old",
+    metavar="PIPELINE",
+    default="spec",
+    show_default=True,
+    shell_complete=complete_pipeline,
+    help="The pipeline to compare with.",
+)
+@click.option(
+    "--to",
+    "new",
+    metavar="PIPELINE",
+    required=True,
+    shell_complete=complete_pipeline,
+    help="The pipeline whose changes are shown.",
+)
+@quiet_option
+@case_format_option
+def diff(options: SuiteOptions, old: str, new: str, format_: str) -> None:
+    """Show what another pipeline would change.
+
+    Each case that differs is shown as a unified diff; the exit code is then 1.
+    """
+    from multiturn.cli.drawing import as_diff
+    from multiturn.cli.lines import DiffLine
+    from multiturn.engine.outcomes import read_cases
+    from multiturn.engine.record import to_json
+    from multiturn.pipelines.pipeline_file import load_pipeline
+
+    before, after = load_pipeline(old), load_pipeline(new)
+    failures = Failures(debug=options.debug)
+    compared = same = 0
+    for read in read_cases(options.select()):
+        first = read.converted(before, strict=options.strict)
+        second = read.converted(after, strict=options.strict) if first.error is None else first
+        if second.error is not None:
+            failures.add(second.error)
+        elif first.conversion is not None and second.conversion is not None:
+            compared += 1
+            changes = as_diff(first.conversion, second.conversion, old, new)
+            same += not changes
+            if format_ == "json":
+                found = first.conversion.case
+                line = DiffLine(found.suite, found.id, click.unstyle(changes) or None)
+                click.echo(to_json(line), nl=False)
+            else:
+                click.echo(changes, nl=False)
+    if format_ == "text":
+        say_summary(f"{number_of(compared, 'case')}: {same} same, {compared - same} differ")
+    failures.finish()
+    sys.exit(same < compared)
