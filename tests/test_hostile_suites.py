@@ -115,6 +115,65 @@ def test_a_suite_runs_no_code(root: Path, written: str) -> None:
     assert sorted(os.listdir()) == [".git", "ran.py", "x.eval.yaml"]
 
 
+# Globs of files of cases
+
+
+@pytest.mark.parametrize(
+    ("glob", "error"),
+    [
+        ("**foo*.yaml", "the glob '**foo*.yaml' has ** inside a name; write **/*.md for all"),
+        ("a/**b/*.yaml", "the glob 'a/**b/*.yaml' has ** inside a name; write **/*.md for all"),
+        ("***.yaml", "the glob '***.yaml' has ** inside a name; write **/*.md for all folders"),
+        ("*.yaml/", "the glob '*.yaml/' names a folder; write ** after it for all files in it"),
+        ("link/root/.*", "'link/root' is outside the root"),
+        ("link/**/*.zz", "'link' is outside the root"),
+        ("*/*/.*", "no file of cases matches '*/*/.*'"),
+        ("data/*.*", "'data/out.yaml' is outside the root"),
+        ("a\\0/*.yaml", r"no file of cases matches 'a\x00/*.yaml'"),
+    ],
+)
+def test_a_glob_that_cannot_be_is_an_error_of_its_suite_only(
+    root: Path, glob: str, error: str
+) -> None:
+    other = "evalcases: [{id: a, input: Hi}]\n"
+    write(root, {"evals/glob.eval.yaml": f'tests: "{glob}"\n', "evals/other.eval.yaml": other})
+    write(root, {"evals/data/a.yaml": "[]"})
+    (root / "evals" / "link").symlink_to("/")
+    (root / "evals" / "data" / "out.yaml").symlink_to("/etc/passwd")
+    errors: list[MultiturnError] = []
+    with limited(seconds=2):
+        found = load_suite("evals", on_error=errors.append)
+        assert [case.id for case in found] == ["a"]
+    [message] = map(str, errors)
+    assert message.startswith(f"evals/glob.eval.yaml:1:8: evalcases[0]: {error}")
+
+
+def test_a_glob_takes_a_folder_that_is_a_link_inside_the_root(root: Path) -> None:
+    write(root, {"shared/a.yaml": "[{id: a, input: Hi}]", "evals/.x/b.yaml": "[]"})
+    (root / "evals").mkdir(exist_ok=True)
+    (root / "evals" / "link").symlink_to("../shared")
+    suite = "tests: './link//{a,b}.*'\n"
+    assert [case.id for case in cases(suite, "evals/x.eval.yaml")] == ["a"]
+
+
+def test_globs_are_matched_in_linear_time(root: Path) -> None:
+    for number in range(512):
+        folder = root.joinpath("evals", *f"{number:09b}")
+        folder.mkdir(parents=True)
+    error = "no file of cases matches"
+    with limited(seconds=2), pytest.raises(MultiturnError, match=error):
+        cases(f"tests: '{'**/' * 20}*.zz'\n", "evals/x.eval.yaml")
+
+
+def test_a_suite_has_a_hundred_globs_at_most(root: Path) -> None:
+    write(root, {"evals/a1.yaml": "[{id: a, input: Hi}]"})
+    globs = "".join(f"- a{n}*.yaml\n" for n in range(2, 103))
+    errors: list[MultiturnError] = []
+    assert not cases(f"tests:\n{globs}", "evals/x.eval.yaml", on_error=errors.append)
+    assert errors[99].what == "no file of cases matches 'a101*.yaml'"
+    assert errors[100].what.startswith("over 100 globs in one suite")
+
+
 # Anything as a file
 
 SYNTAX = (

@@ -139,11 +139,11 @@ class Files:
             candidate = os.path.normpath(os.path.join(folder, path))
             if not is_below(candidate, self.root):
                 if number == 0:
-                    raise self._outside(written)
+                    raise outside_root(written, self.root)
                 continue
             real = os.path.realpath(candidate)
             if not is_below(real, self.root):
-                raise self._outside(written)
+                raise outside_root(written, self.root)
             if os.path.exists(real):
                 names = self._names(real)
                 if any(map(_PRIVATE.fullmatch, names)):
@@ -195,12 +195,6 @@ class Files:
     def _names(self, real: str) -> list[str]:
         return os.path.relpath(real, self.root).split(os.sep)
 
-    def _outside(self, written: str) -> OutsideRootError:
-        return OutsideRootError(
-            f"{quoted(written)} is outside the root {self.root}, and only files inside it are read;"
-            " move the file, or name a root that holds it (--root)"
-        )
-
 
 def root_of(path: str | Path) -> str:
     """Return the root of a suite or a folder, wherever a link to it leads.
@@ -211,6 +205,14 @@ def root_of(path: str | Path) -> str:
     folder = real if real.is_dir() else real.parent
     above = (folder, *folder.parents)
     return str(next((top for top in above if os.path.exists(top / ".git")), folder))
+
+
+def outside_root(written: str, root: str) -> OutsideRootError:
+    """Return the error for a path that leads outside the root."""
+    return OutsideRootError(
+        f"{quoted(written)} is outside the root {root}, and only files inside it are read;"
+        " move the file, or name a root that holds it (--root)"
+    )
 
 
 def is_below(path: str, folder: str) -> bool:

@@ -10,6 +10,7 @@ from multiturn.errors import MultiturnError, OutsideRootError, Place, nearest
 from multiturn.files import real_path, root_of
 from multiturn.logs import Notice, warn
 from multiturn.suites.dialects import CASES
+from multiturn.suites.globs import files_below
 from multiturn.suites.suite import files_of_cases
 
 _EXTENSIONS = (".eval.yaml", ".eval.yml", ".eval.json", ".eval.jsonl")
@@ -57,14 +58,7 @@ def _nothing_at(path: str) -> str:
 
 def _suites_below(top: str) -> list[str]:
     """Return the suites below a folder, except files of cases that one of them names."""
-
-    def refuse(error: OSError) -> None:
-        raise MultiturnError(f"cannot read the folder {error.filename!r}: {error.strerror}")
-
-    found = []
-    for folder, folders, names in os.walk(top, onerror=refuse):
-        folders[:] = [name for name in folders if name[0] != "." and name != "node_modules"]
-        found += [os.path.join(folder, name) for name in names if name.endswith(_EXTENSIONS)]
+    found = (path for path in files_below(top) if path.endswith(_EXTENSIONS))
     suites = []
     for suite in sorted(map(os.path.normpath, found)):
         if os.path.isfile(suite) or not os.path.exists(suite):

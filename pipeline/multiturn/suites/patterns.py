@@ -1,4 +1,4 @@
-"""Guideline patterns: globs that decide which files enter the system message.
+"""Globs over paths: guideline patterns, and files of cases that a suite names.
 
 fnmatch2 matches names; on paths it accepts a mere prefix and gives up after the first ``**`` that
 does not fit. A false match would promote a user's file into the system message, so each pattern is
@@ -34,13 +34,15 @@ Names = tuple[str, ...]
 
 
 @cache
-def guideline_matcher(patterns: tuple[str, ...]) -> Callable[..., bool]:
+def guideline_matcher(
+    patterns: tuple[str, ...], *, called: str = "the guideline pattern"
+) -> Callable[..., bool]:
     """Return a predicate of a file's paths: whether the file is a guideline (rule 5).
 
     It is one if any of its paths matches a pattern, and none matches a pattern after ``!``. ``**``
     matches any number of folders, ``*``, ``?`` and ``[...]`` match within one name, and ``{a,b}``
     are alternatives. Names that begin with a dot match like any other. Case counts. Other globs
-    are refused.
+    are refused; ``called`` is what errors call a pattern.
 
     >>> is_guideline = guideline_matcher(("**/*.instructions.md", "!vendor/**"))
     >>> is_guideline("./python.instructions.md", "docs/python.instructions.md")
@@ -53,18 +55,19 @@ def guideline_matcher(patterns: tuple[str, ...]) -> Callable[..., bool]:
     size = 0
     for pattern in patterns:
         body = pattern.removeprefix("!")
-        _check(pattern, body)
+        shown = f"{called} {quoted(pattern)}"
+        _check(shown, pattern, body)
         body = _SET.sub(lambda match: f"[{'!' if match[1] else ''}{match[2]}]", body)
         globs = unwanted if pattern.startswith("!") else wanted
         for alternative in _expand(body):
             size += 10 + len(alternative)
             if size > MAX_SIZE:
-                what = f"the guideline pattern {quoted(pattern)} makes too many patterns"
-                raise MultiturnError(f"{what}, braces expanded; write * in place of some braces")
+                what = f"{shown} makes too many patterns, braces expanded"
+                raise MultiturnError(f"{what}; write * in place of some braces")
             names = _names(alternative)
             if alternative.split("/")[-1] in ("", ".", ".."):
                 what = "names a folder; write ** after it for all files in it"
-                raise MultiturnError(f"the guideline pattern {quoted(pattern)} {what}")
+                raise MultiturnError(f"{shown} {what}")
             # Only files are matched, so what is below a folder is at least one name.
             globs[(*names, "*") if names[-1:] == ("**",) else names] = None
 
@@ -106,9 +109,8 @@ def _names(path: str) -> Names:
     return tuple(names)
 
 
-def _check(pattern: str, body: str) -> None:
+def _check(shown: str, pattern: str, body: str) -> None:
     """Refuse a pattern that cannot be meant as it would be matched."""
-    shown = f"the guideline pattern {quoted(pattern)}"
     if not body.strip():
         raise MultiturnError(f"{shown} is empty")
     if len(body) > MAX_LENGTH:

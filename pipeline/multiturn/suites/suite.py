@@ -19,6 +19,7 @@ from multiturn.logs import Notice, debug
 from multiturn.model import CASES_KEYS, MESSAGES_KEYS, Case
 from multiturn.suites.case import CaseReader
 from multiturn.suites.dialects import INPUT_KEYS, Dialect
+from multiturn.suites.globs import Globs
 from multiturn.suites.patterns import guideline_matcher
 from multiturn.suites.schema import ConfigKeys, SuiteKeys
 from multiturn.suites.streaming import Document, open_suite, read_cases_file
@@ -77,6 +78,7 @@ class SuiteReader:
         self.texts = Texts() if texts is None else texts
         self.files = Files(folder, Path(root_of(folder) if root is None else root), self.texts)
         self.files.suite = path_in(self.files.root, real)
+        self.globs = Globs(self.files.folders[0], self.files.root)
         self.suite = self.named_in_results(has_root=root is not None)
         self.given_patterns = patterns
         self.dialect = Dialect(self.name)
@@ -205,14 +207,11 @@ class SuiteReader:
 
     def matching(self, written: str) -> list[str]:
         """Return the files of cases that a path or a glob names, relative to the root."""
-        if not any(char in written for char in "*?["):
+        if not Globs.is_glob(written):
             return [self.files.find(written)]
-        if written.startswith("/") or ".." in written.split("/"):
-            raise MultiturnError(f"{written!r} must stay below the suite's folder")
-        folder = Path(self.files.folders[0])
-        found = sorted(path.relative_to(folder).as_posix() for path in folder.glob(written))
+        found = self.globs.files(written)
         if not found:
-            raise MultiturnError(f"no file of cases matches {written!r}")
+            raise MultiturnError(f"no file of cases matches {quoted(written)}")
         return [self.files.find(path) for path in found]
 
     def warnings(self, reader: CaseReader) -> Iterator[Notice]:
