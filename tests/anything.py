@@ -3,14 +3,17 @@
 Each function takes bytes, and raises what is neither. Hypothesis and make fuzz look for such bytes.
 """
 
+import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
 from multiturn import MultiturnError, load_pipeline, load_suite, load_target
+from multiturn.engine.batch_state import BatchState
+from multiturn.engine.defaults import find_defaults
 from multiturn.engine.outcomes import outcomes
 from multiturn.engine.selection import Selection
 from multiturn.providers.results import read_stored
@@ -65,6 +68,28 @@ def patterns(data: bytes) -> None:
             raise AssertionError("an error without words") from error
 
 
+def defaults(data: bytes) -> None:
+    """Find the defaults of a project: in pyproject.toml, if it begins with a bracket."""
+    path = _folder / "project" / ("pyproject.toml" if data[:1] == b"[" else "multiturn.toml")
+    (path.parent / ".git").mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    with chdir(path.parent), _error_at(Path(path.name)):
+        found, _ = find_defaults()
+        for name in (*found.suites, found.root, found.snapshots, found.pipeline):
+            os.path.realpath(name or ".")  # what can be a path
+    path.unlink()
+
+
+def states(data: bytes) -> None:
+    """Read the state of batches, as --resume does."""
+    path = _written("out.jsonl.batch", data)
+    with _error_at(path):
+        state = BatchState(str(path.with_suffix("")))
+        state.waiting()
+        for part in state.under_way:
+            list(state.asked(part))
+
+
 def results(data: bytes) -> None:
     """Read a file of results, as --resume does."""
     path = _written("results.jsonl", data)
@@ -99,7 +124,9 @@ def reports(data: bytes) -> None:
 
 KINDS: dict[str, Callable[[bytes], None]] = {
     function.__name__: function
-    for function in (suites, pipelines, targets, patterns, results, locks, reports)
+    for function in (
+        *(suites, pipelines, targets, patterns, defaults, states, results, locks, reports),
+    )
 }
 
 

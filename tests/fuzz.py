@@ -11,7 +11,9 @@ from pathlib import Path
 import atheris
 import structlog
 
-with atheris.instrument_imports(include=["multiturn", "multiturn_stages", "yaml"]):
+with atheris.instrument_imports(include=["multiturn", "multiturn_stages", "yaml", "tomllib"]):
+    import tomllib  # noqa: F401 - find_defaults would import it too late
+
     from anything import KINDS
 
 ROOT = Path(__file__).parent.parent
@@ -23,6 +25,20 @@ TARGETS = (
 )
 RESULT = (
     b'{"suite": "a.yaml", "id": "a", "target": "t", "digest": "d", "output": "x", "error": null}\n'
+)
+DEFAULTS = b"""\
+pipeline = "design"
+root = '.'
+suites = ["evals", "a\\u0001b"]
+snapshots = "kept"
+inline_snapshots = true
+target = "t"
+"""
+STATE = (
+    b'{"is": "target", "name": "t", "provider": "openai", "model": "m", "address": ["u"]}\n'
+    b'{"is": "part", "token": "p", "requests": 1, "size": 9, "file": "f", "batch": "b"}\n'
+    b'{"is": "asked", "part": "p", "where": "a.yaml:1", "result": {"suite": "a.yaml", "id": "a",'
+    b' "target": "t", "digest": "00ff"}}\n{"is": "canceled"}\n'
 )
 JSON_LINE = b'{"id": "a", "input_messages": [{"role": "user", "content": ["x"]}]}\n'
 
@@ -40,6 +56,11 @@ def seeds(kind: str) -> list[bytes]:
             return files("pipeline/multiturn/pipelines/*.yaml", "examples/terse.yaml")
         case "targets":
             return [*files("examples/targets.yaml"), TARGETS.encode()]
+        case "defaults":
+            table = b"[tool.multiturn]\n"
+            return [DEFAULTS, table + DEFAULTS, b"[[tool.multiturn]]\n", *files("pyproject.toml")]
+        case "states":
+            return [STATE, STATE[:-9], STATE + STATE]
         case "results":
             return [RESULT, RESULT * 2, RESULT[:-9]]
         case "locks":

@@ -2,13 +2,15 @@
 
 import json
 import os
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
 
 from commands import run
 from comparing import write
-from multiturn import Case, TestMessage
+from limits import limited
+from multiturn import Case, MultiturnError, TestMessage
 from multiturn.engine.defaults import Defaults, find_defaults
 from multiturn.testing import cases, convert
 
@@ -90,21 +92,40 @@ def test_verbose_says_where_values_come_from(project: Path, command: str) -> Non
     assert "defaults.used" not in run("convert", "evals", "-v", folder=project).stderr
 
 
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("suites = [", "multiturn.toml: not TOML: "),
-        ("pipelines = 1", 'multiturn.toml: unknown key "pipelines"; did you mean "pipeline"?\n'),
-        ("suites = 1", "multiturn.toml: suites must be a list, not a number\n"),
-        ("suites = [1]", "multiturn.toml: suites[0] must be text, not a number\n"),
-        ("target = 1", "multiturn.toml: target must be text, not a number\n"),
-        ("target = 2026-11-22", "multiturn.toml: target must be text, not a date\n"),
-    ],
-)
-def test_what_the_file_says_is_checked(project: Path, text: str, error: str) -> None:
-    write(project, {"multiturn.toml": text})
+def test_a_command_ends_with_what_is_wrong_in_the_file(project: Path) -> None:
+    write(project, {"multiturn.toml": "suites = 1"})
     done = run("run", folder=project)
-    assert (done.returncode, done.stderr.startswith(f"Error: {error}")) == (2, True)
+    error = "Error: multiturn.toml: suites must be a list, not a number\n"
+    assert (done.returncode, done.stderr) == (2, error)
+
+
+@pytest.mark.parametrize("text", [f"root = {'9' * 5_000}", f"root = {'[' * 3_000}{']' * 3_000}"])
+def test_what_is_too_much_for_the_parser_is_an_error(project: Path, text: str) -> None:
+    write(project, {OURS: text})
+    with chdir(project), pytest.raises(MultiturnError, match=r"^multiturn\.toml: not TOML: "):
+        find_defaults()
+
+
+@pytest.mark.parametrize("name", [OURS, SHARED])
+@pytest.mark.parametrize("is_foreign", [False, True])
+def test_a_pipe_a_device_or_an_endless_file_is_an_error_at_once(
+    project: Path, monkeypatch: pytest.MonkeyPatch, name: str, is_foreign: bool
+) -> None:
+    monkeypatch.chdir(project / "deep/down")
+    if is_foreign:
+        monkeypatch.setattr(os, "getuid", lambda: project.stat().st_uid + 1)
+    file = project / name
+    owner = f"../../{name}: another user owns this file" if is_foreign and name == OURS else ""
+    for make, error in (
+        (lambda: os.mkfifo(file), "this is not a regular file"),
+        (lambda: file.symlink_to("/dev/zero"), "this is not a regular file"),
+        (file.mkdir, "Is a directory"),
+        (lambda: file.touch() or os.truncate(file, 2**30), "defaults of over 1,000,000 bytes"),
+    ):
+        make()
+        with limited(megabytes=5), pytest.raises(MultiturnError, match=owner or error):
+            find_defaults()
+        file.rmdir() if file.is_dir() else file.unlink()
 
 
 @pytest.mark.parametrize(
@@ -168,6 +189,32 @@ def test_the_file_of_another_user_is_refused(project: Path, is_link: bool) -> No
     done = run("list", folder=project)
     assert done.returncode == 2
     assert "multiturn.toml: another user owns this file" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "error"),
+    [
+        (OURS, "this is not read [", "another user owns this file"),
+        (SHARED, "[tool.multiturn", "another user owns this file"),
+        (SHARED, "[project]\nname = 'theirs'", None),  # it says nothing to anybody
+    ],
+)
+def test_a_file_above_is_asked_for_its_owner_before_it_is_parsed(
+    project: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, error: str | None
+) -> None:
+    write(project, {name: text})
+    monkeypatch.chdir(project / "deep")
+    monkeypatch.setattr(os, "getuid", lambda: project.stat().st_uid + 1)
+    if error is None:
+        assert find_defaults() == (Defaults(), "")
+        return
+    with pytest.raises(MultiturnError, match=rf"^\.\./{name}: {error}"):
+        find_defaults()
+    monkeypatch.undo()
+    write(project, {f"deep/{OURS}": DESIGN})  # as the error advises
+    monkeypatch.chdir(project / "deep")
+    monkeypatch.setattr("multiturn.engine.defaults.is_foreign", lambda path: path.parent == project)
+    assert find_defaults()[0].pipeline == "design"
 
 
 def test_tests_of_suites_take_them(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,7 @@ from structlog.testing import capture_logs
 import commands
 from multiturn import MultiturnError, load_pipeline, load_suite, load_target
 from multiturn.documents.yaml_events import read_documents
+from multiturn.engine.defaults import find_defaults
 from multiturn.pipelines.registry import stage_names
 from multiturn.providers.results import read_stored
 from multiturn.suites.patterns import guideline_matcher
@@ -77,6 +78,7 @@ class Kind(NamedTuple):
 
 
 KINDS = {
+    "defaults": Kind(raised(lambda _: find_defaults()), "multiturn.toml"),
     "files": Kind(convert, "x.eval.yaml"),
     "json_lines": Kind(convert, "x.jsonl"),
     "patterns": Kind(raised(lambda name: guideline_matcher((Path(name).read_text(),))), "x.txt"),

@@ -13,6 +13,7 @@ from limits import limited
 from loading import HI, cases_and_errors
 from multiturn import MultiturnError, load_pipeline, load_suite, load_target
 from multiturn.documents.source import Source
+from multiturn.engine.batch_state import BatchState
 from multiturn.providers.results import read_stored
 from multiturn.suites.discovery import find_suites
 from multiturn.suites.streaming import stream_documents
@@ -60,6 +61,41 @@ def test_what_is_no_file_is_an_error(path: str) -> None:
     assert [str(error.where) for error in errors] == [path, path]
     if path in ("/dev/zero", "/dev/null"):
         assert "not a regular file" in str(error_of(load_suite, path))
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("/dev/zero", path)])
+@pytest.mark.parametrize(
+    "load", [read_stored, lambda path: BatchState(path.removesuffix(".batch"))]
+)
+def test_results_and_states_of_batches_are_regular_files(
+    root: Path, make: Callable[[str], None], load: Callable[[str], object]
+) -> None:
+    make("out.batch")
+    with limited(megabytes=5), pytest.raises(MultiturnError) as caught:
+        load("out.batch")
+    assert str(caught.value) == "out.batch: this is not a regular file"
+
+
+@pytest.mark.parametrize(
+    "load", [read_stored, lambda path: BatchState(path.removesuffix(".batch"))]
+)
+def test_a_line_without_end_is_an_error(
+    root: Path, monkeypatch: pytest.MonkeyPatch, load: Callable[[str], object]
+) -> None:
+    monkeypatch.setattr("multiturn.documents.regular.MAX_LINE", 1_000_000)
+    write(root, {"out.batch": "\n" if load is not read_stored else ""})
+    os.truncate("out.batch", GIGABYTE)
+    with (
+        limited(megabytes=5),
+        pytest.raises(MultiturnError, match="a line of over 1,000,000 bytes"),
+    ):
+        load("out.batch")
+
+
+def test_a_suite_in_a_results_file_may_be_no_path(root: Path) -> None:
+    line = '{"suite":"/\\u0000/a","id":"a","target":"t","digest":"d","error":null}\n'
+    write(root, {"results.jsonl": line})
+    assert list(read_stored("results.jsonl").values()) == ["d"]
 
 
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs /proc")

@@ -196,6 +196,16 @@ WORDS = {
         *("model: m", "endpoint: http://localhost", "timeout_seconds: 1e9", "settings:"),
     ),
     "patterns": ("*", "**", "?", "!", "/", ".", "..", "a", "b", "-", "\\", "^", "[!]a-]", "{a,"),
+    "defaults": (
+        *("pipeline =", "suites =", "root =", "[tool.multiturn]", "[[tool.multiturn]]", "tool ="),
+        *("multiturn =", '"a\\u0000b"', "[1]", "9" * 5_000, "[" * 3_000, "{a = 1}"),
+    ),
+    "states": (
+        *('{"is":', '"target"', '"part"', '"asked"', '"token":"p"', '"part":"p"', '"digest":"x"'),
+        *('{"is":"target","name":"t","provider":"p","model":"m","address":[]}\n',),
+        *('{"is":"part","token":"p"}\n', '{"is":"asked","part":"p","where":"w","result":'),
+        *('{"suite":"/\x00/a","id":"a","target":"t","digest":"', '00"}}\n', 'zz"}}\n'),
+    ),
     "results": ('"suite":"a"', '"id":"a"', '"digest":"d"', '"error":', '"output":"x"'),
     "locks": ("a.yaml:", "path: x", "sha256: 0", "pattern: '*'", "cases: 1"),
     "reports": ("- {id: b, input: <b>}", "evalcases:", "<script>", "&lt;"),

@@ -1,6 +1,7 @@
 """The state of the batches under way: a file beside the results, which survives the process."""
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -10,7 +11,8 @@ import msgspec
 from msgspec import Struct
 
 from multiturn.documents.output import open_output
-from multiturn.errors import MultiturnError
+from multiturn.documents.regular import lines_of, open_regular
+from multiturn.errors import MultiturnError, Place
 from multiturn.providers.batches.base import BatchPart
 from multiturn.providers.results import Result, key_of, state_path
 
@@ -37,6 +39,7 @@ class Waiting(Struct, frozen=True, tag_field="is", tag="asked"):
 
 
 _Record = Target | BatchPart | Canceled | Waiting
+_DIGEST = re.compile("(?:[0-9a-f]{2})+").fullmatch
 _decode = msgspec.json.Decoder(_Record).decode
 
 
@@ -68,10 +71,16 @@ class BatchState:
         """Yield the records of the file, without lines cut short: nothing has relied on them."""
         if self._file is not None:
             self._file.flush()
-        with suppress(FileNotFoundError), open(self.path, "rb") as file:
-            for line in file:
-                with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-                    yield _decode(line)
+        with suppress(FileNotFoundError), open_regular(self.path, self.path) as file:
+            for number, line in enumerate(lines_of(file, self.path), 1):
+                try:
+                    record = _decode(line)
+                except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                    continue
+                if isinstance(record, Waiting) and not _DIGEST(record.result.digest):
+                    what = "the digest of this request is damaged; restore the file"
+                    raise MultiturnError(what, where=Place(self.path, number))
+                yield record
 
     def _note(self, record: _Record) -> None:
         if isinstance(record, Target):

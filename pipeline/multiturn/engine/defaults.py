@@ -8,12 +8,14 @@ from typing import Any
 from msgspec import Struct, ValidationError, convert, structs
 
 from multiturn.documents.imports import is_foreign
+from multiturn.documents.regular import open_regular
 from multiturn.documents.validation import must_be
-from multiturn.errors import MultiturnError, did_you_mean
+from multiturn.errors import MultiturnError, cut, did_you_mean, quoted
 from multiturn.pipelines.pipeline_file import pipeline_names
 
 _OWN = "multiturn.toml"
 _SHARED = "pyproject.toml"
+_MOST_BYTES = 1_000_000
 
 
 class Defaults(Struct, frozen=True):
@@ -51,34 +53,61 @@ def _values(path: Path) -> dict[str, Any] | None:
     """Return what a file says of multiturn; None if it says nothing, or is not there."""
     name = os.path.relpath(path)
     try:
-        text = path.read_bytes()
+        if path.name == _OWN:  # a pyproject.toml is refused only if it is about multiturn
+            _refuse_foreign(path, name)
+        with open_regular(path, name) as file:
+            data = file.read(_MOST_BYTES + 1)
+        if len(data) > _MOST_BYTES:
+            raise MultiturnError(f"defaults of over {_MOST_BYTES:,} bytes", where=name)
+        if path.name == _SHARED:
+            if b"multiturn" not in data:
+                return None
+            _refuse_foreign(path, name)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise MultiturnError(f"cannot read it: {error.strerror}", where=name) from None
-    if path.name == _SHARED and b"multiturn" not in text:
-        return None
+    document = _document(data, name)
+    return document if path.name == _OWN else _table(document, name)
+
+
+def _refuse_foreign(path: Path, name: str) -> None:
+    if is_foreign(path):
+        what = "another user owns this file, and its pipeline could run programs; make it yours"
+        raise MultiturnError(f"{what} (chown), or put a {_OWN} of your own nearer", where=name)
+
+
+def _document(data: bytes, name: str) -> dict[str, Any]:
     import tomllib
 
     try:
-        document = tomllib.loads(text.decode())
+        return tomllib.loads(data.decode())
     except UnicodeDecodeError:
         raise MultiturnError("it is not UTF-8", where=name) from None
-    except tomllib.TOMLDecodeError as error:
+    except RecursionError:
+        raise MultiturnError("not TOML: it is nested too deep", where=name) from None
+    except ValueError as error:  # also a number that Python refuses
         raise MultiturnError(f"not TOML: {error}", where=name) from None
-    values: dict[str, Any] | None = document
-    if path.name == _SHARED:
-        values = document.get("tool", {}).get("multiturn")
-    if values is not None and is_foreign(path):
-        what = "another user owns this file, and its pipeline could run programs; say what you"
-        raise MultiturnError(f"{what} want by options", where=name)
-    return values
+
+
+def _table(document: dict[str, Any], name: str) -> dict[str, Any] | None:
+    """Return the table ``tool.multiturn`` of a pyproject.toml; None if there is none."""
+    table: Any = document
+    for key in ("tool", "multiturn"):
+        table = table.get(key)
+        if table is None:
+            return None
+        if not isinstance(table, dict):
+            what = f'{key} must be a table, as in [tool.multiturn] and pipeline = "spec" below it'
+            raise MultiturnError(what, where=name)
+    found: dict[str, Any] = table
+    return found
 
 
 def _read(values: dict[str, Any], path: Path) -> Defaults:
     known, name = Defaults.__struct_fields__, os.path.relpath(path)
     for key in values.keys() - set(known):
-        raise MultiturnError(f'unknown key "{key}"; {did_you_mean(key, known)}', where=name)
+        raise MultiturnError(f'unknown key "{cut(key)}"; {did_you_mean(key, known)}', where=name)
     try:
         read = convert(values, Defaults)
     except ValidationError as error:
@@ -87,7 +116,11 @@ def _read(values: dict[str, Any], path: Path) -> Defaults:
         raise MultiturnError(what, where=name) from None
 
     def from_here(written: str | None) -> str | None:
-        return None if written is None else os.path.relpath(path.parent / written)
+        if written is None:
+            return None
+        if "\0" in written:
+            raise MultiturnError(f"no path can be {quoted(written)}", where=name)
+        return os.path.relpath(path.parent / written)
 
     return structs.replace(
         read,

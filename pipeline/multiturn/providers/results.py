@@ -15,6 +15,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from multiturn.documents.output import open_output
+from multiturn.documents.regular import lines_of, open_regular
 from multiturn.errors import MultiturnError, Place
 from multiturn.request import ChatMessage
 
@@ -96,7 +97,12 @@ def key_of(result: Result | Stored) -> bytes:
     return hashlib.blake2b(msgspec.json.encode(identity), digest_size=16).digest()
 
 
-_real = lru_cache(1_000)(os.path.realpath)
+@lru_cache(1_000)
+def _real(folder: str) -> str:
+    try:
+        return os.path.realpath(folder)
+    except (OSError, ValueError):  # a NUL, or a folder that nobody may look into
+        return folder
 
 
 def is_stored(result: Result, digests: Mapping[bytes, str]) -> bool:
@@ -243,8 +249,8 @@ def _lock(file: BinaryIO, path: str) -> None:
 
 def _read(path: str) -> Iterator[tuple[bytes, Stored]]:
     """Yield each complete line of a results file with its result."""
-    with Path(path).open("rb") as file:
-        for number, line in enumerate(file, 1):
+    with open_regular(path, path) as file:
+        for number, line in enumerate(lines_of(file, path), 1):
             try:
                 stored = _decode(line)
             except (ValueError, RecursionError):
