@@ -6,8 +6,8 @@ from msgspec import Meta
 
 from multiturn.providers.ax import Prefill, UpTo1
 from multiturn.providers.base import ProviderResponse, counts
+from multiturn.providers.client import http_client
 from multiturn.providers.http import HttpProvider, HttpSettings
-from multiturn.providers.limits import http_client
 from multiturn.providers.rules import Layout, concerns
 from multiturn.request import ChatMessage, ProviderRequest
 

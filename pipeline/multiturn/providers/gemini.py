@@ -7,8 +7,8 @@ from msgspec import Meta
 
 from multiturn.providers.ax import Prefill, UpTo2
 from multiturn.providers.base import ProviderError, ProviderResponse, Wire, counts
+from multiturn.providers.client import http_client
 from multiturn.providers.http import HttpProvider, HttpSettings
-from multiturn.providers.limits import http_client
 from multiturn.providers.rules import Layout
 from multiturn.request import ProviderRequest
 

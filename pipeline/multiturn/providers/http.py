@@ -15,7 +15,7 @@ from msgspec import Meta, structs
 from multiturn.errors import MultiturnError
 from multiturn.providers.ax import ChatProvider, ChatSettings, Model
 from multiturn.providers.base import ProviderError, ProviderResponse, Wire, hide
-from multiturn.providers.limits import Exchange, current, status_error
+from multiturn.providers.client import Exchange, current, status_error
 from multiturn.turns import is_blank
 
 _T = TypeVar("_T")
@@ -57,7 +57,11 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
 
 @contextmanager
 def _without_variables() -> Iterator[None]:
-    """Hide the variables of the vendors: addresses, headers and keys come from the target only."""
+    """Hide the variables of the vendors: addresses, headers and keys come from the target only.
+
+    The SDKs read such variables in the constructors of their clients, and none has an option to
+    ignore them. They are put back at once, for the program that uses this library.
+    """
     hidden = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith(_VENDORS)}
     try:
         yield

@@ -6,8 +6,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import Meta
 
 from multiturn.providers.base import ProviderResponse, counts
+from multiturn.providers.client import http_client
 from multiturn.providers.http import API_KEY, HttpProvider, HttpSettings
-from multiturn.providers.limits import http_client
 from multiturn.providers.rules import Layout
 from multiturn.request import ProviderRequest
 

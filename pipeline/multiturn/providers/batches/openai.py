@@ -15,7 +15,7 @@ from multiturn.providers.batches.base import (
     BatchStatus,
     VendorError,
 )
-from multiturn.providers.limits import status_error
+from multiturn.providers.client import status_error
 
 _UNPROCESSED = ("notRunning", "pending", "running")  # Azure refuses a batch of such a file
 

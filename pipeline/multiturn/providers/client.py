@@ -38,13 +38,14 @@ class Exchange(Struct):
 current: ContextVar[Exchange] = ContextVar("exchange")
 
 
-class _Bounded:
-    """Limits the time and the size of every answer; a base of the HTTP clients."""
+class _WithLimits:
+    """Limits the time and the size of every answer; mixed into an HTTP client's class."""
 
     async def send(self: Any, request: Any, **options: Any) -> Any:
         """Return the whole response; an HTTP 400, which no SDK retries, for a refused answer.
 
-        What is asked for as a stream, such as a file of results, is limited by whoever reads it.
+        A response that was requested as a stream, such as a file of results, has no limit of size:
+        the caller reads it piece by piece.
         """
         import httpx2
 
@@ -126,8 +127,15 @@ def _delay(headers: Mapping[str, str]) -> float:
 
 
 def http_client(client_type: Any, **options: Any) -> Any:
-    """Return an HTTP client for an SDK: all of them are httpx2 inside."""
-    return type("Client", (_Bounded, client_type), {})(follow_redirects=False, **options)
+    """Return an HTTP client for an SDK: all of them are httpx2 inside.
+
+    Args:
+        client_type: the SDK's own class of clients, or httpx2's.
+        options: arguments of that class.
+    """
+    # Each SDK subclasses httpx2's client and insists on its own class, which only exists once the
+    # SDK is imported. So the subclass with our limits cannot be written as a ``class`` statement.
+    return type("Client", (_WithLimits, client_type), {})(follow_redirects=False, **options)
 
 
 def status_error(status: int, text: str, secrets: Iterable[str]) -> ProviderError:
