@@ -30,7 +30,8 @@ from multiturn import (
     stage,
 )
 from multiturn.engine import runner
-from vendors import azure
+from multiturn.providers.custom import complete
+from vendors import azure, echo
 
 PIPELINE = load_pipeline("spec")
 Invoke = Callable[[ProviderRequest], Awaitable[ProviderResponse]]
@@ -215,7 +216,10 @@ def test_what_is_under_way_ends_with_the_run(how: str) -> None:
         pytest.param(ZeroDivisionError("oh"), None, "ZeroDivisionError: oh", id="any other"),
         pytest.param(TimeoutError(), None, "TimeoutError", id="one without words"),
         pytest.param(asyncio.CancelledError(), None, "", id="a library's cancellation"),
-        pytest.param(None, None, "it returned str", id="it returns something else"),
+        pytest.param(
+            *(None, None, "mine returned str instead of a ProviderResponse"),
+            id="it returns something else",
+        ),
     ],
 )
 def test_a_case_whose_provider_fails_fails_alone(
@@ -321,6 +325,8 @@ def test_what_a_request_says_for_whoever_goes_on_is_not_in_its_digest() -> None:
 
 
 class Small(AxProvider):
+    accepts = frozenset({"media"})
+
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         return ProviderResponse(text=" | ".join(m.content for m in self.build_chat_prompt(request)))
 
@@ -331,3 +337,11 @@ def test_a_provider_of_ones_own_needs_only_invoke() -> None:
     assert result.response == "You are a careful assistant. | Hello"
     with pytest.raises(TypeError, match="abstract"):
         AxProvider()  # type: ignore[abstract]
+
+
+def test_a_provider_takes_nothing_but_text_unless_it_says_so() -> None:
+    assert [complete(each).accepts for each in (Provider(), Small(), echo())] == [
+        frozenset(),
+        frozenset({"media"}),
+        frozenset(),
+    ]

@@ -245,6 +245,15 @@ def test_a_file_may_have_any_name_and_hold_any_text(kind: str, tmp_path: Path) -
 
 
 @in_process
+def test_only_the_list_of_files_names_the_folder_of_a_request(kind: str, tmp_path: Path) -> None:
+    """A message with the placeholder that stands for the folder is sent as it is."""
+    asked = "See .multiturn-request/files/1/a.md"
+    record = saw(agent(kind, tmp_path), asked, input_files=(file("a.md", "A"),))
+    assert record["prompt"].count(asked) == 1
+    assert list(record["files"].values()) == ["A"]
+
+
+@in_process
 @pytest.mark.parametrize("cwd", [None, "work"])
 def test_the_files_are_in_the_working_folder_where_git_does_not_see_them(
     kind: str, tmp_path: Path, cwd: str | None

@@ -57,7 +57,7 @@ def test_a_packed_answer_is_read_as_far_as_the_limit(
     server.answer(body=gzip.compress(body), headers=headers)
     provider = openai(server.url)
     assert ask(provider).text == TEXT
-    monkeypatch.setattr("multiturn.providers.limits.LARGEST_ANSWER", MIB)
+    monkeypatch.setattr("multiturn.providers.client.LARGEST_ANSWER", MIB)
     server.answer(body=gzip.compress(b"0" * (30 * MIB)), headers=headers)
     tracemalloc.start()
     try:

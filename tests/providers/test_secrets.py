@@ -8,7 +8,7 @@ import pytest
 
 from loopback import KEY, Server, completion
 from multiturn import ProviderError
-from multiturn.providers.limits import status_error
+from multiturn.providers.client import status_error
 from vendors import HELLO, Connect, each_vendor, failure, openai
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from loopback import TEXT, Server, Step
 from multiturn import ProviderError
-from multiturn.providers.limits import status_error
+from multiturn.providers.client import status_error
 from vendors import HELLO, Connect, anthropic, ask, azure, each_vendor, failure
 
 FAILURES: dict[str, tuple[Callable[[Server], None], dict[str, Any], str, int, str]] = {

@@ -121,7 +121,7 @@ def test_a_slash_at_the_end_of_the_address_does_not_change_the_digest(connect: C
     assert digest(first) == digest(second)
 
 
-WIRE = Wire(provider="azure", model="m", parameters=("a", "b"), body=b"body")
+WIRE = Wire(provider="azure", model="m", parameters=("a", "b"), body=b"body", request=HELLO)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from multiturn.cli.progress import Progress, estimate
 from multiturn.cli.rendering import to_result_text
 from multiturn.engine.outcomes import outcomes, read_cases
 from multiturn.engine.record import to_json
-from multiturn.engine.runner import prepare, run, wire_of
+from multiturn.engine.runner import prepare, run
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
 from multiturn.model import Case
@@ -134,7 +134,7 @@ def digests_at(
         for request in then:
             result = Result(suite=utf8(request.suite), id=request.eval_id, target=provider.name)
             with suppress(Exception):  # what a provider refuses has no digest
-                digests[key_of(result)] = wire_of(request, provider).digest()
+                digests[key_of(result)] = provider.wire(request).digest()
     return digests
 
 

@@ -21,10 +21,9 @@ from multiturn.providers.base import (
     ProviderResponse,
     TargetProvider,
     Wire,
-    body_of,
 )
+from multiturn.providers.custom import complete
 from multiturn.providers.results import Failure, RawRequest, Result
-from multiturn.request import ProviderRequest
 from multiturn.text import utf8
 
 
@@ -33,11 +32,10 @@ class Prepared(Struct, frozen=True):
 
     case: Case
     result: Result  # what is known before sending; has the error, if there is one
-    request: ProviderRequest | None = None
-    wire: Wire | None = None
+    wire: Wire | None = None  # None if there is an error
 
 
-def prepare(case: Case, pipeline: Pipeline, provider: Provider) -> Prepared:
+def prepare(case: Case, pipeline: Pipeline, provider: TargetProvider) -> Prepared:
     """Convert a case and prepare its request, without sending anything."""
     result = Result(
         suite=utf8(case.suite),
@@ -53,19 +51,11 @@ def prepare(case: Case, pipeline: Pipeline, provider: Provider) -> Prepared:
     asked_for = RawRequest(request.question, request.guidelines, request.chat_prompt)
     result = replace(result, raw_request=asked_for)
     try:
-        wire = wire_of(request, provider)
+        wire = provider.wire(request)
         result = replace(result, repairs=wire.repairs, digest=wire.digest())
     except Exception as error:  # so may a custom provider
-        return Prepared(case, failed(result, str(case.where()), error), request)
-    return Prepared(case, result, request, wire)
-
-
-def wire_of(request: ProviderRequest, provider: Any) -> Wire:
-    """Return what a provider would send; of one without ``wire``, what its answer depends on."""
-    if not hasattr(provider, "wire"):
-        return Wire(provider=provider.name, body=body_of(request))
-    wire: Wire = provider.wire(request)
-    return wire
+        return Prepared(case, failed(result, str(case.where()), error))
+    return Prepared(case, result, wire)
 
 
 def failed(result: Result, where: str, error: Exception) -> Result:
@@ -87,22 +77,16 @@ def answered(result: Result, answer: ProviderResponse) -> Result:
     )
 
 
-async def _send(prepared: Prepared, provider: Any, record_wire: bool) -> Result:
+async def _send(prepared: Prepared, provider: TargetProvider, record_wire: bool) -> Result:
     """Return the result of one case."""
-    if prepared.result.error is not None:
+    if prepared.wire is None:
         return prepared.result
-    if isinstance(provider, TargetProvider):
-        with suppress(Exception):  # send fails alike, and says why
-            await provider.prepare()
+    with suppress(Exception):  # send fails alike, and says why
+        await provider.prepare()
     start = perf_counter()
     sent = b""
     try:
-        if hasattr(provider, "wire"):
-            answer = await provider.send(prepared.wire)
-        else:
-            answer = await provider.invoke(prepared.request)
-        if not isinstance(answer, ProviderResponse):
-            raise TypeError(f"it returned {type(answer).__name__} instead of a ProviderResponse")
+        answer = await provider.send(prepared.wire)
         result = answered(prepared.result, answer)
         sent = answer.wire
     except (Exception, asyncio.CancelledError) as error:  # a library's, or that of run, at its end
@@ -148,18 +132,14 @@ async def run(
     _want(concurrency, int, "concurrency must be a whole number")
     if concurrency < 1:
         raise ValueError("concurrency must be 1 or more")
-    if not (hasattr(provider, "name") and hasattr(provider, "invoke")):
-        hint = "load_target gives the provider of a target" if isinstance(provider, str) else ""
-        what = f"a provider has a name and a method invoke, and {provider!r} has not"
-        raise TypeError(f"{what}; {hint}" if hint else what)
+    asked = complete(provider)
     if not isinstance(pipeline, Pipeline):
         _want(pipeline, str | Path, "pipeline must be a Pipeline, or its name or path")
         pipeline = load_pipeline(pipeline)
     if isinstance(cases, str | Path):
         cases = load_suite(cases)
     _want(cases, Iterable, "cases must be an iterable of Case, or the path of a suite")
-    if hasattr(provider, "check"):
-        provider.check()
+    asked.check()
     source = iter(cases)
     under_way: list[asyncio.Task[Result]] = []
     failure, is_over = None, False
@@ -171,9 +151,9 @@ async def run(
                 try:
                     case = next(source)
                     _want(case, Case, "each of the cases must be a Case, as load_suite gives it")
-                    prepared = prepare(case, pipeline, provider)
+                    prepared = prepare(case, pipeline, asked)
                     if not (skip and prepared.result.error is None and skip(prepared.result)):
-                        sending = _send(prepared, provider, record_wire)
+                        sending = _send(prepared, asked, record_wire)
                         under_way.append(asyncio.create_task(sending))
                 except StopIteration:
                     is_over = True

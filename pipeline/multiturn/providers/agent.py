@@ -29,6 +29,7 @@ from multiturn.request import InputFile, ProviderRequest
 from multiturn.turns import is_blank
 
 _FOLDER = ".multiturn-"  # prefix of the folder of a request
+_PLACEHOLDER = f"{_FOLDER}request"  # stands for its name, which is random
 _SHORTEST_KEY = 8
 _SYSTEM_HEADING = "[[ ## System Prompt ## ]]"
 _CONVERSATION_HEADING = "[[ ## Conversation ## ]]"
@@ -110,31 +111,30 @@ class AgentProvider(TargetProvider):
                 " install it, or set executable"
             )
 
-    def prompt(self, request: ProviderRequest, folder: str) -> str:
-        """Return what the agent reads: the question, and the paths of the files in the folder."""
-        text = request.question
+    def prompt(self, request: ProviderRequest) -> str:
+        """Return the question, after the system prompt and guidelines if the agent gets them."""
         if self.gets_instructions and (sections := list(_instructions(request))):
-            text = "\n\n".join((*sections, _CONVERSATION_HEADING, text))
-        files = file_names(request.input_files)
+            return "\n\n".join((*sections, _CONVERSATION_HEADING, request.question))
+        return request.question
+
+    def closing(self, files: tuple[InputFile, ...], folder: str) -> str:
+        """Return the end of the prompt: all that names the folder of the request."""
+        text, named = "", file_names(files)
         for intro, is_guideline in (
             ("Read these guidelines first, and follow them:", True),
             ("The files attached above, if you need them as files:", False),
         ):
-            paths = [path for file, path in files if file.guideline == is_guideline]
+            paths = [path for file, path in named if file.guideline == is_guideline]
             if paths:
                 text += "\n\n" + "\n".join((intro, *(f"- {folder}/{path}" for path in paths)))
         return text
-
-    def _body(self, request: ProviderRequest, folder: str) -> tuple[bytes, int]:
-        """Return the prompt as it is sent, and the number of lines that rule F2 has changed."""
-        text, mentions = _MENTION.subn(r"\1 @", self.prompt(request, folder))
-        return text.encode("utf-8", "replace"), mentions
 
     def wire(self, request: ProviderRequest) -> Wire:
         """Return the prompt, with a placeholder for the folder of the request."""
         if is_blank(request.question):
             raise ProviderError(broken("C1", "the transcript is empty; add a user message"))
-        body, mentions = self._body(request, f"{_FOLDER}request")
+        text, mentions = _MENTION.subn(r"\1 @", self.prompt(request))
+        text += self.closing(request.input_files, _PLACEHOLDER)
         repairs = []
         if request.temperature is not None:
             repairs.append(named("F4", f"left out the temperature {request.temperature:g}"))
@@ -152,8 +152,9 @@ class AgentProvider(TargetProvider):
             provider=self.kind,
             model=getattr(settings, "model", ""),
             parameters=tuple(hide(text, self._of_target) for text in parameters),
-            body=body,
+            body=text.encode("utf-8", "replace"),
             repairs=tuple(repairs),
+            files=request.input_files,
             request=request,
         )
 
@@ -162,7 +163,6 @@ class AgentProvider(TargetProvider):
 
         The folder is in the working folder, where the agent may read.
         """
-        assert wire.request is not None  # noqa: S101 - wire() sets it
         above = Path(self.settings.cwd or ".").absolute()
         body = b""
         try:
@@ -170,9 +170,11 @@ class AgentProvider(TargetProvider):
                 "", _FOLDER, above, ignore_cleanup_errors=True
             ) as name:
                 folder = Path(name)
-                body, _ = self._body(wire.request, folder.name)
+                # Only the end of the body: a message may contain the placeholder, too.
+                end = self.closing(wire.files, _PLACEHOLDER).encode()
+                body = wire.body.removesuffix(end) + self.closing(wire.files, folder.name).encode()
                 (folder / ".gitignore").write_text("*\n")
-                for file, path in file_names(wire.request.input_files):
+                for file, path in file_names(wire.files):
                     target = folder / path
                     target.parent.mkdir(parents=True)
                     target.write_bytes(file.text.encode("utf-8", "surrogatepass"))

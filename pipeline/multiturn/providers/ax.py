@@ -49,9 +49,12 @@ class AxProvider(ABC):
 
     Attributes:
         name: the name that results give as their target; by default the class's.
+        accepts: what requests may hold besides text; nothing by default, and no request holds
+            anything else so far.
     """
 
     name: str = ""
+    accepts: frozenset[str] = frozenset()
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -132,6 +135,7 @@ class ChatProvider(TargetProvider, AxProvider):
             parameters=self.address(),
             body=self.encode({key: value for key, value in body.items() if value is not None}),
             repairs=layout.done(),
+            request=request,
         )
 
     def sampling(

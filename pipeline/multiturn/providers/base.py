@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta, Struct, structs
 
 from multiturn.errors import MultiturnError, Place
-from multiturn.request import ProviderRequest
+from multiturn.request import InputFile, ProviderRequest
 
 _SECRET_NAME = re.compile(
     r"(?:^|_)[A-Z0-9]*(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?[0-9]*(?:_|$)",
@@ -76,13 +76,14 @@ class Wire(Struct, frozen=True, kw_only=True):
     parameters: tuple[str, ...] = ()  # what else shapes the answer, such as the address
     body: bytes  # the exact bytes to send
     repairs: tuple[str, ...] = ()  # what the provider's rules required, each with a rule's id
-    request: ProviderRequest | None = None  # for agents, which also get its files
+    files: tuple[InputFile, ...] = ()  # sent beside the body
+    request: ProviderRequest  # what the body was made from
 
     def digest(self) -> str:
         """Return a hash of the request. API keys are never part of it."""
         hashed = hashlib.sha256()
-        files = self.request.input_files if self.request else ()
-        texts = [self.provider, self.model, *self.parameters, *(file.text for file in files)]
+        files = (file.text for file in self.files)
+        texts = [self.provider, self.model, *self.parameters, *files]
         for piece in (*(text.encode("utf-8", "surrogatepass") for text in texts), self.body):
             hashed.update(b"%d:" % len(piece))
             hashed.update(piece)
@@ -144,6 +145,8 @@ class TargetProvider:
     The secrets are values to hide, in addition to the keys among the settings.
     """
 
+    accepts: frozenset[str] = frozenset()  # as for ``AxProvider``
+
     def __init__(self, settings: Any, secrets: Iterable[str] = ()) -> None:
         self.settings = settings
         self.name: str = settings.name
@@ -165,7 +168,7 @@ class TargetProvider:
         """Refuse to start where the SDK or the program that sends requests is not installed."""
 
     async def prepare(self) -> None:
-        """Do what would count as the time of the first request; a failure is met there again."""
+        """Do in advance what would otherwise count as latency of the first request."""
 
     def wire(self, request: ProviderRequest) -> Wire:
         """Return what would be sent for a request, unless the provider would refuse it."""

@@ -1,4 +1,4 @@
-"""Providers of a user's own, which a target names by import path."""
+"""Providers of a user's own: any object with ``name`` and ``invoke``, or a target's class."""
 
 import inspect
 from collections.abc import Iterable, Mapping
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import msgspec
+from msgspec import structs
 
 from multiturn.documents.imports import import_path
 from multiturn.errors import MultiturnError, line_of
@@ -23,47 +24,35 @@ from multiturn.providers.base import (
 from multiturn.request import ProviderRequest
 
 
-class CustomSettings(Settings, frozen=True, kw_only=True):
-    """The settings of a target with a class of the user's: ``options`` are its arguments."""
+def complete(provider: Provider) -> TargetProvider:
+    """Return a provider with everything that running needs; the only place that looks what it has.
 
-    options: Mapping[str, Any]
+    Raises:
+        TypeError: it has no name, or no method ``invoke``.
+    """
+    if isinstance(provider, TargetProvider):
+        return provider
+    if not (hasattr(provider, "name") and callable(getattr(provider, "invoke", None))):
+        hint = "; load_target gives the provider of a target" if isinstance(provider, str) else ""
+        what = f"a provider has a name and a method invoke, and {provider!r} has not"
+        raise TypeError(f"{what}{hint}")
+    return InvokedProvider(provider, Settings(name=provider.name, provider=provider.name))
 
-    def secrets(self) -> list[str]:
-        """Return the options that have the name of a key."""
-        return secrets_among(self.options)
 
+class InvokedProvider(TargetProvider):
+    """Completes an object that has only ``invoke``: its wire is the whole request as JSON."""
 
-class CustomProvider(TargetProvider):
-    """Asks a provider of the user's own, whose module may be in the folder, by a target's name."""
-
-    settings: CustomSettings
-
-    def __init__(self, settings: CustomSettings, folder: Path, secrets: Iterable[str] = ()) -> None:
+    def __init__(self, provider: Any, settings: Settings, secrets: Iterable[str] = ()) -> None:
         super().__init__(settings, secrets)
-        path = settings.provider
-        found = import_path(path, folder, kind="provider", is_kind=_is_provider)
-        if not _is_provider(found):
-            what = f"{path!r} is not a provider; a provider is a class with a method invoke"
-            raise MultiturnError(what)
-        try:
-            self.provider: Provider = found(**settings.options)
-        except Exception as error:  # whatever the class raises
-            what = f"{path} does not start: {type(error).__name__}: {error}"
-            raise MultiturnError(hide(what, self.secrets)) from error
+        self.provider = provider
+        self.accepts = frozenset(getattr(provider, "accepts", ()))
 
     def wire(self, request: ProviderRequest) -> Wire:
-        """Return the request as JSON; the options are part of its digest, keys are not."""
-        options = hide(dict(self.settings.options), self.secrets)
-        return Wire(
-            provider=self.settings.provider,
-            parameters=(msgspec.json.encode(options).decode(),),
-            body=body_of(request),
-            request=request,
-        )
+        """Return the request as JSON."""
+        return Wire(provider=self.settings.provider, body=body_of(request), request=request)
 
     async def ask(self, wire: Wire) -> ProviderResponse:
         """Return the answer of the user's provider."""
-        assert wire.request is not None  # noqa: S101 - wire() sets it
         path = self.settings.provider
         try:
             answer: Any = self.provider.invoke(wire.request)
@@ -81,6 +70,44 @@ class CustomProvider(TargetProvider):
             what = f"{path} returned {type(answer).__name__} instead of a ProviderResponse"
             raise ProviderError(what, kind="provider")
         return answer
+
+
+class CustomSettings(Settings, frozen=True, kw_only=True):
+    """The settings of a target with a class of the user's: ``options`` are its arguments."""
+
+    options: Mapping[str, Any]
+
+    def secrets(self) -> list[str]:
+        """Return the options that have the name of a key."""
+        return secrets_among(self.options)
+
+
+class CustomProvider(InvokedProvider):
+    """An instance of a class that a target names by import path."""
+
+    settings: CustomSettings
+
+    def __init__(self, settings: CustomSettings, folder: Path, secrets: Iterable[str] = ()) -> None:
+        path = settings.provider
+        found = import_path(path, folder, kind="provider", is_kind=_is_provider)
+        if not _is_provider(found):
+            what = f"{path!r} is not a provider; a provider is a class with a method invoke"
+            raise MultiturnError(what)
+        try:
+            provider = found(**settings.options)
+        except Exception as error:  # whatever the class raises
+            what = f"{path} does not start: {type(error).__name__}: {error}"
+            raise MultiturnError(hide(what, (*settings.secrets(), *secrets))) from error
+        super().__init__(provider, settings, secrets)
+
+    def wire(self, request: ProviderRequest) -> Wire:
+        """Return the request as JSON; the options are part of its digest, keys are not."""
+        options = hide(dict(self.settings.options), self.secrets)
+        return structs.replace(
+            super().wire(request),
+            parameters=(msgspec.json.encode(options).decode(),),
+            files=request.input_files,
+        )
 
     async def __aenter__(self) -> Self:
         enter = getattr(self.provider, "__aenter__", None)

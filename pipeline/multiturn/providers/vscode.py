@@ -14,7 +14,7 @@ from multiturn.files import FILE
 from multiturn.providers.agent import AgentProvider, AgentSettings, Executable
 from multiturn.providers.base import LARGEST_ANSWER, ProviderError, ProviderResponse
 from multiturn.providers.command import end_command
-from multiturn.request import ProviderRequest
+from multiturn.request import InputFile
 
 
 class VSCodeSettings(AgentSettings, frozen=True, kw_only=True):
@@ -43,13 +43,13 @@ class VSCodeProvider(AgentProvider):
         self.gets_instructions = settings.system == "include"
         self._kept: list[asyncio.subprocess.Process] = []
 
-    def prompt(self, request: ProviderRequest, folder: str) -> str:
-        """Return the prompt, which asks for a response file.
+    def closing(self, files: tuple[InputFile, ...], folder: str) -> str:
+        """Return the end of the prompt, which asks for a response file.
 
         The file is renamed when it is complete, so that no partial answer is read.
         """
         return (
-            f"{super().prompt(request, folder)}\n\n"
+            f"{super().closing(files, folder)}\n\n"
             f"Write your whole answer, as Markdown, to the file {folder}/response.tmp.md."
             f" When it is complete, rename that file to {folder}/response.md.\n"
         )
