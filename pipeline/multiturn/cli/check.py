@@ -167,8 +167,8 @@ def _check_cases(
 ) -> None:
     """Add what is wrong with the cases of suites; say how many cases are right."""
     from multiturn.engine.outcomes import outcomes
+    from multiturn.engine.provenance import explain
     from multiturn.logs import debug, is_debugging
-    from multiturn.provenance import explain
 
     right: Counter[str] = Counter()
     wrong: set[str] = set()
