@@ -6,6 +6,8 @@ DEMO := $(VENV)/demo
 READY := $(VENV)/ready
 TOOLS := .venv-tools
 LITELLM := .venv-litellm
+OLDEST := .venv-oldest
+NEWEST := .venv-newest
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LOCK := .venv-lock/bin/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
 	--custom-compile-command 'make lock' $(UPGRADE)
@@ -26,10 +28,12 @@ demo: $(DEMO)  ## convert the example suites, show the prompts, and send them to
 test: $(READY)  ## run every test
 	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
-test-tools: $(READY) $(TOOLS)/ready $(LITELLM)/ready  ## test with the programs of others: inspect_ai, datasets, promptfoo, LiteLLM
+test-tools: $(READY) $(TOOLS)/ready $(LITELLM)/ready $(OLDEST)/ready newest  ## test with the programs of others, and the oldest and newest SDKs
 	$(TOOLS)/bin/pytest tests/tools tests/test_public.py::test_these_names_are_public \
 		--ignore tests/tools/test_litellm.py
 	LITELLM=$(LITELLM)/bin/litellm $(BIN)/pytest tests/tools/test_litellm.py
+	$(OLDEST)/bin/pytest tests/providers/test_headers.py
+	$(NEWEST)/bin/pytest tests/providers/test_headers.py
 
 lint: $(READY)  ## check format, style, spelling and types
 	$(BIN)/ruff format --check .
@@ -65,11 +69,13 @@ lock:  ## choose and lock the packages for pyproject.toml; UPGRADE=--upgrade tak
 		--extra dask --extra pytest --extra watch --group dev --output-file requirements.lock
 	$(LOCK) pyproject.toml --group install --constraint requirements.lock --output-file requirements-demo.lock
 	$(LOCK) pyproject.toml --extra inspect --group tools --output-file requirements-tools.lock
+	$(LOCK) pyproject.toml --resolution lowest-direct --extra openai --extra anthropic --extra gemini --group sdks \
+		--output-file requirements-oldest.lock
 	$(LOCK) --group litellm --output-file requirements-litellm.lock
 	$(LOCK) --group fuzz --output-file requirements-fuzz.lock
 
 clean:  ## remove everything that was made
-	rm -rf $(VENV) .venv-lock $(TOOLS) $(LITELLM) .import_linter_cache report.html results.jsonl dist .fuzz .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-lock $(TOOLS) $(LITELLM) $(OLDEST) $(NEWEST) .import_linter_cache report.html results.jsonl dist .fuzz .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(DEMO): pyproject.toml requirements-demo.lock
@@ -97,3 +103,20 @@ $(LITELLM)/ready: requirements-litellm.lock
 	$(LITELLM)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
 		--requirement requirements-litellm.lock
 	@touch $@
+
+$(OLDEST)/ready: pyproject.toml requirements-oldest.lock
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
+		--requirement requirements-oldest.lock
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+		--editable .
+	@touch $@
+
+# Not locked: a change of an SDK is to be seen on the day it is published.
+.PHONY: newest
+newest:
+	test -d $(NEWEST) || $(PYTHON) -m venv $(NEWEST)
+	$(NEWEST)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager \
+		hatchling editables hypothesis pytest syrupy
+	$(NEWEST)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager \
+		--no-build-isolation --editable '.[openai,anthropic,gemini]'

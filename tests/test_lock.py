@@ -29,6 +29,11 @@ LOCKS = {  # inspect is a hundred packages, and not in the lock of all others
     "requirements-demo.lock": [*NEEDED, *group("install")],
     "requirements-fuzz.lock": group("fuzz"),
     "requirements-litellm.lock": group("litellm"),
+    "requirements-oldest.lock": [
+        *NEEDED,
+        *(each for name in ("openai", "anthropic", "gemini") for each in EXTRAS[name]),
+        *group("sdks"),
+    ],
     "requirements-tools.lock": [*NEEDED, *EXTRAS["inspect"], *group("tools")],
 }
 

@@ -36,7 +36,9 @@ def openai(url: str = NOWHERE, **settings: Any) -> OpenAIProvider:
 
 
 def anthropic(url: str = NOWHERE, **settings: Any) -> AnthropicProvider:
-    given = {**GIVEN, "base_url": url, "model": "claude-sonnet-4-5"}
+    # This version takes a temperature, as the other vendors do.
+    version = "2023-06-01"
+    given = {**GIVEN, "base_url": url, "model": "claude-sonnet-4-5", "api_version": version}
     return AnthropicProvider(AnthropicSettings(**{**given, **settings}))
 
 

@@ -9,7 +9,7 @@ import pytest
 from loopback import Server
 from multiturn import ChatMessage, ProviderResponse
 from multiturn.providers.base import Wire
-from vendors import HELLO, Connect, ask, azure, chat, each_vendor, gemini, openai
+from vendors import HELLO, Connect, anthropic, ask, azure, chat, each_vendor, gemini, openai
 
 # What encodings treat in different ways.
 TEXT = (
@@ -112,6 +112,12 @@ def test_the_digest_changes_with_the_request_and_the_target_but_not_with_the_key
 @pytest.mark.parametrize("connect", [azure, gemini])
 def test_the_digest_changes_with_the_version_of_the_api(connect: Connect) -> None:
     assert digest(connect(version="v1")) != digest(connect(version="v2"))
+
+
+def test_the_digest_changes_with_anthropics_version_but_not_with_the_header_of_the_key() -> None:
+    one, other = (digest(anthropic(api_version=day)) for day in ("2023-06-01", "2026-10-21"))
+    assert one != other
+    assert digest(anthropic(auth="x-api-key")) == one
 
 
 @each_vendor

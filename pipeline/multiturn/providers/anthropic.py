@@ -11,6 +11,7 @@ from multiturn.providers.http import HttpProvider, HttpSettings
 from multiturn.providers.rules import Layout, concerns
 from multiturn.request import ChatMessage, ProviderRequest
 
+_LAST_WITH_TEMPERATURE = "2023-06-01"
 _DEFAULT_LIMIT = 4096  # the API requires one
 
 
@@ -20,6 +21,20 @@ class AnthropicSettings(HttpSettings, frozen=True, kw_only=True):
     base_url: Annotated[str | None, Meta(description="of a gateway; null for Anthropic's own.")] = (
         None
     )
+    api_version: Annotated[
+        str,
+        Meta(
+            pattern=r"^\d{4}-\d\d-\d\d$",
+            description="sent as `anthropic-version`; temperatures need `2023-06-01` (A11).",
+        ),
+    ] = "2026-10-21"
+    auth: Annotated[
+        Literal["bearer", "x-api-key"],
+        Meta(
+            description="the header with the key: `Authorization: Bearer`, or `x-api-key` for"
+            " gateways that read only that."
+        ),
+    ] = "bearer"
     prefill: Prefill = None
     temperature: UpTo1 = None
     later_system: Annotated[
@@ -44,7 +59,7 @@ class AnthropicProvider(HttpProvider):
     kind = "anthropic"
     sdk = "anthropic"
     path = "/v1/messages"
-    address_settings = ("base_url",)
+    address_settings = ("base_url", "api_version")
     settings: AnthropicSettings
 
     def body(self, layout: Layout, request: ProviderRequest) -> dict[str, Any]:
@@ -68,8 +83,8 @@ class AnthropicProvider(HttpProvider):
                 layout.messages[-1] = ChatMessage("assistant", last.content.rstrip())
                 layout.repair("A5", "cut the white space at the end of the assistant message")
         temperature, limit = self.sampling(layout, request, ("A9", 1))
-        if temperature is not None and concerns("A7", model):
-            layout.refuse("A7", "set temperature: omit in the target")
+        if temperature is not None:
+            self.want_no_temperature(layout)
         return {
             "max_tokens": _DEFAULT_LIMIT if limit is None else limit,
             "messages": layout.messages,
@@ -77,6 +92,14 @@ class AnthropicProvider(HttpProvider):
             "system": system and self.marked(system),
             "temperature": temperature,
         }
+
+    def want_no_temperature(self, layout: Layout) -> None:
+        """Refuse a temperature if the model or the version of the API takes none."""
+        advice = "set temperature: omit in the target"
+        if concerns("A7", self.settings.model):
+            layout.refuse("A7", advice)
+        elif self.settings.api_version != _LAST_WITH_TEMPERATURE:
+            layout.refuse("A11", f'{advice}, or api_version: "{_LAST_WITH_TEMPERATURE}"')
 
     def marked(self, system: str) -> Any:
         """Return the system message, marked for the cache if the target asks for it."""
@@ -91,6 +114,7 @@ class AnthropicProvider(HttpProvider):
         import anthropic
 
         self.http = http_client(anthropic.DefaultAioHttpClient)
+        self.http.event_hooks["request"].append(self.set_headers)
         return anthropic.AsyncAnthropic(
             api_key=self.settings.api_key,
             base_url=self.settings.base_url,
@@ -98,6 +122,15 @@ class AnthropicProvider(HttpProvider):
             max_retries=self.settings.max_retries,
             http_client=self.http,
         )
+
+    async def set_headers(self, request: Any) -> None:
+        """Set the headers with the version and the key, whatever those of the SDK are."""
+        key, is_bearer = self.settings.api_key, self.settings.auth == "bearer"
+        for name in ("authorization", "x-api-key"):
+            request.headers.pop(name, None)
+        name, value = ("authorization", f"Bearer {key}") if is_bearer else ("x-api-key", key)
+        request.headers[name] = value
+        request.headers["anthropic-version"] = self.settings.api_version
 
     def read(self, answer: Any) -> ProviderResponse:
         """Return the text blocks."""

@@ -39,6 +39,7 @@ A7 | Anthropic | from 4.8 on, temperature must not be set | rocketride-server #1
 A8 | Anthropic | caching is asked for by cache_control on a block | SDK
 A9 | Anthropic | a temperature must not exceed 1 | API reference
 A10 | Anthropic | from 4.8 on, system may follow a user message | pydantic-ai #5706 | claude 4.8
+A11 | Anthropic | since API version 2026-10-21, temperature must not be set | migration guide, SDK 2.11
 G1 | Gemini | system must go into system_instruction, or not at all | inspect_ai
 G2 | Gemini | contents must not be empty | litellm #13769
 G3 | Gemini | roles must be user and model, by turns | autogen #2900
