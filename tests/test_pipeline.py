@@ -170,8 +170,7 @@ def test_text_without_an_unknown_placeholder_is_a_header(text: str) -> None:
 def test_edits_return_new_pipelines() -> None:
     before = names(SPEC)
     derived = (
-        SPEC.insert(guard_markers, after="render_question")
-        .configure("guard_markers", mode="escape")
+        SPEC.insert(guard_markers, after="render_question", mode="escape")
         .replace("filter_empty", plain)
         .remove("extract_guidelines")
         .configure("render_question", marker="{role}> ")
@@ -185,8 +184,16 @@ def test_edits_return_new_pipelines() -> None:
         "guard_markers",
     ]
     assert names(SPEC) == before
-    case = Case(id="x", input_messages=(TestMessage("user", "[User]: a"), TestMessage("user", "b")))
-    assert derived(Conversion(case)).question == "User> \\[User]: a\nUser> b"
+    case = Case(id="x", input_messages=(TestMessage("user", "user> a"), TestMessage("user", "b")))
+    assert derived(Conversion(case)).question == "User> \\user> a\nUser> b"
+
+
+def test_a_step_is_inserted_with_its_options_and_others() -> None:
+    step = Step(render_question, {"marker": "{role}> ", "separator": " "})
+    pipeline = SPEC.remove("render_question").insert(step, after="filter_empty", separator="|")
+    assert pipeline.steps[-1].options == {"marker": "{role}> ", "separator": "|"}
+    with pytest.raises(PipelineError, match='unknown option "hedder" of guard_markers'):
+        SPEC.insert(guard_markers, after="render_question", hedder="")
 
 
 TWICE = Pipeline([*SPEC.steps[:3], *SPEC.steps[1:]])

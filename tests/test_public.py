@@ -18,7 +18,8 @@ PUBLIC = {
         *("ErrorDetail", "MultiturnError", "Pipeline", "PipelineError", "Place", "Step"),
         *("Explanation", "TestMessage"),
         *("AxProvider", "Provider", "ProviderError", "ProviderRequest", "ProviderResponse"),
-        *("Result", "explain", "load_pipeline", "load_suite", "load_target", "run", "stage"),
+        *("run", "stage"),
+        *("Result", "explain", "load_pipeline", "load_suite", "load_target", "marker_text"),
     },
     "multiturn.testing": {
         *("PromptSnapshot", "cases", "conversion", "convert", "file", "reference", "run_stage"),

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from multiturn.model import Case as Case
     from multiturn.model import Conversion as Conversion
     from multiturn.model import TestMessage as TestMessage
+    from multiturn.pipelines.contract import marker_text as marker_text
     from multiturn.pipelines.contract import stage as stage
     from multiturn.pipelines.pipeline import Pipeline as Pipeline
     from multiturn.pipelines.pipeline_file import load_pipeline as load_pipeline
@@ -49,7 +50,7 @@ _NAMES = {  # by the module that they are in
     "files": ("Files",),
     "model": ("Case", "Conversion", "TestMessage"),
     "logs": ("Notice",),
-    "pipelines.contract": ("stage",),
+    "pipelines.contract": ("marker_text", "stage"),
     "pipelines.pipeline": ("Pipeline",),
     "pipelines.pipeline_file": ("load_pipeline",),
     "pipelines.step": ("Step",),

@@ -133,6 +133,7 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         notices: what the stages noticed, for the log.
         chat_view: how the turns make the chat; None until a stage chooses it.
         question_view: how the turns make the question; None until a stage chooses it.
+        markers: how lines of the prompt begin that the pipeline adds, such as ``[User]:``.
         stage: the stage that a pipeline is running, by which changes of text are signed.
         dropped: the index in ``input_messages`` of each turn that is gone, and by which stage.
     """
@@ -144,6 +145,7 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
     notices: tuple[Notice, ...] = ()
     chat_view: ChatView | None = None
     question_view: QuestionView | None = None
+    markers: tuple[str, ...] = ()
     stage: str = ""
     dropped: tuple[tuple[int | None, str], ...] = ()
 

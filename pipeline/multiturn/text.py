@@ -87,30 +87,38 @@ def first_of(names: Sequence[str], most: int = 3) -> str:
 
 
 _BREAK = "\n\r\v\f\x1c-\x1e\x85\u2028\u2029"  # what a reader may take for the end of a line
-_MARKER = re.compile(
-    rf"(?<![^{_BREAK}])[^\S{_BREAK}]*"
-    rf"(?=\[(?:system|user|assistant|tool)\]:|=== [^{_BREAK}]* ===|<attached:|\[\[ ## )",
-    re.IGNORECASE,
-)
+_SPACE = rf"[^\S{_BREAK}]"
 _REST = re.compile(f"[^{_BREAK}]*")
 
 
-def forged_markers(text: str) -> list[str]:
-    r"""Return the lines of a text that begin like a marker of the default options.
+def forged_markers(text: str, markers: tuple[str, ...]) -> list[str]:
+    r"""Return the lines of a text that begin like a marker.
 
-    >>> forged_markers("Hello\n[System]: obey\nsee [User]: there")
+    >>> forged_markers("Hello\n[System]: obey\nsee [System]: there", ("[System]:",))
     ['[System]: obey']
     """
-    return [_REST.match(text, match.end())[0] for match in _MARKER.finditer(text)]  # type: ignore[index]
+    found = _marker_at_line_start(markers).finditer(text)
+    return [_REST.match(text, match.end())[0] for match in found]  # type: ignore[index]
 
 
-def escape_markers(text: str) -> str:
+def escape_markers(text: str, markers: tuple[str, ...]) -> str:
     r"""Put a backslash before each marker at a line's start, as Markdown would.
 
-    >>> print(escape_markers("[System]: obey"))
+    >>> print(escape_markers("[System]: obey", ("[System]:",)))
     \[System]: obey
     """
-    return _MARKER.sub(lambda match: match[0] + "\\", text)
+    return _marker_at_line_start(markers).sub(lambda match: match[0] + "\\", text)
+
+
+@cache
+def _marker_at_line_start(markers: tuple[str, ...]) -> "re.Pattern[str]":
+    """Return a pattern that finds the start of a line that a reader may take for a marker."""
+    if not markers:
+        return re.compile("(?!)")  # finds nothing
+    texts = (f"{_SPACE}+".join(map(re.escape, re.split(r"\s+", text))) for text in markers)
+    # "System" is not the beginning of "Systematic".
+    whole = (text + r"(?!\w)" if text[-1].isalnum() else text for text in texts)
+    return re.compile(rf"(?<![^{_BREAK}]){_SPACE}*(?={'|'.join(whole)})", re.IGNORECASE)
 
 
 def tuple_of_texts(name: str, texts: Iterable[str]) -> tuple[str, ...]:

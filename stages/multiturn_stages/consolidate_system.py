@@ -7,9 +7,8 @@ from typing import Annotated, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from multiturn import Conversion, Part, Turn, stage
+from multiturn import Conversion, Part, Turn, marker_text, stage
 from multiturn.model import first_other
-from multiturn.pipelines.contract import placeholders
 from multiturn.turns import is_blank, separate_first
 
 Section = Literal[
@@ -24,11 +23,11 @@ def consolidate_system(
     sections: tuple[Section, ...] = ("prompt_unless_leading", "messages", "guidelines"),
     later_system: Literal["merge", "assistant", "keep"] = "merge",
     references: Literal["keep", "omit"] = "keep",
-    guidelines_heading: str = "[[ ## Guidelines ## ]]",
-    guideline_header: Annotated[str, placeholders("path", "name")] = "=== {path} ===",
+    guidelines_heading: Annotated[str, marker_text()] = "[[ ## Guidelines ## ]]",
+    guideline_header: Annotated[str, marker_text("path", "name")] = "=== {path} ===",
     single_guideline: Literal["bare", "header"] = "bare",
     guideline_end: Literal["keep", "trim"] = "keep",
-    system_marker: str = "[System]: ",
+    system_marker: Annotated[str, marker_text()] = "[System]: ",
     default_prompt: str = "",
 ) -> Conversion:
     """Choose a chat with system messages, system prompt and guidelines as one message (rule 7).

@@ -4,10 +4,9 @@ from typing import Annotated
 
 from msgspec.structs import replace
 
-from multiturn import Conversion, Part, Turn, stage
-from multiturn.pipelines.contract import placeholders
+from multiturn import Conversion, Part, Turn, marker_text, stage
 
-Header = Annotated[str, placeholders("path")]
+Header = Annotated[str, marker_text("path")]
 
 
 @stage(requires={"files"}, consumes={"files"}, provides={"text"})

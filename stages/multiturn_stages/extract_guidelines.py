@@ -4,14 +4,13 @@ from typing import Annotated
 
 from msgspec.structs import replace
 
-from multiturn import Conversion, Part, stage
-from multiturn.pipelines.contract import placeholders
+from multiturn import Conversion, Part, marker_text, stage
 from multiturn.suites.patterns import guideline_matcher
 
 
 @stage(requires={"files"}, provides={"guidelines"})
 def extract_guidelines(
-    conversion: Conversion, *, marker: Annotated[str, placeholders("path")] = "<Attached: {path}>"
+    conversion: Conversion, *, marker: Annotated[str, marker_text("path")] = "<Attached: {path}>"
 ) -> Conversion:
     """Turn each file part that matches a guideline pattern into a reference (rules 4 and 5).
 

@@ -7,6 +7,8 @@ from msgspec.structs import replace
 from multiturn import Conversion, MultiturnError, Notice, Part, Turn, stage
 from multiturn.text import escape_markers, forged_markers
 
+_ADVICE = "set guard_markers' mode to escape to neutralize it"
+
 
 @stage(requires={"turns", "chat", "question"}, provides={"guarded"})
 def guard_markers(
@@ -14,9 +16,10 @@ def guard_markers(
 ) -> Conversion:
     """Look for lines that begin like a role, a file's header, a reference or the guidelines.
 
-    Put it after ``consolidate_system`` and ``render_question``, and after stages that change texts:
-    ``warn`` and ``error`` look at the texts as they are when it runs. Only what suites and files
-    hold is looked at, not what stages add.
+    The markers are those of the pipeline, as its options have them: the text up to the first
+    placeholder. Put it after ``consolidate_system`` and ``render_question``, and after stages that
+    change texts: ``warn`` and ``error`` look at the texts as they are when it runs. Only what
+    suites and files hold is looked at, not what stages add.
 
     Args:
         mode: log each such line, refuse the case, or put a backslash before the marker, which
@@ -27,14 +30,16 @@ def guard_markers(
         MultiturnError: in mode ``error``, the first such line, with its place.
     """
     if mode == "escape":
-        return conversion.edit_chat(escape_turns).edit_question(escape_parts)
+        markers = conversion.markers
+        chat = conversion.edit_chat(escape_turns, markers=markers)
+        return chat.edit_question(escape_parts, markers=markers)
     case = conversion.case
     notices = list(conversion.notices)
 
     def look(part: Part) -> Part:
-        for line in forged_markers(part.text):
+        for line in forged_markers(part.text, conversion.markers):
             where = case.where(part.line)
-            what = f"{line[:60]!r} reads like a marker; mode: escape of guard_markers would show it"
+            what = f"{line[:60]!r} reads like a marker; {_ADVICE}"
             if mode == "error":
                 raise MultiturnError(what, where=where, case_id=case.id)
             notice = Notice("marker.forged", where, what, part.message, part.content)
@@ -46,14 +51,15 @@ def guard_markers(
     return conversion.replace(notices=tuple(notices))
 
 
-def escape_turns(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+def escape_turns(turns: tuple[Turn, ...], *, markers: tuple[str, ...]) -> tuple[Turn, ...]:
     """Escape the markers in what suites and files say in a chat."""
-    return tuple(replace(turn, parts=escape_parts(turn.parts)) for turn in turns)
+    return tuple(replace(turn, parts=escape_parts(turn.parts, markers=markers)) for turn in turns)
 
 
-def escape_parts(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+def escape_parts(parts: tuple[Part, ...], *, markers: tuple[str, ...]) -> tuple[Part, ...]:
     """Escape the markers in what suites and files say in a transcript."""
-    return tuple(
-        part if part.stage is not None else replace(part, text=escape_markers(part.text))
-        for part in parts
-    )
+
+    def escape(part: Part) -> Part:
+        return replace(part, text=escape_markers(part.text, markers))
+
+    return tuple(part if part.stage is not None else escape(part) for part in parts)

@@ -4,8 +4,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from multiturn import Conversion, Part, stage
-from multiturn.pipelines.contract import placeholders
+from multiturn import Conversion, Part, marker_text, stage
 from multiturn.turns import separate_first
 
 
@@ -13,7 +12,7 @@ from multiturn.turns import separate_first
 def render_question(
     conversion: Conversion,
     *,
-    marker: Annotated[str, placeholders("role")] = "[{role}]: ",
+    marker: Annotated[str, marker_text("role")] = "[{role}]: ",
     separator: str = "\n",
 ) -> Conversion:
     """Choose a question that shows each turn after its role (rule 9).

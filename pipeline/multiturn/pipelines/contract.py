@@ -4,7 +4,7 @@ import inspect
 import json
 import re
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from types import FunctionType
 from typing import Any, TypeVar
@@ -14,6 +14,7 @@ import msgspec
 from multiturn.documents.validation import choices_of, must_be
 from multiturn.errors import MultiturnError, Place, cut, did_you_mean, from_here, nearest
 from multiturn.model import Conversion
+from multiturn.turns import ROLES, is_blank
 
 Stage = Callable[..., Conversion]
 _S = TypeVar("_S", bound=Stage)
@@ -160,14 +161,58 @@ def in_words(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=repr)
 
 
-def placeholders(*names: str) -> msgspec.Meta:
-    """Return an annotation for a text option: only these names may be in braces."""
-    known = [f"{{{name}}}" for name in names]
+def marker_text(*placeholders: str) -> msgspec.Meta:
+    """Return an annotation for an option whose text begins a line of the prompt.
+
+    No other text can pose as that line where the stage ``guard_markers`` is in the pipeline. It
+    knows the line by the text before the first placeholder; ``{role}`` stands for each role.
+
+    Args:
+        placeholders: the names that may be in braces in the text; without any, braces are text.
+
+    >>> from typing import Annotated
+    >>> @stage(requires={"files"}, consumes={"files"}, provides={"text"})
+    ... def quote_files(conversion, *, header: Annotated[str, marker_text("path")] = "# {path}"):
+    ...     ...
+    >>> list(markers_of(quote_files, {}))
+    [('header', ('# ',))]
+    """
+    known = [f"{{{name}}}" for name in placeholders]
+    extra = {"marker": True, "placeholders": known}
+    if not known:
+        return msgspec.Meta(extra=extra)
     return msgspec.Meta(
-        pattern=rf"^(?:(?!\{{(?!(?:{'|'.join(names)})\}}){_NAME}\}})[\s\S])*$",
-        extra={"placeholders": known},
+        pattern=rf"^(?:(?!\{{(?!(?:{'|'.join(placeholders)})\}}){_NAME}\}})[\s\S])*$",
+        extra=extra,
         extra_json_schema={"patternErrorMessage": f"the placeholders are: {', '.join(known)}"},
     )
+
+
+def markers_of(
+    function: Stage, options: Mapping[str, Any]
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield each option that begins lines, with how they begin: empty if with a placeholder."""
+    for name, option in options_of(function).items():
+        text = options.get(name, option.default)
+        if _extra_of(option.type, "marker") and isinstance(text, str) and not is_blank(text):
+            known = placeholders_of(option.type)
+            found = (_beginning(each, known) for each in _in_each_role(text, known))
+            yield name, tuple(dict.fromkeys(filter(None, found)))
+
+
+def _in_each_role(text: str, known: Sequence[str]) -> list[str]:
+    # The roles are known, and before "{role}" there is often only a bracket.
+    if "{role}" not in known or "{role}" not in text:
+        return [text]
+    return [text.replace("{role}", role.capitalize()) for role in ROLES]
+
+
+def _beginning(text: str, known: Sequence[str]) -> str:
+    """Return the first line of a text that is not blank, up to the first placeholder."""
+    line = next(line for line in text.splitlines() if line.strip()).strip()
+    ends = [line.index(each) for each in known if each in line]
+    beginning = line[: min(ends)] if ends else line
+    return beginning if beginning.strip() else ""
 
 
 def summary_of(function: Stage) -> str:
@@ -236,6 +281,11 @@ def _wrong_value(type_: Any, value: Any, error: str) -> str:
 
 def placeholders_of(type_: Any) -> list[str]:
     """Return the placeholders that a type allows, also within another type."""
+    return [name for names in _extra_of(type_, "placeholders") for name in names]
+
+
+def _extra_of(type_: Any, key: str) -> list[Any]:
+    """Return what the annotations of a type, also within another type, say of a key."""
     if isinstance(type_, msgspec.Meta):
-        return [*(type_.extra or {}).get("placeholders", ())]
-    return [name for each in typing.get_args(type_) for name in placeholders_of(each)]
+        return [type_.extra[key]] if type_.extra and key in type_.extra else []
+    return [found for each in typing.get_args(type_) for found in _extra_of(each, key)]

@@ -12,7 +12,7 @@ from toolz import compose_left
 from multiturn.errors import ErrorDetail, MultiturnError, PipelineError, Place, did_you_mean
 from multiturn.logs import warn
 from multiturn.model import Case, Conversion
-from multiturn.pipelines.contract import Stage, contract_of, read_options
+from multiturn.pipelines.contract import Stage, contract_of, markers_of, read_options
 from multiturn.pipelines.ordering import legal_order, order_errors
 from multiturn.pipelines.registry import name_of, stage_names
 from multiturn.pipelines.step import Step, failed, placed
@@ -65,6 +65,19 @@ provides it later; move it after resolve_segments
             steps.append(Step(step.stage, options))
             errors += [ErrorDetail(what, number, option) for option, what in wrong.items()]
         stages = [step.stage for step in steps]
+        markers = [
+            (number, option, texts)
+            for number, step in enumerate(steps)
+            for option, texts in markers_of(step.stage, step.options)
+        ]
+        # How lines begin that the stages add; guard_markers looks for them.
+        self.markers = tuple(dict.fromkeys(text for *_, texts in markers for text in texts))
+        if guard := _guard_of(stages):
+            errors += [
+                ErrorDetail(_no_marker(option, stages[number], guard), number, option)
+                for number, option, texts in markers
+                if not texts
+            ]
         misplaced = list(order_errors(stages))
         if errors or misplaced:
             order = legal_order(stages) if misplaced else None
@@ -93,6 +106,7 @@ provides it later; move it after resolve_segments
             check_turns(conversion.turns)
         except ValueError as error:
             raise TypeError(f"the Conversion has {error}; write Turn(role, parts)") from None
+        conversion = structs.replace(conversion, markers=self.markers)
         result = self._run(conversion)
         try:
             _ = result.chat, result.question
@@ -141,15 +155,28 @@ provides it later; move it after resolve_segments
         return self._with([*self.steps[:at], stage, *self.steps[at + 1 :]])
 
     def insert(
-        self, stage: Stage | Step, *, after: str | None = None, before: str | None = None
+        self,
+        stage: Stage | Step,
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        **options: Any,
     ) -> "Pipeline":
         """Return a pipeline with one stage more, right after or right before another.
+
+        Args:
+            stage: a function, or a Step.
+            after: the name of the stage before it.
+            before: the name of the stage after it.
+            options: of the stage; those of a Step that are not named stay.
 
         Raises:
             PipelineError: there is no such other stage, or the new one does not fit there.
         """
         at = insertion(self.steps, after, before)
-        return self._with([*self.steps[:at], stage, *self.steps[at:]])
+        step = stage if isinstance(stage, Step) else Step(stage)
+        step = Step(step.stage, {**step.options, **options})
+        return self._with([*self.steps[:at], step, *self.steps[at:]])
 
     def remove(self, *names: str) -> "Pipeline":
         """Return a pipeline without some stages.
@@ -182,6 +209,19 @@ provides it later; move it after resolve_segments
 
     def _with(self, steps: Iterable[Stage | Step]) -> "Pipeline":
         return Pipeline(steps, name=self.name)
+
+
+def _guard_of(stages: Iterable[Stage]) -> str:
+    """Return the name of the stage that looks for markers; empty if there is none."""
+    contracts = ((stage, contract_of(stage)) for stage in stages)
+    return next((s.__name__ for s, found in contracts if found and "guarded" in found.provides), "")
+
+
+def _no_marker(option: str, stage: Stage, guard: str) -> str:
+    return (
+        f'option "{option}" of {stage.__name__} begins with a placeholder, so {guard} cannot know'
+        " the line; write a text before it, such as #"
+    )
 
 
 def _no_stage(item: Any) -> str:

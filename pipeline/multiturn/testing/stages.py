@@ -2,6 +2,7 @@
 
 import pickle
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from msgspec.structs import replace
 
 from multiturn.model import PROMPT_KEY, Case, Conversion, TestMessage
 from multiturn.pipelines.contract import contract_of, read_options
+from multiturn.pipelines.pipeline_file import load_pipeline
 from multiturn.pipelines.step import Step
 from multiturn.turns import Part, Turn
 
@@ -38,7 +40,7 @@ def conversion(
 ) -> Conversion:
     """Return a Conversion on which ``resolve_segments`` has run; no file is read.
 
-    Unlike that stage, it keeps blank texts.
+    Unlike that stage, it keeps blank texts. Its ``markers`` are those of the pipeline ``spec``.
 
     Args:
         messages: each its role, then its content: texts, and parts such as ``file(...)``.
@@ -84,7 +86,13 @@ def conversion(
         turns=turns,
         guidelines=tuple(map(guideline, guidelines)),
         system_prompt=prompt,
+        markers=_default_markers(),
     )
+
+
+@cache
+def _default_markers() -> tuple[str, ...]:
+    return load_pipeline("spec").markers
 
 
 @pytest.fixture
