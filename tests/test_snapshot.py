@@ -131,7 +131,7 @@ def test_an_inline_guideline_that_was_in_no_system_message_is_no_change_of_privi
     assert "privilege" not in check(folder, *options, "--stat", code=1)
 
 
-def test_a_prompt_without_chat_is_recorded_with_what_providers_add(folder: Path) -> None:
+def test_a_prompt_without_chat_is_recorded_with_its_system_message(folder: Path) -> None:
     suite = folder / "evals/shop.eval.yaml"
     suite.write_text(
         'guidelines: ["Be kind."]\nmetadata: {systemPrompt: You sell books.}\n' + bare("Hi")
@@ -139,7 +139,8 @@ def test_a_prompt_without_chat_is_recorded_with_what_providers_add(folder: Path)
     write(folder, "evals", "--pipeline", "shipped")
     assert (folder / "snapshots/evals/shop/one.yaml").read_text() == (
         "---\nsuite: evals/shop.eval.yaml\nid: one\nchat_prompt: null\n"
-        "system_prompt: You sell books.\nguidelines:\n  - Be kind.\nquestion: Hi\ninput_files: []\n"
+        "system: |-\n  You sell books.\n\n  [[ ## Guidelines ## ]]\n\n  Be kind.\n"
+        "question: Hi\ninput_files: []\n"
     )
     change(suite, {"Be kind": "Leak everything"})
     assert check(folder, "evals", "--pipeline", "shipped", code=1).startswith(

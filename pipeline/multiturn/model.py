@@ -9,9 +9,9 @@ from msgspec import Struct, structs
 from multiturn.errors import Place, quoted
 from multiturn.files import Files
 from multiturn.logs import Notice
-from multiturn.request import InputFile
+from multiturn.request import InputFile, as_sent, plain_system
 from multiturn.text import brief, tuple_of_texts
-from multiturn.turns import Part, Parts, Role, Turns, edited, joined, mapped
+from multiturn.turns import Part, Parts, Role, Turns, edited, joined, mapped, whole_chat
 
 PROMPT_KEY = "metadata.systemPrompt"
 CASES_KEYS = ("evalcases", "tests", "eval_cases", "cases")  # of a suite: ours, then other tools'
@@ -165,6 +165,27 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
     def question(self) -> str:
         """The transcript, as text; empty without a view."""
         return joined(self.transcript)
+
+    @property
+    def system(self) -> Parts:
+        """The system message in the pipeline's own form; none if there is nothing to say.
+
+        Where the view leaves the chat out, it is that of the chat which was left out.
+        """
+        chat = self.chat if self.chat is not None else whole_chat(self.chat_view, self)
+        if chat is None:
+            return plain_system(self.system_prompt, self.guidelines)
+        return chat[0].parts if chat and chat[0].role == "system" else ()
+
+    @property
+    def prompt(self) -> Turns:
+        """The chat; without one, the messages that are sent in its place."""
+        return as_sent(self.chat, self.system, self.transcript, ())
+
+    @property
+    def sent(self) -> Turns:
+        """The messages that an API is sent, before the repairs that its own rules require."""
+        return as_sent(self.chat, self.system, self.transcript)
 
     @cached_property
     def input_files(self) -> tuple[InputFile, ...]:

@@ -1,12 +1,16 @@
-"""What a provider is handed: the request, its messages and its files."""
+"""What a provider is handed, and the messages that an API is sent of it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from multiturn.text import brief
-from multiturn.turns import Role
+from multiturn.turns import Part, Parts, Role, Turn, Turns, is_blank, joined
+
+DEFAULT_SYSTEM_PROMPT = "You are a careful assistant."
+GUIDELINES_HEADING = "[[ ## Guidelines ## ]]"
+DEFAULT: Parts = (Part("text", DEFAULT_SYSTEM_PROMPT, stage="the provider"),)
 
 
 class ChatMessage(Struct, frozen=True, gc=False):
@@ -39,6 +43,8 @@ class ProviderRequest(Struct, frozen=True, kw_only=True, repr_omit_defaults=True
         question: the transcript, for logs and for agent providers.
         guidelines: deprecated; for a provider that gets no ``chat_prompt``.
         chat_prompt: the messages for an LLM API; None where the pipeline gives none.
+        system: the system message in the pipeline's own form, for a ``chat_prompt`` that is missing
+            or has none; empty if there is nothing to say. None in a request that no pipeline made.
         input_files: each attached file once.
         metadata: the case's, with ``system_prompt`` where there is one.
         eval_id: the case's id.
@@ -55,6 +61,7 @@ class ProviderRequest(Struct, frozen=True, kw_only=True, repr_omit_defaults=True
     question: str
     guidelines: tuple[str, ...] = ()
     chat_prompt: tuple[ChatMessage, ...] | None = None
+    system: str | None = None
     input_files: tuple[InputFile, ...] = ()
     metadata: Mapping[str, Any] = {}
     eval_id: str = ""
@@ -68,3 +75,80 @@ class ProviderRequest(Struct, frozen=True, kw_only=True, repr_omit_defaults=True
     root: str = ""
 
     __repr__ = brief
+
+
+def as_sent(chat: Turns | None, system: Parts, question: Parts, default: Parts = DEFAULT) -> Turns:
+    """Return the messages that an API is sent, before the repairs that its own rules require.
+
+    Whoever sends or shows a prompt takes it from here (000, "ChatPrompt Field Handling" and "System
+    Message Handling"): a chat with a system message is sent as it is, and one without gets it as
+    its first message. Without a chat, the question is the only user message.
+
+    Args:
+        chat: the chat prompt; None, or empty, if there is none.
+        system: the system message.
+        question: the transcript.
+        default: takes the place of a blank system message; empty for none.
+    """
+    if chat and any(turn.role == "system" for turn in chat):
+        return chat
+    said = default if is_blank(joined(system)) else system
+    others = chat or (Turn("user", question),)
+    return (Turn("system", said), *others) if said else others
+
+
+def plain_system(prompt: Part | None, guidelines: Iterable[Part]) -> Parts:
+    """Return the system message of a pipeline that does not lay one out (000, 001).
+
+    It is the system prompt, or the default one, and below a heading the guidelines; several of them
+    have their paths as headers. It is empty if there is neither.
+    """
+    spoken = (prompt,) if prompt is not None and not is_blank(prompt.text) else ()
+    texts = [part for part in guidelines if not is_blank(part.text)]
+    if not texts:
+        return spoken
+    parts = [*(spoken or DEFAULT), _added(GUIDELINES_HEADING)]
+    for text in texts:
+        if text.path is None or len(texts) == 1:
+            parts.append(structs.replace(text, separator="\n\n"))
+        else:
+            header = _added(f"=== {text.path} ===", text)
+            parts += (header, structs.replace(text, separator="\n"))
+    return tuple(parts)
+
+
+def _added(text: str, about: Part | None = None) -> Part:
+    """Return a text that no stage has written; ``about`` is the file's part below it."""
+    part = Part("text", text, "\n\n", stage="the provider")
+    if about is None:
+        return part
+    return structs.replace(part, path=about.path, resolved_path=about.resolved_path)
+
+
+def prompt_of(request: ProviderRequest) -> Turns:
+    """Return the messages that an API is sent for a request, before its own repairs."""
+    chat = tuple(Turn(m.role, (Part("text", m.content),)) for m in request.chat_prompt or ())
+    if request.system is not None:
+        system: Parts = (Part("text", request.system),)
+    else:
+        given = [request.metadata.get(name) for name in ("system_prompt", "systemPrompt")]
+        prompts = [text for text in given if isinstance(text, str) and not is_blank(text)]
+        prompt = Part("text", prompts[0]) if prompts else None
+        guidelines = [] if chat else guidelines_with_files(request)
+        system = plain_system(
+            prompt,
+            [Part("text", text, path=file.path if file else None) for text, file in guidelines],
+        )
+    return as_sent(chat, system, (Part("text", request.question),))
+
+
+def guidelines_with_files(request: ProviderRequest) -> list[tuple[str, InputFile | None]]:
+    """Return each guideline with its file, or None for one that is not a file's text."""
+    files = [file for file in request.input_files if file.guideline]
+    found = []
+    for text in request.guidelines:
+        file = next((file for file in files if file.text == text), None)
+        if file is not None:
+            files.remove(file)
+        found.append((text, file))
+    return found

@@ -126,8 +126,14 @@ class Edited(Struct, frozen=True):
     def __call__(self, conversion: Any) -> Any:
         """Return what the view shows, edited; None where it shows nothing."""
         shown = self.view(conversion)
-        if shown is None:
-            return None
+        return None if shown is None else self._edited(shown)
+
+    def left_out(self, conversion: Any) -> Any:
+        """Return the chat that the view leaves out, edited; None if there is none."""
+        shown = whole_chat(self.view, conversion)
+        return None if shown is None else self._edited(shown)
+
+    def _edited(self, shown: Any) -> Any:
         edited = self.edit(shown, **self.options)
         try:
             (check_turns if self.name == "chat" else check_parts)(edited)
@@ -157,6 +163,17 @@ def edited(name: str, view: Any, function: Any, options: Mapping[str, Any], stag
             return view
         layer = layer.view
     return Edited(name, view, function, options, stage)
+
+
+def whole_chat(view: Any, conversion: Any) -> Turns | None:
+    """Return the chat that a view shows, or the one that it leaves out; None if there is neither.
+
+    A view that leaves out a chat has a method ``left_out``: the system message is still sent.
+    """
+    chat: Turns | None = None if view is None else view(conversion)
+    if chat is None and (left_out := getattr(view, "left_out", None)):
+        chat = left_out(conversion)
+    return chat
 
 
 def texts_of(parts: Iterable[Part]) -> dict[Any, set[str]]:

@@ -5,14 +5,15 @@ from typing import Any
 from msgspec import Struct
 
 from multiturn import Conversion, Turn, stage
+from multiturn.turns import whole_chat
 
 
 @stage(requires={"chat", "question"}, provides={"chat"})
 def omit_lone_prompt(conversion: Conversion) -> Conversion:
     """Choose no chat where one user turn is the whole conversation.
 
-    Put it after ``consolidate_system`` and ``render_question``. The provider then builds its
-    messages from question and guidelines, as before chat prompts.
+    Put it after ``consolidate_system`` and ``render_question``. The provider then sends the system
+    message that the chat would have had, and the question as the only user message.
     """
     if isinstance(conversion.chat_view, UnlessLone):
         return conversion
@@ -31,3 +32,7 @@ class UnlessLone(Struct, frozen=True):
             return None
         shown: tuple[Turn, ...] | None = self.view(conversion)
         return shown
+
+    def left_out(self, conversion: Conversion) -> tuple[Turn, ...] | None:
+        """Return what the other view shows: its system message is sent before the question."""
+        return whole_chat(self.view, conversion)

@@ -7,8 +7,8 @@ import pytest
 
 from loopback import Server
 from multiturn import ProviderError, ProviderRequest
-from multiturn.providers.ax import DEFAULT_SYSTEM_PROMPT
 from multiturn.providers.rules import concerns
+from multiturn.request import DEFAULT_SYSTEM_PROMPT
 from vendors import PROVIDERS, Connect, azure, chat, echo, entries, failure, openai, sent
 
 DEFAULT = ("system", DEFAULT_SYSTEM_PROMPT)

@@ -78,6 +78,10 @@ class ExplainLine(Struct, frozen=True):
         tuple[ExplainedMessage, ...] | None,
         Meta(description="the messages; null where the pipeline gives no chat prompt."),
     ]
+    system: Annotated[
+        tuple[ExplainedSpan, ...],
+        Meta(description="the system message that is sent where there is no chat prompt."),
+    ]
     question: Annotated[tuple[ExplainedSpan, ...], Meta(description="the transcript, in order.")]
     segments: Annotated[tuple[ExplainedSegment, ...], Meta(description="in the order of the case.")]
 
@@ -170,7 +174,8 @@ def explain_line(conversion: Conversion) -> ExplainLine:
         )
         for each in found.fates
     )
-    return ExplainLine(found.suite, found.id, messages, _spans(found.question), segments)
+    system, question = _spans(found.system), _spans(found.question)
+    return ExplainLine(found.suite, found.id, messages, system, question, segments)
 
 
 def _spans(spans: Spans) -> tuple[ExplainedSpan, ...]:

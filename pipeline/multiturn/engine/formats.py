@@ -7,14 +7,10 @@ from typing import Any, NamedTuple
 from multiturn.logs import Notice, warn
 from multiturn.model import Conversion
 from multiturn.pipelines.pipeline import request_of
-from multiturn.providers.ax import ChatSettings
-from multiturn.providers.echo import EchoProvider
 from multiturn.providers.rules import Layout
 from multiturn.request import ChatMessage, ProviderRequest
 from multiturn.text import utf8
-from multiturn.turns import is_blank
-
-_PROVIDER = EchoProvider(ChatSettings(name="echo", provider="echo"))
+from multiturn.turns import Part, Turn, Turns, is_blank
 
 
 class Sample(NamedTuple):
@@ -28,9 +24,9 @@ class Sample(NamedTuple):
 
 def to_openai(conversion: Conversion) -> dict[str, Any]:
     """Return ``messages``: the prompt, and after it the messages that are expected."""
-    request = request_of(conversion)
-    expected = expected_messages(request.expected_messages)
-    return {"messages": _repaired((*_prompt(request), *expected), conversion)[0]}
+    expected = expected_messages(conversion.case.expected_messages)
+    turns = (Turn(m.role, (Part("text", m.content),)) for m in expected)
+    return {"messages": _repaired((*_prompt(conversion), *turns), conversion)[0]}
 
 
 def to_evals(conversion: Conversion) -> dict[str, Any]:
@@ -74,7 +70,7 @@ def sample_of(conversion: Conversion, *, as_sent: bool = False) -> Sample:
     With ``as_sent``, a prompt without a system message gets the one that ``multiturn run`` sends.
     """
     request = request_of(conversion)
-    prompt = _PROVIDER.build_chat_prompt(request) if as_sent else _prompt(request)
+    prompt = conversion.sent if as_sent else _prompt(conversion)
     messages, repairs = _repaired(prompt, conversion)
     suite = utf8(request.suite)
     said = {
@@ -91,15 +87,13 @@ def sample_of(conversion: Conversion, *, as_sent: bool = False) -> Sample:
     return Sample(f"{suite}#{request.eval_id}", messages, _target(request), metadata)
 
 
-def _prompt(request: ProviderRequest) -> tuple[ChatMessage, ...]:
-    """Return the chat prompt; without one, what providers make of the question."""
-    if request.chat_prompt is None:
-        return _PROVIDER.build_chat_prompt(request)
-    return request.chat_prompt
+def _prompt(conversion: Conversion) -> Turns:
+    """Return the chat prompt; without one, what providers send in its place."""
+    return conversion.sent if conversion.chat is None else conversion.chat
 
 
 def _repaired(
-    messages: Iterable[ChatMessage], conversion: Conversion
+    messages: Iterable[Turn], conversion: Conversion
 ) -> tuple[tuple[ChatMessage, ...], list[str]]:
     """Return messages that OpenAI takes, and the repairs, which are logged."""
     layout = Layout(messages)
@@ -108,7 +102,7 @@ def _repaired(
     for repair in repairs:
         case = conversion.case
         warn(Notice("prompt.repaired", case.where(), repair, case_id=case.id))
-    return tuple(layout.messages), repairs
+    return tuple(layout.plain()), repairs
 
 
 def _target(request: ProviderRequest) -> str | list[str]:

@@ -10,7 +10,7 @@ from typing import Literal
 from msgspec import Struct
 
 from multiturn.errors import MultiturnError, Place
-from multiturn.model import PROMPT_KEY, Case, Conversion, first_other, parts_of, segments_of
+from multiturn.model import PROMPT_KEY, Case, Conversion, first_other, segments_of
 from multiturn.text import visible
 from multiturn.turns import Part, Turn, as_json, is_blank, joined
 
@@ -61,6 +61,7 @@ class Explanation(Struct, frozen=True):
         suite: of the case.
         id: of the case.
         chat: the messages of the chat prompt; None where the pipeline leaves it out.
+        system: the system message that is sent before the question where there is no chat prompt.
         question: the transcript.
         fates: one for each segment of ``input_messages``, in order; then one for each text beside
             the messages that is not in the prompt as it was written.
@@ -69,13 +70,14 @@ class Explanation(Struct, frozen=True):
     suite: str
     id: str
     chat: tuple[Message, ...] | None
+    system: Spans
     question: Spans
     fates: tuple[Fate, ...]
 
     def __str__(self) -> str:
         """Return each text below its origin, then what is not where, or as, it was written."""
         lines = [" · ".join(filter(None, (self.suite, self.id))).replace("\n", "\\n")]
-        for message in self.chat or ():
+        for message in self.chat or ([Message("system", self.system)] if self.system else ()):
             lines += [message.role, *_lines(message.spans)]
         lines += ["question", *_lines(self.question)]
         for heading, is_meant in (("where", False), ("as", True)):
@@ -97,28 +99,30 @@ def _lines(spans: Spans) -> Iterator[str]:
 
 def explain(conversion: Conversion) -> Explanation:
     """Return where the texts of a finished conversion come from, and where its input went."""
-    chat, question = spans_of(conversion)
-    case = conversion.case
-    return Explanation(case.suite, case.id, chat, question, tuple(_fates(conversion)))
+    case, has_chat = conversion.case, conversion.chat is not None
+    return Explanation(
+        suite=case.suite,
+        id=case.id,
+        chat=messages_of(conversion) if has_chat else None,
+        system=() if has_chat else _spans(conversion.system, case),
+        question=question_of(conversion),
+        fates=tuple(_fates(conversion)),
+    )
 
 
-def spans_of(conversion: Conversion) -> tuple[tuple[Message, ...] | None, Spans]:
-    """Return the chat prompt and the question of a finished conversion in spans."""
-    case, chat = conversion.case, conversion.chat
-    question = _spans(conversion.transcript, case)
-    if chat is None:
-        return None, question
-    return tuple(Message(turn.role, _spans(turn.parts, case)) for turn in chat), question
+def question_of(conversion: Conversion) -> Spans:
+    """Return the question of a finished conversion in spans."""
+    return _spans(conversion.transcript, conversion.case)
 
 
 def messages_of(conversion: Conversion) -> tuple[Message, ...]:
-    """Return the chat prompt of a finished conversion, or what providers make one of, in spans."""
-    chat, question = spans_of(conversion)
-    if chat is not None:
-        return chat
-    prompt = () if conversion.system_prompt is None else (conversion.system_prompt,)
-    system = _spans((*prompt, *conversion.guidelines), conversion.case)
-    return Message("system", system), Message("user", question)
+    """Return the chat prompt of a conversion, or what is sent in its place, in spans."""
+    return in_spans(conversion.prompt, conversion.case)
+
+
+def in_spans(turns: Iterable[Turn], case: Case) -> tuple[Message, ...]:
+    """Return messages with the origin of each of their texts."""
+    return tuple(Message(turn.role, _spans(turn.parts, case)) for turn in turns)
 
 
 def _spans(parts: Sequence[Part], case: Case) -> Spans:
@@ -156,9 +160,8 @@ def origin_of(part: Part, case: Case) -> str:
 
 def _fates(conversion: Conversion) -> Iterator[Fate]:
     """Follow each segment, and each text that is not in a message, to where it is now."""
-    case, chat = conversion.case, conversion.chat
-    # Without a chat, providers make a prompt of everything.
-    sent = [*parts_of(conversion)] if chat is None else [p for turn in chat for p in turn.parts]
+    case, prompt = conversion.case, conversion.prompt
+    sent = [part for turn in prompt for part in turn.parts]
     for index, message in enumerate(case.input_messages):
         for number, (key, segment, line) in enumerate(segments_of(message)):
             where = case.where(line, f"input_messages[{index}].{key}")
@@ -171,7 +174,7 @@ def _fates(conversion: Conversion) -> Iterator[Fate]:
                 yield fate
         elif is_blank(text):
             yield Fate(where, "dropped", "blank text is no content (rule 2)")
-        elif key == PROMPT_KEY and (explicit := _explicit(chat or ())):
+        elif key == PROMPT_KEY and (explicit := _explicit(prompt)):
             has_leading = min(explicit) < first_other(case)
             by = (
                 "a system message that leads replaces" if has_leading else "system messages replace"
@@ -181,9 +184,9 @@ def _fates(conversion: Conversion) -> Iterator[Fate]:
             yield Fate(where, "lost", "no section of the system message holds it")
 
 
-def _explicit(chat: Iterable[Turn]) -> list[int]:
-    """Return the indexes of the suite's system messages that a chat has as system messages."""
-    systems = (turn for turn in chat if turn.role == "system")
+def _explicit(prompt: Iterable[Turn]) -> list[int]:
+    """Return the indexes of the suite's system messages that a prompt has as such."""
+    systems = (turn for turn in prompt if turn.role == "system")
     parts = (part for turn in systems for part in turn.parts if not part.moved_by)
     return [part.message for part in parts if part.message is not None]
 
@@ -206,15 +209,14 @@ def _fate(
     segment: tuple[int, int],
     content: object,
 ) -> Fate:
-    case, chat, path = conversion.case, conversion.chat, _resolved(conversion.case, content)
-    is_shown = chat is not None or conversion.question
+    case, path = conversion.case, _resolved(conversion.case, content)
     parts = [part for part in sent if part.stage is None]
     stays = [part for part in parts if not part.moved_by and _is_of(part, segment, path)]
-    if stays and is_shown:
+    if stays:
         changed = _as_written(where, stays, _written(content, path, case))
         if changed is not None:
             return changed
-        systems = [t for t in chat or () if t.role == "system" and t.message is None]
+        systems = [t for t in conversion.prompt if t.role == "system" and t.message is None]
         if any(stays[0] in turn.parts for turn in systems):
             return Fate(where, "merged", "into one system message (rule 7)")
         return Fate(where, "shown")
@@ -235,7 +237,7 @@ def _fate(
     match content:
         case str(text) | {"type": "text", "value": str(text)} if is_blank(text):
             return Fate(where, "dropped", "blank text is no content (rule 2)")
-    if not is_shown:
+    if conversion.chat is None and not conversion.question:
         return Fate(where, "lost", "the pipeline gives neither a chat prompt nor a question")
     stage = dict(conversion.dropped).get(segment[0])
     who = "a stage" if stage is None else f"the stage {stage}"

@@ -22,6 +22,7 @@ def record_of(request: ProviderRequest, notices: Iterable[Notice] = ()) -> Recor
         "id": request.eval_id,
         "question": request.question,
         "chat_prompt": request.chat_prompt,
+        **({"system": request.system} if request.chat_prompt is None else {}),
         "guidelines": request.guidelines,
         "input_files": [
             {

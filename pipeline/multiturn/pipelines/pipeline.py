@@ -17,7 +17,7 @@ from multiturn.pipelines.ordering import legal_order, order_errors
 from multiturn.pipelines.registry import name_of, stage_names
 from multiturn.pipelines.step import Step, failed, placed
 from multiturn.request import ChatMessage, ProviderRequest
-from multiturn.turns import check_turns, is_blank, kind_of
+from multiturn.turns import check_turns, is_blank, joined, kind_of
 
 # Functions that return a coroutine or a generator instead of running.
 _LATER = CO_COROUTINE | CO_GENERATOR | CO_ASYNC_GENERATOR
@@ -283,12 +283,13 @@ def request_of(conversion: Conversion) -> ProviderRequest:
     metadata = dict(case.metadata)
     if conversion.system_prompt is not None:
         metadata["system_prompt"] = conversion.system_prompt.text
+    prompt = None if chat is None else tuple(ChatMessage(t.role, t.content) for t in chat)
+    has_system = prompt and prompt[0].role == "system"  # its text may be large: no second copy
     return ProviderRequest(
         question=conversion.question,
         guidelines=tuple(part.text for part in conversion.guidelines if not is_blank(part.text)),
-        chat_prompt=None
-        if chat is None
-        else tuple(ChatMessage(turn.role, turn.content) for turn in chat),
+        chat_prompt=prompt,
+        system=prompt[0].content if prompt and has_system else joined(conversion.system),
         input_files=conversion.input_files,
         metadata=metadata,
         eval_id=case.id,

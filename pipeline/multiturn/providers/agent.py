@@ -11,7 +11,6 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta, structs
 
 from multiturn.errors import MultiturnError
-from multiturn.providers.ax import GUIDELINES_HEADING, guidelines_with_files
 from multiturn.providers.base import (
     ProviderError,
     ProviderResponse,
@@ -25,7 +24,12 @@ from multiturn.providers.base import (
 )
 from multiturn.providers.command import run_command
 from multiturn.providers.rules import broken, named
-from multiturn.request import InputFile, ProviderRequest
+from multiturn.request import (
+    GUIDELINES_HEADING,
+    InputFile,
+    ProviderRequest,
+    guidelines_with_files,
+)
 from multiturn.turns import is_blank
 
 _FOLDER = ".multiturn-"  # prefix of the folder of a request

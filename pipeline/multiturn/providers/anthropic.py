@@ -9,7 +9,7 @@ from multiturn.providers.base import ProviderResponse, counts
 from multiturn.providers.client import http_client
 from multiturn.providers.http import HttpProvider, HttpSettings
 from multiturn.providers.rules import Layout, concerns
-from multiturn.request import ChatMessage, ProviderRequest
+from multiturn.request import ProviderRequest
 
 _LAST_WITH_TEMPERATURE = "2023-06-01"
 _DEFAULT_LIMIT = 4096  # the API requires one
@@ -78,16 +78,13 @@ class AnthropicProvider(HttpProvider):
         if keep:
             layout.want_system_after_user("A10", model)
         if layout.want_user_last("A4", model, self.settings.prefill):
-            last = layout.messages[-1]
-            if last.content != last.content.rstrip():
-                layout.messages[-1] = ChatMessage("assistant", last.content.rstrip())
-                layout.repair("A5", "cut the white space at the end of the assistant message")
+            layout.trim_end("A5")
         temperature, limit = self.sampling(layout, request, ("A9", 1))
         if temperature is not None:
             self.want_no_temperature(layout)
         return {
             "max_tokens": _DEFAULT_LIMIT if limit is None else limit,
-            "messages": layout.messages,
+            "messages": layout.plain(),
             "model": model,
             "system": system and self.marked(system),
             "temperature": temperature,

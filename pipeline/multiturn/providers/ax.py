@@ -10,11 +10,8 @@ from msgspec import Meta
 from multiturn.documents.validation import LARGEST_NUMBER
 from multiturn.providers.base import ProviderResponse, Settings, TargetProvider, Wire
 from multiturn.providers.rules import Layout
-from multiturn.request import ChatMessage, InputFile, ProviderRequest
-from multiturn.turns import is_blank
+from multiturn.request import ChatMessage, ProviderRequest, prompt_of
 
-DEFAULT_SYSTEM_PROMPT = "You are a careful assistant."
-GUIDELINES_HEADING = "[[ ## Guidelines ## ]]"
 Model = Annotated[str, Meta(description="the model, or the deployment, to ask.")]
 Prefill = Annotated[
     bool | None,
@@ -71,39 +68,11 @@ class AxProvider(ABC):
     def build_chat_prompt(self, request: ProviderRequest) -> tuple[ChatMessage, ...]:
         """Return the messages to send.
 
-        A chat prompt with a system message is sent unchanged. One without gets the system prompt,
-        or the default one, as its first message. Without a chat prompt, the system message holds
-        the system prompt and the guidelines, and the question is the single user message.
+        A chat prompt with a system message is sent unchanged. One without gets the request's system
+        message as its first message, or the default one. Without a chat prompt, the question is the
+        single user message after it.
         """
-        prompt = request.chat_prompt
-        if prompt and any(message.role == "system" for message in prompt):
-            return prompt
-        given = [request.metadata.get(name) for name in ("system_prompt", "systemPrompt")]
-        texts = [text for text in given if isinstance(text, str) and not is_blank(text)]
-        system = next(iter(texts), DEFAULT_SYSTEM_PROMPT)
-        if prompt:
-            return (ChatMessage("system", system), *prompt)
-        if request.guidelines:
-            headed = [
-                text
-                if file is None or len(request.guidelines) == 1
-                else f"=== {file.path} ===\n{text}"
-                for text, file in guidelines_with_files(request)
-            ]
-            system = "\n\n".join((system, GUIDELINES_HEADING, *headed))
-        return ChatMessage("system", system), ChatMessage("user", request.question)
-
-
-def guidelines_with_files(request: ProviderRequest) -> list[tuple[str, InputFile | None]]:
-    """Return each guideline with its file, or None for one that is not a file's text."""
-    files = [file for file in request.input_files if file.guideline]
-    found = []
-    for text in request.guidelines:
-        file = next((file for file in files if file.text == text), None)
-        if file is not None:
-            files.remove(file)
-        found.append((text, file))
-    return found
+        return tuple(ChatMessage(turn.role, turn.content) for turn in prompt_of(request))
 
 
 class ChatProvider(TargetProvider, AxProvider):
@@ -127,7 +96,7 @@ class ChatProvider(TargetProvider, AxProvider):
 
     def wire(self, request: ProviderRequest) -> Wire:
         """Return what would be sent for a request, unless the vendor's rules refuse it."""
-        layout = Layout(self.build_chat_prompt(request), request)
+        layout = Layout(prompt_of(request), request)
         body = self.body(layout, request)
         return Wire(
             provider=self.kind,

@@ -200,7 +200,10 @@ class TargetProvider:
 
 def body_of(request: ProviderRequest) -> bytes:
     """Return the fields of a request that an answer depends on, as JSON."""
-    return msgspec.json.encode({field: getattr(request, field) for field in _SENT})
+    fields = {field: getattr(request, field) for field in _SENT}
+    if request.system and not any(m.role == "system" for m in request.chat_prompt or ()):
+        fields["system"] = request.system
+    return msgspec.json.encode(fields)
 
 
 def is_secret(name: str) -> bool:

@@ -18,7 +18,7 @@ class EchoProvider(ChatProvider):
     def body(self, layout: Layout, request: ProviderRequest) -> dict[str, Any]:
         """Return the messages unchanged."""
         layout.want_turns("C1")
-        return {"messages": layout.messages}
+        return {"messages": layout.plain()}
 
     async def ask(self, wire: Wire) -> ProviderResponse:
         """Answer with the body."""

@@ -71,15 +71,11 @@ class OpenAIProvider(HttpProvider):
         if settings.later_system == "merge":
             layout.merge_system("O5")
         layout.want_turns("C1")
-        roles = {"system": settings.system_role}
         temperature, limit = self.sampling(layout, request, ("O7", 2) if is_openai else None)
         if is_openai and temperature not in (None, 1) and _REASONS.match(settings.model):
             layout.refuse("O8", "set temperature: omit in the target")
         return {
-            "messages": [
-                {"role": roles.get(message.role, message.role), "content": message.content}
-                for message in layout.messages
-            ],
+            "messages": layout.plain(settings.system_role),
             "model": settings.model,
             settings.max_tokens_field: limit,
             "temperature": temperature,

@@ -5,13 +5,15 @@ repaired without changing its meaning is refused before anything is sent.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import groupby, pairwise, takewhile
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from msgspec import structs
 
 from multiturn.providers.base import ProviderError
 from multiturn.request import ChatMessage, ProviderRequest
-from multiturn.turns import is_blank
+from multiturn.turns import Part, Role, Turn, is_blank, separate_first
 
 
 class Rule(NamedTuple):
@@ -99,16 +101,29 @@ def broken(rule: str, advice: str) -> str:
     return named(rule, f"{RULES[rule].rule}{whose}; {advice}")
 
 
+def _merged(role: Role, turns: Sequence[Turn]) -> Turn:
+    """Return one message of several, with blank lines between."""
+    if len(turns) == 1:
+        return turns[0]
+    empty = (Part("text", ""),)  # a message without parts has its blank line, too
+    parts = (part for turn in turns for part in separate_first("\n\n", turn.parts or empty))
+    return Turn(role, tuple(parts))
+
+
 class Layout:
     """The messages of a chat prompt, while they are changed to follow a vendor's rules."""
 
-    def __init__(
-        self, prompt: Iterable[ChatMessage], request: ProviderRequest | None = None
-    ) -> None:
+    def __init__(self, prompt: Iterable[Turn], request: ProviderRequest | None = None) -> None:
         self.messages = list(prompt)
+        self.system: Turn | None = None  # what the API takes apart from the messages
         self.request = request
         self.repairs: list[str] = []
         self.refusals: list[str] = []
+
+    def plain(self, system_role: str = "system") -> list[ChatMessage]:
+        """Return the messages as most APIs take them: a role and a text."""
+        roles: dict[str, Any] = {"system": system_role}
+        return [ChatMessage(roles.get(m.role, m.role), m.content) for m in self.messages]
 
     def repair(self, rule: str, what: str) -> None:
         """Record a repair."""
@@ -138,23 +153,24 @@ class Layout:
     def take_first_system(self, rule: str, blank: str) -> str | None:
         """Remove the system messages at the beginning, and return their text, or None."""
         first = list(takewhile(lambda message: message.role == "system", self.messages))
-        texts = [message.content for message in first]
         self.messages = self.messages[len(first) :]
-        if len(texts) > 1:
-            self.repair(rule, f"merged {len(texts)} system messages")
-        text = "\n\n".join(texts)
-        if texts and is_blank(text):
+        if not first:
+            return None
+        if len(first) > 1:
+            self.repair(rule, f"merged {len(first)} system messages")
+        system = _merged("system", first)
+        if is_blank(text := system.content):
             self.repair(blank, "left out an empty system message")
             return None
-        return text or None
+        self.system = system
+        return text
 
     def merge_system(self, rule: str) -> None:
         """Merge all system messages into one, the first message, with blank lines between."""
         system = [message for message in self.messages if message.role == "system"]
         if len(system) > 1 or system != self.messages[: len(system)]:
             others = [message for message in self.messages if message.role != "system"]
-            text = "\n\n".join(message.content for message in system)
-            self.messages = [ChatMessage("system", text), *others]
+            self.messages = [_merged("system", system), *others]
             count = f"{len(system)} system messages" if len(system) > 1 else "a system message"
             self.repair(rule, f"sent {count} as the first message")
 
@@ -162,7 +178,9 @@ class Layout:
         """Make tool messages the user's: the API knows no tool call that they would answer."""
         for at, message in enumerate(self.messages):
             if message.role == "tool":
-                self.messages[at] = ChatMessage("user", f"[Tool]: {message.content}")
+                marker = Part("text", "[Tool]: ", stage=f"rule {rule}")
+                parts = (marker, *separate_first("", message.parts))
+                self.messages[at] = Turn("user", parts, message.message)
                 self.repair(rule, "sent a tool message as a user message that begins with [Tool]:")
 
     def drop_blank(self, rule: str) -> None:
@@ -174,13 +192,25 @@ class Layout:
 
     def merge_runs(self, rule: str) -> None:
         """Join neighboring messages of one role by a blank line."""
-        merged: list[ChatMessage] = []
-        for role, run in groupby(self.messages, lambda message: message.role):
-            texts = [message.content for message in run]
-            merged.append(ChatMessage(role, "\n\n".join(texts)))
-            if len(texts) > 1:
-                self.repair(rule, f"merged {len(texts)} neighboring {role} messages")
+        merged: list[Turn] = []
+        for role, neighbors in groupby(self.messages, lambda message: message.role):
+            run = list(neighbors)
+            merged.append(_merged(role, run))
+            if len(run) > 1:
+                self.repair(rule, f"merged {len(run)} neighboring {role} messages")
         self.messages = merged
+
+    def trim_end(self, rule: str) -> None:
+        """Cut the white space at the end of the last message."""
+        last = self.messages[-1]
+        parts = list(last.parts)
+        while parts and is_blank(parts[-1].text):
+            parts.pop()
+        text = parts[-1].text.rstrip() if parts else ""
+        if len(parts) < len(last.parts) or text != parts[-1].text:
+            parts[-1:] = [structs.replace(part, text=text) for part in parts[-1:]]
+            self.messages[-1] = structs.replace(last, parts=tuple(parts))
+            self.repair(rule, f"cut the white space at the end of the {last.role} message")
 
     def want_turns(self, rule: str) -> None:
         """Refuse a prompt without a user or an assistant message."""

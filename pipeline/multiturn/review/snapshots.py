@@ -44,15 +44,8 @@ def snapshot_text(conversion: Conversion, named: Mapping[str, str] = _NONE) -> s
     """
     case, chat = conversion.case, conversion.chat
     prompt: dict[str, Any]
-    if chat is None:  # providers make one of these
-        prompt = {
-            "chat_prompt": None,
-            "system_prompt": conversion.system_prompt and conversion.system_prompt.text,
-            "guidelines": [
-                content if isinstance(content, str) else [*content]
-                for content in (_content((part,), named) for part in conversion.guidelines)
-            ],
-        }
+    if chat is None:  # this system message is sent, and then the question
+        prompt = {"chat_prompt": None, "system": _content(conversion.system, named)}
     else:
         messages = [{"role": turn.role, "content": _content(turn.parts, named)} for turn in chat]
         prompt = {"chat_prompt": messages}
@@ -159,9 +152,8 @@ def messages_in(text: str) -> tuple[Message, ...]:
             ]
             guidelines = tuple(Span("", "", path) for path in _inline_guidelines(recorded))
             return *messages, Message("system", guidelines)
-        system = [recorded["system_prompt"] or "", *recorded["guidelines"]]
-        spans = tuple(span for content in system for span in (*_spans(content), _LINE_BREAK))
-        return Message("system", spans), Message("user", _spans(recorded["question"]))
+        system, question = _spans(recorded["system"]), _spans(recorded["question"])
+        return Message("system", system), Message("user", question)
     except _EDITED:
         return ()
 

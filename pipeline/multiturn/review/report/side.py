@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 import multiturn_stages
 from multiturn.engine.outcomes import Outcome
-from multiturn.engine.provenance import Message, Spans, messages_of, spans_of, text_of
+from multiturn.engine.provenance import Message, Spans, messages_of, question_of, text_of
 from multiturn.engine.revision import Revision
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
@@ -181,19 +181,15 @@ class Side:
 
 def review(conversion: Conversion) -> Reviewed:
     """Return what a report shows of a finished conversion."""
-    case, chat = conversion.case, conversion.chat
-    messages, question = spans_of(conversion)
-    if chat is None:
-        parts = [*conversion.guidelines, conversion.system_prompt]
-    else:
-        parts = [part for turn in chat for part in turn.parts]
+    case = conversion.case
+    parts = [part for turn in conversion.prompt for part in turn.parts]
     return Reviewed(
         case=replace(case, files=None),
         request=request_of(conversion),
-        messages=messages_of(conversion) if messages is None else messages,
-        question=question,
+        messages=messages_of(conversion),
+        question=question_of(conversion),
         files=texts_of_files(conversion),
-        shown=frozenset(part.key for part in parts if part is not None and part.key is not None),
+        shown=frozenset(part.key for part in parts if part.key is not None),
     )
 
 
