@@ -1,9 +1,6 @@
-"""Pipelines: stages in an order that their contracts allow, composed into one function."""
+"""Pipelines: stages composed into one function."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
-from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
-from types import FunctionType
 from typing import Any
 
 from msgspec import structs
@@ -12,15 +9,12 @@ from toolz import compose_left
 from multiturn.errors import ErrorDetail, MultiturnError, PipelineError, Place, did_you_mean
 from multiturn.logs import warn
 from multiturn.model import Case, Conversion
-from multiturn.pipelines.contract import Stage, contract_of, markers_of, read_options
-from multiturn.pipelines.ordering import legal_order, order_errors
-from multiturn.pipelines.registry import name_of, stage_names
+from multiturn.pipelines.building import prepared
+from multiturn.pipelines.contract import Stage
+from multiturn.pipelines.registry import name_of
 from multiturn.pipelines.step import Step, failed, placed
 from multiturn.request import ChatMessage, ProviderRequest
 from multiturn.turns import check_turns, is_blank, joined, kind_of
-
-# Functions that return a coroutine or a generator instead of running.
-_LATER = CO_COROUTINE | CO_GENERATOR | CO_ASYNC_GENERATOR
 
 
 class Pipeline:
@@ -52,40 +46,8 @@ provides it later; move it after resolve_segments
         self.name = name
         # Where a file has each stage, which is the option "", and each option; by stage and option.
         self.places: Mapping[tuple[str, str], Place] = {}
-        steps, errors = [], []
-        for number, item in enumerate(stages):
-            step = item if isinstance(item, Step) else Step(item)
-            if not isinstance(step.stage, FunctionType) or step.stage.__code__.co_flags & _LATER:
-                raise PipelineError([ErrorDetail(_no_stage(step.stage), number)])
-            try:
-                contract_of(step.stage)
-            except MultiturnError as error:
-                raise PipelineError([ErrorDetail(error.what, number, where=error.where)]) from None
-            options, wrong = read_options(step.stage, step.options)
-            steps.append(Step(step.stage, options))
-            errors += [ErrorDetail(what, number, option) for option, what in wrong.items()]
-        stages = [step.stage for step in steps]
-        markers = [
-            (number, option, texts)
-            for number, step in enumerate(steps)
-            for option, texts in markers_of(step.stage, step.options)
-        ]
-        # How lines begin that the stages add; guard_markers looks for them.
-        self.markers = tuple(dict.fromkeys(text for *_, texts in markers for text in texts))
-        if guard := _guard_of(stages):
-            errors += [
-                ErrorDetail(_no_marker(option, stages[number], guard), number, option)
-                for number, option, texts in markers
-                if not texts
-            ]
-        misplaced = list(order_errors(stages))
-        if errors or misplaced:
-            order = legal_order(stages) if misplaced else None
-            names = ", ".join(stage.__name__ for stage in order or ())
-            advice = f"a legal order: {names}" if names else ""
-            raise PipelineError([*errors, *misplaced], advice)
-        self.steps: tuple[Step, ...] = tuple(steps)
-        self._run: Callable[[Conversion], Conversion] = compose_left(*steps)
+        self.steps, self.markers = prepared(stages)
+        self._run: Callable[[Conversion], Conversion] = compose_left(*self.steps)
 
     def __repr__(self) -> str:
         return f"Pipeline({' -> '.join(step.name for step in self.steps)})"
@@ -209,34 +171,6 @@ provides it later; move it after resolve_segments
 
     def _with(self, steps: Iterable[Stage | Step]) -> "Pipeline":
         return Pipeline(steps, name=self.name)
-
-
-def _guard_of(stages: Iterable[Stage]) -> str:
-    """Return the name of the stage that looks for markers; empty if there is none."""
-    contracts = ((stage, contract_of(stage)) for stage in stages)
-    return next((s.__name__ for s, found in contracts if found and "guarded" in found.provides), "")
-
-
-def _no_marker(option: str, stage: Stage, guard: str) -> str:
-    return (
-        f'option "{option}" of {stage.__name__} begins with a placeholder, so {guard} cannot know'
-        " the line; write a text before it, such as #"
-    )
-
-
-def _no_stage(item: Any) -> str:
-    """Return an error that says what to write in place of something that is not a stage."""
-    if isinstance(item, str):
-        what = f"{item!r} is a name, and Pipeline takes functions"
-        if item in stage_names():
-            return f"{what}; write from multiturn_stages.{item} import {item}"
-        return f"{what}; load_pipeline({item!r}) loads a pipeline by its name"
-    if isinstance(item, partial):
-        name = getattr(item.func, "__name__", "stage")
-        return f"a partial cannot be a stage; write Step({name}, {item.keywords!r})"
-    if isinstance(item, FunctionType):
-        return f"{item.__name__} does not return at once; write it with def, and without yield"
-    return f"a stage is a function, not {kind_of(item)}"
 
 
 def position(steps: Sequence[Step], name: str) -> int:
