@@ -42,6 +42,8 @@ SUITES = {
     "documents": filled("", "--- {}\n", size=10_000),
     "cases of nothing": filled("evalcases:", "\n-", size=10_000),
     "JSON": filled('{"id": "a", "x": [', "{},", "0]}"),
+    "messages in JSON in YAML": "tests:\n- id: a\n  input: '"
+    + filled("[", '{"role":"user","content":"a"},', '{"role":"user","content":"a"}]\'\n'),
     "lists of lists in JSON": filled('{"id": "a", "x": [', "[[[[[[]]]]]],", "0]}", size=3 * SIZE),
 }
 
@@ -58,6 +60,7 @@ def test_a_suite_of_a_megabyte_takes_less_than_100_mb(tmp_path: Path, name: str)
 VALUES = '{"x":[' + "1," * 100_000 + "1]}"
 TOO_MANY = "over 100,000 values in one case"
 KEYS = "".join(f'"k{n}": 1, ' for n in range(40_000))
+JSON_INPUT = "tests:\n- {id: a, input: '[%s]'}\n"
 DIRECTIVES = "".join(f"%TAG !t{n}! x\n" for n in range(60_000))
 
 
@@ -69,6 +72,12 @@ DIRECTIVES = "".join(f"%TAG !t{n}! x\n" for n in range(60_000))
         pytest.param("s.jsonl", '{"a": "' + '\\"' * 200_000, "not JSON", id="escaped quotes"),
         pytest.param("s.jsonl", VALUES, TOO_MANY, id="values in JSON"),
         pytest.param("s.yaml", VALUES, TOO_MANY, id="values in YAML"),
+        pytest.param(
+            "s.yaml",
+            JSON_INPUT % filled('{"role":"user","content":[', '"a",', '"a"]}'),
+            TOO_MANY,
+            id="values in JSON in YAML",
+        ),
         pytest.param("s.yaml", DIRECTIVES, "over 100 %TAG directives", id="directives"),
         pytest.param(
             "s.yaml",
@@ -82,6 +91,45 @@ def test_too_much_is_an_error_at_once(name: str, text: str, error: str) -> None:
     with limited(seconds=2), pytest.raises(MultiturnError, match=error) as caught:
         cases(text, name)
     assert str(caught.value.where).startswith(name)
+
+
+def repeated(before: str, piece: str, case: str) -> str:
+    """Return a suite of 200 kB in which much that is written once counts for each of its cases."""
+    pieces = "".join(piece.replace("%x", str(n)) for n in range(160_000 // len(piece)))
+    cases = "".join(f"- {{id: c{n}, {case}}}\n" for n in range(40_000 // (len(case) + 12)))
+    return f"{before}\n{pieces}tests:\n{cases}"
+
+
+MESSAGE = "- {role: user, content: a}\n"
+GIVEN = "the suite gives too many values to its cases"
+REPEATED = {
+    "merge keys": ("x: &a", "  key%x: 1\n", "<<: *a, input: b", "with the alias *a, this docum"),
+    "aliases": ("x: &a", MESSAGE, "input: *a", "with the alias *a, this document repeats"),
+    "an input": ("input:", MESSAGE, "input: b", GIVEN),
+    "guidelines": ("guidelines:", "- aa\n", "input: b", GIVEN),
+    "metadata": ("metadata:", "  key%x: 1\n", "input: b", GIVEN),
+    "execution": ("execution:", "  key%x: 1\n", "execution: {a: b}, input: b", GIVEN),
+    "variables": (
+        "prompts: ['{{ input }}']\ndefaultTest:\n  vars:",
+        "    key%x: 1\n",
+        "vars: {input: b}",
+        GIVEN,
+    ),
+}
+JSON = ",".join(['{"role":"user","content":"a"}'] * 5_000)
+REPEATED["JSON"] = (f"input: '[{JSON}]'\nx: |", "  a\n", "input: b", GIVEN)
+REPEATED["JSON by alias"] = (f"x: &a '[{JSON}]'\ny: |", "  a\n", "input: *a", GIVEN)
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_what_a_suite_repeats_grows_with_its_length_or_is_an_error(name: str) -> None:
+    *suite, error = REPEATED[name]
+    errors: list[MultiturnError] = []
+    with limited(seconds=10):
+        cases(repeated(*suite), "x.yaml", on_error=errors.append)
+    assert error in errors[0].what
+    assert errors[0].where.line > 100
+    assert len(errors) <= 2  # aliases after that may be too many characters, too
 
 
 def test_two_cases_of_sixty_thousand_values_are_fine() -> None:

@@ -20,6 +20,7 @@ _EMPTY = re.compile(r"\[\s*\]|\{\s*\}")
 class _Mark(Struct, gc=False):
     line: int
     column: int = 0
+    index: int = 0
 
 
 class Lines(NamedTuple):
@@ -56,14 +57,8 @@ def read_json_lines(
                 raise ValueError(f"a line of over {MAX_LINE:,} bytes")
             text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
             if text:
-                _check_size(text)
-                value = json.loads(
-                    text, object_pairs_hook=_distinct, parse_constant=_refuse_constant
-                )
-                if "\\u" in text and (half := _HALF.search(json.dumps(value, ensure_ascii=False))):
-                    what = f"\\u{ord(half[0]):x} is half of a character; write both halves"
-                    raise ValueError(what)
-                yield node_of(value, _Mark(number - 1))
+                value = read_json(text)
+                yield node_of(value, _Mark(number - 1, index=file.tell()))
         except RecursionError:
             yield MultiturnError(f"nested deeper than {MAX_DEPTH} levels", where=where)
         except UnicodeDecodeError:
@@ -72,6 +67,15 @@ def read_json_lines(
             yield MultiturnError(f"not JSON: {error.msg}", where=where._replace(column=error.colno))
         except ValueError as error:
             yield MultiturnError(str(error), where=where)
+
+
+def read_json(text: str) -> Any:
+    """Return the value of a JSON text; what no case may have is a ValueError."""
+    _check_size(text)
+    value = json.loads(text, object_pairs_hook=_distinct, parse_constant=_refuse_constant)
+    if "\\u" in text and (half := _HALF.search(json.dumps(value, ensure_ascii=False))):
+        raise ValueError(f"\\u{ord(half[0]):x} is half of a character; write both halves")
+    return value
 
 
 def _check_size(text: str) -> None:

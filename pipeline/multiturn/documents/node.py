@@ -11,13 +11,17 @@ from multiturn.errors import Place
 MAX_DEPTH = 100
 # Each takes some hundred bytes, and more of a message: a case stays far below 100 MB.
 MAX_VALUES = 100_000
+# Values that a document may repeat: so many, and so many more for each of its characters.
+MAX_REPEATED = 1_000_000
+MAX_REPEATED_BY_LENGTH = 4
 
 
 class Mark(Protocol):
-    """A place in a document, as libyaml gives it: zero-based line and column."""
+    """A place in a document, as libyaml gives it: zero-based line, column and position."""
 
     line: int
     column: int
+    index: int
 
 
 class Node(msgspec.Struct, gc=False):
@@ -55,6 +59,29 @@ class Node(msgspec.Struct, gc=False):
                 if name not in self.children:
                     self.children[name] = child
                     self.value[name] = child.value
+
+
+class Repeats(msgspec.Struct):
+    """Counts the values that one place of a document gives to others.
+
+    Aliases do so, and what a suite gives to all of its cases. A short document could mean any
+    number of values: they may grow with its length, not with its square.
+    """
+
+    values: int = 0
+    before: int = 0  # the length of other files that were read as part of the document
+
+    def add(self, values: int, mark: Mark) -> bool:
+        """Count values that are repeated at a place; return whether they are too many by now."""
+        self.values += values
+        length = self.before + mark.index
+        return self.values > MAX_REPEATED + length * MAX_REPEATED_BY_LENGTH
+
+
+def values_in(node: Node) -> int:
+    """Return how many values there are in a node, with its aliases expanded."""
+    children = node.children.values() if isinstance(node.children, dict) else node.children or ()
+    return 1 + sum(map(values_in, children))
 
 
 def place_of(name: str, mark: Mark, label: str = "") -> Place:

@@ -22,7 +22,7 @@ from yaml.events import (
 )
 
 from multiturn.documents.core_schema import read_plain
-from multiturn.documents.node import MAX_DEPTH, MAX_VALUES, Mark, Node, place_of
+from multiturn.documents.node import MAX_DEPTH, MAX_VALUES, Mark, Node, Repeats, place_of
 from multiturn.documents.source import Source, placed
 from multiturn.errors import MultiturnError, cut, quoted
 
@@ -63,6 +63,7 @@ class Reader:
         self.size = 0  # nodes and characters so far, as if every alias were written out
         self.aliased = 0
         self.values = 0  # that are kept: those of a case go with it
+        self.repeats = Repeats()
 
     def error(self, what: str, mark: Mark) -> MultiturnError:
         """Return an error at a place of the stream."""
@@ -138,6 +139,9 @@ class Reader:
         self.values += node.values
         if self.values > self.most_values:
             raise self.too_many(event)
+        if self.repeats.add(node.values, event.start_mark):
+            what = f"with the alias *{name}, this document repeats too many values"
+            raise self.error(f"{what}; write less below &{name}", event.start_mark)
         self.size += node.size
         self.aliased += node.size
         if self.aliased > MAX_ALIASED:

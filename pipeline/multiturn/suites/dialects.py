@@ -8,10 +8,11 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from copy import copy
-from typing import Any
 
-from multiturn.documents.json_lines import node_of
-from multiturn.documents.node import Node, list_of, with_keys
+import msgspec
+
+from multiturn.documents.json_lines import node_of, read_json
+from multiturn.documents.node import Node, Repeats, list_of, values_in, with_keys
 from multiturn.errors import MultiturnError
 from multiturn.model import CASES_KEYS, MESSAGES_KEYS
 
@@ -25,6 +26,7 @@ CASE_KEYS = {
 # Beside one of INPUT_KEYS only: elsewhere, a target is what a run sends prompts to.
 ANSWER_KEYS = {"ideal": "expected_messages", "target": "expected_messages"}
 INPUT_KEYS = frozenset(MESSAGES_KEYS[1:])
+_SHARED = ("guidelines", "metadata", "execution")  # by all cases, as an input and vars are
 _NAMES_CASES = ("imports", "scenarios")
 # Of other tools, at suites and cases: they do not concern the prompt.
 OTHER_KEYS = frozenset(
@@ -46,6 +48,12 @@ _INPUT_ONLY = re.compile(r"\s*\{\{\s*(?:vars\.)?input\s*\}\}\s*")
 _PLACEHOLDER = re.compile(r"\{\{-?\s*(?:vars\.)?(\w+)")
 
 
+class _Message(msgspec.Struct, gc=False):
+    """What makes a JSON list in a text one of messages; no value is kept."""
+
+    role: msgspec.Raw
+
+
 class Dialect:
     """Rewrites the documents of one suite; ``read_as`` has what was read by another name."""
 
@@ -54,6 +62,8 @@ class Dialect:
         self.read_as: dict[str, str] = {}
         self._shared: dict[str, Node] = {}
         self._vars: dict[str, Node] | None = None  # of all cases; None if inputs are not in vars
+        self._values_given = 0  # by the suite, to each of its cases
+        self.repeats = Repeats()
 
     def inside(self, name: str) -> "Dialect":
         """Return the dialect for the cases in a file that the suite names."""
@@ -63,7 +73,7 @@ class Dialect:
 
     def suite(self, head: Node) -> Node:
         """Return the keys of a suite by our names; a bare case is for ``case``."""
-        self._shared, self._vars = {}, None
+        self._shared, self._vars, self._values_given = {}, None, 0
         if not isinstance(head.children, dict):
             return head
         keys = self._renamed(head.children, SUITE_KEYS, "")
@@ -81,7 +91,19 @@ class Dialect:
             self._check_prompts(keys["prompts"])
             self._vars = _children((defaults[0] or defaults[1]).get("vars"))
         self._shared = {key: keys.pop(key) for key in ("input", "input_files") if key in keys}
+        if "input" in self._shared:
+            self._shared["input"] = self._messages(self._shared["input"], None, "")
+        given = [*self._shared.values(), *(self._vars or {}).values()]
+        given += [keys[key] for key in _SHARED if key in keys]
+        self._values_given = sum(map(values_in, given))
         return with_keys(head, keys)
+
+    def check_repeats(self, node: Node) -> None:
+        """Refuse a case if the suite has given too many values to its cases by now."""
+        if self.repeats.add(self._values_given, node.mark):
+            what = "the suite gives too many values to its cases, by its input, guidelines,"
+            what += " metadata, vars or aliases; split it, or give less"
+            raise MultiturnError(what, where=node.place(self.name))
 
     def case(self, node: Node, label: str) -> Node:
         """Return a case by our names; ``label`` is what errors call it."""
@@ -119,7 +141,7 @@ class Dialect:
             raise self._needs_text(files, label)
         keys = self._renamed(keys, _WITH_INPUT if is_input else CASE_KEYS, label)
         if "input" in shared and "input_messages" in keys:
-            before, own = self._messages(shared["input"], None, ""), keys["input_messages"]
+            before, own = shared["input"], keys["input_messages"]
             if isinstance(before.children, list) and isinstance(own.children, list):
                 keys["input_messages"] = list_of([*before.children, *own.children], own.mark)
         return with_keys(node, keys)
@@ -145,7 +167,7 @@ class Dialect:
             return list_of([message], mark)
         if not isinstance(value, str):
             return given  # an error, as for input_messages
-        listed = _messages_in(value, given)
+        listed = self._messages_in(value, given, label)
         if listed is not None:
             return listed
         if files is not None:
@@ -154,6 +176,19 @@ class Dialect:
                 raise MultiturnError(what, where=files.place(self.name, label))
             given = list_of([*map(_file_segment, files.children), given], mark)
         return list_of([_message_of("user", given)], mark)
+
+    def _messages_in(self, text: str, given: Node, label: str) -> Node | None:
+        """Return the messages of a text that is a JSON list of messages; None for any other."""
+        try:
+            msgspec.json.decode(text, type=list[_Message])
+        except (msgspec.MsgspecError, RecursionError):
+            return None
+        try:
+            messages = node_of(read_json(text), given.mark)
+        except ValueError as error:
+            raise MultiturnError(str(error), where=given.place(self.name, label)) from None
+        self.repeats.add(values_in(messages), given.mark)  # by an alias, any number of times
+        return messages
 
     def _needs_text(self, files: Node, label: str) -> MultiturnError:
         what = "input_files stand before an input that is text; attach files in the messages, as"
@@ -237,17 +272,3 @@ def _answer(given: Node) -> Node:
         return given
     message = given if "role" in _children(given) else _message_of("assistant", given)
     return list_of([message], given.mark)
-
-
-def _messages_in(text: str, given: Node) -> Node | None:
-    """Return the messages of a text that is a JSON list of messages; None for any other."""
-    if not text.lstrip().startswith("["):
-        return None
-    try:
-        value: Any = json.loads(text)
-        is_messages = isinstance(value, list) and value != []
-        if not is_messages or not all(isinstance(m, dict) and "role" in m for m in value):
-            return None
-        return node_of(value, given.mark)
-    except (ValueError, RecursionError):
-        return None

@@ -5,7 +5,7 @@ from functools import cache
 
 from msgspec import Struct
 
-from multiturn.documents.node import Node
+from multiturn.documents.node import MAX_VALUES, Node
 from multiturn.errors import MultiturnError, cut, did_you_mean, nearest, nearly
 from multiturn.logs import Notice
 from multiturn.suites.dialects import OTHER_KEYS
@@ -36,6 +36,8 @@ class KeyCheck:
         self.name = name
         self.warnings: list[Notice] = []
         self._warned: set[tuple[frozenset[str], str]] = set()
+        # Keys that resemble none of the prompt's: each case may have the same, by a merge key.
+        self._unlike: dict[frozenset[str], set[str]] = {}
 
     def check(self, node: Node, *structs: type[Struct], label: str = "") -> None:
         """Warn of keys of a mapping that no struct has; refuse what is nearly the prompt's."""
@@ -45,10 +47,14 @@ class KeyCheck:
         meant = known & _PROMPT_KEYS
         if "guidelines" in known:  # a suite or a case
             meant |= _ELSEWHERE.keys()
+        unlike = self._unlike.setdefault(known, set())
         for key in node.value:
-            if key not in known and key not in OTHER_KEYS:
-                self._refuse_nearly(node, key, sorted(meant), known, label)
-                self._warn(node, key, known)
+            if key in known or key in OTHER_KEYS or key in unlike:
+                continue
+            self._refuse_nearly(node, key, sorted(meant), known, label)
+            self._warn(node, key, known)
+            if len(unlike) < MAX_VALUES and nearly(key, meant) is None:
+                unlike.add(key)
 
     def check_execution(self, execution: Node) -> None:
         """Warn of keys that are like those that matter here; all others are for other tools."""

@@ -156,6 +156,8 @@ class SuiteReader:
         *known: type,
     ) -> Iterator[SuiteItem]:
         """Yield what there is to warn of, then the case or its error."""
+        if isinstance(node, Node):
+            self.dialect.check_repeats(node)
         known_id = ""
         found: Case | MultiturnError
         try:
@@ -199,6 +201,7 @@ class SuiteReader:
                 for index, node in enumerate(read_cases_file(text.encode(), name)):
                     label = "" if name.endswith(".jsonl") else f"[{index}]"
                     yield from self.case(node, label, inside, reader)
+                self.dialect.repeats.before += len(text)
         except MultiturnError as error:
             if not any(error.where):
                 error.where = named.place(self.name, label)
