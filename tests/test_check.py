@@ -29,6 +29,19 @@ FILES = {
     "terse.yaml": "extends: spec\nremove: [filter_empty]",
     "no_chat.yaml": "extends: spec\nremove: [consolidate_system]",
     "no_question.yaml": "extends: spec\nremove: [render_question]",
+    "house.py": """\
+from multiturn import MultiturnError, stage
+
+@stage(requires={"turns"}, provides={"chat"})
+def liar(conversion):
+    return conversion
+
+@stage(requires={"turns"})
+def refuse(conversion):
+    raise MultiturnError("no owner")
+""",
+    "liar.yaml": "extends: spec\nreplace: {consolidate_system: house:liar}",
+    "refusing.yaml": "extends: spec\ninsert: [{stage: house:refuse, after: resolve_segments}]",
     "neither.yaml": "stages: [resolve_segments, embed_files]",
     "targets.yaml": "- {name: claude, provider: anthropic, model: claude-sonnet-4-6,"
     ' api_key: "${{ CLAUDE_KEY }}"}\n',
@@ -71,6 +84,13 @@ def checked(folder: Path, arguments: str) -> tuple[int, list[str], list[str]]:
                 " render_question",
             ],
         ),
+        (
+            "refusing.yaml",
+            [
+                "refusing.yaml: 7 stages, in a legal order",
+                "refusing.yaml: a stage refuses the built-in case: no owner",
+            ],
+        ),
         ("a.eval.yaml --target claude --case one", ["a.eval.yaml: 1 case, without errors"]),
         (
             "a.eval.yaml --target claude --pipeline no_chat.yaml",
@@ -102,6 +122,13 @@ def test_what_has_no_error(tmp_path: Path, arguments: str, said: list[str]) -> N
             [
                 "neither.yaml: the pipeline gives neither a chat prompt nor a question, so every"
                 " case comes out empty; add consolidate_system or render_question"
+            ],
+        ),
+        (
+            "liar.yaml",
+            [
+                "liar.yaml: built-in case: the stage liar declares that it provides chat, but there"
+                " is no chat_view"
             ],
         ),
         ("a.eval.yaml --case tow", ["no case 'tow'; did you mean \"two\"?"]),

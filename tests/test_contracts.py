@@ -23,17 +23,21 @@ from multiturn import (
     PipelineError,
     Step,
     TestMessage,
+    Turn,
     explain,
     load_pipeline,
     stage,
 )
 from multiturn.cli.drawing import as_explanation
+from multiturn.errors import StageError
 from multiturn.pipelines.contract import Contract, Stage, contract_of
 from multiturn.pipelines.ordering import order_errors
 from multiturn.pipelines.pipeline import request_of
 from multiturn.pipelines.pipeline_file import pipeline_names
+from multiturn.pipelines.trial import built_in_case, try_out
 from multiturn.providers.codex import CodexProvider, CodexSettings
 from multiturn.review.snapshots import snapshot_text
+from multiturn.turns import ROLES
 from multiturn_stages.embed_files import embed_files
 from multiturn_stages.extract_guidelines import extract_guidelines
 from multiturn_stages.render_question import render_question
@@ -382,3 +386,103 @@ def test_a_stage_that_blanks_texts_belongs_before_filter_empty() -> None:
     after = Pipeline(SIX).insert(blank, after="filter_empty").request(case)
     assert before.question == "[Assistant]: Yes?"
     assert after.question == "[User]:  \n[Assistant]: Yes?"
+
+
+# --- facts are looked at
+
+
+@stage(requires={"turns"}, provides={"chat"})
+def liar(given: Conversion) -> Conversion:
+    return given
+
+
+@stage(requires={"files"}, consumes={"files"}, provides={"text"})
+def leaves_files(given: Conversion) -> Conversion:
+    return given
+
+
+@stage(requires={"files"}, consumes={"files"})
+def leaves_files_and_makes_no_text(given: Conversion) -> Conversion:
+    return given
+
+
+@stage(requires={"files"}, provides={"guidelines"})
+def loses_guidelines(given: Conversion) -> Conversion:
+    return extract_guidelines(given).replace(guidelines=())
+
+
+@stage(requires={"turns"}, provides={"visible_turns"})
+def leaves_empty_turns(given: Conversion) -> Conversion:
+    return given.replace(turns=(*given.turns, Turn("user", (Part("text", " "),))))
+
+
+@stage(requires={"turns"}, provides={"question"})
+def asks_nothing(given: Conversion) -> Conversion:
+    return given
+
+
+@stage(provides={"turns", "files"})
+def makes_no_turns(given: Conversion) -> Conversion:
+    return given
+
+
+@stage(requires={"chat"}, consumes={"chat"})
+def keeps_the_chat(given: Conversion) -> Conversion:
+    return given
+
+
+TRIED = built_in_case()
+
+
+@pytest.mark.parametrize(
+    ("replaced", "lie", "error"),
+    [
+        ("consolidate_system", liar, "provides chat, but there is no chat_view"),
+        ("embed_files", leaves_files, "provides text, but an attached file is left that is not"),
+        ("embed_files", leaves_files_and_makes_no_text, "consumes files, but an attached file"),
+        ("extract_guidelines", loses_guidelines, "provides guidelines, but a reference is left"),
+        ("filter_empty", leaves_empty_turns, "provides visible_turns, but a turn without content"),
+        ("render_question", asks_nothing, "provides question, but there is no question_view"),
+        ("resolve_segments", makes_no_turns, "provides turns, but there are no turns"),
+        ("render_question", keeps_the_chat, "consumes chat, but there is still a chat_view"),
+    ],
+)
+def test_a_declared_fact_that_is_not_true_is_an_error_that_names_stage_and_fact(
+    replaced: str, lie: Stage, error: str
+) -> None:
+    pipeline = load_pipeline("spec").replace(replaced, lie)
+    said = f"case 'built-in': the stage {lie.__name__} declares that it {error}"
+    with pytest.raises(StageError) as caught:
+        pipeline.request(TRIED)
+    assert str(caught.value).startswith(said)
+    with pytest.raises(StageError):
+        try_out(pipeline)
+
+
+def test_what_a_stage_provides_again_is_not_gone() -> None:
+    @stage(requires={"chat"}, consumes={"chat"}, provides={"chat"})
+    def again(given: Conversion) -> Conversion:
+        return given
+
+    assert try_out(load_pipeline("spec").insert(again, after="render_question")) == ""
+
+
+@pytest.mark.parametrize("name", pipeline_names())
+def test_what_ships_is_true_for_a_case_with_every_kind_of_part(name: str) -> None:
+    assert try_out(load_pipeline(name)) == ""
+
+
+def test_the_built_in_case_has_every_role_and_every_kind_of_part() -> None:
+    extracted = extract_guidelines(resolve_segments(Conversion(TRIED)))
+    assert {turn.role for turn in extracted.turns} == set(ROLES)
+    kinds = {part.kind for turn in extracted.turns for part in turn.parts}
+    assert kinds == {"text", "file", "reference"}
+    assert len(extracted.guidelines) == 2
+    assert extracted.system_prompt is not None
+
+
+def test_a_stage_that_refuses_the_built_in_case_is_no_error() -> None:
+    def refuse(given: Conversion) -> Conversion:
+        raise MultiturnError("no owner")
+
+    assert try_out(load_pipeline("spec").insert(refuse, after="render_question")) == "no owner"

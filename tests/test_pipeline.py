@@ -2,7 +2,9 @@
 
 import json
 import pickle
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -235,6 +237,43 @@ def stumble(given: Conversion) -> Any:
     return parse("{")
 
 
+def part(**fields: Any) -> Callable[[Conversion], Conversion]:
+    """Return a stage that gives a user turn with a part that has these fields."""
+    made = Part(**{"kind": "text", "text": "x", **fields})
+    return lambda given: given.replace(turns=(Turn("user", (made,)),))
+
+
+WRONG_TYPES: list[tuple[Callable[[Conversion], Conversion], str]] = [
+    (part(separator=None), "returned a Part whose separator is None"),
+    (part(message="1"), "returned a Part whose message is a str"),
+    (part(path=Path("a")), "returned a Part whose path is a PosixPath"),
+    (part(kind="txt"), "returned a Part of the kind 'txt'; choose from: text, file, reference"),
+    (
+        lambda given: given.replace(turns=(Turn("user", (), "1"),)),  # type: ignore[arg-type]
+        "returned a Turn whose message is a str",
+    ),
+    (lambda given: given.replace(case=None), "returned None in place of a Case"),
+    (lambda given: given.replace(notices=None), "returned None in place of a tuple of notices"),
+    (lambda given: given.replace(notices=("x",)), "returned a str in place of a Notice"),
+    (
+        lambda given: given.replace(chat_view="x"),
+        "returned a str as chat_view, which is called with the Conversion",
+    ),
+    (
+        lambda given: given.replace(chat_view=lambda given: [1]),
+        "failed: ValueError: its chat_view gave an int in place of a Turn",
+    ),
+    (
+        lambda given: given.replace(question_view=lambda given: None),
+        "failed: ValueError: its question_view gave None in place of a tuple of parts",
+    ),
+    (
+        lambda given: given.replace(question_view=lambda given: (1,)),
+        "failed: ValueError: its question_view gave an int in place of a Part",
+    ),
+]
+
+
 def refuse(given: Conversion) -> Conversion:
     raise MultiturnError("no more")
 
@@ -279,6 +318,10 @@ def give_up(given: Conversion) -> Conversion:
             lambda given: given.replace(guidelines=None),
             "a.yaml:3: case 'a': the stage own returned None in place of a tuple of parts",
             id="gives no guidelines",
+        ),
+        *(
+            pytest.param(change, f"a.yaml:3: case 'a': the stage own {words}", id=words)
+            for change, words in WRONG_TYPES
         ),
         pytest.param(refuse, "a.yaml:3: case 'a': no more", id="raises an error without a place"),
         pytest.param(give_up, "here: no more", id="raises an error of its own"),

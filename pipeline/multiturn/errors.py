@@ -79,6 +79,10 @@ class OutsideRootError(MultiturnError):
     """A path leads outside the root; no option allows that."""
 
 
+class StageError(MultiturnError):
+    """A stage, or its view, failed, or made something else than it must or declares."""
+
+
 class ErrorDetail(NamedTuple):
     """One thing that is wrong with a pipeline.
 

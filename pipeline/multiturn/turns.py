@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from types import FunctionType
-from typing import Any, Literal
+from functools import cache
+from types import FunctionType, NoneType
+from typing import Any, Literal, get_args
 
 from msgspec import Struct, structs
 
@@ -14,6 +15,10 @@ ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool")
 def is_blank(text: str) -> bool:
     """Whether a text has only white space, and so is no content (rule 2)."""
     return not text or text.isspace()
+
+
+Kind = Literal["text", "file", "reference"]
+_KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 class Part(Struct, frozen=True, gc=False, repr_omit_defaults=True):
@@ -34,7 +39,7 @@ class Part(Struct, frozen=True, gc=False, repr_omit_defaults=True):
         changed_by: the last stage that changed this text; the text as written is in the case.
     """
 
-    kind: Literal["text", "file", "reference"]
+    kind: Kind
     text: str
     separator: str = "\n"
     message: int | None = None
@@ -208,6 +213,8 @@ def check_turns(turns: Any) -> None:
         if turn.role not in ROLES:
             choices = ", ".join(ROLES)
             raise ValueError(f"a turn with the role {turn.role!r}; choose from: {choices}")
+        if not isinstance(turn.message, int | None):
+            raise ValueError(f"a Turn whose message is {kind_of(turn.message)}")
         check_parts(turn.parts)
 
 
@@ -217,8 +224,22 @@ def check_parts(parts: Any) -> None:
     for part in parts:
         if not isinstance(part, Part):
             raise ValueError(f"{kind_of(part)} in place of a Part")
-        if not isinstance(part.text, str):
-            raise ValueError(f"a Part whose text is {kind_of(part.text)}")
+        wrong = _wrong_field(tuple(map(type, structs.astuple(part))))
+        if wrong:
+            raise ValueError(f"a Part whose {wrong} is {kind_of(getattr(part, wrong))}")
+        if part.kind not in _KINDS:
+            raise ValueError(f"a Part of the kind {part.kind!r}; choose from: {', '.join(_KINDS)}")
+
+
+@cache
+def _wrong_field(types: tuple[type, ...]) -> str:
+    """Return the first field of a Part that has a wrong type; empty if all types are right."""
+    for name, found in zip(Part.__struct_fields__, types, strict=True):
+        expected = int if name in ("message", "content", "line") else str
+        is_unset = found is NoneType and name not in ("kind", "text", "separator", "line")
+        if not (issubclass(found, expected) or is_unset):
+            return name
+    return ""
 
 
 def _check_tuple(value: Any, what: str) -> None:

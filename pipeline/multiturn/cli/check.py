@@ -17,7 +17,7 @@ from multiturn.cli.options import (
     suite_options,
     targets_option,
 )
-from multiturn.errors import MultiturnError, PipelineError, nearest
+from multiturn.errors import MultiturnError, PipelineError, Place, StageError, nearest
 from multiturn.text import number_of
 
 if TYPE_CHECKING:
@@ -60,7 +60,8 @@ def check(
     rules of the target's API. All errors are listed, and the exit code is then 1. With -v, texts
     that a rule drops are logged, such as a system prompt that a system message replaces. A pipeline
     without a chat prompt, or without a question, is legal, and what that means is said; one
-    without both is an error.
+    without both is an error. Each pipeline converts a built-in case, so that a stage that fails,
+    or does not what it declares, is an error, too.
     """
     from multiturn.logs import warnings_to
     from multiturn.pipelines.pipeline_file import is_pipeline, load_pipeline
@@ -136,6 +137,7 @@ def _is_typo(path: str) -> bool:
 def _check_pipeline(path: str, findings: _Findings) -> None:
     from multiturn.pipelines.ordering import facts_after
     from multiturn.pipelines.pipeline_file import load_pipeline
+    from multiturn.pipelines.trial import try_out
 
     try:
         pipeline = load_pipeline(path)
@@ -154,7 +156,14 @@ def _check_pipeline(path: str, findings: _Findings) -> None:
         what += " out empty; add consolidate_system or render_question"
         findings.add(MultiturnError(what, where=path))
         return
+    try:
+        refusal = try_out(pipeline)
+    except StageError as error:
+        findings.add(error.at(Place(path, label="built-in case"), ""))
+        return
     findings.approve(path, f"{number_of(len(pipeline.steps), 'stage')}, in a legal order")
+    if refusal:
+        findings.approve(path, f"a stage refuses the built-in case: {refusal}")
     for fact in missing:
         findings.approve(path, _WITHOUT[fact])
 

@@ -14,7 +14,7 @@ from multiturn.pipelines.contract import Stage
 from multiturn.pipelines.registry import name_of
 from multiturn.pipelines.step import Step, failed, placed
 from multiturn.request import ChatMessage, ProviderRequest
-from multiturn.turns import check_turns, is_blank, joined, kind_of
+from multiturn.turns import check_parts, check_turns, is_blank, joined, kind_of
 
 
 class Pipeline:
@@ -71,7 +71,7 @@ provides it later; move it after resolve_segments
         conversion = structs.replace(conversion, markers=self.markers)
         result = self._run(conversion)
         try:
-            _ = result.chat, result.question
+            _show(result)
         except MultiturnError as error:
             raise placed(error, conversion.case) from error.__cause__
         except (Exception, SystemExit) as error:
@@ -92,7 +92,7 @@ provides it later; move it after resolve_segments
             views = {"chat_view": conversion.chat_view, "question_view": conversion.question_view}
             shown = structs.replace(result, **views)
             try:
-                _ = shown.chat, shown.question
+                _show(shown)
             except (Exception, SystemExit):
                 return step
         return self.steps[-1]
@@ -171,6 +171,23 @@ provides it later; move it after resolve_segments
 
     def _with(self, steps: Iterable[Stage | Step]) -> "Pipeline":
         return Pipeline(steps, name=self.name)
+
+
+def _show(conversion: Conversion) -> None:
+    """Make the chat and the question of a finished conversion, which keeps them.
+
+    A ValueError says what a view made, if that is not turns or parts.
+    """
+    chat, transcript = conversion.chat, conversion.transcript
+    try:
+        if chat is not None:
+            check_turns(chat)
+    except ValueError as error:
+        raise ValueError(f"its chat_view gave {error}") from None
+    try:
+        check_parts(transcript)
+    except ValueError as error:
+        raise ValueError(f"its question_view gave {error}") from None
 
 
 def position(steps: Sequence[Step], name: str) -> int:

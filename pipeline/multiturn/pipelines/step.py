@@ -7,12 +7,12 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from multiturn.errors import MultiturnError, line_of
-from multiturn.logs import debug
-from multiturn.model import Case, Conversion, changed, parts_of
+from multiturn.errors import MultiturnError, StageError, line_of
+from multiturn.logs import debug, is_debugging
+from multiturn.model import Case, Conversion
 from multiturn.pipelines.contract import Stage
+from multiturn.pipelines.facts import checked
 from multiturn.pipelines.registry import find_stage, pickled_stage
-from multiturn.turns import check_parts, check_turns, signed, texts_of
 
 
 class Step(Struct, frozen=True):
@@ -41,49 +41,35 @@ class Step(Struct, frozen=True):
         Raises:
             MultiturnError: the stage's own error, or one that names the stage.
         """
+        if not is_debugging():
+            return self._run(conversion)
         start, case = perf_counter(), conversion.case
+        result = self._run(conversion)
+        time = round((perf_counter() - start) * 1000, 3)
+        debug("stage.done", stage=self.name, suite=case.suite, case=case.id, ms=time)
+        return result
+
+    def _run(self, conversion: Conversion) -> Conversion:
+        case = conversion.case
         try:
-            result = self.stage(replace(conversion, stage=self.name), **self.options)
+            result = self.stage(replace(conversion, stage=self.stage.__name__), **self.options)
         except MultiturnError as error:
             raise placed(error, case) from error.__cause__
         except (Exception, SystemExit) as error:  # nor may a stage end the run of the others
             raise failed(self, error, case) from error
         try:
-            result = _checked(conversion, result, self.name)
+            result = checked(conversion, result, self.stage)
         except ValueError as error:
-            what = f"the stage {self.name} returned {error}"
-            raise MultiturnError(what, where=case.where(), case_id=case.id) from None
+            raise StageError(f"the stage {self.name} {error}").at(case.where(), case.id) from None
         if len(result.turns) < len(conversion.turns):
             kept = {turn.message for turn in result.turns}
             gone = (turn.message for turn in conversion.turns if turn.message not in kept)
             result = replace(result, dropped=(*result.dropped, *((at, self.name) for at in gone)))
-        time = round((perf_counter() - start) * 1000, 3)
-        debug("stage.done", stage=self.name, suite=case.suite, case=case.id, ms=time)
         return result
 
 
 def _unpickled(stage: Any, options: Mapping[str, Any]) -> Step:
     return Step(find_stage(*stage) if isinstance(stage, tuple) else stage, options)
-
-
-def _checked(before: Conversion, after: Any, stage: str) -> Conversion:
-    """Return what a stage made; each text that the stage changed or added names the stage.
-
-    A ValueError says what it made, if that is not a Conversion with turns and parts.
-    """
-    if not isinstance(after, Conversion):
-        hint = "Maybe you forgot to return what conversion.replace() gives?"
-        raise ValueError(f"{type(after).__name__} instead of a Conversion. {hint}")
-    texts = (after.turns, after.guidelines, after.system_prompt)
-    if texts == (before.turns, before.guidelines, before.system_prompt):
-        return after
-    check_turns(after.turns)
-    check_parts(after.guidelines)
-    check_parts([after.system_prompt] if after.system_prompt is not None else [])
-    if not before.turns:  # the stage has read the suite
-        return after
-    known = texts_of(parts_of(before))
-    return changed(after, lambda parts: signed(parts, known, stage))
 
 
 def placed(error: MultiturnError, case: Case) -> MultiturnError:
@@ -93,8 +79,8 @@ def placed(error: MultiturnError, case: Case) -> MultiturnError:
     return error.at(error.where if any(error.where) else case.where(), case.id)
 
 
-def failed(step: Step, error: BaseException, case: Case) -> MultiturnError:
+def failed(step: Step, error: BaseException, case: Case) -> StageError:
     """Return the error for an exception of a stage: it names the stage and a line of its file."""
     place = line_of(step.stage, error)
     what = f"the stage {step.name} failed{place}: {type(error).__name__}: {error}"
-    return MultiturnError(what, where=case.where(), case_id=case.id)
+    return StageError(what, where=case.where(), case_id=case.id)

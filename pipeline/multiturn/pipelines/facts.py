@@ -1,0 +1,118 @@
+"""Looking at what a stage made: its types, and the facts that the stage declares."""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from multiturn.logs import Notice
+from multiturn.model import Case, Conversion, changed, parts_of
+from multiturn.pipelines.contract import Stage, contract_of, in_order
+from multiturn.turns import check_parts, check_turns, kind_of, signed, texts_of
+
+_Look = Callable[[Conversion], bool]
+
+
+def _no_files(conversion: Conversion) -> bool:
+    return not any(part.kind == "file" for turn in conversion.turns for part in turn.parts)
+
+
+def _references_have_guidelines(conversion: Conversion) -> bool:
+    known = {part.resolved_path for part in conversion.guidelines}
+    return all(
+        part.kind != "reference" or part.resolved_path in known
+        for turn in conversion.turns
+        for part in turn.parts
+    )
+
+
+# How a declared fact can be seen in what a stage returns, and what is wrong if it is not true.
+# The others cannot be seen: a case may have no files, and texts may pose as markers on request.
+_PROVIDED: Mapping[str, tuple[_Look, str]] = {
+    "turns": (lambda it: bool(it.turns) or not it.case.input_messages, "there are no turns"),
+    "guidelines": (_references_have_guidelines, "a reference is left without its guideline"),
+    "text": (_no_files, "an attached file is left that is not text"),
+    "chat": (lambda it: it.chat_view is not None, "there is no chat_view"),
+    "visible_turns": (
+        lambda it: all(turn.says_something for turn in it.turns),
+        "a turn without content is left",
+    ),
+    "question": (lambda it: it.question_view is not None, "there is no question_view"),
+}
+_CONSUMED: Mapping[str, tuple[_Look, str]] = {
+    "turns": (lambda it: not it.turns, "turns are left"),
+    "files": (_no_files, "an attached file is left that is not text"),
+    "guidelines": (lambda it: not it.guidelines, "guidelines are left"),
+    "chat": (lambda it: it.chat_view is None, "there is still a chat_view"),
+    "question": (lambda it: it.question_view is None, "there is still a question_view"),
+}
+
+
+@cache
+def _declared(stage: Stage) -> tuple[tuple[_Look, str], ...]:
+    """Return how each fact that a stage declares can be seen, and the error if it is not true."""
+    contract = contract_of(stage)
+    if contract is None:
+        return ()
+    consumed = contract.consumes - contract.provides
+    declared = [("provides", fact, _PROVIDED) for fact in in_order(contract.provides)]
+    declared += [("consumes", fact, _CONSUMED) for fact in in_order(consumed)]
+    return tuple(
+        (looks[fact][0], f"declares that it {verb} {fact}, but {looks[fact][1]}")
+        for verb, fact, looks in declared
+        if fact in looks
+    )
+
+
+def checked(before: Conversion, after: Any, stage: Stage) -> Conversion:
+    """Return what a stage made; each text that the stage changed or added names the stage.
+
+    A ValueError says what is wrong with it: it is no Conversion, something in it has a wrong type,
+    or a fact that the stage declares is not true.
+    """
+    if not isinstance(after, Conversion):
+        hint = "Maybe you forgot to return what conversion.replace() gives?"
+        raise ValueError(f"returned {type(after).__name__} instead of a Conversion. {hint}")
+    try:
+        result = _signed(before, after, stage.__name__)
+        _check_others(before, result)
+    except ValueError as error:
+        raise ValueError(f"returned {error}") from None
+    for is_true, what in _declared(stage):
+        if not is_true(result):
+            raise ValueError(what)
+    return result
+
+
+def _signed(before: Conversion, after: Conversion, stage: str) -> Conversion:
+    if (
+        after.turns is before.turns
+        and after.guidelines is before.guidelines
+        and after.system_prompt is before.system_prompt
+    ):
+        return after
+    texts = (after.turns, after.guidelines, after.system_prompt)
+    if texts == (before.turns, before.guidelines, before.system_prompt):
+        return after
+    check_turns(after.turns)
+    check_parts(after.guidelines)
+    check_parts([after.system_prompt] if after.system_prompt is not None else [])
+    if not before.turns:  # the stage has read the suite
+        return after
+    known = texts_of(parts_of(before))
+    return changed(after, lambda parts: signed(parts, known, stage))
+
+
+def _check_others(before: Conversion, after: Conversion) -> None:
+    """Raise a ValueError if something beside the texts has a wrong type."""
+    if after.case is not before.case and not isinstance(after.case, Case):
+        raise ValueError(f"{kind_of(after.case)} in place of a Case")
+    if after.notices is not before.notices:
+        if not isinstance(after.notices, tuple | list):
+            raise ValueError(f"{kind_of(after.notices)} in place of a tuple of notices")
+        for notice in after.notices:
+            if not isinstance(notice, Notice):
+                raise ValueError(f"{kind_of(notice)} in place of a Notice")
+    for name in ("chat_view", "question_view"):
+        view = getattr(after, name)
+        if view is not None and not callable(view):
+            raise ValueError(f"{kind_of(view)} as {name}, which is called with the Conversion")
