@@ -359,7 +359,7 @@ def test_a_stage_that_changes_texts_gives_the_same_request_wherever_it_stands(
         for told in (
             str(request_of(first)),
             snapshot_text(first),
-            as_explanation(first),
+            as_explanation(explain(first)),
             str(wire and (wire.body, wire.request)),
         ):
             assert SECRET not in told

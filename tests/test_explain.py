@@ -116,7 +116,7 @@ def test_each_text_has_its_origin_and_each_segment_its_fate(
     conversion = pipeline(Conversion(case))
     said = str(explain(conversion))
     assert said == EXPLAINED.replace("FILE", "evals/review.eval.yaml")
-    assert click.unstyle(as_explanation(conversion)) == said
+    assert click.unstyle(as_explanation(explain(conversion))) == said
 
 
 def case_of(*messages: tuple[Any, Any], **values: Any) -> Case:

@@ -208,7 +208,7 @@ def test_a_missing_chat_prompt_is_null() -> None:
     assert json.loads(to_json(rendered))["chat_prompt"] is None
     assert yaml.safe_load(to_yaml(rendered))["chat_prompt"] is None
     text = click.unstyle(to_text(rendered).decode())
-    assert "no chat prompt; the question:\nuser\n  Hi\n" in text
+    assert "no chat prompt; system message and question:\nuser\n  Hi\n" in text
 
 
 def test_a_record_has_what_was_noticed() -> None:

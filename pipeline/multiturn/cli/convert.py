@@ -14,6 +14,8 @@ from multiturn.cli.options import (
     default_format,
     on_terminal,
     pipeline_option,
+    preview_options,
+    preview_provider,
     refuse_output,
     suite_options,
 )
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 @click.command()
 @suite_options
 @pipeline_option
+@preview_options
 @click.option(
     "--format",
     "format_",
@@ -68,6 +71,8 @@ if TYPE_CHECKING:
 def convert(
     options: SuiteOptions,
     pipeline: str,
+    preview_target: str | None,
+    targets_file: str | None,
     format_: str | None,
     output: str | None,
     workers: int,
@@ -88,6 +93,9 @@ def convert(
     from multiturn.pipelines.pipeline_file import load_pipeline
 
     format_ = format_ or default_format(output)
+    provider = preview_provider(preview_target, targets_file)
+    if provider is not None and (scheduler or format_ not in ("json", "yaml", "text")):
+        raise click.UsageError("--target is for the formats json, yaml and text, on this machine")
     chosen = load_pipeline(pipeline)
     failures = Failures(debug=options.debug)
     if scheduler is not None:
@@ -105,7 +113,7 @@ def convert(
     refuse_output(output, selection)
     in_color = format_ == "text" and output is None and on_terminal()
     warns = options.log.level == "debug"
-    to_bytes = partial(render, format_=format_, in_color=in_color, warns=warns)
+    to_bytes = partial(render, format_=format_, in_color=in_color, warns=warns, provider=provider)
     job = ConversionJob(selection, chosen, to_bytes, options.debug)
     if workers > 1 and "-" not in selection.suites:
         from multiturn.engine.processes import on_processes

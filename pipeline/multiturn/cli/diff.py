@@ -9,10 +9,13 @@ from multiturn.cli.failures import Failures
 from multiturn.cli.options import (
     SuiteOptions,
     case_format_option,
+    preview_options,
+    preview_provider,
     quiet_option,
     say_summary,
     suite_options,
 )
+from multiturn.errors import MultiturnError
 from multiturn.text import number_of
 
 
@@ -35,19 +38,29 @@ from multiturn.text import number_of
     shell_complete=complete_pipeline,
     help="The pipeline whose changes are shown.",
 )
+@preview_options
 @quiet_option
 @case_format_option
-def diff(options: SuiteOptions, old: str, new: str, format_: str) -> None:
+def diff(
+    options: SuiteOptions,
+    old: str,
+    new: str,
+    preview_target: str | None,
+    targets_file: str | None,
+    format_: str,
+) -> None:
     """Show what another pipeline would change.
 
     Each case that differs is shown as a unified diff; the exit code is then 1.
     """
     from multiturn.cli.drawing import as_diff
     from multiturn.cli.lines import DiffLine
+    from multiturn.cli.rendering import record_with
     from multiturn.engine.outcomes import read_cases
     from multiturn.engine.record import to_json
     from multiturn.pipelines.pipeline_file import load_pipeline
 
+    provider = preview_provider(preview_target, targets_file)
     before, after = load_pipeline(old), load_pipeline(new)
     failures = Failures(debug=options.debug)
     compared = same = 0
@@ -57,8 +70,15 @@ def diff(options: SuiteOptions, old: str, new: str, format_: str) -> None:
         if second.error is not None:
             failures.add(second.error)
         elif first.conversion is not None and second.conversion is not None:
+            try:
+                one, other = (
+                    record_with(each, provider) for each in (first.conversion, second.conversion)
+                )
+            except MultiturnError as error:
+                failures.add(error)
+                continue
             compared += 1
-            changes = as_diff(first.conversion, second.conversion, old, new)
+            changes = as_diff(one, other, old, new)
             same += not changes
             if format_ == "json":
                 found = first.conversion.case

@@ -5,20 +5,18 @@ from collections.abc import Iterable
 import click
 
 from multiturn.cli.rendering import role_heading
-from multiturn.engine.provenance import explain
-from multiturn.engine.record import record_of, to_yaml
-from multiturn.model import Conversion
-from multiturn.pipelines.pipeline import request_of
+from multiturn.engine.provenance import Explanation
+from multiturn.engine.record import Record, to_yaml
 from multiturn.review.diff import unified_diff
 from multiturn.text import visible
 from multiturn.turns import ROLES
 
 
-def as_explanation(conversion: Conversion) -> str:
-    """Draw where the texts of a conversion come from, and what became of each segment."""
+def as_explanation(explanation: Explanation) -> str:
+    """Draw where the texts of a case come from, and what became of each segment."""
     lines: list[str] = []
     heading = ""
-    for line in str(explain(conversion)).split("\n"):
+    for line in str(explanation).split("\n"):
         if not line.startswith(" "):
             heading = line
             lines.append(
@@ -30,12 +28,10 @@ def as_explanation(conversion: Conversion) -> str:
     return "\n".join(lines)
 
 
-def as_diff(before: Conversion, after: Conversion, old: str, new: str) -> str:
-    """Draw the difference of two conversions of a case as a unified diff; empty if none."""
-    name = f"{before.case.suite} · {before.case.id}"
-    first, second = (
-        to_yaml(record_of(request_of(item), item.notices)).decode() for item in (before, after)
-    )
+def as_diff(before: Record, after: Record, old: str, new: str) -> str:
+    """Draw the difference of two records of a case as a unified diff; empty if none."""
+    name = f"{before['suite']} · {before['id']}"
+    first, second = (to_yaml(record).decode() for record in (before, after))
     return as_text_diff(first, second, f"{name} · {old}", f"{name} · {new}")
 
 

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from click import unstyle
 from msgspec import Meta, Struct
 
-from multiturn.engine.provenance import Spans, explain
+from multiturn.engine.provenance import Explanation, Spans
 from multiturn.errors import MultiturnError
-from multiturn.model import Conversion
 
 if TYPE_CHECKING:
     from multiturn.review.report.comparison import Report
@@ -84,6 +83,12 @@ class ExplainLine(Struct, frozen=True):
     ]
     question: Annotated[tuple[ExplainedSpan, ...], Meta(description="the transcript, in order.")]
     segments: Annotated[tuple[ExplainedSegment, ...], Meta(description="in the order of the case.")]
+    target: Annotated[
+        str | None, Meta(description="whose messages these are; null for the pipeline's own.")
+    ] = None
+    repairs: Annotated[
+        tuple[str, ...], Meta(description="what the rules of the target required.")
+    ] = ()
 
 
 class ReportLine(Struct, frozen=True, kw_only=True):
@@ -158,9 +163,8 @@ def message_of(error: MultiturnError) -> str:
     return ": ".join(filter(None, (error.where.label, error.what)))
 
 
-def explain_line(conversion: Conversion) -> ExplainLine:
+def explain_line(found: Explanation) -> ExplainLine:
     """Return the line of an explanation."""
-    found = explain(conversion)
     messages = None
     if found.chat is not None:
         messages = tuple(ExplainedMessage(each.role, _spans(each.spans)) for each in found.chat)
@@ -175,7 +179,10 @@ def explain_line(conversion: Conversion) -> ExplainLine:
         for each in found.fates
     )
     system, question = _spans(found.system), _spans(found.question)
-    return ExplainLine(found.suite, found.id, messages, system, question, segments)
+    target = found.target or None
+    return ExplainLine(
+        found.suite, found.id, messages, system, question, segments, target, found.repairs
+    )
 
 
 def _spans(spans: Spans) -> tuple[ExplainedSpan, ...]:

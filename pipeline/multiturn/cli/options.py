@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import click
 from click.core import ParameterSource
 
-from multiturn.cli.completion import complete_case, complete_pipeline
+from multiturn.cli.completion import complete_case, complete_pipeline, complete_target
 from multiturn.errors import MultiturnError
 
 if TYPE_CHECKING:
     from multiturn.engine.selection import Selection
     from multiturn.logs import LogSettings
+    from multiturn.providers.base import TargetProvider
 
 Renderer = Literal["console", "json"]
 Command = Callable[..., None]
@@ -43,6 +44,30 @@ targets_option = click.option(  # the command gets it as targets_file
     help="File that describes the targets.  [default: the nearest targets.yaml or"
     " .agentv/targets.yaml, here or above]",
 )
+_preview_target_option = click.option(  # not called target: the project's default is not meant
+    "--target",
+    "preview_target",
+    metavar="NAME",
+    shell_complete=complete_target,
+    help="Show the prompts as this target gets them, with each repair that its API requires;"
+    " nothing is sent, and no key is needed.",
+)
+
+
+def preview_options(command: Command) -> Command:
+    """Add ``--target`` and ``--targets``; ``preview_provider`` gives the provider."""
+    return _preview_target_option(targets_option(command))
+
+
+def preview_provider(target: str | None, targets_file: str | None) -> "TargetProvider | None":
+    """Return the provider of the target that is shown; None if none is named."""
+    if target is None:
+        return None
+    from multiturn.providers.targets import load_target
+
+    return load_target(target, file=targets_file, sends=False)
+
+
 quiet_option = click.option(  # for say_summary
     "-q",
     "--quiet",

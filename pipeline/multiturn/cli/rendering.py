@@ -11,27 +11,45 @@ from multiturn.request import ChatMessage
 from multiturn.text import visible
 
 if TYPE_CHECKING:
+    from multiturn.providers.base import TargetProvider
     from multiturn.providers.results import Result
 
 _COLORS = {"system": "magenta", "user": "cyan", "assistant": "green", "tool": "yellow"}
 
 
 def render(
-    conversion: Conversion, *, format_: str, in_color: bool = False, warns: bool = False
+    conversion: Conversion,
+    *,
+    format_: str,
+    in_color: bool = False,
+    warns: bool = False,
+    provider: "TargetProvider | None" = None,
 ) -> bytes:
-    """Return what is written of a conversion; ``warns`` logs text that poses as a marker."""
+    """Return what is written of a conversion, or of what a target would be sent of it.
+
+    ``warns`` logs text that poses as a marker.
+    """
     if warns:
         _warn_of_markers(conversion)
     if format_ not in ("json", "yaml", "text"):
         from multiturn.engine.formats import FORMATS
 
         return to_json(FORMATS[format_](conversion))
-    record = record_of(request_of(conversion), conversion.notices)
+    record = record_with(conversion, provider)
     if format_ == "json":
         return to_json(record)
     if format_ == "yaml":
         return to_yaml(record)
     return to_text(record, color=in_color)
+
+
+def record_with(conversion: Conversion, provider: "TargetProvider | None") -> Record:
+    """Return the record of a conversion; with a provider, of what its target would be sent."""
+    if provider is None:
+        return record_of(request_of(conversion), conversion.notices)
+    from multiturn.engine.preview import record_for
+
+    return record_for(conversion, provider)
 
 
 def _warn_of_markers(conversion: Conversion) -> None:
@@ -47,10 +65,12 @@ def to_text(record: Record, *, color: bool = False) -> bytes:
     """Render a record for reading: each message under its role."""
     title = f"{record['suite']} · {record['id']}".replace("\n", "\\n")
     lines = [click.style(visible(title), bold=True)]
-    messages = record["chat_prompt"]
+    lines += [click.style(f"  repaired {repair}", dim=True) for repair in record.get("repairs", ())]
+    messages = record["messages"] if "messages" in record else record["chat_prompt"]
     if messages is None:
-        lines.append(click.style("no chat prompt; the question:", dim=True))
-        messages = (ChatMessage("user", record["question"]),)
+        lines.append(click.style("no chat prompt; system message and question:", dim=True))
+        system = [ChatMessage("system", record["system"])] if record["system"] else []
+        messages = (*system, ChatMessage("user", record["question"]))
     for message in messages:
         lines.append(role_heading(message.role))
         lines += [f"  {line}".rstrip() for line in visible(message.content).split("\n")]

@@ -65,6 +65,8 @@ class Explanation(Struct, frozen=True):
         question: the transcript.
         fates: one for each segment of ``input_messages``, in order; then one for each text beside
             the messages that is not in the prompt as it was written.
+        target: the target that gets ``chat`` as it is here; empty for the pipeline's own.
+        repairs: what the rules of that target required.
     """
 
     suite: str
@@ -73,13 +75,17 @@ class Explanation(Struct, frozen=True):
     system: Spans
     question: Spans
     fates: tuple[Fate, ...]
+    target: str = ""
+    repairs: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """Return each text below its origin, then what is not where, or as, it was written."""
-        lines = [" · ".join(filter(None, (self.suite, self.id))).replace("\n", "\\n")]
+        title = " · ".join(filter(None, (self.suite, self.id, self.target)))
+        lines = [title.replace("\n", "\\n"), *(f"  repaired {repair}" for repair in self.repairs)]
         for message in self.chat or ([Message("system", self.system)] if self.system else ()):
             lines += [message.role, *_lines(message.spans)]
-        lines += ["question", *_lines(self.question)]
+        if self.question or not self.target:
+            lines += ["question", *_lines(self.question)]
         for heading, is_meant in (("where", False), ("as", True)):
             fates = [
                 f"  {fate.where}: {fate.fate}, {fate.why}"

@@ -12,6 +12,7 @@ from msgspec import Meta, structs
 
 from multiturn.errors import MultiturnError
 from multiturn.providers.base import (
+    Preview,
     ProviderError,
     ProviderResponse,
     Seconds,
@@ -30,7 +31,7 @@ from multiturn.request import (
     ProviderRequest,
     guidelines_with_files,
 )
-from multiturn.turns import is_blank
+from multiturn.turns import Part, Parts, Turn, Turns, is_blank, joined, separate_first
 
 _FOLDER = ".multiturn-"  # prefix of the folder of a request
 _PLACEHOLDER = f"{_FOLDER}request"  # stands for its name, which is random
@@ -161,6 +162,18 @@ class AgentProvider(TargetProvider):
             files=request.input_files,
             request=request,
         )
+
+    def preview(self, request: ProviderRequest, prompt: Turns, question: Parts) -> Preview:
+        """Return the transcript, with the text around it, as one message."""
+        wire = self.wire(request)
+        text = wire.body.decode()
+        before, found, after = text.partition(joined(question))
+        shown = separate_first("", question) if found else ()  # a repair may have changed it
+        parts = (self._around(before), *shown, self._around(after))
+        return Preview(messages=(Turn("user", parts),), repairs=wire.repairs)
+
+    def _around(self, text: str) -> Part:
+        return Part("text", text, "", stage=self.kind)
 
     async def ask(self, wire: Wire) -> ProviderResponse:
         """Run the agent with a folder for the request, which is removed afterwards.

@@ -8,9 +8,10 @@ import msgspec
 from msgspec import Meta
 
 from multiturn.documents.validation import LARGEST_NUMBER
-from multiturn.providers.base import ProviderResponse, Settings, TargetProvider, Wire
+from multiturn.providers.base import Preview, ProviderResponse, Settings, TargetProvider, Wire
 from multiturn.providers.rules import Layout
 from multiturn.request import ChatMessage, ProviderRequest, prompt_of
+from multiturn.turns import Parts, Turns
 
 Model = Annotated[str, Meta(description="the model, or the deployment, to ask.")]
 Prefill = Annotated[
@@ -20,6 +21,7 @@ Prefill = Annotated[
         " null to go by its name."
     ),
 ]
+_MESSAGES = ("messages", "system", "contents", "systemInstruction")  # keys of the vendors' bodies
 _TEMPERATURE = Meta(
     description="used where the request says nothing; `omit` sends none, whatever a suite says."
 )
@@ -96,16 +98,26 @@ class ChatProvider(TargetProvider, AxProvider):
 
     def wire(self, request: ProviderRequest) -> Wire:
         """Return what would be sent for a request, unless the vendor's rules refuse it."""
-        layout = Layout(prompt_of(request), request)
-        body = self.body(layout, request)
+        layout, body = self._laid_out(request, prompt_of(request))
         return Wire(
             provider=self.kind,
             model=self.settings.model,
             parameters=self.address(),
-            body=self.encode({key: value for key, value in body.items() if value is not None}),
+            body=self.encode(body),
             repairs=layout.done(),
             request=request,
         )
+
+    def preview(self, request: ProviderRequest, prompt: Turns, question: Parts) -> Preview:
+        """Return the messages after the repairs, and the other keys of the body."""
+        layout, body = self._laid_out(request, prompt)
+        others = {key: value for key, value in body.items() if key not in _MESSAGES}
+        return Preview(messages=layout.shown, parameters=others, repairs=layout.done())
+
+    def _laid_out(self, request: ProviderRequest, prompt: Turns) -> tuple[Layout, dict[str, Any]]:
+        layout = Layout(prompt, request)
+        body = self.body(layout, request)
+        return layout, {key: value for key, value in body.items() if value is not None}
 
     def sampling(
         self, layout: Layout, request: ProviderRequest, highest: tuple[str, float] | None = None

@@ -10,6 +10,7 @@ from msgspec import Meta, Struct, structs
 
 from multiturn.errors import MultiturnError, Place
 from multiturn.request import InputFile, ProviderRequest
+from multiturn.turns import Parts, Turns
 
 _SECRET_NAME = re.compile(
     r"(?:^|_)[A-Z0-9]*(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?[0-9]*(?:_|$)",
@@ -88,6 +89,21 @@ class Wire(Struct, frozen=True, kw_only=True):
             hashed.update(b"%d:" % len(piece))
             hashed.update(piece)
         return hashed.hexdigest()
+
+
+class Preview(Struct, frozen=True, kw_only=True):
+    """What a target is sent of a case, for people to read.
+
+    Attributes:
+        messages: as the target gets them; None for a provider of a user's own, which gets the
+            request.
+        parameters: what else the body says, such as the temperature.
+        repairs: what the provider's rules required, each with a rule's id.
+    """
+
+    messages: Turns | None = None
+    parameters: Mapping[str, Any] = {}
+    repairs: tuple[str, ...] = ()
 
 
 class ProviderError(MultiturnError):
@@ -173,6 +189,19 @@ class TargetProvider:
     def wire(self, request: ProviderRequest) -> Wire:
         """Return what would be sent for a request, unless the provider would refuse it."""
         raise NotImplementedError
+
+    def preview(self, request: ProviderRequest, prompt: Turns, question: Parts) -> Preview:
+        """Return what people read of ``wire``; it needs neither key, SDK nor network.
+
+        Args:
+            request: of the case.
+            prompt: what an API is sent for it before repairs, with the origins of its texts.
+            question: its transcript, likewise.
+
+        Raises:
+            ProviderError: the provider would refuse the request.
+        """
+        return Preview(repairs=self.wire(request).repairs)
 
     async def ask(self, wire: Wire) -> ProviderResponse:
         """Return the answer to what ``wire`` returned; secrets may be in it."""

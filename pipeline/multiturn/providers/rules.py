@@ -13,7 +13,7 @@ from msgspec import structs
 
 from multiturn.providers.base import ProviderError
 from multiturn.request import ChatMessage, ProviderRequest
-from multiturn.turns import Part, Role, Turn, is_blank, separate_first
+from multiturn.turns import Part, Role, Turn, Turns, is_blank, separate_first
 
 
 class Rule(NamedTuple):
@@ -119,6 +119,11 @@ class Layout:
         self.request = request
         self.repairs: list[str] = []
         self.refusals: list[str] = []
+
+    @property
+    def shown(self) -> Turns:
+        """The messages after the repairs, with the system message that the API takes apart."""
+        return (*([self.system] if self.system else []), *self.messages)
 
     def plain(self, system_role: str = "system") -> list[ChatMessage]:
         """Return the messages as most APIs take them: a role and a text."""

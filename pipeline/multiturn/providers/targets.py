@@ -35,6 +35,8 @@ _QUOTED = re.compile(r"(?<=[&*])\S+|(?<=the tag )'[^']*'|(?<=the key )'[^']*'")
 # a variable as a shell has it, or as a template
 _UNLIKE = re.compile(r"\$(\{\w+\}|[A-Z_][A-Z\d_]+)|\{\{[^{}]*\}\}")
 _OTHER_NAMES = {"max_tokens": "max_output_tokens"}  # what an API calls a setting
+_APART = ("base_url", "endpoint", "env", "executable", "args", "cwd")
+_UNSET = "https://variable-not-set.invalid"  # an address that nobody has, and a key that is none
 VARIABLE = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 
 
@@ -63,7 +65,9 @@ ALIASES = {
 }
 
 
-def load_target(name: str = DEFAULT, *, file: str | None = None) -> TargetProvider:
+def load_target(
+    name: str = DEFAULT, *, file: str | None = None, sends: bool = True
+) -> TargetProvider:
     """Return the provider of a target.
 
     Args:
@@ -71,6 +75,8 @@ def load_target(name: str = DEFAULT, *, file: str | None = None) -> TargetProvid
         file: the targets file; by default the nearest ``targets.yaml`` or
             ``.agentv/targets.yaml``, from the current folder up to the one with ``.git``, and not
             from a suite's folder: the file can start programs, and says where keys go.
+        sends: False for a provider that only shows what it would send. A variable that is not set
+            is then no error where it is a key or an address.
 
     Raises:
         MultiturnError: there is no such target, its settings are wrong, or a variable that it
@@ -93,7 +99,7 @@ def load_target(name: str = DEFAULT, *, file: str | None = None) -> TargetProvid
         raise MultiturnError(f"no target {name!r}; {did_you_mean(name, nodes)}", where=where)
     node = nodes[name]
     is_custom = ":" in _text(node, "provider", where)
-    values = _Values(where, _environment(path), typed=is_custom)
+    values = _Values(where, _environment(path), typed=is_custom, sends=sends)
     settings = {key: values.read(child, key) for key, child in node.children.items()}
     if is_custom:
         settings["name"] = name  # as text
@@ -191,16 +197,26 @@ def _environment(path: Path) -> dict[str, str]:
     return {**given, **os.environ}
 
 
+def _shapes_no_body(label: str) -> bool:
+    """Return whether a setting is a key, an address or a variable of an agent."""
+    key = label.partition(".")[0]
+    return is_secret(label) or key in _APART
+
+
 class _Values:
     """Reads the values of a target, and fills in every ``${{ NAME }}``.
 
-    If typed, numbers, booleans and null are such; otherwise all values are text.
+    If typed, numbers, booleans and null are such; otherwise all values are text. Unless the
+    provider sends, a placeholder stands for a key or an address whose variable is not set.
     """
 
-    def __init__(self, where: str, environment: Mapping[str, str], *, typed: bool = False) -> None:
+    def __init__(
+        self, where: str, environment: Mapping[str, str], *, typed: bool, sends: bool
+    ) -> None:
         self.where = where
         self.environment = environment
         self.typed = typed
+        self.sends = sends
         self.secrets: list[str] = []
 
     def read(self, node: Node, label: str) -> Any:
@@ -216,6 +232,10 @@ class _Values:
         is_unlike = not self.typed and _UNLIKE.fullmatch(written)
         if is_unlike or "${{" in VARIABLE.sub("", written):
             raise MultiturnError("a variable is written as ${{ NAME }}", where=place)
+        if not self.sends and _shapes_no_body(label):
+            unset = [name for name in VARIABLE.findall(written) if name not in self.environment]
+            if unset:
+                return _UNSET
         return VARIABLE.sub(lambda match: self.variable(match[1], place), written)
 
     def variable(self, name: str, place: Place) -> str:

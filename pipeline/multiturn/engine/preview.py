@@ -1,0 +1,58 @@
+"""What a target would be sent of a case, with the origin of each text."""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from multiturn.engine.provenance import Explanation, explain, in_spans
+from multiturn.engine.record import Record, record_of
+from multiturn.model import Conversion
+from multiturn.pipelines.pipeline import request_of
+from multiturn.providers.base import Preview, ProviderError, TargetProvider
+from multiturn.request import ChatMessage
+
+_INSTEAD = ("question", "chat_prompt", "system", "guidelines")  # the target gets messages
+
+
+def preview_of(conversion: Conversion, provider: TargetProvider) -> Preview:
+    """Return what a target would be sent of a finished conversion.
+
+    Raises:
+        ProviderError: the target would refuse it; with its place in the suite.
+    """
+    case = conversion.case
+    try:
+        return provider.preview(request_of(conversion), conversion.sent, conversion.transcript)
+    except ProviderError as error:
+        raise error.at(case.where(), case.id) from None
+
+
+def record_for(conversion: Conversion, provider: TargetProvider) -> Record:
+    """Return what ``multiturn convert --target`` writes of a case.
+
+    Raises:
+        ProviderError: as for ``preview_of``.
+    """
+    preview = preview_of(conversion, provider)
+    record = record_of(request_of(conversion), conversion.notices)
+    shown: dict[str, Any] = {"target": provider.name}
+    if preview.messages is not None:
+        shown["messages"] = [ChatMessage(turn.role, turn.content) for turn in preview.messages]
+        record = {key: value for key, value in record.items() if key not in _INSTEAD}
+    shown |= {"parameters": preview.parameters, "repairs": preview.repairs}
+    head = {key: record[key] for key in ("suite", "id")}
+    return head | shown | record
+
+
+def explain_for(conversion: Conversion, provider: TargetProvider) -> Explanation:
+    """Return where the texts come from that a target would be sent.
+
+    Raises:
+        ProviderError: as for ``preview_of``.
+    """
+    preview = preview_of(conversion, provider)
+    found = replace(explain(conversion), target=provider.name, repairs=preview.repairs)
+    if preview.messages is None:
+        return found
+    chat = in_spans(preview.messages, conversion.case)
+    return replace(found, chat=chat, system=(), question=())

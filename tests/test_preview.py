@@ -1,0 +1,139 @@
+"""--target of the commands that show prompts: the messages as this target gets them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import commands
+from comparing import write
+from running import records
+
+FILES = {
+    "a.eval.yaml": """\
+evalcases:
+  - id: search
+    input_messages:
+      - {role: user, content: Find it}
+      - {role: tool, content: found}
+      - {role: tool, content: twice}
+  - id: ends
+    input_messages: [{role: user, content: Hi}, {role: assistant, content: Hello}]
+""",
+    "own.py": """\
+class Own:
+    name = "own"
+    async def invoke(self, request):
+        raise AssertionError
+""",
+    "targets.yaml": """\
+targets:
+  - {name: gpt, provider: openai, api_key: "${{ NO_KEY }}", model: gpt-4.1}
+  - {name: claude, provider: anthropic, api_key: "${{ NO_KEY }}", model: claude-opus-4-6,
+     base_url: "${{ NO_ADDRESS }}", max_output_tokens: 50}
+  - {name: unset, provider: openai, api_key: none, model: "${{ NO_MODEL }}"}
+  - {name: agent, provider: codex}
+  - {name: own, provider: "own:Own"}
+""",
+}
+DEFAULT = {"role": "system", "content": "You are a careful assistant."}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write(tmp_path, FILES)
+    return tmp_path
+
+
+def run(folder: Path, *arguments: str, code: int = 0) -> str:
+    done = commands.run(*arguments, folder=folder)
+    assert done.returncode == code, done.stderr
+    return done.stdout + done.stderr * bool(code)
+
+
+def test_convert_shows_the_messages_and_the_repairs(folder: Path) -> None:
+    (shown,) = records(run(folder, "convert", "a.eval.yaml", "--case", "search", "--target", "gpt"))
+    assert shown["messages"] == [
+        DEFAULT,
+        {"role": "user", "content": "Find it"},
+        {"role": "user", "content": "[Tool]: found"},
+        {"role": "user", "content": "[Tool]: twice"},
+    ]
+    repair = "O1: sent a tool message as a user message that begins with [Tool]:"
+    assert shown["repairs"] == [repair, repair]
+    assert shown["parameters"] == {"model": "gpt-4.1"}
+    assert not {"chat_prompt", "question", "guidelines"} & shown.keys()
+
+
+def test_a_case_that_the_target_refuses_is_an_error(folder: Path) -> None:
+    shown = run(folder, "convert", "a.eval.yaml", "--target", "claude", code=1)
+    assert "a.eval.yaml:7: case 'ends': A4: " in shown
+
+
+def test_text_shows_repairs_above_the_messages(folder: Path) -> None:
+    shown = run(
+        folder, "convert", "a.eval.yaml", "--case", "search", "--target", "claude", "--format=text"
+    )
+    assert "a.eval.yaml · search\n  repaired A1: sent a tool message" in shown
+    assert "user\n  Find it\n\n  [Tool]: found\n\n  [Tool]: twice\n" in shown
+
+
+def test_explain_keeps_origins_through_repairs(folder: Path) -> None:
+    options = ("--case", "search", "--target", "claude")
+    shown = run(folder, "explain", "a.eval.yaml", *options)
+    assert shown.startswith("a.eval.yaml · search · claude\n  repaired A1: ")
+    assert (
+        "user\n  a.eval.yaml:4\n  | Find it\n  added by rule A1\n  | [Tool]: \n"
+        "  a.eval.yaml:5\n  | found\n"
+    ).replace("[Tool]: \n", "[Tool]:\n") in shown
+    assert "system\n  added by the provider\n  | You are a careful assistant.\n" in shown
+    assert "question" not in shown
+
+
+def test_diff_compares_what_the_target_gets(folder: Path) -> None:
+    (folder / "later.eval.yaml").write_text(
+        "evalcases:\n  - id: one\n    input_messages:\n      - {role: user, content: Hi}\n"
+    )
+    options = ("later.eval.yaml", "--to", "shipped")
+    assert run(folder, "diff", *options, code=1).endswith("0 same, 1 differ\n")
+    assert run(folder, "diff", *options, "--target", "gpt").endswith("1 same, 0 differ\n")
+
+
+def test_an_agent_shows_its_transcript(folder: Path) -> None:
+    arguments = ("convert", "a.eval.yaml", "--case", "ends", "--target", "agent")
+    (shown,) = records(run(folder, *arguments))
+    assert shown["messages"] == [{"role": "user", "content": "[User]: Hi\n[Assistant]: Hello"}]
+
+
+def test_a_provider_of_ones_own_shows_its_request(folder: Path) -> None:
+    arguments = ("convert", "a.eval.yaml", "--case", "ends", "--target", "own")
+    (shown,) = records(run(folder, *arguments))
+    assert "messages" not in shown
+    assert shown["question"] == "[User]: Hi\n[Assistant]: Hello"
+
+
+def test_only_a_variable_that_shapes_the_body_must_be_set(folder: Path) -> None:
+    shown = run(folder, "convert", "a.eval.yaml", "--target", "unset", code=2)
+    assert "targets.yaml:5:59: model: the variable NO_MODEL is not set" in shown
+    options = ("a.eval.yaml", "--target", "gpt", "--output", "out.jsonl")
+    assert "the variable NO_KEY is not set" in run(folder, "run", *options, code=2)
+
+
+@pytest.mark.parametrize("option", ["--format=openai", "--scheduler=tcp://127.0.0.1:1"])
+def test_other_formats_and_clusters_take_no_target(folder: Path, option: str) -> None:
+    options = ("a.eval.yaml", "--target", "gpt", "--output", "out", option)
+    assert "--target is for the formats json, yaml and text" in run(
+        folder, "convert", *options, code=2
+    )
+
+
+def test_several_processes_show_the_same(folder: Path) -> None:
+    arguments = ("convert", "a.eval.yaml", "--case", "search", "--target", "gpt")
+    assert run(folder, *arguments) == run(folder, *arguments, "--workers", "2")
+
+
+def test_json_of_explain_names_the_target(folder: Path) -> None:
+    options = ("--case", "ends", "--target", "gpt", "--format", "json")
+    line = json.loads(run(folder, "explain", "a.eval.yaml", *options))
+    assert (line["target"], line["repairs"], line["question"]) == ("gpt", [], [])
+    assert [message["role"] for message in line["chat_prompt"]] == ["system", "user", "assistant"]
