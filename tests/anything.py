@@ -21,14 +21,14 @@ from multiturn.review.lists import PROMOTED, lock_text, read_promoted
 from multiturn.review.report.comparison import compare
 from multiturn.review.report.html import to_html
 from multiturn.review.report.markdown import to_markdown
-from multiturn.review.report.side import Side, items
+from multiturn.review.report.suites import ReviewedSuites, items
 from multiturn.suites.patterns import guideline_matcher
 
 _temporary = TemporaryDirectory()
 _folder = Path(_temporary.name)
 _pipeline = load_pipeline()
 _REFUSED = MultiturnError("nothing is imported here")
-_MARKUP = to_html(compare(Side([], BytesIO()))).count(b"<")
+_MARKUP = to_html(compare(ReviewedSuites([], BytesIO()))).count(b"<")
 
 
 def suites(data: bytes) -> None:
@@ -115,7 +115,7 @@ def reports(data: bytes) -> None:
         path = str(_written("r.yaml", suite))
         selection = Selection((path,), frozenset({path}))
         found = outcomes(selection, _pipeline)
-        sides.append(Side(items(found, selection, _pipeline, lambda _: None), BytesIO()))
+        sides.append(ReviewedSuites(items(found, selection, _pipeline, lambda _: None), BytesIO()))
     report = compare(sides[1], sides[0], "HEAD")
     if to_html(report).count(b"<") != _MARKUP:
         raise AssertionError("text became markup")

@@ -16,7 +16,7 @@ from multiturn import load_pipeline
 from multiturn.engine.outcomes import outcomes
 from multiturn.engine.selection import select
 from multiturn.review.report.comparison import Report, compare
-from multiturn.review.report.side import Side, items
+from multiturn.review.report.suites import ReviewedSuites, items
 
 
 def write(folder: Path, files: dict[str, str]) -> None:
@@ -25,12 +25,12 @@ def write(folder: Path, files: dict[str, str]) -> None:
         (folder / name).write_text(text, encoding="utf-8")
 
 
-def side(folder: Path, pipeline: str = "spec") -> Side:
+def side(folder: Path, pipeline: str = "spec") -> ReviewedSuites:
     """Convert the suites of ``evals`` as they are."""
     with chdir(folder):
         chosen, selection = load_pipeline(pipeline), select(["evals"], root=".", may_be_gone=True)
         found = outcomes(selection, chosen)
-        return Side(items(found, selection, chosen, lambda _: None), BytesIO())
+        return ReviewedSuites(items(found, selection, chosen, lambda _: None), BytesIO())
 
 
 def report_of(folder: Path, *states: dict[str, str], pipeline: str = "spec") -> Report:

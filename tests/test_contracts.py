@@ -36,6 +36,7 @@ from multiturn.pipelines.pipeline import request_of
 from multiturn.pipelines.pipeline_file import pipeline_names
 from multiturn.pipelines.trial import built_in_case, try_out
 from multiturn.providers.codex import CodexProvider, CodexSettings
+from multiturn.review.reviewed import review
 from multiturn.review.snapshots import snapshot_text
 from multiturn.turns import ROLES
 from multiturn_stages.embed_files import embed_files
@@ -358,7 +359,7 @@ def test_a_stage_that_changes_texts_gives_the_same_request_wherever_it_stands(
         wire = agent.wire(request_of(first)) if first.question.strip() else None
         for told in (
             str(request_of(first)),
-            snapshot_text(first),
+            snapshot_text(review(first)),
             as_explanation(explain(first)),
             str(wire and (wire.body, wire.request)),
         ):

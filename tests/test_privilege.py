@@ -144,3 +144,14 @@ def test_a_text_that_has_no_path_is_known_by_what_it_says(
     """A snapshot that repeats a file's text does not say that it is a file's."""
     inline = [says("user", "Read:\nText A"), says("system", "Text C")]
     assert changes(inline, after) == expected
+
+
+def test_a_file_of_the_list_is_not_named_again_but_its_other_header_is() -> None:
+    """Its changed text is on the list of promoted files; the header is the pipeline's."""
+    user, text = says("user", file("a.md")), file("a.md", "Text A")
+    header = added("# Obey a.md", by="embed_files", path="a.md")
+    moved, headed = says("system", text), says("system", header, BREAK, text)
+    for listed, expected in ((), ["user text becomes system text: a.md"]), (("a.md",), []):
+        assert list(map(str, privilege_changes([user], [moved], listed))) == expected
+        named = list(map(str, privilege_changes([SYSTEM], [headed], listed)))
+        assert named == ["embed_files adds to a system message: '# Obey a.md'"]

@@ -19,7 +19,7 @@ from multiturn import Case, Conversion, TestMessage, load_pipeline
 from multiturn.engine.git import commit_of
 from multiturn.review.report import markdown
 from multiturn.review.report.payloads import payloads_of, sample_providers
-from multiturn.review.report.side import review
+from multiturn.review.reviewed import review
 from repositories import FILES, STAGE, SUITE, TONE, commit, git, replace
 
 SHOP = "evals/shop.eval.yaml"

@@ -12,18 +12,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from multiturn import Conversion, MultiturnError, Part, load_pipeline, load_suite, stage
+from multiturn import Conversion, MultiturnError, load_pipeline, load_suite, stage
 from multiturn.documents.dump import dump
 from multiturn.documents.yaml_events import read_documents
+from multiturn.engine.provenance import Span, text_of
 from multiturn.review.folder import SnapshotFolder
-from multiturn.review.snapshots import (
-    _content,
-    folder_of,
-    location_of,
-    snapshot_text,
-    texts_of_files,
-)
-from multiturn.turns import joined
+from multiturn.review.locations import folder_of, location_of
+from multiturn.review.reviewed import review
+from multiturn.review.snapshots import _content, snapshot_text
 
 # What is in one
 
@@ -40,17 +36,15 @@ def test_a_snapshot_in_pieces_is_the_exact_prompt(
 ) -> None:
     """Written as YAML and read again, joined by line breaks: each text is where it was."""
     path, text = file
-    parts = tuple(
-        Part("text", text + newlines, separator, path=path, resolved_path=path)
-        if is_file
-        else Part("text", words, separator)
-        for is_file, words, separator in given_parts
-    )
-    (node,) = read_documents(dump({"content": _content(parts, {path: text})}), "")
+    spans: list[Span] = []
+    for is_file, words, separator in given_parts:
+        spans += [Span(separator, "", stage="")] if separator and spans else []
+        spans.append(Span(text + newlines, "", path) if is_file else Span(words, ""))
+    (node,) = read_documents(dump({"content": _content(tuple(spans), {path: text})}), "")
     read = node.value["content"]
     pieces = [read] if isinstance(read, str) else read
     shown = (p if isinstance(p, str) else p.get("after", "") + text for p in pieces)
-    assert "\n".join(shown) == joined(parts)
+    assert "\n".join(shown) == text_of(tuple(spans))
 
 
 @stage(requires={"turns"})
@@ -71,7 +65,7 @@ def test_only_the_whole_unchanged_text_of_a_file_is_named(tmp_path: Path) -> Non
     (case,) = load_suite(suite, root=tmp_path)
     pipeline = load_pipeline("spec").insert(hide_digits, before="embed_files")
     conversion = pipeline(Conversion(case))
-    (node,) = read_documents(snapshot_text(conversion, texts_of_files(conversion)), "")
+    (node,) = read_documents(snapshot_text(review(conversion)), "")
     system, user = node.value["chat_prompt"]
     assert system["content"] == ["[[ ## Guidelines ## ]]\n", {"file": "a.md"}]
     assert user["content"] == "Be brief.\n- file: a.md\n<Attached: a.md>\n=== b.md ===\nSecret #"

@@ -8,8 +8,8 @@ from multiturn.errors import MultiturnError, Place
 from multiturn.files import root_of
 from multiturn.review.changes import FileChange, Finding, State, name_cases
 from multiturn.review.diff import distinct
-from multiturn.review.snapshots import Key
-from multiturn.review.update import Update
+from multiturn.review.findings import Update
+from multiturn.review.locations import Key
 from multiturn.text import first_of, visible
 
 _LONGEST = 2_000  # characters of a difference; the report has all

@@ -9,7 +9,7 @@ import click
 from multiturn.cli.drawing import as_text_diff, colored
 from multiturn.review.changes import FileChange, name_cases
 from multiturn.review.diff import distinct, unified_diff
-from multiturn.review.update import Update
+from multiturn.review.findings import Update
 from multiturn.text import visible
 
 _NAMED = 3  # files of a folder that are named where there are many

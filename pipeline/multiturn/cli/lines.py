@@ -10,9 +10,9 @@ from multiturn.engine.provenance import Explanation, Spans
 from multiturn.errors import MultiturnError
 
 if TYPE_CHECKING:
+    from multiturn.review.findings import Update
+    from multiturn.review.locations import Key
     from multiturn.review.report.comparison import Report
-    from multiturn.review.snapshots import Key
-    from multiturn.review.update import Update
 
 Severity = Literal["error", "warning"]
 Suite = Annotated[str, Meta(description="path of the suite, from the root if that is a project's.")]

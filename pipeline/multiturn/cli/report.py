@@ -69,8 +69,7 @@ def report(
     from multiturn.review.report.comparison import compare
     from multiturn.review.report.html import to_html
     from multiturn.review.report.markdown import to_markdown
-    from multiturn.review.report.side import Side, items, items_of
-    from multiturn.suites.discovery import find_suites
+    from multiturn.review.report.suites import ReviewedSuites, items, items_of
 
     chosen, failures = load_pipeline(pipeline), Failures(debug=options.debug)
     selection = options.select(may_be_gone=against is not None)
@@ -81,18 +80,19 @@ def report(
     cases = items(found, selection, chosen, failures.add)
     with TemporaryFile() as here, TemporaryFile() as there:
         if against is None:
-            compared = compare(Side(cases, here))
+            compared = compare(ReviewedSuites(cases, here))
             selection.check_ids(seen)
         else:
             commit = commit_of(against)
             with reading_at(
                 *(commit, items_of, selection, pipeline), is_default=is_default("pipeline")
             ) as earlier:
-                now = Side(cases, here)
-                then = Side(earlier, there)
+                now = ReviewedSuites(cases, here)
+                then = ReviewedSuites(earlier, there)
             selection.check_ids(seen.union(case_id for _, case_id in then.cases))
             if not now.cases and not then.cases:
-                list(find_suites(options.suites))  # says what there is not
+                for error in selection.missing.values():
+                    raise error
             name = against if commit.startswith(against) else f"{against} ({commit[:10]})"
             compared = compare(now, then, name)
         if format_ == "html":

@@ -71,7 +71,8 @@ def snapshot(
     from multiturn.cli.progress import show_progress
     from multiturn.engine.outcomes import outcomes
     from multiturn.pipelines.pipeline_file import load_pipeline
-    from multiturn.review.update import Update
+    from multiturn.review.scope import Scope
+    from multiturn.review.update import SnapshotRun
 
     if ((stat or show_all) and not check) or (stat and show_all):
         raise click.UsageError("--stat and --all are for --check, one of them")
@@ -81,19 +82,22 @@ def snapshot(
     if "-" in options.suites:
         raise MultiturnError("a snapshot is named after its suite's file, and - has none")
     selection = options.select(may_be_gone=True)
-    update = Update(
-        selection,
-        options.suites,
-        snapshots,
+    run = SnapshotRun(
+        selection=selection,
+        scope=Scope(selection, options.suites, snapshots),
+        pipeline=pipeline,
         check=check,
         inline=inline_snapshots,
-        pipeline=pipeline,
     )
+    run.refuse_nothing()
     errors: list[MultiturnError] = []
+
+    def on_error(error: MultiturnError) -> None:
+        failures.add(error)
+        errors.append(error)
+
     with nullcontext() if format_ == "json" else _no_commands():
-        for error in update.run(show_progress(outcomes(selection, chosen))):
-            failures.add(error)
-            errors.append(error)
+        update = run.update(show_progress(outcomes(selection, chosen)), on_error)
         if options.strict and not check:
             failures.finish()
         if format_ == "text":

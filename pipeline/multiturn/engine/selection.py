@@ -1,7 +1,7 @@
 """What a command was asked for: which cases of which suites."""
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -26,6 +26,8 @@ class Selection(Struct, frozen=True):
     # the cases selected, as ids or globs; all, if there are none
     case_ids: frozenset[str] = frozenset()
     strict: bool = False  # text that is lost, and no rule explains it, is an error
+    # what is wrong with each named path where no suite is; only with ``may_be_gone``
+    missing: Mapping[str, MultiturnError] = {}
 
     def has(self, case_id: str | None) -> bool:
         """Return whether a case is selected; what belongs to no case always is."""
@@ -76,16 +78,17 @@ def select(
 ) -> Selection:
     """Find the suites that are named; the other arguments are those of Selection.
 
-    With ``may_be_gone``, a suite that is not there is no error.
+    With ``may_be_gone``, the error of a suite that is not there is in ``Selection.missing``.
     """
     named, patterns = tuple(suites), None
     for path in (*named, str(root or "")):
         check_path(path)
     if root is not None and not os.path.isdir(root):
         raise MultiturnError(f"the root {str(root)!r} is not a folder")
-    found = tuple(find_suites(named, may_be_gone=may_be_gone))
+    missing: dict[str, MultiturnError] = {}
+    found = tuple(find_suites(named, missing if may_be_gone else None))
     if guideline_patterns is not None:
         patterns = tuple_of_texts("guideline_patterns", guideline_patterns)
         guideline_matcher(patterns)
     top = None if root is None else str(root)
-    return Selection(found, frozenset(named), top, patterns, frozenset(case_ids), strict)
+    return Selection(found, frozenset(named), top, patterns, frozenset(case_ids), strict, missing)

@@ -5,7 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from multiturn.review.snapshots import Key
+from multiturn.review.locations import Key
 
 State = Literal["new", "changed", "renamed", "removed"]
 

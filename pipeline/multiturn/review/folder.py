@@ -8,7 +8,8 @@ from contextlib import contextmanager, suppress
 
 from multiturn.errors import MultiturnError
 from multiturn.files import FILE, FOLDER, open_below
-from multiturn.review.snapshots import Key, case_in, location_of
+from multiturn.review.locations import Key, location_of
+from multiturn.review.snapshots import case_in
 from multiturn.text import utf8
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)

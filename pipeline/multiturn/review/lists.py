@@ -10,18 +10,18 @@ from multiturn.documents.node import MAX_VALUES
 from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError
-from multiturn.model import Conversion
 from multiturn.review.changes import FileChange
 from multiturn.review.folder import SnapshotFolder
+from multiturn.review.locations import Key, digest
 from multiturn.review.promotion import (
     PromotedChange,
     PromotedLock,
     Promotion,
     changes_of_privilege,
     in_order,
-    promotions_of,
 )
-from multiturn.review.snapshots import Key, digest, has_conflict
+from multiturn.review.reviewed import ReviewedCase
+from multiturn.review.snapshots import has_conflict
 from multiturn.text import utf8
 
 _T = TypeVar("_T")
@@ -88,12 +88,12 @@ class Lists:
         self._promoting: dict[str, dict[Promotion, list[Key]]] = {suite: {} for suite in suites}
         self._naming: dict[str, dict[tuple[str, str], list[Key]]] = {suite: {} for suite in suites}
 
-    def add(self, key: Key, conversion: Conversion, named: Mapping[str, str]) -> None:
-        """Add the files of a case, and those that its snapshot may name, with their texts."""
-        suite = key[0]
-        for promotion in promotions_of(conversion):
+    def add(self, case: ReviewedCase, *, inline: bool) -> None:
+        """Add the files of a case; if it is not inline, also those that its snapshot may name."""
+        key, suite = case.key, case.suite
+        for promotion in case.promoted:
             self._promoting[suite].setdefault(promotion, []).append(key)
-        for path, text in named.items():
+        for path, text in () if inline else case.files.items():
             self._naming[suite].setdefault((utf8(path), digest(text)), []).append(key)
 
     def changes(self, broken: set[str], is_removed: Callable[[str], bool]) -> Iterator[FileChange]:

@@ -1,6 +1,6 @@
 """Changes of privilege: texts with another role, and texts that are new in a system message."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from itertools import pairwise
 
 from msgspec import Struct
@@ -42,7 +42,7 @@ class PrivilegeChange(Struct, frozen=True):
 
 
 def privilege_changes(
-    before: Sequence[Message], after: Sequence[Message]
+    before: Sequence[Message], after: Sequence[Message], listed: Container[str] = ()
 ) -> Iterator[PrivilegeChange]:
     r"""Yield the changes of privilege in a case.
 
@@ -54,6 +54,8 @@ def privilege_changes(
     Args:
         before: the messages, in spans. A file's text may be empty: its path stands for it.
         after: what they are now.
+        listed: files that are named already, because they are new or changed on the list of
+            promoted files. Their texts are not named again, but a changed header above them is.
 
     >>> user, system = Message("user", (Span("Obey me.", ""),)), Span("Be nice.", "")
     >>> for change in privilege_changes([user], [Message("system", (system, *user.spans))]):
@@ -70,7 +72,7 @@ def privilege_changes(
             continue
         if span.stage is None:
             was = next((role for role in known.roles if known.is_in(role, span)), "")
-            if was or (before and not span.path):
+            if span.path not in listed and (was or (before and not span.path)):
                 yield PrivilegeChange(span.text, "system", was, span.path)
             continue
         is_heading = span.path not in known.headed

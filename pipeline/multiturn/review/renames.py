@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from multiturn.review.snapshots import Key
+from multiturn.review.locations import Key
 
 _K = TypeVar("_K")
 

@@ -1,100 +1,81 @@
-"""Snapshots: the content of a case's snapshot, and the name of its file."""
+"""Snapshots: the file that records a case, and what it says when it is read."""
 
-import hashlib
 import re
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping
 from typing import Any
 
 from multiturn.documents.dump import Pieces, dump
 from multiturn.documents.yaml_events import read_documents
-from multiturn.engine.provenance import Message, Span, Spans
+from multiturn.engine.provenance import Message, Span, Spans, text_of
 from multiturn.errors import MultiturnError
-from multiturn.files import real_path
-from multiturn.model import Case, Conversion
 from multiturn.request import InputFile
-from multiturn.suites.suite import path_in
+from multiturn.review.locations import Key, digest
+from multiturn.review.reviewed import ReviewedCase
 from multiturn.text import utf8
-from multiturn.turns import Part, joined
-
-Key = tuple[str, str]  # suite and id
 
 _EDITED = (MultiturnError, ValueError, LookupError, TypeError)  # what somebody else has written
 _LINE_BREAK = Span("\n", "")
-_NONE: Mapping[str, str] = {}
 # Git's mark of a conflict, and the half of it that came from elsewhere.
 _CONFLICT = re.compile("^(?:<<<<<<< [^\n]*|=======\n.*?^>>>>>>> [^\n]*)\n", re.M | re.DOTALL)
-_LONGEST = 100  # characters of a name, before its digest
-_UNSAFE = re.compile(r"[^A-Za-z0-9_. -]|\A[. -]|[. ]\Z")
-_DEVICE = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9]) *(?:\.|\Z)", re.IGNORECASE)
-# A folder must not be named as a file of ours may be, nor a snapshot as a suite.
-_OUR_EXTENSION = re.compile(r"\.(?=(?:yaml|lock|eval)\Z)", re.IGNORECASE)
-_SUITE_EXTENSION = re.compile(r"\.(eval\.yaml|eval\.yml|eval\.jsonl|yaml|yml|jsonl)\Z")
 
 
-def snapshot_text(conversion: Conversion, named: Mapping[str, str] = _NONE) -> str:
+def snapshot_text(case: ReviewedCase, *, inline: bool = False) -> str:
     """Return the text of a case's snapshot file: YAML, with LF line ends.
 
     It has no absolute path and no time: the same case gives the same snapshot in any checkout.
 
     Args:
-        conversion: finished, by any pipeline.
-        named: from ``texts_of_files``; a text that is one of these is replaced by its path. Empty
-            to have all texts inline.
+        case: what a pipeline made of it.
+        inline: repeat the texts of attached files; else their paths stand for them, wherever a
+            text is the whole text of a file as it is on disk.
     """
-    case, chat = conversion.case, conversion.chat
+    named = {} if inline else case.files
     prompt: dict[str, Any]
-    if chat is None:  # this system message is sent, and then the question
-        prompt = {"chat_prompt": None, "system": _content(conversion.system, named)}
+    if case.chat is None:  # this system message is sent, and then the question
+        prompt = {"chat_prompt": None, "system": _content(case.system, named)}
     else:
-        messages = [{"role": turn.role, "content": _content(turn.parts, named)} for turn in chat]
+        messages = [
+            {"role": each.role, "content": _content(each.spans, named)} for each in case.chat
+        ]
         prompt = {"chat_prompt": messages}
     recorded = {
-        "suite": suite_of(case),
-        "id": case.id,
+        "suite": case.suite,
+        "id": case.case.id,
         **prompt,
-        "question": _content(conversion.transcript, named),
-        "input_files": [_file(file, named) for file in conversion.input_files],
+        "question": _content(case.question, named),
+        "input_files": [_file(file, named) for file in case.request.input_files],
     }
     return utf8(dump(recorded))
 
 
-def texts_of_files(conversion: Conversion) -> dict[str, str]:
-    """Return the text of each attached file as it is on disk (rule 3), by its path in the root."""
-    files = conversion.case.files
-    paths = [file.resolved_path for file in conversion.input_files]
-    known = {path: files.known(path) for path in paths} if files is not None else {}
-    return {path: text for path, text in known.items() if text is not None}
-
-
-def _content(parts: Sequence[Part], named: Mapping[str, str]) -> str | list[Any]:
-    r"""Return the text of some parts, or a list of pieces if it has named files.
+def _content(spans: Spans, named: Mapping[str, str]) -> str | list[Any]:
+    r"""Return the text of some spans, or a list of pieces if it has named files.
 
     Pieces are joined by line breaks. A piece is a text, or ``{"file": path}``, with ``after`` for
     text before the file's text on its first line.
 
-    >>> header = Part("text", "=== a.md ===", resolved_path="a.md", stage="embed_files")
-    >>> file = Part("text", "Be brief.", resolved_path="a.md")
-    >>> _content([header, file, Part("text", "Hello")], {"a.md": "Be brief."})
+    >>> header = Span("=== a.md ===", "", "a.md", stage="embed_files")
+    >>> file, line_break = Span("Be brief.", "", "a.md"), Span("\n", "", stage="")
+    >>> spans = (header, line_break, file, line_break, Span("Hello", ""))
+    >>> _content(spans, {"a.md": "Be brief."})
     ['=== a.md ===', {'file': 'a.md'}, 'Hello']
     """
     if not named:
-        return joined(parts)
-    separators = ["\n", *(part.separator for part in parts[1:])]
+        return text_of(spans)
     pieces: list[Any] = []
-    text = ""  # since the last piece; it begins with a line break
-    for part, above, below in zip(parts, separators, [*separators[1:], "\n"], strict=False):
-        text += above
-        known = named.get(part.resolved_path or "") if part.stage is None else None
-        newlines = _newlines_after(known, part.text) if known else None
+    text = "\n"  # since the last piece; it begins with a line break
+    following = [*(span.text for span in spans[1:]), "\n"]
+    for span, below in zip(spans, following, strict=False):
+        known = named.get(span.path) if span.stage is None else None
+        newlines = _newlines_after(known, span.text) if known else None
         if newlines is None or not (newlines or below).startswith("\n"):
-            text += part.text
+            text += span.text
             continue
         before, _, line = text.rpartition("\n")
         if before:
             pieces.append(before[1:])
         pieces.append({"after": line} if line else {})
-        pieces[-1]["file"] = part.resolved_path
+        pieces[-1]["file"] = span.path
         text = newlines
     if not pieces:
         return text[1:]
@@ -196,82 +177,3 @@ def _recorded(text: str) -> Any:
 def _inline_guidelines(recorded: dict[str, Any]) -> list[str]:
     files = recorded.get("input_files", ())
     return [str(f["resolved_path"]) for f in files if f["guideline"] is True and "sha256" in f]
-
-
-def digest(text: str) -> str:
-    """Return the SHA-256 of a text as it is sent: in UTF-8, after rule 3."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def suite_of(case: Case) -> str:
-    """Return the name of a case's suite in its root; as it is, if the case has no files."""
-    if case.files is None or not case.suite:
-        return case.suite
-    return case.files.suite or name_in_root(case.suite, case.files.root)
-
-
-def name_in_root(path: str, root: str) -> str:
-    """Return the path of a suite relative to a root, which must hold it, with ``/``, no links."""
-    name = path_in(real_path(root), real_path(path))
-    if name is None:
-        what = "a snapshot needs a suite inside its root; name a root that holds it (--root)"
-        raise MultiturnError(what, where=path)
-    return name
-
-
-def location_of(suite: str, case_id: str) -> str:
-    """Return the path of a case's snapshot in the folder of snapshots, with ``/``.
-
-    It depends on nothing but the two names, is a legal path on every platform, and no two cases
-    have the same one. An id keeps its ASCII letters, digits, ``_``, ``.``, ``-`` and spaces; all
-    else, and what is special to some system at its place, is percent-encoded.
-    ``~`` and a digest follow a name that is too long, and one with capitals, which some file
-    systems do not tell from small letters.
-
-    >>> location_of("evals/review.eval.yaml", "sql-injection")
-    'evals/review/sql-injection.yaml'
-    >>> location_of("evals/review.yaml", "../con")
-    'evals/review~yaml/%2E.%2Fcon.yaml'
-    >>> location_of("evals/review.eval.yaml", "TC-1")
-    'evals/review/TC-1~294574ecc1e0.yaml'
-    """
-    name = _legal(case_id)
-    if re.search("[A-Z]", case_id) and "~" not in name:
-        name += f"~{digest(case_id)[:12]}"
-    return f"{folder_of(suite)}/{name}.yaml"
-
-
-@lru_cache
-def folder_of(suite: str) -> str:
-    """Return the path of the folder of a suite's snapshots in the folder of all, with ``/``.
-
-    ``a.eval.yaml`` has the folder ``a``. Any other extension is kept after a ``~``, so that
-    suites that differ in nothing else have folders of their own.
-
-    >>> folder_of("evals/a.eval.yaml"), folder_of("evals/a.eval.jsonl"), folder_of("a.yaml")
-    ('evals/a', 'evals/a~eval.jsonl', 'a~yaml')
-    """
-    folder, slash, name = suite.rpartition("/")
-    match = _SUITE_EXTENSION.search(name)
-    stem, extension = (name[: match.start()], match[1]) if match else (name, "")
-    mark = "" if extension == "eval.yaml" else f"~{extension}"
-    return f"{legal_path(folder)}{slash}{_legal(stem)}{mark}"
-
-
-def legal_path(folder: str) -> str:
-    """Return where the snapshots of all suites below a folder are, with ``/``; empty for all."""
-    return "/".join(map(_legal, filter(None, folder.split("/"))))
-
-
-def _legal(name: str) -> str:
-    """Return a name that every file system takes as it is; other names give other ones."""
-    legal = _OUR_EXTENSION.sub("%2E", _UNSAFE.sub(_encoded, name))
-    if _DEVICE.match(legal):
-        legal = f"%{ord(legal[0]):02X}{legal[1:]}"
-    if not legal or len(legal) > _LONGEST:
-        legal = f"{legal[:_LONGEST]}~{digest(name)[:12]}"
-    return legal
-
-
-def _encoded(match: re.Match[str]) -> str:
-    return "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8", "surrogatepass"))

@@ -22,12 +22,14 @@ _CASES_FILE = re.compile(
 )
 
 
-def find_suites(paths: Iterable[str], *, may_be_gone: bool = False) -> Iterator[str]:
+def find_suites(
+    paths: Iterable[str], missing: dict[str, MultiturnError] | None = None
+) -> Iterator[str]:
     """Yield the suites that paths name, each once.
 
     Below a folder, these are all ``*.eval.yaml``, ``*.eval.yml``, ``*.eval.json`` and
-    ``*.eval.jsonl``, sorted, except in hidden folders and ``node_modules``. With
-    ``may_be_gone``, a path where nothing is, or an empty folder, is not an error.
+    ``*.eval.jsonl``, sorted, except in hidden folders and ``node_modules``. A path where
+    nothing is, or a folder without a suite, is an error; ``missing`` gets it instead, if given.
     """
     seen: set[str] = set()
     for path in paths:
@@ -35,8 +37,11 @@ def find_suites(paths: Iterable[str], *, may_be_gone: bool = False) -> Iterator[
             suites = _suites_below(path)
         else:
             suites = [path] if path == "-" or os.path.exists(path) else []
-        if not suites and not may_be_gone:
-            raise MultiturnError(_nothing_at(path))
+        if not suites:
+            error = MultiturnError(_nothing_at(path))
+            if missing is None:
+                raise error
+            missing[path] = error
         for suite in suites:
             real = real_path(suite)
             if real not in seen:

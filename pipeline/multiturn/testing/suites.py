@@ -22,16 +22,9 @@ from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE, load_pipeline
 from multiturn.review.diff import unified_diff
 from multiturn.review.folder import SnapshotFolder
 from multiturn.review.lists import FILES, lock_text, read_files
-from multiturn.review.snapshots import (
-    digest,
-    folder_of,
-    location_of,
-    name_in_root,
-    named_files_in,
-    snapshot_text,
-    suite_of,
-    texts_of_files,
-)
+from multiturn.review.locations import digest, folder_of, location_of, name_in_root, suite_of
+from multiturn.review.reviewed import review
+from multiturn.review.snapshots import named_files_in, snapshot_text
 from multiturn.text import visible
 
 # The snapshots that there should be, by suite; among them None, where an id is not known.
@@ -130,12 +123,11 @@ class PromptSnapshot(SingleFileSnapshotExtension):
         """Return the text of the snapshot file, and below it the digests of the files it names."""
         if not isinstance(data, Conversion):
             raise TypeError("a PromptSnapshot is compared with what convert(case) returns")
-        named = {} if find_defaults()[0].inline_snapshots else texts_of_files(data)
-        digests = {path: digest(text) for path, text in named.items()}
-        case = data.case
-        text = _with_files(snapshot_text(data, named), suite_of(case), digests)
-        if _texts.setdefault((self.snapshot_dirname, suite_of(case), case.id), text) != text:
-            what = f"two prompts would share the snapshot of the case {case.id!r}"
+        case, inline = review(data), find_defaults()[0].inline_snapshots
+        digests = {} if inline else {path: digest(text) for path, text in case.files.items()}
+        text = _with_files(snapshot_text(case, inline=inline), case.suite, digests)
+        if _texts.setdefault((self.snapshot_dirname, *case.key), text) != text:
+            what = f"two prompts would share the snapshot of the case {case.case.id!r}"
             raise MultiturnError(f"{what}; give one of them a snapshot_dirname of its own")
         return text
 

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 
 from multiturn.review.diff import changed_lines
-from multiturn.review.report.side import Entry, Reviewed, Stages
+from multiturn.review.report.suites import Entry, Stages, texts_of
+from multiturn.review.reviewed import ReviewedCase
 from multiturn.text import first_of
 
 SEVERAL = "one or several of "
@@ -15,7 +16,7 @@ PipelineChanges = Mapping[str, str]
 
 
 def causes(
-    case: Entry, new: Reviewed, old: Reviewed | None, pipeline: PipelineChanges
+    case: Entry, new: ReviewedCase, old: ReviewedCase | None, pipeline: PipelineChanges
 ) -> Iterator[str]:
     """Yield the causes of a changed prompt, in words.
 
@@ -36,19 +37,19 @@ def causes(
         yield UNKNOWN_CODE
 
 
-def _touching(pipeline: PipelineChanges, new: Reviewed, old: Reviewed) -> list[str]:
+def _touching(pipeline: PipelineChanges, new: ReviewedCase, old: ReviewedCase) -> list[str]:
     """Return the changes of a pipeline that could be the cause.
 
     Where it is known which stages added each text that differs, the options of others are not.
     """
-    sides = ({(s.stage, s.text) for t in side.texts for s in t} for side in (new, old))
+    sides = ({(s.stage, s.text) for t in texts_of(side) for s in t} for side in (new, old))
     stages = {stage for stage, _ in set.symmetric_difference(*sides)}
     if not stages or not stages <= set(filter(None, pipeline.values())):
         return list(pipeline)
     return [change for change, stage in pipeline.items() if not stage or stage in stages]
 
 
-def _own_causes(case: Entry, new: Reviewed, old: Reviewed) -> Iterator[str]:
+def _own_causes(case: Entry, new: ReviewedCase, old: ReviewedCase) -> Iterator[str]:
     for path in sorted(new.files.keys() & old.files.keys()):
         if new.files[path] != old.files[path]:
             yield f"{path} {changed_lines(old.files[path], new.files[path])}"
@@ -69,12 +70,12 @@ def _own_causes(case: Entry, new: Reviewed, old: Reviewed) -> Iterator[str]:
         yield f"guideline patterns: {', '.join(were) or 'none'} → {', '.join(globs) or 'none'}"
 
 
-def _messages(side: Reviewed) -> list[tuple[object, int]]:
+def _messages(side: ReviewedCase) -> list[tuple[object, int]]:
     """Return the messages as they were written, each with its line."""
     return [((message.role, message.content), message.line) for message in side.case.input_messages]
 
 
-def _guidelines(side: Reviewed) -> set[str]:
+def _guidelines(side: ReviewedCase) -> set[str]:
     return {file.resolved_path for file in side.request.input_files if file.guideline}
 
 

@@ -8,12 +8,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn.errors import quoted
+from multiturn.review.locations import Key
 from multiturn.review.privilege import privilege_changes
 from multiturn.review.promotion import PromotedChange, Promotion, changes_of_privilege, in_order
 from multiturn.review.renames import renames
 from multiturn.review.report.causes import UNKNOWN_CODE, PipelineChanges, causes, pipeline_changes
-from multiturn.review.report.side import Entry, Reviewed, Side, section_text
-from multiturn.review.snapshots import Key
+from multiturn.review.report.suites import Entry, ReviewedSuites, section_text, sections_of
+from multiturn.review.reviewed import ReviewedCase
 
 Status = Literal["failed", "changed", "renamed", "added", "removed", "same"]
 MOST_PRIVILEGES = 20  # shown at once: thousands would take longer to lay out than all else
@@ -58,8 +59,8 @@ class Comparison(Struct, frozen=True):
 class Report(Struct):
     """What a report shows."""
 
-    now: Side
-    then: Side | None  # None to show the cases as they are
+    now: ReviewedSuites
+    then: ReviewedSuites | None  # None to show the cases as they are
     against: str  # the revision of ``then``, as it is shown
     pipeline: tuple[str, ...]  # what has changed in it
     # By status; the changed ones with several causes, then the others, the most frequent cause
@@ -67,7 +68,7 @@ class Report(Struct):
     comparisons: list[Comparison]
     errors: list[str]  # that belong to no case
 
-    def texts(self, comparison: Comparison) -> tuple[Reviewed | None, Reviewed | None]:
+    def texts(self, comparison: Comparison) -> tuple[ReviewedCase | None, ReviewedCase | None]:
         """Return a case as it was and as it is; None where there is nothing to show of it."""
         then, now = comparison.then, comparison.now
         old = self.then.read(then) if self.then and then and not then.error else None
@@ -100,7 +101,7 @@ class Report(Struct):
         return [suite for suite in removed if suite not in left]
 
 
-def compare(now: Side, then: Side | None = None, against: str = "") -> Report:
+def compare(now: ReviewedSuites, then: ReviewedSuites | None = None, against: str = "") -> Report:
     """Compare the cases as they are with those of a revision, or take them as they are."""
     errors, changes = list(now.errors), list[str]()
     if then is None:
@@ -123,7 +124,9 @@ def compare(now: Side, then: Side | None = None, against: str = "") -> Report:
     return Report(now, then, against, tuple(changes), found, errors)
 
 
-def _comparisons(now: Side, then: Side, pipeline: PipelineChanges) -> Iterator[Comparison]:
+def _comparisons(
+    now: ReviewedSuites, then: ReviewedSuites, pipeline: PipelineChanges
+) -> Iterator[Comparison]:
     """Yield each case of two sides, those of now first."""
     names = _renames(now, then)
     promotions = _promotions(now, then)
@@ -158,13 +161,13 @@ def _comparisons(now: Side, then: Side, pipeline: PipelineChanges) -> Iterator[C
             yield Comparison("removed", None, case)
 
 
-def _renames(now: Side, then: Side) -> dict[Key, Key]:
+def _renames(now: ReviewedSuites, then: ReviewedSuites) -> dict[Key, Key]:
     """Return what the cases were called that have another id or suite now."""
     sides = []
     for side, other in ((then, now), (now, then)):
         sides.append(
             {
-                key: section_text(side.read(case).sections[0])
+                key: section_text(sections_of(side.read(case))[0])
                 for key, case in side.cases.items()
                 if key not in other.cases and not case.error and case.suite not in other.broken
             }
@@ -172,7 +175,7 @@ def _renames(now: Side, then: Side) -> dict[Key, Key]:
     return renames(*sides)
 
 
-def _promotions(now: Side, then: Side) -> dict[tuple[str, str], PromotedChange]:
+def _promotions(now: ReviewedSuites, then: ReviewedSuites) -> dict[tuple[str, str], PromotedChange]:
     """Return what is new or changed in system messages, by the suite and the file."""
     locks: list[dict[str, tuple[Promotion, ...]]] = []
     for side in (then, now):
@@ -183,7 +186,7 @@ def _promotions(now: Side, then: Side) -> dict[tuple[str, str], PromotedChange]:
     return {(change.suite, change.path): change for change in changes_of_privilege(*locks)}
 
 
-def _promoted(case: Reviewed, changes: Iterable[PromotedChange]) -> Iterator[Warned]:
+def _promoted(case: ReviewedCase, changes: Iterable[PromotedChange]) -> Iterator[Warned]:
     """Yield the files that are new or changed in a system message."""
     for change in changes:
         text = f": {quoted(case.files.get(change.path, '').strip())}" if change.is_new else ""
@@ -191,8 +194,8 @@ def _promoted(case: Reviewed, changes: Iterable[PromotedChange]) -> Iterator[War
 
 
 def _other_privileges(
-    new: Reviewed,
-    old: Reviewed | None,
+    new: ReviewedCase,
+    old: ReviewedCase | None,
     why: tuple[str, ...],
     pipeline: PipelineChanges,
     promoted: Container[str],
@@ -202,9 +205,9 @@ def _other_privileges(
     Left out are the files that are named already, and what a stage adds if the stages are the
     same: where there is a second guideline, for one, both get headers.
     """
-    for change in privilege_changes(old.messages if old else (), new.messages):
+    for change in privilege_changes(old.messages if old else (), new.messages, promoted):
         are_same = not pipeline and UNKNOWN_CODE not in why
-        if change.path in promoted or (change.stage is not None and are_same):
+        if change.stage is not None and are_same:
             continue
         by = tuple(each for each, stage in pipeline.items() if stage and stage == change.stage)
         text = change.text if change.stage is None and not change.path else ""

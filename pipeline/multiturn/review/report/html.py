@@ -11,7 +11,8 @@ import msgspec
 
 from multiturn.review.report.comparison import MOST_PRIVILEGES, Comparison, Report
 from multiturn.review.report.payloads import Pieces, payloads_of, sample_providers
-from multiturn.review.report.side import Reviewed
+from multiturn.review.report.suites import texts_of
+from multiturn.review.reviewed import ReviewedCase
 from multiturn.text import UNSEEN, utf8
 
 _HERE = Path(__file__).parent
@@ -123,13 +124,13 @@ class _Data:
         }
         return {key: value for key, value in entry.items() if value}
 
-    def side(self, case: Reviewed) -> dict[str, Any]:
+    def side(self, case: ReviewedCase) -> dict[str, Any]:
         """Return the texts of one side of a case: three numbers a span, and what is sent."""
         return {
             "roles": case.chat and [message.role for message in case.chat],
             "texts": [
                 [self.number(text) for s in spans for text in (s.text, s.origin, s.path)]
-                for spans in case.texts
+                for spans in texts_of(case)
             ],
             "payloads": [*payloads_of(case, self.providers.values(), self.text)],
         }

@@ -15,7 +15,7 @@ from multiturn.review.report.comparison import (
     Report,
     Status,
 )
-from multiturn.review.report.side import section_text
+from multiturn.review.report.suites import section_text, sections_of
 from multiturn.text import first_of, number_of, unseen, utf8
 
 MAX_SIZE = 1_000_000  # bytes; R1: GitHub takes 1,024 KiB a step
@@ -173,7 +173,7 @@ def difference(report: Report, comparison: Comparison) -> list[str]:
 
 def _changed(report: Report, comparison: Comparison) -> tuple[str, str]:
     """Return what differs: the prompt, else the transcript, else the attached files."""
-    old, new = (side.sections if side else ([], [], []) for side in report.texts(comparison))
+    old, new = (sections_of(case) if case else ([], [], []) for case in report.texts(comparison))
     pairs = zip(old, new, strict=True)
     return next(((section_text(a), section_text(b)) for a, b in pairs if a != b), ("", ""))
 

@@ -17,7 +17,8 @@ from multiturn.providers.gemini import GeminiProvider, GeminiSettings
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.vscode import VSCodeProvider, VSCodeSettings
 from multiturn.request import ProviderRequest
-from multiturn.review.report.side import Reviewed
+from multiturn.review.report.suites import texts_of
+from multiturn.review.reviewed import ReviewedCase
 from multiturn.turns import is_blank
 
 # No suite can contain it, because nobody knows it before.
@@ -49,11 +50,11 @@ def sample_providers() -> dict[str, TargetProvider]:
 
 
 def payloads_of(
-    case: Reviewed, providers: Iterable[TargetProvider], show: _Show
+    case: ReviewedCase, providers: Iterable[TargetProvider], show: _Show
 ) -> Iterator[Payload]:
     """Yield what each provider would send of a case; ``show`` makes each text from its pieces."""
     marked = _marked(case.request)
-    texts = [text_of(spans) for spans in case.texts]
+    texts = [text_of(spans) for spans in texts_of(case)]
     for provider in providers:
         decoded = json.loads if isinstance(provider, HttpProvider) else bytes.decode
         try:

@@ -1,4 +1,4 @@
-"""One side of a comparison: the cases of some suites, converted, with their texts in a file."""
+"""The cases of some suites at one time, converted: what a report shows, or compares with."""
 
 import hashlib
 import os
@@ -14,52 +14,35 @@ from msgspec.structs import replace
 
 import multiturn_stages
 from multiturn.engine.outcomes import Outcome
-from multiturn.engine.provenance import Message, Spans, messages_of, question_of, text_of
+from multiturn.engine.provenance import Spans, text_of
 from multiturn.engine.revision import Revision
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
 from multiturn.files import root_of
-from multiturn.model import Case, Conversion
-from multiturn.pipelines.pipeline import Pipeline, request_of
-from multiturn.request import ProviderRequest
-from multiturn.review.promotion import Promotion, promotions_of
-from multiturn.review.snapshots import name_in_root, suite_of, texts_of_files
+from multiturn.pipelines.pipeline import Pipeline
+from multiturn.review.locations import name_in_root
+from multiturn.review.promotion import Promotion
+from multiturn.review.reviewed import ReviewedCase, review
 from multiturn.suites.suite import STDIN
 
 _SHIPPED = os.path.realpath(multiturn_stages.__path__[0])
 Section = list[tuple[str, str]]  # texts with their names
 
 
-class Reviewed(Struct, frozen=True, kw_only=True):
-    """The texts of a case, as a report shows them."""
+def texts_of(case: ReviewedCase) -> list[Spans]:
+    """Return the question, and each message of the chat prompt."""
+    return [case.question, *(message.spans for message in case.chat or ())]
 
-    case: Case  # as written, without what finds its files
-    request: ProviderRequest
-    messages: tuple[Message, ...]  # of the chat prompt, or what providers make one of
-    question: Spans
-    files: Mapping[str, str]  # the attached files as they are on disk, by their paths in the root
-    shown: frozenset[str]  # keys of the suite's texts that are in no message, but in the prompt
 
-    @property
-    def chat(self) -> tuple[Message, ...] | None:
-        """The chat prompt; None where the pipeline gives none."""
-        return None if self.request.chat_prompt is None else self.messages
-
-    @property
-    def texts(self) -> list[Spans]:
-        """The question, and each message of the chat prompt."""
-        return [self.question, *(message.spans for message in self.chat or ())]
-
-    @property
-    def sections(self) -> tuple[Section, Section, Section]:
-        """The prompt, the transcript and the attached files."""
-        prompt = [] if self.chat is not None else [("no chat prompt", "")]
-        prompt += [(message.role, text_of(message.spans)) for message in self.messages]
-        files = [
-            (f"{f.path} ({f.resolved_path}{', a guideline' * f.guideline})", f.text)
-            for f in self.request.input_files
-        ]
-        return prompt, [("transcript", text_of(self.question))], files
+def sections_of(case: ReviewedCase) -> tuple[Section, Section, Section]:
+    """Return the prompt, the transcript and the attached files."""
+    prompt = [] if case.chat is not None else [("no chat prompt", "")]
+    prompt += [(message.role, text_of(message.spans)) for message in case.messages]
+    files = []
+    for file in case.request.input_files:
+        kind = ", a guideline" if file.guideline else ""
+        files.append((f"{file.path} ({file.resolved_path}{kind})", file.text))
+    return prompt, [("transcript", text_of(case.question))], files
 
 
 def section_text(section: Section) -> str:
@@ -118,16 +101,11 @@ def items(
             yield Entry(suite, error.case_id or "", error=str(error)), b""
             on_error(error)
         elif outcome.conversion is not None:
-            texts, case = review(outcome.conversion), outcome.conversion.case
-            said = repr(texts.sections).encode("utf-8", "surrogatepass")
-            entry = Entry(
-                suite_of(case),
-                case.id,
-                case.line,
-                digest=hashlib.blake2b(said, digest_size=16).digest(),
-                promoted=frozenset(promotions_of(outcome.conversion)),
-            )
-            yield entry, pickle.dumps(texts)
+            case = review(outcome.conversion)
+            texts = repr(sections_of(case)).encode("utf-8", "surrogatepass")
+            digest = hashlib.blake2b(texts, digest_size=16).digest()
+            entry = Entry(*case.key, case.case.line, digest=digest, promoted=case.promoted)
+            yield entry, pickle.dumps(case)
 
 
 def items_of(revision: Revision) -> Iterator[Item]:
@@ -136,7 +114,7 @@ def items_of(revision: Revision) -> Iterator[Item]:
     yield from ((Entry("", "", error=note), b"") for note in revision.notes)
 
 
-class Side:
+class ReviewedSuites:
     """The cases of some suites, and what is wrong beside the cases; the texts are in a file.
 
     Args:
@@ -172,25 +150,11 @@ class Side:
             self.cases[key] = replace(entry, at=self._file.tell())
             self._file.write(texts)
 
-    def read(self, entry: Entry) -> Reviewed:
+    def read(self, entry: Entry) -> ReviewedCase:
         """Return the texts of a case that could be converted."""
         self._file.seek(entry.at)
-        case: Reviewed = pickle.load(self._file)  # noqa: S301 - our own, in a file without a name
+        case: ReviewedCase = pickle.load(self._file)  # noqa: S301 - our own, in a file without a name
         return case
-
-
-def review(conversion: Conversion) -> Reviewed:
-    """Return what a report shows of a finished conversion."""
-    case = conversion.case
-    parts = [part for turn in conversion.prompt for part in turn.parts]
-    return Reviewed(
-        case=replace(case, files=None),
-        request=request_of(conversion),
-        messages=messages_of(conversion),
-        question=question_of(conversion),
-        files=texts_of_files(conversion),
-        shown=frozenset(part.key for part in parts if part.key is not None),
-    )
 
 
 def _stages_of(pipeline: Pipeline) -> Iterator[Stage]:

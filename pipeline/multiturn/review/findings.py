@@ -1,0 +1,111 @@
+"""What a run of ``multiturn snapshot`` found: its changes, its findings and their summary."""
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from multiturn.engine.provenance import Message
+from multiturn.errors import Place
+from multiturn.review.changes import FileChange, Finding, State
+from multiturn.review.lists import FILES, PROMOTED, ChangedFile, Lists
+from multiturn.review.locations import Key
+from multiturn.review.privilege import privilege_changes
+from multiturn.review.snapshots import inline_guidelines_in, messages_in
+from multiturn.text import number_of
+
+_STATES: tuple[State, ...] = ("new", "changed", "renamed", "removed")
+
+
+class Update(Struct, frozen=True, kw_only=True):
+    """What a run found and, unless it was a check, wrote."""
+
+    check: bool
+    is_partial: bool  # only some cases of the suites were selected
+    pipeline: str  # its name
+    suites: frozenset[str]  # that there are
+    findings: Sequence[Finding]  # changes of privilege, and then changed files
+    changes: Sequence[FileChange]
+    files: Sequence[ChangedFile]
+    places: Mapping[Key, Place]  # of the cases in their suites
+    same: int  # cases whose snapshot is as recorded
+    failures: int
+
+    @property
+    def summary(self) -> str:
+        """One line for the end of the run."""
+        counts = Counter(change.state for change in self.changes if change.case)
+        number = counts.total() + self.same
+        states = (f"{counts[state]} {state}" for state in _STATES if counts[state])
+        clauses = [f"{number_of(number, 'snapshot')}: {', '.join([*states, f'{self.same} same'])}"]
+        removed = {each.case[0] for each in self.changes if each.case and not each.new}
+        if gone := sorted(removed - self.suites):
+            clauses.append(f"{number_of(len(gone), 'suite')} removed: {', '.join(gone)}")
+        if self.failures:
+            clauses.append(f"{self.failures} failed")
+        clauses += self._of_check(counts["changed"] == number > 0) if self.check else self._of_run()
+        return "; ".join(clauses)
+
+    def _of_run(self) -> Iterator[str]:
+        """Yield the clauses about the lists, after a run that writes."""
+        names = [os.path.basename(each.name) for each in self.changes if each.case is None]
+        if names:
+            yield f"{' and '.join(names)} changed"
+        outdated = {PROMOTED if each.is_privilege else FILES for each in self.findings}
+        if outdated:
+            yield f"for {' and '.join(sorted(outdated, reverse=True))}, run it without --case"
+
+    def _of_check(self, have_all_changed: bool) -> Iterator[str]:
+        """Yield the clauses that say what a difference may come from, and what to do."""
+        if have_all_changed and not self.is_partial:
+            yield f"the pipeline is {self.pipeline}"
+        changed = [file.cases for file in self.files if file.is_listed]
+        if changed:
+            prompts = number_of(len(set().union(*changed)), "prompt")
+            report = "see multiturn report --against HEAD, or the commit before the change"
+            yield f"a file has another text in {prompts}: {report}"
+        if self.changes or self.findings:
+            first = "mend what has failed, " if self.failures else ""
+            whole = " and --case" if self.is_partial and self.findings else ""
+            yield f"if that is meant, {first}run snapshot without --check{whole}, and commit"
+
+
+def findings_of(
+    changes: Iterable[FileChange],
+    messages: Mapping[Key, Sequence[Message]],
+    lists: Lists,
+    files: Iterable[ChangedFile],
+    *,
+    is_partial: bool,
+) -> Iterator[Finding]:
+    """Yield the changes of privilege, and then the changed files.
+
+    Args:
+        changes: the changed snapshots.
+        messages: of the cases that have changed, as they are now.
+        lists: with the files of all cases.
+        files: those that snapshots name, and whose text is not the recorded one.
+        is_partial: only some cases are selected.
+    """
+    found: dict[tuple[str, str, bool], list[Key]] = {}  # the cases, by the rest of a Finding
+    listed: dict[str, set[str]] = {}  # the promoted files that are named, by suite
+    for file, cases in lists.privileges():
+        listed.setdefault(file.suite, set()).add(file.path)
+        found.setdefault((file.what, file.path, True), []).extend(cases)
+    for change in changes:
+        case = change.case
+        if case is None or case not in messages or not change.old:
+            continue
+        before, named = messages_in(change.old), listed.get(case[0], set())
+        for privilege in privilege_changes(before, messages[case], named):
+            # An inline snapshot does not say whether a guideline was in a system message.
+            if privilege.role or privilege.path not in inline_guidelines_in(change.new):
+                found.setdefault((str(privilege), privilege.path, True), []).append(case)
+    for suite, path, is_listed, cases in files:
+        what = "has another text" if is_listed else f"is not in {FILES}"
+        # Without --case, the change of the list says which files are new.
+        if path not in listed.get(suite, ()) and (is_listed or is_partial):
+            found.setdefault((f"{path} {what}", path, False), []).extend(cases)
+    for (words, path, is_privilege), cases in found.items():
+        yield Finding(words, cases, is_privilege, path)
