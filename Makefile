@@ -43,10 +43,12 @@ lint: $(READY)  ## check format, style, spelling and types
 	$(BIN)/python tests/page_types.py
 	$(BIN)/lint-imports
 
-snapshots: $(READY)  ## write the prompt snapshots anew, and say what changed
-	$(BIN)/pytest -q tests/test_scenarios.py --snapshot-update
+snapshots: $(READY)  ## update the prompt snapshots, and list the expectations to change by hand
 	$(BIN)/multiturn snapshot examples
+	@$(BIN)/pytest --no-header -q --tb=no -rN tests/test_scenarios.py --snapshot-update || true
 	git diff --stat snapshots
+	@COLUMNS=150 $(BIN)/pytest --no-header -q --tb=no -rf tests/test_scenarios.py tests/stages tests/test_readme.py || \
+		echo "Change these expectations by hand: stages in tests/stages, scenarios in tests/scenarios, and the README."
 
 bench: $(READY)  ## measure times and memory against floors
 	for question in conversion startup workers run batch report; do \

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import commands
+from layout import laid_out
 from multiturn import load_pipeline
 from multiturn.engine.outcomes import outcomes
 from multiturn.engine.selection import select
@@ -28,7 +29,9 @@ def write(folder: Path, files: dict[str, str]) -> None:
 def side(folder: Path, pipeline: str = "spec") -> ReviewedSuites:
     """Convert the suites of ``evals`` as they are."""
     with chdir(folder):
-        chosen, selection = load_pipeline(pipeline), select(["evals"], root=".", may_be_gone=True)
+        is_file = pipeline.endswith(".yaml")  # then the report names lines of it
+        chosen = load_pipeline(pipeline) if is_file else laid_out(pipeline)
+        selection = select(["evals"], root=".", may_be_gone=True)
         found = outcomes(selection, chosen)
         return ReviewedSuites(items(found, selection, chosen, lambda _: None), BytesIO())
 

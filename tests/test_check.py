@@ -25,7 +25,7 @@ FILES = {
     "a.eval.yaml": SUITE,
     "moody.eval.yaml": SUITE + "mood: good\n",
     "sub/b.eval.yaml": BROKEN,
-    "late.yaml": "stages: [embed_files, resolve_segments]",
+    "wrong.yaml": "stages: [embed_file, resolve_segments]",
     "terse.yaml": "extends: spec\nremove: [filter_empty]",
     "no_chat.yaml": "extends: spec\nremove: [consolidate_system]",
     "no_question.yaml": "extends: spec\nremove: [render_question]",
@@ -106,11 +106,9 @@ def test_what_has_no_error(tmp_path: Path, arguments: str, said: list[str]) -> N
     ("arguments", "errors"),
     [
         (
-            "sub late.yaml",
+            "sub wrong.yaml",
             [
-                "late.yaml:1:10: embed_files (1) requires files, but resolve_segments (2) provides"
-                " it later; move it after resolve_segments",
-                "a legal order: resolve_segments, embed_files",
+                'wrong.yaml:1:10: unknown stage "embed_file"; did you mean "embed_files"?',
                 "sub/b.eval.yaml:3:27: case 'one': input_messages[0]: there is no role 'usr';"
                 ' did you mean "user"?',
                 "sub/b.eval.yaml:4: case 'two': there is nothing to answer: only system messages"

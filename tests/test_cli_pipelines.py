@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from commands import run
+from multiturn.pipelines.contract import options_of
+from multiturn_stages.embed_files import embed_files
 
 SUITE = """\
 guideline_patterns: ["*.md"]
@@ -47,7 +49,7 @@ def test_stages_lists_those_of_a_pipeline_and_those_that_ship(folder: Path) -> N
         "embed_files\n"
         "  Turn every file part into text: a header line, then the file's text (rule 3).\n"
         "  requires files; provides text; consumes files\n"
-        '  header: "=== {path} ==="\n'
+        f'  header: "{options_of(embed_files)["header"].default}"\n'
         "  system_header: null\n"
     ) in shipped
     assert "  missing_file: error (or warn)\n" in shipped

@@ -10,13 +10,15 @@ import pytest
 from commands import run
 from comparing import write
 from limits import limited
-from multiturn import Case, MultiturnError, TestMessage
+from multiturn import Case, MultiturnError, TestMessage, load_pipeline
 from multiturn.engine.defaults import Defaults, find_defaults
 from multiturn.testing import cases, convert
 
 HI = "input_messages: [{role: user, content: Hi}, {role: assistant, content: Ho}]\n"
 HOUSE = "extends: spec\nconfigure: {render_question: {marker: '<{role}> '}}\n"
-AS_SPEC, AS_HOUSE = "[User]: Hi\n[Assistant]: Ho", "<User> Hi\n<Assistant> Ho"
+CASE = Case(id="a", input_messages=(TestMessage("user", "Hi"), TestMessage("assistant", "Ho")))
+AS_SPEC = load_pipeline("spec").request(CASE).question
+AS_HOUSE = "<User> Hi\n<Assistant> Ho"
 OWN = 'pipeline = "house.yaml"\nsuites = ["evals"]\n'
 DESIGN = 'pipeline = "design"\n'
 
@@ -220,7 +222,6 @@ def test_a_file_above_is_asked_for_its_owner_before_it_is_parsed(
 def test_tests_of_suites_take_them(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(project, {"multiturn.toml": f'{OWN}root = "evals"'})
     monkeypatch.chdir(project)
-    case = Case(id="a", input_messages=(TestMessage("user", "Hi"), TestMessage("assistant", "Ho")))
-    assert (convert(case).question, convert(case, "spec").question) == (AS_HOUSE, AS_SPEC)
+    assert (convert(CASE).question, convert(CASE, "spec").question) == (AS_HOUSE, AS_SPEC)
     assert [param.id for param in cases("evals/*.yaml")] == ["a.eval.yaml a"]
     assert [param.id for param in cases("evals/*.yaml", root=".")] == ["evals/a.eval.yaml a"]

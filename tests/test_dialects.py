@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from comparing import write
+from layout import laid_out
 from loading import cases, messages
-from multiturn import load_pipeline
 from multiturn.suites.discovery import find_suites
 
 HI = [("user", "Hi")]
@@ -87,7 +87,7 @@ def test_the_input_and_the_files_of_a_suite_stand_before_those_of_each_case(root
         - {id: list, input: [{role: user, content: Hi}]}
         - {id: ours, input_messages: [{role: user, content: Hi}]}
         """
-    requests = map(load_pipeline("spec").request, cases(suite))
+    requests = map(laid_out().request, cases(suite))
     assert {request.eval_id: request.question for request in requests} == {
         "a": "[System]: S\n[User]: === a.md ===\nA\nHi",
         "b": "[System]: S\n[User]: === b.md ===\nB\nHi",
@@ -151,7 +151,7 @@ def test_files_are_looked_for_beside_the_file_that_the_case_is_in(root: Path) ->
     listed = "- {id: a, input_files: [note.md], input: Hi}\n"
     write(root, {"evals/data/cases.yaml": listed, "evals/data/note.md": "Noted."})
     [case] = cases("tests: data/cases.yaml\n", "evals/x.eval.yaml")
-    assert load_pipeline("spec").request(case).question == "=== note.md ===\nNoted.\nHi"
+    assert laid_out().request(case).question == "=== note.md ===\nNoted.\nHi"
 
 
 def test_a_file_that_a_suite_names_and_a_folder_contains_is_converted_once(root: Path) -> None:

@@ -74,6 +74,8 @@ def folder(tmp_path: Path) -> Path:
         options=", *, ending: str = '!'",
         module="loud",
     )
+    with (tmp_path / "p.yaml").open("a") as pipeline:
+        pipeline.write("configure: {embed_files: {header: '=== {path} ==='}}\n")
     for name in ("a", "b", "c"):
         (tmp_path / f"{name}.eval.yaml").write_text(
             f"evalcases:\n  - id: {name}\n    input_messages:\n      - role: user\n"

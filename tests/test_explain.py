@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from comparing import write
 from generated import cases, files_in
+from layout import laid_out
 from multiturn import (
     Case,
     Conversion,
@@ -97,7 +98,7 @@ not as it was written
 """
 
 
-SPEC, SHIPPED = load_pipeline("spec"), load_pipeline("shipped")
+SPEC, SHIPPED = laid_out(), laid_out("shipped")
 
 
 @stage(requires={"turns"})

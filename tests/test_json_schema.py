@@ -15,7 +15,9 @@ from commands import run
 from multiturn import MultiturnError, load_pipeline, load_suite, load_target
 from multiturn.cli.schemas import SCHEMAS
 from multiturn.documents.yaml_events import read_documents
+from multiturn.pipelines.contract import options_of
 from multiturn.providers.targets import ALIASES, KINDS, target_names
+from multiturn_stages.embed_files import embed_files
 
 ROOT = Path(__file__).parent.parent
 DRAWN = {kind: schema() for kind, schema in SCHEMAS.items()}  # before tests install stages
@@ -152,7 +154,7 @@ def test_a_default_is_the_one_that_counts() -> None:
     assert kinds["anthropic"]["properties"]["timeout_seconds"]["default"] == 600
     assert kinds["codex"]["properties"]["timeout_seconds"]["default"] == 1800
     header = DRAWN["pipeline"]["$defs"]["options_of_embed_files"]["properties"]["header"]
-    assert header["default"] == "=== {path} ==="
+    assert header["default"] == options_of(embed_files)["header"].default
     assert "default" not in DRAWN["pipeline"]["properties"]["stages"]  # editors would insert it
 
 

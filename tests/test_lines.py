@@ -9,6 +9,7 @@ from jsonschema import Draft202012Validator
 
 from commands import run
 from comparing import write
+from layout import write_layout
 from multiturn.cli.schemas import SCHEMAS
 from repositories import FILES, SUITE, TONE, replace
 
@@ -114,6 +115,7 @@ def test_report_of_one_side_and_of_what_is_in_no_case(repository: Path) -> None:
 
 def change(repository: Path) -> None:
     """Record the prompts of the suite, and change them in each way."""
+    write_layout(repository)
     assert run("snapshot", "evals", folder=repository).returncode == 0
     replace(repository, SHOP, "content: Bye", "content: Ciao")
     replace(repository, SHOP, "id: hours", "id: opening")

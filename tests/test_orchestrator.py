@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import pytest
 from msgspec import structs
 
+from layout import laid_out
 from loopback import Server
 from multiturn import (
     AxProvider,
@@ -33,7 +34,7 @@ from multiturn.engine import runner
 from multiturn.providers.custom import complete
 from vendors import azure, echo
 
-PIPELINE = load_pipeline("spec")
+PIPELINE = laid_out()
 Invoke = Callable[[ProviderRequest], Awaitable[ProviderResponse]]
 T = TypeVar("T")
 

@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
+from layout import laid_out
 from multiturn import (
     Case,
     Conversion,
@@ -21,7 +22,6 @@ from multiturn import (
     Step,
     TestMessage,
     Turn,
-    load_pipeline,
     stage,
 )
 from multiturn.testing import conversion
@@ -29,7 +29,7 @@ from multiturn_stages.embed_files import embed_files
 from multiturn_stages.guard_markers import guard_markers
 from multiturn_stages.render_question import render_question
 
-SPEC = load_pipeline("spec")
+SPEC = laid_out()
 CASE = Case(
     id="a",
     suite="a.yaml",

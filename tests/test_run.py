@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from layout import write_layout
 from loopback import TEXT, USAGE, Answer, Server, chat_answer
 from multiturn.cli.progress import estimate
 from multiturn.engine.selection import Selection
@@ -59,6 +60,7 @@ def server(folder: Path, server: Server) -> Server:
 
 def test_a_result_says_what_was_asked_and_what_was_answered(folder: Path, server: Server) -> None:
     (folder / "a.eval.yaml").write_text(SUITE)
+    write_layout(folder)
     done = run(*AZ, folder=folder)
     assert (done.returncode, done.stdout) == (0, "")
     (result,) = records(folder / "out.jsonl")

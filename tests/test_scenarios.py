@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from multiturn import ProviderRequest, load_pipeline, load_suite
+from layout import laid_out
+from multiturn import Pipeline, ProviderRequest, load_pipeline, load_suite
 from multiturn.documents.yaml_events import read_documents
 from prompt_snapshot import SNAPSHOTS, PromptSnapshot
 
@@ -18,7 +19,7 @@ SCENARIOS = {
 }
 
 
-def convert(folder: Path, scenario: dict[str, Any], pipeline: str) -> ProviderRequest:
+def convert(folder: Path, scenario: dict[str, Any], pipeline: Pipeline) -> ProviderRequest:
     """Write a scenario's files and its case into a folder, and convert the case."""
     for path, text in scenario.get("files", {}).items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -26,10 +27,9 @@ def convert(folder: Path, scenario: dict[str, Any], pipeline: str) -> ProviderRe
     suite = folder / "scenario.eval.yaml"
     suite.write_text(json.dumps(scenario["input"]), encoding="utf-8")
     (case,) = load_suite(suite, root=folder)
-    configured = load_pipeline(pipeline)
     for stage, options in scenario.get("configure", {}).items():
-        configured = configured.configure(stage, **options)
-    return configured.request(case)
+        pipeline = pipeline.configure(stage, **options)
+    return pipeline.request(case)
 
 
 def visible(request: ProviderRequest) -> dict[str, Any]:
@@ -53,10 +53,11 @@ def visible(request: ProviderRequest) -> dict[str, Any]:
 def test_prompt(tmp_path: Path, pipeline: str, name: str, snapshot: SnapshotAssertion) -> None:
     scenario = SCENARIOS[name]
     readings = (pipeline, "shipped", "spec") if pipeline == "agentv" else (pipeline, "spec")
-    expected = next(filter(None, map(scenario["expected"].get, readings)))
-    request = visible(convert(tmp_path, scenario, pipeline))
-    assert request == expected
-    assert {"title": scenario["title"], **request} == snapshot(extension_class=PromptSnapshot)
+    reading = next(filter(scenario["expected"].get, readings))
+    default = visible(convert(tmp_path, scenario, load_pipeline(pipeline)))
+    assert {"title": scenario["title"], **default} == snapshot(extension_class=PromptSnapshot)
+    found = visible(convert(tmp_path, scenario, laid_out(pipeline)))
+    assert found == scenario["expected"][reading], f"tests/scenarios/{name}.yaml: {reading}"
 
 
 def test_no_snapshot_is_stale(pytestconfig: pytest.Config) -> None:

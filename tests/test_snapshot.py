@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from commands import run
+from layout import write_layout
 from multiturn.documents.yaml_events import read_documents
 
 SHOP = """\
@@ -48,6 +49,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / ".git").mkdir()
     (tmp_path / "evals").mkdir()
     (tmp_path / "evals/shop.eval.yaml").write_text(SHOP)
+    write_layout(tmp_path)
     for name, text in TEXTS.items():
         (tmp_path / "evals" / name).write_text(f"{text}\n", encoding="utf-8")
     return tmp_path

@@ -12,7 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from multiturn import Conversion, MultiturnError, load_pipeline, load_suite, stage
+from layout import laid_out
+from multiturn import Conversion, MultiturnError, load_suite, stage
 from multiturn.documents.dump import dump
 from multiturn.documents.yaml_events import read_documents
 from multiturn.engine.provenance import Span, text_of
@@ -63,7 +64,7 @@ def test_only_the_whole_unchanged_text_of_a_file_is_named(tmp_path: Path) -> Non
         " {type: file, value: b.md}]}\n"
     )
     (case,) = load_suite(suite, root=tmp_path)
-    pipeline = load_pipeline("spec").insert(hide_digits, before="embed_files")
+    pipeline = laid_out().insert(hide_digits, before="embed_files")
     conversion = pipeline(Conversion(case))
     (node,) = read_documents(snapshot_text(review(conversion)), "")
     system, user = node.value["chat_prompt"]

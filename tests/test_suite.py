@@ -13,8 +13,9 @@ from structlog.testing import capture_logs
 
 import commands
 from comparing import write
+from layout import laid_out
 from loading import HI, cases, cases_and_errors, messages
-from multiturn import MultiturnError, TestMessage, load_pipeline, load_suite
+from multiturn import MultiturnError, TestMessage, load_suite
 from multiturn.errors import OutsideRootError
 from multiturn.suites.discovery import find_suites
 
@@ -262,7 +263,7 @@ def test_a_hyphen_is_standard_input(root: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode()), "ascii"))
     errors: list[MultiturnError] = []
     [case] = load_suite("-", on_error=errors.append)
-    request = load_pipeline("spec").request(case)
+    request = laid_out().request(case)
     assert (request.eval_id, request.question, request.guidelines) == (
         *("é", "<Attached: a.md>\n=== /evals/b.txt ===\nB", ("A",)),
     )

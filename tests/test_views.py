@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from layout import laid_out
 from multiturn import Conversion, MultiturnError, Part, Turn, explain, load_pipeline, stage
 from multiturn.pipelines.contract import Stage
 from multiturn.pipelines.pipeline import request_of
@@ -19,7 +20,7 @@ Turns = tuple[Turn, ...]
 Parts = tuple[Part, ...]
 
 
-SPEC = load_pipeline("spec")
+SPEC = laid_out()
 BARE = conversion(("user", "Hi"), ("assistant", "Yes?"))
 GIVEN = viewed(("user", "Hi"), ("assistant", "Yes?"))
 

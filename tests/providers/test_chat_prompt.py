@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from layout import laid_out
 from loopback import TEXT, Server
 from multiturn import ChatMessage, InputFile, ProviderRequest, Result, run
 from multiturn.providers.ax import AxProvider
@@ -124,7 +125,7 @@ def test_the_orchestrator_sends_the_chat_prompt_and_keeps_the_question(
 
     async def results() -> list[Result]:
         async with azure(server.url) as provider:
-            return [result async for result in run(suite, "spec", provider)]
+            return [result async for result in run(suite, laid_out(), provider)]
 
     (result,) = asyncio.run(results())
     (request,) = server.requests

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from layout import laid_out
 from multiturn import (
     Case,
     Conversion,
@@ -14,7 +15,6 @@ from multiturn import (
     Pipeline,
     PipelineError,
     TestMessage,
-    load_pipeline,
     marker_text,
     stage,
 )
@@ -25,7 +25,7 @@ from multiturn_stages.embed_files import embed_files
 from multiturn_stages.guard_markers import guard_markers
 from shown import Run, contents, viewed
 
-SPEC = load_pipeline("spec")
+SPEC = laid_out()
 MARKERS = SPEC.markers
 
 

@@ -31,11 +31,6 @@ class Pipeline:
     >>> from multiturn_stages.resolve_segments import resolve_segments
     >>> Pipeline([resolve_segments, embed_files])
     Pipeline(resolve_segments -> embed_files)
-    >>> Pipeline([embed_files, resolve_segments])
-    Traceback (most recent call last):
-    multiturn.errors.PipelineError: embed_files (1) requires files, but resolve_segments (2) \
-provides it later; move it after resolve_segments
-    a legal order: resolve_segments, embed_files
     """
 
     def __init__(self, stages: Iterable[Stage | Step], *, name: str = "pipeline") -> None:
