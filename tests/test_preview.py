@@ -137,3 +137,21 @@ def test_json_of_explain_names_the_target(folder: Path) -> None:
     line = json.loads(run(folder, "explain", "a.eval.yaml", *options))
     assert (line["target"], line["repairs"], line["question"]) == ("gpt", [], [])
     assert [message["role"] for message in line["chat_prompt"]] == ["system", "user", "assistant"]
+
+
+NOTED = "O1: sent a tool message as a user message that begins with [Tool]:"
+
+
+@pytest.mark.parametrize("strict", [(), ("--strict",)], ids=["", "--strict"])
+def test_check_notes_each_repair_once(folder: Path, strict: tuple[str, ...]) -> None:
+    done = commands.run("check", "a.eval.yaml", "--target", "gpt", *strict, folder=folder)
+    assert (done.returncode, done.stdout) == (0, "a.eval.yaml: 2 cases, without errors\n")
+    assert done.stderr == f"note: a.eval.yaml:2: {NOTED} (a.eval.yaml: search)\n"
+
+
+def test_check_notes_repairs_for_programs_and_pull_requests(folder: Path) -> None:
+    arguments = ("check", "a.eval.yaml", "--target", "gpt", "--format")
+    (line,) = records(run(folder, *arguments, "json"))
+    assert (line["severity"], line["line"], line["file"]) == ("note", 2, "a.eval.yaml")
+    command = run(folder, *arguments, "github").split("\n")[0]
+    assert command.startswith("::notice title=multiturn check,file=a.eval.yaml,line=2::O1: sent")

@@ -32,7 +32,8 @@ def annotation(where: Place, message: str, *, title: str, severity: Severity = "
         for name, value in properties.items()
         if value
     )
-    return f"::{severity} {written}::{_escaped(visible(message))}"
+    command = "notice" if severity == "note" else severity
+    return f"::{command} {written}::{_escaped(visible(message))}"
 
 
 def snapshot_annotations(update: Update, errors: Iterable[MultiturnError]) -> Iterator[str]:

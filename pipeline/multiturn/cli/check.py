@@ -12,21 +12,22 @@ from multiturn.cli.options import (
     SuiteOptions,
     format_option,
     pipeline_option,
+    preview_provider,
     quiet_option,
     say_summary,
     suite_options,
     targets_option,
 )
 from multiturn.errors import MultiturnError, PipelineError, Place, StageError, nearest
-from multiturn.text import number_of
+from multiturn.text import number_of, visible
 
 if TYPE_CHECKING:
     from multiturn.cli.lines import Severity
     from multiturn.engine.selection import Selection
     from multiturn.logs import Notice
-    from multiturn.model import Conversion
     from multiturn.pipelines.pipeline import Pipeline
     from multiturn.providers.base import TargetProvider
+    from multiturn.review.snapshots import Key
 
 _WITHOUT = {  # what it means that a pipeline does not give a fact
     "chat": "LLM APIs get no chat prompt, but the question as one user message; add"
@@ -57,7 +58,8 @@ def check(
 
     SUITE is a suite or a folder of suites, or a pipeline: its name, or a file with stages or
     extends. Suites are read and converted; with --target each prompt is also checked against the
-    rules of the target's API. All errors are listed, and the exit code is then 1. With -v, texts
+    rules of the target's API, and each repair that they require is noted; no key is needed. All
+    errors are listed, and the exit code is then 1. With -v, texts
     that a rule drops are logged, such as a system prompt that a system message replaces. A pipeline
     without a chat prompt, or without a question, is legal, and what that means is said; one
     without both is an error. Each pipeline converts a built-in case, so that a stage that fails,
@@ -65,7 +67,6 @@ def check(
     """
     from multiturn.logs import warnings_to
     from multiturn.pipelines.pipeline_file import is_pipeline, load_pipeline
-    from multiturn.providers.targets import load_target
 
     findings = _Findings(format_, is_strict=options.strict, debug=options.debug)
     pipelines = [path for path in options.suites if is_pipeline(path) or _is_typo(path)]
@@ -75,7 +76,7 @@ def check(
     if suites:
         selection = options._replace(suites=suites).select()
         chosen = load_pipeline(pipeline)
-        provider = None if target is None else load_target(target, file=targets_file)
+        provider = preview_provider(target, targets_file)
         has_sink = not findings.is_text or findings.is_strict
         with warnings_to(findings.warn if has_sink else None):
             try:
@@ -109,6 +110,13 @@ class _Findings(Failures):
             self.add(error)
         else:
             self._print(error, "warning")
+
+    def note(self, where: Place, what: str) -> None:
+        """Print what is worth knowing, and no error."""
+        if self.is_text:
+            click.echo(visible(f"note: {where}: {what}"), err=True)
+        else:
+            self._print(MultiturnError(what, where=where), "note")
 
     def approve(self, name: str, what: str) -> None:
         """Print what was found to be right."""
@@ -176,15 +184,25 @@ def _check_cases(
 ) -> None:
     """Add what is wrong with the cases of suites; say how many cases are right."""
     from multiturn.engine.outcomes import outcomes
+    from multiturn.engine.preview import preview_of
     from multiturn.engine.provenance import explain
     from multiturn.logs import debug, is_debugging
+    from multiturn.review.changes import name_cases
 
     right: Counter[str] = Counter()
     wrong: set[str] = set()
+    repaired: dict[str, list[Key]] = {}  # the cases of each repair
+    places: dict[str, Place] = {}  # of its first case
     for outcome in outcomes(selection, pipeline):
         error = outcome.error
         if error is None and provider is not None and outcome.conversion is not None:
-            error = _refusal(outcome.conversion, provider)
+            try:
+                for repair in dict.fromkeys(preview_of(outcome.conversion, provider).repairs):
+                    case = outcome.conversion.case
+                    places.setdefault(repair, Place(case.file or case.suite, case.line))
+                    repaired.setdefault(repair, []).append((case.suite, case.id))
+            except MultiturnError as refusal:
+                error = refusal
         if outcome.conversion is not None and is_debugging():
             for fate in explain(outcome.conversion).fates:
                 if fate.fate == "dropped":
@@ -194,18 +212,9 @@ def _check_cases(
         else:
             wrong.add(outcome.suite)
             findings.add(error)
+    for repair, cases in repaired.items():
+        what = f"{repair} ({name_cases(cases)})"
+        findings.note(places[repair], what)
     for suite in selection.suites:
         if suite not in wrong:
             findings.approve(suite, f"{number_of(right[suite], 'case')}, without errors")
-
-
-def _refusal(conversion: "Conversion", provider: "TargetProvider") -> MultiturnError | None:
-    """Return the error of a prompt that a provider would refuse to send."""
-    from multiturn.pipelines.pipeline import request_of
-    from multiturn.providers.base import ProviderError
-
-    try:
-        provider.wire(request_of(conversion))
-    except ProviderError as error:
-        return error.at(conversion.case.where(), conversion.case.id)
-    return None

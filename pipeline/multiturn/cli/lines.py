@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from multiturn.review.locations import Key
     from multiturn.review.report.comparison import Report
 
-Severity = Literal["error", "warning"]
+Severity = Literal["error", "warning", "note"]
 Suite = Annotated[str, Meta(description="path of the suite, from the root if that is a project's.")]
 CaseId = Annotated[str, Meta(description="id of the case.")]
 File = Annotated[str | None, Meta(description="path of the file; null if it is about none.")]
@@ -22,9 +22,12 @@ Line = Annotated[int | None, Meta(description="line of the file, from 1; null fo
 
 
 class CheckLine(Struct, frozen=True, kw_only=True):
-    """What `multiturn check` prints of an error or a warning."""
+    """What `multiturn check` prints of an error, a warning or a note."""
 
-    severity: Annotated[Severity, Meta(description="only an error makes the exit code 1.")]
+    severity: Annotated[
+        Severity,
+        Meta(description="only an error makes the exit code 1; a note names a target's repair."),
+    ]
     file: File
     line: Line
     column: Annotated[int | None, Meta(description="column of the line, from 1; null for all.")]
