@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from multiturn.logs import Notice
     from multiturn.pipelines.pipeline import Pipeline
     from multiturn.providers.base import TargetProvider
-    from multiturn.review.snapshots import Key
+    from multiturn.review.locations import Key
 
 _WITHOUT = {  # what it means that a pipeline does not give a fact
     "chat": "LLM APIs get no chat prompt, but the question as one user message; add"
