@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     __version__: str
 
+    from multiturn.case import Case as Case
+    from multiturn.case import TestMessage as TestMessage
     from multiturn.engine.outcomes import load_suite as load_suite
     from multiturn.engine.provenance import Explanation as Explanation
     from multiturn.engine.provenance import explain as explain
@@ -23,9 +25,7 @@ if TYPE_CHECKING:
     from multiturn.errors import Place as Place
     from multiturn.files import Files as Files
     from multiturn.logs import Notice as Notice
-    from multiturn.model import Case as Case
     from multiturn.model import Conversion as Conversion
-    from multiturn.model import TestMessage as TestMessage
     from multiturn.pipelines.contract import marker_text as marker_text
     from multiturn.pipelines.contract import stage as stage
     from multiturn.pipelines.pipeline import Pipeline as Pipeline
@@ -48,7 +48,8 @@ _NAMES = {  # by the module that they are in
     "engine.runner": ("run",),
     "errors": ("ErrorDetail", "MultiturnError", "PipelineError", "Place"),
     "files": ("Files",),
-    "model": ("Case", "Conversion", "TestMessage"),
+    "case": ("Case", "TestMessage"),
+    "model": ("Conversion",),
     "logs": ("Notice",),
     "pipelines.contract": ("marker_text", "stage"),
     "pipelines.pipeline": ("Pipeline",),

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn import Conversion, Part, Turn, marker_text, stage
-from multiturn.model import first_other
+from multiturn.case import first_other
 from multiturn.turns import is_blank, separate_first
 
 Section = Literal[

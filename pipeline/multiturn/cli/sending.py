@@ -13,6 +13,7 @@ from typing import Any
 import click
 from msgspec import Struct, field
 
+from multiturn.case import Case
 from multiturn.cli.failures import Failures
 from multiturn.cli.options import is_default, on_terminal, say_summary
 from multiturn.cli.progress import Progress, estimate
@@ -22,7 +23,6 @@ from multiturn.engine.record import to_json
 from multiturn.engine.runner import prepare, run
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
-from multiturn.model import Case
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.results import Failure, Result, ResultsFile, is_stored, key_of
 from multiturn.text import first_of, number_of, utf8, visible

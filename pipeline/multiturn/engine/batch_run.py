@@ -10,10 +10,10 @@ from typing import Any, BinaryIO
 
 from msgspec.structs import replace
 
+from multiturn.case import Case
 from multiturn.engine.batch_state import Waiting
 from multiturn.engine.batches import Batches
 from multiturn.engine.runner import answered, failed, prepare
-from multiturn.model import Case
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import ProviderError
 from multiturn.providers.batches.base import BatchPart, BatchStatus, may_pass, places

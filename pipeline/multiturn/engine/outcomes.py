@@ -5,13 +5,14 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
+from multiturn.case import Case
 from multiturn.documents.json_lines import Lines
 from multiturn.engine.provenance import explain
 from multiturn.engine.selection import Selection, select
 from multiturn.errors import MultiturnError
 from multiturn.files import Texts
 from multiturn.logs import warn
-from multiturn.model import Case, Conversion
+from multiturn.model import Conversion
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.suites.discovery import stay_inside
 from multiturn.suites.suite import SuiteReader

@@ -9,8 +9,9 @@ from typing import Literal
 
 from msgspec import Struct
 
+from multiturn.case import PROMPT_KEY, Case, first_other, segments_of
 from multiturn.errors import MultiturnError, Place
-from multiturn.model import PROMPT_KEY, Case, Conversion, first_other, segments_of
+from multiturn.model import Conversion
 from multiturn.text import visible
 from multiturn.turns import Part, Turn, as_json, is_blank, joined
 

@@ -10,9 +10,9 @@ from typing import Any
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
+from multiturn.case import Case
 from multiturn.engine.outcomes import load_suite
 from multiturn.errors import MultiturnError
-from multiturn.model import Case
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.pipelines.pipeline_file import load_pipeline
 from multiturn.providers.base import (

@@ -171,11 +171,9 @@ def marker_text(*placeholders: str) -> msgspec.Meta:
         placeholders: the names that may be in braces in the text; without any, braces are text.
 
     >>> from typing import Annotated
+    >>> Header = Annotated[str, marker_text("path")]
     >>> @stage(requires={"files"}, consumes={"files"}, provides={"text"})
-    ... def quote_files(conversion, *, header: Annotated[str, marker_text("path")] = "# {path}"):
-    ...     ...
-    >>> list(markers_of(quote_files, {}))
-    [('header', ('# ',))]
+    ... def quote_files(conversion, *, header: Header = "File {path}:"): ...
     """
     known = [f"{{{name}}}" for name in placeholders]
     extra = {"marker": True, "placeholders": known}

@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
+from multiturn.case import Case
 from multiturn.logs import Notice
-from multiturn.model import Case, Conversion, changed, parts_of
+from multiturn.model import Conversion, changed, parts_of
 from multiturn.pipelines.contract import Stage, contract_of, in_order
 from multiturn.turns import check_parts, check_turns, kind_of, signed, texts_of
 

@@ -6,9 +6,10 @@ from typing import Any
 from msgspec import structs
 from toolz import compose_left
 
+from multiturn.case import Case
 from multiturn.errors import ErrorDetail, MultiturnError, PipelineError, Place, did_you_mean
 from multiturn.logs import warn
-from multiturn.model import Case, Conversion
+from multiturn.model import Conversion
 from multiturn.pipelines.building import prepared
 from multiturn.pipelines.contract import Stage
 from multiturn.pipelines.registry import name_of

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
+from multiturn.case import Case
 from multiturn.engine.provenance import Message, Spans, messages_of, question_of
-from multiturn.model import Case, Conversion
+from multiturn.model import Conversion
 from multiturn.pipelines.pipeline import request_of
 from multiturn.request import ProviderRequest
 from multiturn.review.locations import Key, suite_of

@@ -4,11 +4,11 @@ from typing import Any
 
 from msgspec import structs
 
+from multiturn.case import Case, TestMessage
 from multiturn.documents.node import Node
 from multiturn.documents.validation import read_as
 from multiturn.errors import MultiturnError, Place, did_you_mean, quoted
 from multiturn.files import Files
-from multiturn.model import Case, TestMessage
 from multiturn.suites.dialects import Dialect
 from multiturn.suites.keys import KeyCheck
 from multiturn.suites.schema import (

@@ -11,10 +11,10 @@ from copy import copy
 
 import msgspec
 
+from multiturn.case import CASES_KEYS, MESSAGES_KEYS
 from multiturn.documents.json_lines import node_of, read_json
 from multiturn.documents.node import Node, Repeats, list_of, values_in, with_keys
 from multiturn.errors import MultiturnError
-from multiturn.model import CASES_KEYS, MESSAGES_KEYS
 
 SUITE_KEYS = dict.fromkeys(CASES_KEYS[1:], "evalcases")
 CASE_KEYS = {

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec import structs
 
+from multiturn.case import CASES_KEYS, MESSAGES_KEYS, Case
 from multiturn.documents.json_lines import Lines
 from multiturn.documents.node import Node
 from multiturn.documents.source import check_path
@@ -16,7 +17,6 @@ from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError, Place, quoted
 from multiturn.files import Files, Texts, is_below, real_path, root_of
 from multiturn.logs import Notice, debug
-from multiturn.model import CASES_KEYS, MESSAGES_KEYS, Case
 from multiturn.suites.case import CaseReader
 from multiturn.suites.dialects import INPUT_KEYS, Dialect
 from multiturn.suites.globs import Globs

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from multiturn.model import PROMPT_KEY, Case, Conversion, TestMessage
+from multiturn.case import PROMPT_KEY, Case, TestMessage
+from multiturn.model import Conversion
 from multiturn.pipelines.contract import contract_of, read_options
 from multiturn.pipelines.pipeline_file import load_pipeline
 from multiturn.pipelines.step import Step

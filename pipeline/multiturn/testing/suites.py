@@ -11,12 +11,13 @@ from syrupy.data import Snapshot, SnapshotCollection, SnapshotCollections
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from syrupy.location import PyTestLocation
 
+from multiturn.case import Case
 from multiturn.engine.defaults import find_defaults
 from multiturn.engine.outcomes import read_suite
 from multiturn.engine.selection import Selection, select
 from multiturn.errors import MultiturnError
 from multiturn.files import Texts, root_of
-from multiturn.model import Case, Conversion
+from multiturn.model import Conversion
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE, load_pipeline
 from multiturn.review.diff import unified_diff

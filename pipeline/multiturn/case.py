@@ -1,0 +1,111 @@
+"""A case, as its suite has it."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from multiturn.errors import Place, quoted
+from multiturn.files import Files
+from multiturn.text import brief, tuple_of_texts
+from multiturn.turns import Role
+
+PROMPT_KEY = "metadata.systemPrompt"
+CASES_KEYS = ("evalcases", "tests", "eval_cases", "cases")  # of a suite: ours, then other tools'
+MESSAGES_KEYS = ("input_messages", "input", "messages")  # of a case, likewise
+
+
+class TestMessage(Struct, frozen=True, gc=False, repr_omit_defaults=True):
+    """One entry of ``input_messages``, as the suite wrote it.
+
+    Attributes:
+        role: who speaks.
+        content: text, a list of segments, or one mapping.
+        line: one-based line of the message in the suite; 0 without a suite.
+        content_lines: the line of each segment of ``content``.
+    """
+
+    __test__ = False  # not a class of tests, whatever pytest makes of its name
+
+    role: Role
+    content: Any
+    line: int = 0
+    content_lines: tuple[int, ...] = ()
+
+
+def segments_of(message: TestMessage) -> Iterator[tuple[str, Any, int]]:
+    """Yield the key, the value and the line of each segment of a message's content."""
+    is_list = isinstance(message.content, list)
+    segments = message.content if is_list else [message.content]
+    lines = message.content_lines or (message.line,) * len(segments)
+    for number, (segment, line) in enumerate(zip(segments, lines, strict=True)):
+        yield f"content[{number}]" if is_list else "content", segment, line
+
+
+class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
+    """One eval case, with what its suite gives it.
+
+    Attributes:
+        id: unique in its suite.
+        input_messages: the conversation.
+        suite: path of the suite from the project's root; without a project, as it was named. Empty
+            without a suite.
+        file: path of the file that it is in, as errors name it.
+        line: one-based line of the case in its file.
+        system_prompt: ``metadata.systemPrompt`` of the case, else of the suite.
+        guidelines: guideline texts given in the suite and in the case.
+        guideline_patterns: globs; an attached file that matches one is a guideline.
+        metadata: the suite's, overlaid with the case's.
+        outcome: what the answer should achieve, in words.
+        conversation_id: groups the cases of one conversation.
+        expected_messages: the answer a grader compares with, as the suite wrote it.
+        execution: settings for a run of the case: the suite's, overlaid with the case's.
+        temperature: that of ``execution``.
+        max_output_tokens: that of ``execution``.
+        files: finds and reads attached files; None where nothing can be attached.
+    """
+
+    id: str
+    input_messages: tuple[TestMessage, ...]
+    suite: str = ""
+    file: str = ""
+    line: int = 0
+    system_prompt: str | None = None
+    guidelines: tuple[str, ...] = ()
+    guideline_patterns: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] = {}
+    outcome: Any = None
+    conversation_id: Any = None
+    expected_messages: Any = None
+    execution: Any = None
+    temperature: float | None = None
+    max_output_tokens: int | None = None
+    files: Files | None = None
+
+    __repr__ = brief
+
+    def __post_init__(self) -> None:
+        """Refuse a text where a tuple of texts is meant, and messages that are not."""
+        messages = self.input_messages if isinstance(self.input_messages, tuple | list) else [None]
+        if not all(isinstance(message, TestMessage) for message in messages):
+            example = '(TestMessage("user", "Hi"),)'
+            raise TypeError(f"input_messages is a tuple of TestMessage; write {example}")
+        tuple_of_texts("guidelines", self.guidelines)
+        tuple_of_texts("guideline_patterns", self.guideline_patterns)
+
+    @property
+    def keyed_texts(self) -> dict[str, str]:
+        """The texts of the suite that are not in a message, by their keys."""
+        texts = {f"guidelines[{number}]": text for number, text in enumerate(self.guidelines)}
+        return texts if self.system_prompt is None else texts | {PROMPT_KEY: self.system_prompt}
+
+    def where(self, line: int = 0, key: str = "") -> Place:
+        """Return the place of a line of this case, or of its first; ``key`` follows its id."""
+        label = f"case {quoted(self.id)}: {key}" if key else f"case {quoted(self.id)}"
+        return Place(self.file or self.suite, line or self.line, 0, label)
+
+
+def first_other(case: Case) -> int:
+    """Return the index of the first message that is not the system's: those before it lead."""
+    roles = [message.role for message in case.input_messages]
+    return next((at for at, role in enumerate(roles) if role != "system"), len(roles))
