@@ -37,7 +37,7 @@ def test_an_empty_folder_becomes_a_project(tmp_path: Path) -> None:
         file.write("Be kind.\n")
     done = run("snapshot", "--check", folder=tmp_path)
     assert done.returncode == 1
-    assert "evals/tone.instructions.md, in a system message, has another text" in done.stdout
+    assert "evals/tone.instructions.md changed; it is part of a system message" in done.stdout
 
 
 def test_what_is_there_is_kept(tmp_path: Path) -> None:

@@ -174,12 +174,12 @@ def test_github_gets_each_difference_of_snapshots_once(repository: Path) -> None
     assert [line.removeprefix(head).partition("::")[::2] for line in said] == [
         (
             TONE,
-            f"change of privilege: {TONE}, in a system message, has another text ({NEW}: hours;"
+            f"change of privilege: {TONE} changed; it is part of a system message ({NEW}: hours;"
             f" {SHOP}: opening, price)",
         ),
-        ("evals/list.txt", f"evals/list.txt has another text ({SHOP}: price)"),
+        ("evals/list.txt", f"evals/list.txt changed ({SHOP}: price)"),
         ("evals/z.eval.yaml,line=1,col=8", "case 'z': input_messages must be a list, not a number"),
-        (f"{SHOP},line=10", f"another prompt than recorded, {SHOP}: bye:%0A{BYE}"),
+        (f"{SHOP},line=10", f"the prompt is not as recorded ({SHOP}: bye):%0A{BYE}"),
         (f"{NEW},line=4", "new: snapshots/evals/new/hours.yaml"),
         (
             f"{SHOP},line=4",

@@ -255,7 +255,7 @@ NEW = """\
 PIPELINE = "extends: spec\n"
 HEADED = f"{PIPELINE}configure:\n  consolidate_system:\n    guidelines_heading: 'Obey:'\n"
 HEADING = "consolidate_system.guidelines_heading in p.yaml:4"
-OTHER_TEXT = f"{TONE}, in a system message, has another text, in 2 cases"
+OTHER_TEXT = f"{TONE} changed; it is part of a system message, in 2 cases"
 
 
 MESSAGES = f"1 cause: {SHOP} line %d: the messages of '%s'"
@@ -614,7 +614,7 @@ def test_a_summary_keeps_within_the_limit_and_says_what_is_missing(
     text = markdown.to_markdown(report).decode()
     assert text.startswith("## 150 cases changed; 150 causes\n")
     assert 45_000 < len(text.encode()) < 50_000
-    assert text.endswith(" more parts would go over GitHub's limit; the HTML report has all.\n")
+    assert text.endswith(" more parts would exceed GitHub's limit; the HTML report has them all.\n")
     assert text.count("<details") == text.count("</details>")
     assert text.count("```") % 2 == 0
 

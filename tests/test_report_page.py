@@ -264,7 +264,7 @@ def test_what_changed_comes_first_with_its_cause(compared: Page) -> None:
     assert texts(compared, ".causes li") == [
         "rules/sql.instructions.md line 1",
         "evals/review.eval.yaml line 4: the messages of 'injection'",
-        "rules/sql.instructions.md, in a system message, has another text",
+        "rules/sql.instructions.md changed; it is part of a system message",
     ]
 
 

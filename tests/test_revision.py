@@ -104,7 +104,7 @@ def test_a_suite_that_cannot_be_read_now_is_not_removed(repository: Path) -> Non
     done = run(repository, "evals", "--format=markdown", "--against=HEAD")
     assert (done.returncode, "removed" in done.stdout) == (1, False)
     assert ": 3 failed.\n" in done.stdout
-    assert done.stdout.count("it is not among the cases that can be read") == 3
+    assert done.stdout.count("it cannot be read, because its suite has an error") == 3
 
 
 @pytest.mark.parametrize(

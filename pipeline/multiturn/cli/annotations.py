@@ -51,7 +51,7 @@ def snapshot_annotations(update: Update, errors: Iterable[MultiturnError]) -> It
     for diff, cases in distinct((each.case, *each.texts) for each in changed if each.case):
         lines = "\n".join(diff)
         lines = f"{lines[:_LONGEST]}…" if len(lines) > _LONGEST else lines
-        message = f"another prompt than recorded, {name_cases(cases)}:\n{lines}"
+        message = f"the prompt is not as recorded ({name_cases(cases)}):\n{lines}"
         yield at(update.places[cases[0]], message)
     others: dict[State, list[FileChange]] = {}
     for change in update.changes:

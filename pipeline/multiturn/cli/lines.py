@@ -133,7 +133,7 @@ class SnapshotLine(Struct, frozen=True, kw_only=True):
         Literal["failed", "privilege", "text", "new", "changed", "renamed", "removed"],
         Meta(
             description="failed: a case cannot be converted; privilege: a change of privilege;"
-            " text: a file has another text; else what has become of a file of the folder."
+            " text: an attached file changed; else what has become of a file of the folder."
         ),
     ]
     file: Annotated[

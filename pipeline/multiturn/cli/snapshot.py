@@ -1,4 +1,4 @@
-"""The command that records what suites become, and tells when that changes."""
+"""The command that records the prompts of suites, and reports when they change."""
 
 import os
 import sys
@@ -124,7 +124,7 @@ def snapshot(
 
 @contextmanager
 def _no_commands() -> Iterator[None]:
-    """Have GitHub Actions obey no line of a prompt that poses as a command of the workflow's."""
+    """Keep GitHub Actions from running a line of a prompt as a workflow command."""
     if os.environ.get("GITHUB_ACTIONS") != "true":
         yield
         return

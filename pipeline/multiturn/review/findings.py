@@ -54,7 +54,7 @@ class Update(Struct, frozen=True, kw_only=True):
             yield f"{' and '.join(names)} changed"
         outdated = {PROMOTED if each.is_privilege else FILES for each in self.findings}
         if outdated:
-            yield f"for {' and '.join(sorted(outdated, reverse=True))}, run it without --case"
+            yield f"to update {' and '.join(sorted(outdated, reverse=True))}, run it without --case"
 
     def _of_check(self, have_all_changed: bool) -> Iterator[str]:
         """Yield the clauses that say what a difference may come from, and what to do."""
@@ -64,11 +64,11 @@ class Update(Struct, frozen=True, kw_only=True):
         if changed:
             prompts = number_of(len(set().union(*changed)), "prompt")
             report = "see multiturn report --against HEAD, or the commit before the change"
-            yield f"a file has another text in {prompts}: {report}"
+            yield f"an attached file changed ({prompts}): {report}"
         if self.changes or self.findings:
-            first = "mend what has failed, " if self.failures else ""
+            first = "fix the errors, " if self.failures else ""
             whole = " and --case" if self.is_partial and self.findings else ""
-            yield f"if that is meant, {first}run snapshot without --check{whole}, and commit"
+            yield f"if intended, {first}run snapshot without --check{whole} and commit the result"
 
 
 def findings_of(
@@ -103,7 +103,7 @@ def findings_of(
             if privilege.role or privilege.path not in inline_guidelines_in(change.new):
                 found.setdefault((str(privilege), privilege.path, True), []).append(case)
     for suite, path, is_listed, cases in files:
-        what = "has another text" if is_listed else f"is not in {FILES}"
+        what = "changed" if is_listed else f"is not in {FILES}"
         # Without --case, the change of the list says which files are new.
         if path not in listed.get(suite, ()) and (is_listed or is_partial):
             found.setdefault((f"{path} {what}", path, False), []).extend(cases)

@@ -78,11 +78,13 @@ def changes_of_privilege(old: PromotedLock, new: PromotedLock) -> Iterator[Promo
                 what = f"{path} is new in a system message, {added}"
                 yield PromotedChange(suite, path, True, what)
                 continue
-            changes = ["has another text"] if any(e.sha256 not in texts for e in now) else []
+            has_changed = any(entry.sha256 not in texts for entry in now)
             if added:
-                changes.append(f"comes {added}")
-            if changes:
-                what = f"{path}, in a system message, {', '.join(changes)}"
+                also = " changed; it" if has_changed else ""
+                what = f"{path}{also} is now part of a system message {added}"
+                yield PromotedChange(suite, path, False, what)
+            elif has_changed:
+                what = f"{path} changed; it is part of a system message"
                 yield PromotedChange(suite, path, False, what)
 
 

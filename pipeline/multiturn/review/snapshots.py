@@ -13,9 +13,11 @@ from multiturn.review.locations import Key, digest
 from multiturn.review.reviewed import ReviewedCase
 from multiturn.text import utf8
 
-_EDITED = (MultiturnError, ValueError, LookupError, TypeError)  # what somebody else has written
+# What reading a snapshot may raise: somebody may have edited it by hand.
+_EDITED = (MultiturnError, ValueError, LookupError, TypeError)
 _LINE_BREAK = Span("\n", "")
-# Git's mark of a conflict, and the half of it that came from elsewhere.
+# The first line of a merge conflict, or its second half with the last line: without both, the
+# text is that of our side.
 _CONFLICT = re.compile("^(?:<<<<<<< [^\n]*|=======\n.*?^>>>>>>> [^\n]*)\n", re.M | re.DOTALL)
 
 

@@ -17,9 +17,10 @@ from multiturn.review.report.suites import Entry, ReviewedSuites, section_text, 
 from multiturn.review.reviewed import ReviewedCase
 
 Status = Literal["failed", "changed", "renamed", "added", "removed", "same"]
-MOST_PRIVILEGES = 20  # shown at once: thousands would take longer to lay out than all else
+# Shown at once: a browser would need longer to lay out thousands of them than the rest of the page.
+MOST_PRIVILEGES = 20
 STATUSES: tuple[Status, ...] = get_args(Status)
-_UNKNOWN = "it is not among the cases that can be read; the suite has an error"
+_UNKNOWN = "it cannot be read, because its suite has an error"
 
 
 class Warned(Struct, frozen=True):

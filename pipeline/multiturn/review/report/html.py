@@ -29,7 +29,8 @@ def to_html(report: Report, *, all_texts: bool = False) -> bytes:
     data = _Data(report, all_texts=all_texts or not report.against).packed()
     parts = {"STYLE": _read("page.css"), "SCRIPT": script, "DATA": data}
     parts |= {f"{name}_HASH": _digest(parts[name]) for name in ("STYLE", "SCRIPT")}
-    # Cut first: what is filled in is not looked at again.
+    # The template is split before anything is filled in, so that a suite's text which looks like
+    # a placeholder stays text.
     pieces = _read("page.html").split("%%")
     return "".join(parts[piece] if at % 2 else piece for at, piece in enumerate(pieces)).encode()
 

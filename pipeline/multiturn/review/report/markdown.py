@@ -47,7 +47,9 @@ def to_markdown(report: Report) -> bytes:
         text += f"\n{block}"
         size += length
     if left_out:
-        text += f"\n{left_out} more parts would go over GitHub's limit; the HTML report has all.\n"
+        text += (
+            f"\n{left_out} more parts would exceed GitHub's limit; the HTML report has them all.\n"
+        )
     return text.encode()
 
 
@@ -125,7 +127,7 @@ def _table(comparisons: list[Comparison]) -> str:
 
 
 def _what(comparison: Comparison) -> list[str]:
-    """Return what there is to say of a case besides the heading."""
+    """Return what a row says of a case, beyond the heading above it: its error, old name, causes."""
     case, was, causes = comparison.case, comparison.was, comparison.causes
     if case.error:
         return [case.error]
@@ -187,7 +189,7 @@ def _shown(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    """Return a text that GitHub shows as it is, in one line: no markup, link or mention."""
+    """Return a text in one line, escaped so that GitHub sees no markup, link or mention in it."""
     line = " ".join(_shown(text).split("\n"))
     if len(line) > _LONGEST_LINE:
         line = f"{line[:_LONGEST_LINE]}…"
