@@ -13,6 +13,9 @@ HEAD = """# Python API
 
 Every public name, from its docstring; all else is internal, and [formats.md](formats.md) has
 `multiturn.inspect`. `python tests/api_page.py` writes this page.
+
+What a call does not say comes from [the project's defaults](pipelines.md), as for commands; a call
+that says everything reads no file. A call without a pipeline may import the project's stages.
 """
 SECTION = re.compile(r"^(Args|Attributes|Raises|Returns|Yields):$", re.MULTILINE)
 ENTRY = re.compile(r"^    (\*{0,2}[\w.]+): (.*(?:\n {5,}.*)*)", re.MULTILINE)

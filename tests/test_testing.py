@@ -264,5 +264,5 @@ def test_a_glob_that_matches_no_suite_is_told_what_would_be_right(project: Path)
         cases("*.eval.yaml", "*.none", root=project / "evals")
     with pytest.raises(MultiturnError, match=r"or the files, as evals/\*\*/\*\.eval\.yaml$"):
         cases("evals/", root=project)
-    with pytest.raises(TypeError, match=r'needs a glob, such as "evals/\*\*/\*\.eval\.yaml"'):
+    with pytest.raises(TypeError, match=r'write cases\("evals/\*\*/\*\.eval\.yaml"'):
         cases()

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from multiturn.case import Case as Case
     from multiturn.case import TestMessage as TestMessage
-    from multiturn.engine.outcomes import load_suite as load_suite
+    from multiturn.engine.project import load_pipeline as load_pipeline
+    from multiturn.engine.project import load_suite as load_suite
     from multiturn.engine.provenance import Explanation as Explanation
     from multiturn.engine.provenance import explain as explain
     from multiturn.engine.runner import run as run
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from multiturn.pipelines.contract import marker_text as marker_text
     from multiturn.pipelines.contract import stage as stage
     from multiturn.pipelines.pipeline import Pipeline as Pipeline
-    from multiturn.pipelines.pipeline_file import load_pipeline as load_pipeline
     from multiturn.pipelines.step import Step as Step
     from multiturn.providers.ax import AxProvider as AxProvider
     from multiturn.providers.base import Provider as Provider
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from multiturn.turns import Turn as Turn
 
 _NAMES = {  # by the module that they are in
-    "engine.outcomes": ("load_suite",),
+    "engine.project": ("load_pipeline", "load_suite"),
     "engine.runner": ("run",),
     "errors": ("ErrorDetail", "MultiturnError", "PipelineError", "Place"),
     "files": ("Files",),
@@ -53,7 +53,6 @@ _NAMES = {  # by the module that they are in
     "logs": ("Notice",),
     "pipelines.contract": ("marker_text", "stage"),
     "pipelines.pipeline": ("Pipeline",),
-    "pipelines.pipeline_file": ("load_pipeline",),
     "pipelines.step": ("Step",),
     "engine.provenance": ("Explanation", "explain"),
     "providers.ax": ("AxProvider",),

@@ -5,10 +5,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from multiturn.errors import Place, quoted
+from multiturn.errors import Place, did_you_mean, quoted
 from multiturn.files import Files
 from multiturn.text import brief, tuple_of_texts
-from multiturn.turns import Role
+from multiturn.turns import ROLES, Role
 
 PROMPT_KEY = "metadata.systemPrompt"
 CASES_KEYS = ("evalcases", "tests", "eval_cases", "cases")  # of a suite: ours, then other tools'
@@ -90,6 +90,10 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
         if not all(isinstance(message, TestMessage) for message in messages):
             example = '(TestMessage("user", "Hi"),)'
             raise TypeError(f"input_messages is a tuple of TestMessage; write {example}")
+        for number, message in enumerate(messages):
+            if message.role not in ROLES:
+                what = f"input_messages[{number}]: no role {message.role!r}"
+                raise ValueError(f"{what}; {did_you_mean(str(message.role), ROLES)}")
         tuple_of_texts("guidelines", self.guidelines)
         tuple_of_texts("guideline_patterns", self.guideline_patterns)
 

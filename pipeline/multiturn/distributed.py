@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from multiturn.documents.output import open_output
+from multiturn.engine.project import chosen_pipeline, chosen_suites, from_project
 from multiturn.engine.record import record_of, to_json
 from multiturn.engine.selection import Selection
 from multiturn.engine.slices import (
@@ -41,30 +42,39 @@ _TIMEOUT = "5s"
 
 
 def convert_bag(
-    urls: Iterable[str],
-    pipeline: Pipeline,
+    urls: str | Path | Iterable[str | Path] | None = None,
+    pipeline: str | Path | Pipeline | None = None,
     *,
-    root: str | None = None,
+    root: str | Path | None = None,
     guideline_patterns: Iterable[str] = (),
     partition_size: int = PARTITION_SIZE,
 ) -> Any:
     """Return a ``dask.bag.Bag`` of what ``multiturn convert`` writes: a line of JSON a case.
 
     Args:
-        urls: of suites, as fsspec has them, or paths of files and folders.
-        pipeline: converts the cases; its stages must be importable on the workers.
-        root: attached files are read inside it only; None for each suite's own.
+        urls: one or several: of suites, as fsspec has them, or paths of files and folders; by
+            default those of the project's ``multiturn.toml`` or ``pyproject.toml``.
+        pipeline: a name, a file, or a pipeline; by default the project's, else ``spec``. Its stages
+            must be importable on the workers.
+        root: attached files are read inside it only; by default the project's, else each suite's
+            own.
         guideline_patterns: used instead of those of the suites, if there are any.
         partition_size: bytes of a JSON Lines suite that are one partition.
 
     Raises:
-        MultiturnError: there is no such suite; or, when the bag is computed, the first error.
+        TypeError: there is no suite.
+        MultiturnError: there is no such suite or pipeline; or, when the bag is computed, the first
+            error.
     """
     patterns = tuple(guideline_patterns) or None
-    selection = Selection(root=root and os.path.abspath(root), guideline_patterns=patterns)
-    job = ConversionJob(selection, pipeline, to_line)
+    named = None if urls is None else (urls,) if isinstance(urls, str | Path) else tuple(urls)
+    with from_project(suites=named, pipeline=pipeline, root=root) as project:
+        suites, chosen = chosen_suites(project, 'convert_bag("evals/")'), chosen_pipeline(project)
+        top = None if project.root is None else os.path.abspath(project.root)
+        job = ConversionJob(Selection(root=top, guideline_patterns=patterns), chosen, to_line)
+        slices = list(slices_at(suites, partition_size))
     lines = delayed(_lines_of, pure=False)
-    return from_delayed([lines(job, part) for part in slices_at(urls, partition_size)])
+    return from_delayed([lines(job, part) for part in slices])
 
 
 def slices_at(urls: Iterable[str], size: int = PARTITION_SIZE) -> Iterator[Slice]:

@@ -4,13 +4,44 @@ import difflib
 import inspect
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
 from traceback import walk_tb
 from typing import Any, NamedTuple, Self
 
 MAX_SHOWN = 200  # characters of an id or a value
+
+
+_PYTHON = "{}="
+_spelling: ContextVar[str] = ContextVar("spelling", default=_PYTHON)
+
+
+@contextmanager
+def options_as(spelling: str) -> Iterator[None]:
+    """Have errors inside the block write options in a way, such as ``--{}``, not as Python does."""
+    token = _spelling.set(spelling)
+    try:
+        yield
+    finally:
+        _spelling.reset(token)
+
+
+def spelling() -> str:
+    """Return how errors write options here, for ``options_as`` in another process."""
+    return _spelling.get()
+
+
+def option(name: str, python: str = "") -> str:
+    """Return an option as whoever reads an error writes it; Python may have another name for it.
+
+    >>> option("root"), option("targets", "file")
+    ('root=', 'file=')
+    """
+    spelling = _spelling.get()
+    return spelling.format(python or name if spelling == _PYTHON else name)
 
 
 class Place(NamedTuple):

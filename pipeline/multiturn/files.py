@@ -16,6 +16,7 @@ from multiturn.errors import (
     from_here,
     nearest,
     nearly,
+    option,
     quoted,
 )
 
@@ -166,9 +167,10 @@ class Files:
         elif written.startswith("/"):
             hint = "; a leading / means from the root first"
         elif self.folders == [self.root] != [root_of(self._folder)]:
-            hint = f", the root {from_here(self.root)!r}; for another root, use --root"
+            hint = f", the root {from_here(self.root)!r}; for another root, use {option('root')}"
         elif self.folders == [self.root] and not os.path.exists(os.path.join(self.root, ".git")):
-            hint = ", the root: no folder above has .git; for another root, use --root"
+            hint = ", the root: no folder above has .git; for another root, use"
+            hint += f" {option('root')}"
         else:
             hint = ""
         return f"Looked in {looked}{hint}"
@@ -211,7 +213,7 @@ def outside_root(written: str, root: str) -> OutsideRootError:
     """Return the error for a path that leads outside the root."""
     return OutsideRootError(
         f"{quoted(written)} is outside the root {root}, and only files inside it are read;"
-        " move the file, or name a root that holds it (--root)"
+        f" move the file, or name a root that holds it ({option('root')})"
     )
 
 

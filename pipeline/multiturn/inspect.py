@@ -16,12 +16,9 @@ from inspect_ai.model import (
 )
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
-from multiturn.engine.formats import sample_of
-from multiturn.engine.outcomes import outcomes
-from multiturn.engine.selection import select
-from multiturn.model import Conversion
+from multiturn.engine import formats
+from multiturn.errors import options_as
 from multiturn.pipelines.pipeline import Pipeline
-from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE, load_pipeline
 
 __all__ = ["answer", "dataset", "suite"]
 _MESSAGES: dict[str, type[ChatMessage]] = {
@@ -33,39 +30,29 @@ _MESSAGES: dict[str, type[ChatMessage]] = {
 
 def dataset(
     *suites: str | Path,
-    pipeline: str | Path | Pipeline = DEFAULT_PIPELINE,
+    pipeline: str | Path | Pipeline | None = None,
     root: str | Path | None = None,
     guideline_patterns: Iterable[str] = (),
 ) -> MemoryDataset:
     """Return the cases of suites, with the messages that ``multiturn run`` sends to OpenAI.
 
     Args:
-        suites: files and folders.
-        pipeline: a name, a file, or a pipeline.
-        root: attached files are read inside it only; by default the nearest folder above each
-            suite that holds ``.git``, else the suite's own.
+        suites: files and folders; by default those of the project's ``multiturn.toml`` or
+            ``pyproject.toml``.
+        pipeline: a name, a file, or a pipeline; by default the project's, else ``spec``.
+        root: attached files are read inside it only; by default the project's, else the nearest
+            folder above each suite that holds ``.git``, else the suite's own.
         guideline_patterns: used instead of those of the suites, if there are any.
 
     Raises:
         MultiturnError: there is no such suite or pipeline; or the first error in a case.
         TypeError: there is no suite.
     """
-    if not suites:
-        raise TypeError('dataset() needs a suite, such as "evals/"')
-    names = [str(suite) for suite in suites]
-    chosen = pipeline if isinstance(pipeline, Pipeline) else load_pipeline(pipeline)
-    selection = select(names, root=root, guideline_patterns=guideline_patterns or None)
-    samples = []
-    for outcome in outcomes(selection, chosen):
-        if outcome.error is not None:
-            raise outcome.error
-        if outcome.conversion is not None:
-            samples.append(_sample(outcome.conversion))
-    return MemoryDataset(samples, name=", ".join(names), location=names[0])
+    names, samples = formats.samples_of(suites, pipeline, root, guideline_patterns)
+    return MemoryDataset([*map(_sample, samples)], name=", ".join(names), location=names[0])
 
 
-def _sample(conversion: Conversion) -> Sample:
-    sample = sample_of(conversion, as_sent=True)
+def _sample(sample: formats.Sample) -> Sample:
     return Sample(
         id=sample.id,
         input=[
@@ -95,14 +82,16 @@ def answer() -> Solver:
 
 @task  # type: ignore[untyped-decorator]
 def suite(
-    suite: str | list[str], pipeline: str = DEFAULT_PIPELINE, root: str | None = None
+    suite: str | list[str] | None = None, pipeline: str | None = None, root: str | None = None
 ) -> Task:
     """Ask the model each case of suites: ``inspect eval multiturn/suite -T suite=evals/``.
 
     Args:
-        suite: file or folder, or several.
-        pipeline: a name or a file.
+        suite: file or folder, or several; by default as for ``dataset``.
+        pipeline: a name or a file; by default as for ``dataset``.
         root: as for ``dataset``.
     """
-    suites = [suite] if isinstance(suite, str) else suite
-    return Task(dataset=dataset(*suites, pipeline=pipeline, root=root), solver=answer())
+    suites = [suite] if isinstance(suite, str) else suite or []
+    with options_as("-T {}="):
+        cases = dataset(*suites, pipeline=pipeline, root=root)
+    return Task(dataset=cases, solver=answer())

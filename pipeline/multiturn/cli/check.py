@@ -66,7 +66,7 @@ def check(
     or does not what it declares, is an error, too.
     """
     from multiturn.logs import warnings_to
-    from multiturn.pipelines.pipeline_file import is_pipeline, load_pipeline
+    from multiturn.pipelines.pipeline_file import is_pipeline, read_pipeline
 
     findings = _Findings(format_, is_strict=options.strict, debug=options.debug)
     pipelines = [path for path in options.suites if is_pipeline(path) or _is_typo(path)]
@@ -75,7 +75,7 @@ def check(
     suites = tuple(path for path in options.suites if path not in pipelines)
     if suites:
         selection = options._replace(suites=suites).select()
-        chosen = load_pipeline(pipeline)
+        chosen = read_pipeline(pipeline)
         provider = preview_provider(target, targets_file)
         has_sink = not findings.is_text or findings.is_strict
         with warnings_to(findings.warn if has_sink else None):
@@ -144,11 +144,11 @@ def _is_typo(path: str) -> bool:
 
 def _check_pipeline(path: str, findings: _Findings) -> None:
     from multiturn.pipelines.ordering import facts_after
-    from multiturn.pipelines.pipeline_file import load_pipeline
+    from multiturn.pipelines.pipeline_file import read_pipeline
     from multiturn.pipelines.trial import try_out
 
     try:
-        pipeline = load_pipeline(path)
+        pipeline = read_pipeline(path)
     except PipelineError as error:
         for each in error.errors:
             findings.add(MultiturnError(each.what, where=each.where))

@@ -51,7 +51,7 @@ def _offered(names: Iterable[str], incomplete: str) -> list[str]:
 
 def _case_ids(paths: Iterable[str]) -> Iterator[str]:
     """Yield the ids of the cases that can be read."""
-    from multiturn.engine.outcomes import load_suite
+    from multiturn.engine.project import load_suite
     from multiturn.logs import LogSettings, configure
 
     configure(LogSettings("error"))

@@ -90,13 +90,13 @@ def convert(
     from multiturn.documents.output import open_output
     from multiturn.engine.outcomes import outcomes
     from multiturn.engine.slices import ConversionJob, rendered
-    from multiturn.pipelines.pipeline_file import load_pipeline
+    from multiturn.pipelines.pipeline_file import read_pipeline
 
     format_ = format_ or default_format(output)
     provider = preview_provider(preview_target, targets_file)
     if provider is not None and (scheduler or format_ not in ("json", "yaml", "text")):
         raise click.UsageError("--target is for the formats json, yaml and text, on this machine")
-    chosen = load_pipeline(pipeline)
+    chosen = read_pipeline(pipeline)
     failures = Failures(debug=options.debug)
     if scheduler is not None:
         if output is None or format_ != "json" or workers > 1:

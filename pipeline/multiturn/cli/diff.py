@@ -58,10 +58,10 @@ def diff(
     from multiturn.cli.rendering import record_with
     from multiturn.engine.outcomes import read_cases
     from multiturn.engine.record import to_json
-    from multiturn.pipelines.pipeline_file import load_pipeline
+    from multiturn.pipelines.pipeline_file import read_pipeline
 
     provider = preview_provider(preview_target, targets_file)
-    before, after = load_pipeline(old), load_pipeline(new)
+    before, after = read_pipeline(old), read_pipeline(new)
     failures = Failures(debug=options.debug)
     compared = same = 0
     for read in read_cases(options.select()):

@@ -37,10 +37,10 @@ def explain(
     from multiturn.engine.preview import explain_for
     from multiturn.engine.provenance import explain as find_origins
     from multiturn.engine.record import to_json
-    from multiturn.pipelines.pipeline_file import load_pipeline
+    from multiturn.pipelines.pipeline_file import read_pipeline
 
     provider = preview_provider(preview_target, targets_file)
-    chosen, failures = load_pipeline(pipeline), Failures(debug=options.debug)
+    chosen, failures = read_pipeline(pipeline), Failures(debug=options.debug)
     for conversion in failures.conversions(outcomes(options.select(), chosen)):
         try:
             found = (

@@ -21,7 +21,7 @@ from multiturn.cli.report import report
 from multiturn.cli.run import run
 from multiturn.cli.snapshot import snapshot
 from multiturn.cli.watch import watch
-from multiturn.errors import MultiturnError
+from multiturn.errors import MultiturnError, options_as
 from multiturn.text import visible
 
 _UNUSABLE = 2  # what click returns for a wrong option
@@ -35,7 +35,8 @@ class _Commands(click.Group):
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
         try:
-            code = super().main(args, *rest, **{**options, "standalone_mode": False})
+            with options_as("--{}"):
+                code = super().main(args, *rest, **{**options, "standalone_mode": False})
         except click.ClickException as error:
             error.show()
             code = error.exit_code

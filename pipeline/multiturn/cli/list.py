@@ -26,10 +26,10 @@ def list_cases(options: SuiteOptions, pipeline: str, format_: str) -> None:
     """
     from multiturn.engine.outcomes import outcomes
     from multiturn.engine.record import to_json
-    from multiturn.pipelines.pipeline_file import load_pipeline
+    from multiturn.pipelines.pipeline_file import read_pipeline
 
     failures, listed = Failures(debug=options.debug), ""
-    chosen = load_pipeline(pipeline)
+    chosen = read_pipeline(pipeline)
     for conversion in failures.conversions(outcomes(options.select(), chosen)):
         case = conversion.case
         if format_ == "json":

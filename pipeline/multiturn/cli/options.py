@@ -205,15 +205,16 @@ def with_defaults(error: MultiturnError, context: click.Context) -> str:
 
     The context is any of the command line. A default names nothing that the command line says.
     """
+    from multiturn.engine.defaults import named_in
+
     command = context.meta.get(_COMMAND, context)
     written = _values_from(ParameterSource.COMMANDLINE, command).values()
     known = {each for value in written for each in _each(value)}
-    named = [
-        option
+    values = {
+        option: tuple(each for each in _each(value) if each not in known)
         for option, value in _values_from(ParameterSource.DEFAULT_MAP, command).items()
-        if any(repr(each) in error.what for each in _each(value) if each not in known)
-    ]
-    return f"{error} ({context.obj} sets {', '.join(named)})" if named else str(error)
+    }
+    return f"{error}{named_in(error.what, context.obj, values)}"
 
 
 def _each(value: Any) -> tuple[Any, ...]:

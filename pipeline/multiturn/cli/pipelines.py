@@ -15,11 +15,11 @@ def stages(pipeline: str | None) -> None:
     The stages that only PIPELINE has come first, then those that ship and those of packages.
     """
     from multiturn.pipelines.contract import contract_of, options_of, summary_of
-    from multiturn.pipelines.pipeline_file import load_pipeline
+    from multiturn.pipelines.pipeline_file import read_pipeline
     from multiturn.pipelines.registry import find_stage, installed_stages, name_of, stage_names
 
     others = {name: find_stage(name) for name in [*stage_names(), *sorted(installed_stages())]}
-    steps = load_pipeline(pipeline).steps if pipeline else ()
+    steps = read_pipeline(pipeline).steps if pipeline else ()
     own = {name_of(step.stage): step.stage for step in steps if step.stage not in others.values()}
     for name, stage in {**own, **others}.items():
         contract = contract_of(stage)
@@ -41,11 +41,11 @@ def show(pipeline: str, verbose: bool) -> None:
     They are in order, each with what it requires, provides and consumes, and its options.
     """
     from multiturn.pipelines.contract import contract_of, in_order, in_words
-    from multiturn.pipelines.pipeline_file import load_pipeline
+    from multiturn.pipelines.pipeline_file import read_pipeline
 
     start_log(verbose)
     rows: list[tuple[str, ...]] = [("", "stage", "requires", "provides", "consumes", "options")]
-    for number, step in enumerate(load_pipeline(pipeline).steps, 1):
+    for number, step in enumerate(read_pipeline(pipeline).steps, 1):
         contract = contract_of(step.stage)
         facts = ("requires", "provides", "consumes")
         cells = [

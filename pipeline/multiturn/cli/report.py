@@ -65,13 +65,13 @@ def report(
     from multiturn.engine.outcomes import outcomes
     from multiturn.engine.record import to_json
     from multiturn.engine.revision import reading_at
-    from multiturn.pipelines.pipeline_file import load_pipeline
+    from multiturn.pipelines.pipeline_file import read_pipeline
     from multiturn.review.report.comparison import compare
     from multiturn.review.report.html import to_html
     from multiturn.review.report.markdown import to_markdown
     from multiturn.review.report.suites import ReviewedSuites, items, items_of
 
-    chosen, failures = load_pipeline(pipeline), Failures(debug=options.debug)
+    chosen, failures = read_pipeline(pipeline), Failures(debug=options.debug)
     selection = options.select(may_be_gone=against is not None)
     refuse_output(output, selection)
     seen: set[str] = set()

@@ -124,7 +124,7 @@ def run(
         send,
     )
     from multiturn.engine.selection import suite_names
-    from multiturn.pipelines.pipeline_file import load_pipeline
+    from multiturn.pipelines.pipeline_file import read_pipeline
     from multiturn.providers.results import ResultsFile, read_stored
     from multiturn.providers.targets import load_target
     from multiturn.text import number_of, visible
@@ -137,7 +137,7 @@ def run(
         raise click.UsageError("--no-wait and --poll are for --batch; add it, or leave them out")
     if not poll < math.inf:
         raise click.UsageError("--poll takes a number of seconds, such as 60")
-    chosen, selection = load_pipeline(pipeline), options.select()
+    chosen, selection = read_pipeline(pipeline), options.select()
     failures = Failures(debug=options.debug)
     with writing(output):
         provider = load_target(target, file=targets_file)

@@ -70,7 +70,7 @@ def snapshot(
     """
     from multiturn.cli.progress import show_progress
     from multiturn.engine.outcomes import outcomes
-    from multiturn.pipelines.pipeline_file import load_pipeline
+    from multiturn.pipelines.pipeline_file import read_pipeline
     from multiturn.review.scope import Scope
     from multiturn.review.update import SnapshotRun
 
@@ -78,7 +78,7 @@ def snapshot(
         raise click.UsageError("--stat and --all are for --check, one of them")
     if format_ != "text" and (not check or stat or show_all):
         raise click.UsageError(f"--format {format_} is for --check, without --stat and --all")
-    chosen, failures = load_pipeline(pipeline), Failures(debug=options.debug)
+    chosen, failures = read_pipeline(pipeline), Failures(debug=options.debug)
     if "-" in options.suites:
         raise MultiturnError("a snapshot is named after its suite's file, and - has none")
     selection = options.select(may_be_gone=True)

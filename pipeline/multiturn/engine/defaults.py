@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,16 @@ def find_defaults(folder: Path | None = None) -> tuple[Defaults, str]:
         if (above / ".git").exists():
             break
     return Defaults(), ""
+
+
+def named_in(what: str, file: str, values: Mapping[str, Any]) -> str:
+    """Return what an error's text ends with: which defaults of a file it names, if any."""
+    named = [
+        name
+        for name, value in values.items()
+        if any(repr(each) in what for each in (value if isinstance(value, tuple) else (value,)))
+    ]
+    return f" ({file} sets {', '.join(named)})" if named else ""
 
 
 def _values(path: Path) -> dict[str, Any] | None:

@@ -2,11 +2,15 @@
 
 import json
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from multiturn.engine.outcomes import outcomes
+from multiturn.engine.project import chosen_pipeline, chosen_suites, from_project
+from multiturn.engine.selection import select
 from multiturn.logs import Notice, warn
 from multiturn.model import Conversion
-from multiturn.pipelines.pipeline import request_of
+from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.providers.rules import Layout
 from multiturn.request import ChatMessage, ProviderRequest
 from multiturn.text import utf8
@@ -62,6 +66,28 @@ FORMATS = {
     "inspect": to_inspect,
     "promptfoo": to_promptfoo,
 }
+
+
+def samples_of(
+    suites: Iterable[str | Path],
+    pipeline: str | Path | Pipeline | None,
+    root: str | Path | None,
+    guideline_patterns: Iterable[str],
+) -> tuple[tuple[str, ...], list[Sample]]:
+    """Return the suites of a data set, and each case of theirs with the messages that are sent.
+
+    The arguments are those of ``multiturn.inspect.dataset``; the first error is raised.
+    """
+    with from_project(suites=tuple(suites) or None, pipeline=pipeline, root=root) as project:
+        names, chosen = chosen_suites(project, 'dataset("evals/")'), chosen_pipeline(project)
+        selection = select(names, root=project.root, guideline_patterns=guideline_patterns or None)
+    samples = []
+    for outcome in outcomes(selection, chosen):
+        if outcome.error is not None:
+            raise outcome.error
+        if outcome.conversion is not None:
+            samples.append(sample_of(outcome.conversion, as_sent=True))
+    return names, samples
 
 
 def sample_of(conversion: Conversion, *, as_sent: bool = False) -> Sample:

@@ -1,14 +1,13 @@
 """The heart of every command: one iterator of what became of each selected case."""
 
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 from msgspec import Struct, structs
 
 from multiturn.case import Case
 from multiturn.documents.json_lines import Lines
 from multiturn.engine.provenance import explain
-from multiturn.engine.selection import Selection, select
+from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
 from multiturn.files import Texts
 from multiturn.logs import warn
@@ -104,53 +103,3 @@ def read_suite(
                     yield Outcome(suite, error=error)
     except MultiturnError as error:
         yield Outcome(suite, error=error)
-
-
-def load_suite(
-    source: str | Path,
-    *,
-    case: str | Iterable[str] = (),
-    root: str | Path | None = None,
-    guideline_patterns: Iterable[str] | None = None,
-    on_error: Callable[[MultiturnError], object] | None = None,
-) -> Iterator[Case]:
-    """Find a suite, or the suites in a folder, and return an iterator over the cases.
-
-    Each case is read when the iterator comes to it.
-
-    Args:
-        source: path of a YAML file, of a ``.jsonl`` file with one case a line, or of a folder:
-            all ``*.eval.yaml``, ``*.eval.yml``, ``*.eval.json`` and ``*.eval.jsonl`` below,
-            except in hidden folders and ``node_modules``. ``-`` is YAML on standard input.
-        case: only the cases with this id, or one of these; an id may have wildcards.
-        root: attached files are read inside it only; by default the nearest folder above each
-            suite that holds ``.git``, else the suite's own.
-        guideline_patterns: used instead of those of the suites and of ``.agentv/config.yaml``.
-        on_error: called with each error of a suite or a case, and the next case follows; without
-            it the iterator raises the first error.
-
-    Raises:
-        MultiturnError: there is no such suite or root, or a pattern is not one. The iterator
-            raises it for a suite or a case that is not as the format wants it, with its place,
-            and at the end if no case has a selected id.
-    """
-    selection = select(
-        [str(source)],
-        root=root,
-        guideline_patterns=guideline_patterns,
-        case_ids=(case,) if isinstance(case, str) else case,
-    )
-    return _cases(selection, on_error)
-
-
-def _cases(
-    selection: Selection, on_error: Callable[[MultiturnError], object] | None
-) -> Iterator[Case]:
-    for outcome in read_cases(selection):
-        if outcome.error is None:
-            if outcome.case is not None:
-                yield outcome.case
-        elif on_error is None:
-            raise outcome.error
-        else:
-            on_error(outcome.error)

@@ -13,7 +13,7 @@ from multiturn.case import PROMPT_KEY, Case, first_other, segments_of
 from multiturn.errors import MultiturnError, Place
 from multiturn.model import Conversion
 from multiturn.text import visible
-from multiturn.turns import Part, Turn, as_json, is_blank, joined
+from multiturn.turns import Part, Turn, as_json, is_blank, joined, kind_of
 
 
 class Span(Struct, frozen=True, gc=False):
@@ -106,6 +106,9 @@ def _lines(spans: Spans) -> Iterator[str]:
 
 def explain(conversion: Conversion) -> Explanation:
     """Return where the texts of a finished conversion come from, and where its input went."""
+    if not isinstance(conversion, Conversion):
+        what = "explain takes what a pipeline returns, as in explain(pipeline(Conversion(case)))"
+        raise TypeError(f"{what}, not {kind_of(conversion)}")
     case, has_chat = conversion.case, conversion.chat is not None
     return Explanation(
         suite=case.suite,

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 import multiturn
 import multiturn_stages
@@ -19,11 +19,11 @@ from multiturn.engine.git import git
 from multiturn.engine.outcomes import Outcome, outcomes
 from multiturn.engine.selection import Selection, select
 from multiturn.engine.signals import masked
-from multiturn.errors import MultiturnError
+from multiturn.errors import MultiturnError, options_as, spelling
 from multiturn.files import is_below
 from multiturn.logs import LogSettings, configure
 from multiturn.pipelines.pipeline import Pipeline, request_of
-from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE, load_pipeline, pipeline_names
+from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE, pipeline_names, read_pipeline
 from multiturn.request import ProviderRequest
 
 T = TypeVar("T")
@@ -86,6 +86,7 @@ class _RevisionJob(Struct, frozen=True):
     pipeline: str
     is_default: bool
     path: list[str]  # sys.path
+    spelling: str = field(default_factory=spelling)  # of options, in errors
 
 
 @contextmanager
@@ -196,7 +197,7 @@ def run_child(folder: str) -> None:
     os.chdir(checkout.inside("."))
     named = sorted(job.selection.named)
     outside = [name for name in named if os.path.exists(name) and not checkout.has(name)]
-    with open(os.path.join(folder, _ITEMS), "wb") as file:
+    with open(os.path.join(folder, _ITEMS), "wb") as file, options_as(job.spelling):
         try:
             selection = select(
                 (name for name in named if name not in outside),
@@ -206,7 +207,7 @@ def run_child(folder: str) -> None:
                 may_be_gone=True,
             )
             path, name = _pipeline_then(job, now)
-            chosen = load_pipeline(path)
+            chosen = read_pipeline(path)
             chosen.name = name
             # seen: a selected id may be missing here, and be among the current cases.
             found = _named_as_now(checkout, outcomes(selection, chosen, seen=set()))

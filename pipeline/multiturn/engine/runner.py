@@ -11,10 +11,9 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from multiturn.case import Case
-from multiturn.engine.outcomes import load_suite
+from multiturn.engine.project import load_pipeline, load_suite
 from multiturn.errors import MultiturnError
 from multiturn.pipelines.pipeline import Pipeline
-from multiturn.pipelines.pipeline_file import load_pipeline
 from multiturn.providers.base import (
     Provider,
     ProviderError,
@@ -101,7 +100,7 @@ async def _send(prepared: Prepared, provider: TargetProvider, record_wire: bool)
 
 async def run(
     cases: Iterable[Case] | str | Path,
-    pipeline: Pipeline | str | Path,
+    pipeline: Pipeline | str | Path | None,
     provider: Provider,
     *,
     concurrency: int = 8,
@@ -114,8 +113,10 @@ async def run(
     cannot be converted or gets no answer yields a result with an error.
 
     Args:
-        cases: the cases, which may be a generator; or the path of a suite.
-        pipeline: the pipeline, its name or the path of its file.
+        cases: the cases, which may be a generator; or the path of a suite, whose root is then the
+            project's.
+        pipeline: the pipeline, its name or the path of its file; None for the project's, else
+            ``spec``.
         provider: answers the requests.
         concurrency: maximum number of concurrent requests.
         skip: called with what is known of each result before sending, as its digest; where it
@@ -134,7 +135,7 @@ async def run(
         raise ValueError("concurrency must be 1 or more")
     asked = complete(provider)
     if not isinstance(pipeline, Pipeline):
-        _want(pipeline, str | Path, "pipeline must be a Pipeline, or its name or path")
+        _want(pipeline, str | Path | None, "pipeline must be a Pipeline, or its name or path")
         pipeline = load_pipeline(pipeline)
     if isinstance(cases, str | Path):
         cases = load_suite(cases)

@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from multiturn.documents.source import check_path
-from multiturn.errors import MultiturnError, did_you_mean
+from multiturn.errors import MultiturnError, did_you_mean, option
 from multiturn.suites.discovery import find_suites
 from multiturn.suites.patterns import guideline_matcher
 from multiturn.suites.suite import SuiteReader
@@ -62,7 +62,9 @@ def suite_names(
         name = name_of(path) if name_of else SuiteReader(path, selection.root).suite
         if name in paths:
             what = f"two suites are {name!r} in their roots"
-            raise MultiturnError(f"{what}; name a root that holds both (--root)", where=path)
+            raise MultiturnError(
+                f"{what}; name a root that holds both ({option('root')})", where=path
+            )
         paths[name] = path
     return {path: name for name, path in paths.items()}
 

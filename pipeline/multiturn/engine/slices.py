@@ -7,12 +7,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from multiturn.documents.json_lines import Lines, split_lines
 from multiturn.engine.outcomes import Outcome, read_suite
 from multiturn.engine.selection import Selection
-from multiturn.errors import MultiturnError, Place
+from multiturn.errors import MultiturnError, Place, options_as, spelling
 from multiturn.files import Texts
 from multiturn.logs import Notice, warnings_to
 from multiturn.model import Conversion
@@ -41,6 +41,7 @@ class ConversionJob(Struct, frozen=True):
     # makes what is written of a conversion; a function that pickles
     render: Callable[[Conversion], bytes]
     debug: bool = False  # errors bring their tracebacks
+    spelling: str = field(default_factory=spelling)  # of options, in errors
 
 
 class Rendered(NamedTuple):
@@ -80,7 +81,7 @@ def convert_slice(job: ConversionJob, part: Slice) -> list[Rendered]:
     warnings = warnings_to(lambda notice: found.append(Rendered(notice.case_id, notice=notice)))
     selection = job.selection
     try:
-        with warnings, _local(part) as (path, lines):
+        with warnings, options_as(job.spelling), _local(part) as (path, lines):
             for outcome in read_suite(selection, path, Texts(), lines, part.suite):
                 if selection.has(outcome.case_id):
                     outcome = outcome.converted(job.pipeline, strict=selection.strict)

@@ -56,21 +56,12 @@ def _is_nearly_a_key(key: str) -> bool:
     return bool(get_close_matches(key, ("stages", "extends"), cutoff=0.85))
 
 
-def load_pipeline(source: str | Path = DEFAULT_PIPELINE) -> Pipeline:
-    """Load a pipeline by its name, or from a YAML file.
-
-    A file may name functions by import path; their modules are imported, also from the folder of
-    the file.
-
-    Args:
-        source: the name of a pipeline that ships with multiturn, or a path.
+def read_pipeline(source: str | Path) -> Pipeline:
+    """Return a pipeline by its name, or from a YAML file, which may import modules.
 
     Raises:
         PipelineError: the file does not declare a pipeline; with all errors that were found.
         MultiturnError: there is no such pipeline, or its file cannot be read or is not YAML.
-
-    >>> load_pipeline("spec").steps[0].name
-    'resolve_segments'
     """
     if not isinstance(source, str | Path):
         raise TypeError(f"load_pipeline takes a name or a path, not {source!r}")

@@ -14,7 +14,7 @@ from multiturn.documents.node import Node
 from multiturn.documents.source import check_path, read_small
 from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_events import read_documents
-from multiturn.errors import MultiturnError, Place, did_you_mean, nearly
+from multiturn.errors import MultiturnError, Place, did_you_mean, nearly, option
 from multiturn.logs import Notice, warn
 from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings
 from multiturn.providers.ax import ChatSettings
@@ -26,6 +26,7 @@ from multiturn.providers.echo import EchoProvider
 from multiturn.providers.gemini import GeminiProvider, GeminiSettings
 from multiturn.providers.openai import OpenAIProvider, OpenAISettings
 from multiturn.providers.vscode import InsidersSettings, VSCodeProvider, VSCodeSettings
+from multiturn.turns import kind_of
 
 FILES = ("targets.yaml", ".agentv/targets.yaml")
 DEFAULT = "echo"
@@ -82,6 +83,8 @@ def load_target(
         MultiturnError: there is no such target, its settings are wrong, or a variable that it
             uses is not set.
     """
+    if not isinstance(name, str):
+        raise TypeError(f"load_target takes the name of a target, not {kind_of(name)}")
     echo = EchoProvider(ChatSettings(name=DEFAULT, provider=DEFAULT))
     if name == DEFAULT and file is None:
         return echo
@@ -89,7 +92,7 @@ def load_target(
     if path is None:
         raise MultiturnError(
             f"no target {name!r}: there is no {' or '.join(FILES)} here or above;"
-            f" name one with --targets, or use the target {DEFAULT!r}"
+            f" name one with {option('targets', 'file')}, or use the target {DEFAULT!r}"
         )
     where = path.as_posix()
     nodes = _nodes(path)
@@ -145,7 +148,8 @@ def _find(file: str | None) -> Path | None:
             if (above / name).is_file():
                 found = Path(os.path.relpath(above / name))
                 if above != folder and is_foreign(found):
-                    what = "this targets file belongs to another user; name it with --targets"
+                    what = "this targets file belongs to another user; name it with"
+                    what += f" {option('targets', 'file')}"
                     raise MultiturnError(f"{what} if you trust it", where=found.as_posix())
                 return found
         if (above / ".git").exists():

@@ -5,7 +5,7 @@ import re
 from functools import lru_cache
 
 from multiturn.case import Case
-from multiturn.errors import MultiturnError
+from multiturn.errors import MultiturnError, option
 from multiturn.files import real_path
 from multiturn.suites.suite import path_in
 
@@ -35,7 +35,8 @@ def name_in_root(path: str, root: str) -> str:
     """Return the path of a suite relative to a root, which must hold it, with ``/``, no links."""
     name = path_in(real_path(root), real_path(path))
     if name is None:
-        what = "a snapshot needs a suite inside its root; name a root that holds it (--root)"
+        what = "a snapshot needs a suite inside its root; name a root that holds it"
+        what += f" ({option('root')})"
         raise MultiturnError(what, where=path)
     return name
 

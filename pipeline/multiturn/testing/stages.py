@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from multiturn.case import PROMPT_KEY, Case, TestMessage
 from multiturn.model import Conversion
 from multiturn.pipelines.contract import contract_of, read_options
-from multiturn.pipelines.pipeline_file import load_pipeline
+from multiturn.pipelines.pipeline_file import read_pipeline
 from multiturn.pipelines.step import Step
 from multiturn.turns import Part, Turn
 
@@ -93,7 +93,7 @@ def conversion(
 
 @cache
 def _default_markers() -> tuple[str, ...]:
-    return load_pipeline("spec").markers
+    return read_pipeline("spec").markers
 
 
 @pytest.fixture

@@ -14,12 +14,12 @@ from syrupy.location import PyTestLocation
 from multiturn.case import Case
 from multiturn.engine.defaults import find_defaults
 from multiturn.engine.outcomes import read_suite
+from multiturn.engine.project import chosen_suites, from_project, load_pipeline
 from multiturn.engine.selection import Selection, select
 from multiturn.errors import MultiturnError
 from multiturn.files import Texts, root_of
 from multiturn.model import Conversion
 from multiturn.pipelines.pipeline import Pipeline
-from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE, load_pipeline
 from multiturn.review.diff import unified_diff
 from multiturn.review.folder import SnapshotFolder
 from multiturn.review.lists import FILES, lock_text, read_files
@@ -60,26 +60,23 @@ def cases(
 
     Args:
         globs: which suites; ``**`` stands for any number of folders. Relative to the root, where
-            one is given, else to the current folder.
-        root: attached files are read inside it only; by default that of the project's
-            ``multiturn.toml`` or ``pyproject.toml``, else the nearest folder above each suite
-            that holds ``.git``, else the suite's own.
+            one is given, else to the current folder. By default the suites of the project's
+            ``multiturn.toml`` or ``pyproject.toml``.
+        root: attached files are read inside it only; by default the project's, else the nearest
+            folder above each suite that holds ``.git``, else the suite's own.
         guideline_patterns: used instead of those of the suites.
 
     Raises:
         MultiturnError: a glob matches no file, a suite is outside its root, there is no such
             root, or a pattern is not one.
-        TypeError: there is no glob.
+        TypeError: there is no glob, and the project has no suites.
     """
-    if not globs:
-        raise TypeError('cases() needs a glob, such as "evals/**/*.eval.yaml"')
-    found: dict[str, None] = {}
-    for pattern in globs:
-        folder = os.path.abspath(root or ".")
-        paths = (os.path.join(folder, path) for path in _matches(pattern, folder))
-        found.update(dict.fromkeys(map(os.path.realpath, paths)))
-    root = root or find_defaults()[0].root
-    selection = select(found, root=root, guideline_patterns=guideline_patterns)
+    folder = os.path.abspath(root or ".")
+    found = [os.path.join(folder, path) for each in globs for path in _matches(each, folder)]
+    suites = tuple(dict.fromkeys(map(os.path.realpath, found)))
+    with from_project(suites=suites or None, root=root) as project:
+        named = chosen_suites(project, 'cases("evals/**/*.eval.yaml")')
+        selection = select(named, root=project.root, guideline_patterns=guideline_patterns)
     texts = Texts()
     return [param for path in selection.suites for param in _params(path, selection, texts)]
 
@@ -99,7 +96,7 @@ def convert(case: Case | BrokenCase, pipeline: str | Path | Pipeline | None = No
         if isinstance(case, BrokenCase):
             raise case.error
         if not isinstance(pipeline, Pipeline):
-            pipeline = load_pipeline(pipeline or find_defaults()[0].pipeline or DEFAULT_PIPELINE)
+            pipeline = load_pipeline(pipeline)
         return pipeline(Conversion(case))
     except MultiturnError as error:
         message = visible(str(error))
@@ -109,14 +106,15 @@ def convert(case: Case | BrokenCase, pipeline: str | Path | Pipeline | None = No
 class PromptSnapshot(SingleFileSnapshotExtension):
     """A syrupy extension that stores a Conversion where ``multiturn snapshot`` does.
 
-    The folder is ``snapshot_dirname`` in pytest's root; for another, derive a class that says so.
+    The folder is the project's ``snapshots``, else ``snapshots`` in pytest's root; for another,
+    derive a class whose ``snapshot_dirname`` says which folder of that root.
     As the command does, it keeps the digests of the files that snapshots name in ``files.lock``;
     with ``inline_snapshots`` in the project's defaults, snapshots repeat the texts instead.
     Only snapshots of suites that ``cases`` has loaded can be unused, and only where each case of
     the suite has an id.
     """
 
-    snapshot_dirname = "snapshots"
+    snapshot_dirname = ""
     file_extension = "yaml"
     _write_mode = WriteMode.TEXT
 
@@ -146,7 +144,11 @@ class PromptSnapshot(SingleFileSnapshotExtension):
     @classmethod
     def dirname(cls, *, test_location: PyTestLocation) -> str:
         """Return the folder of all snapshots."""
-        return str(test_location.item.config.rootpath / cls.snapshot_dirname)
+        config, folder = test_location.item.config, str(cls.snapshot_dirname)
+        if not folder:  # not from the current folder, which a test may have changed
+            found = find_defaults(config.invocation_params.dir)[0].snapshots
+            folder = "snapshots" if found is None else os.path.abspath(found)
+        return str(config.rootpath / folder)
 
     @classmethod
     def discovery_dirname(cls, *, test_location: PyTestLocation) -> str:

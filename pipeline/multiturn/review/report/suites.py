@@ -17,7 +17,7 @@ from multiturn.engine.outcomes import Outcome
 from multiturn.engine.provenance import Spans, text_of
 from multiturn.engine.revision import Revision
 from multiturn.engine.selection import Selection
-from multiturn.errors import MultiturnError
+from multiturn.errors import MultiturnError, option
 from multiturn.files import root_of
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.review.locations import name_in_root
@@ -145,7 +145,7 @@ class ReviewedSuites:
             self.errors.append(entry.error)
         elif key in self.cases:
             what = f"two suites are {entry.suite!r} in their roots"
-            raise MultiturnError(f"{what}; name a root that holds both (--root)")
+            raise MultiturnError(f"{what}; name a root that holds both ({option('root')})")
         else:
             self.cases[key] = replace(entry, at=self._file.tell())
             self._file.write(texts)
