@@ -111,7 +111,7 @@ def agent(kind: str, folder: Path, program: str | None = None, **settings: Any) 
     return KINDS[kind].provider(KINDS[kind].settings(**{**given, **settings}))
 
 
-async def sees(command: tuple[str, ...], *, output: Any, **given: Any) -> None:
+async def sees(command: tuple[str, ...], **given: Any) -> None:
     """Answer, in place of ``run_command``, with all that an agent gets to see.
 
     It opens every file that its prompt lists.
@@ -133,7 +133,7 @@ async def sees(command: tuple[str, ...], *, output: Any, **given: Any) -> None:
     }
     if answer is None:
         item = {"type": "agent_message", "text": json.dumps(record)}
-        output.write(json.dumps({"type": "item.completed", "item": item}).encode())
+        given["take_line"](json.dumps({"type": "item.completed", "item": item}).encode())
     else:
         answer.write_text(json.dumps(record))
 

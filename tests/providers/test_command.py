@@ -4,7 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
-import tempfile
+import time
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,9 @@ import pytest
 
 import running
 import standins
+from limits import limited
 from multiturn.providers.base import ProviderError
-from multiturn.providers.command import end_command, run_command
+from multiturn.providers.command import Command, run_command
 
 HARDEST = "lambda: os.fork() and os._exit(0) or start_bare()"
 IGNORING = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
@@ -32,22 +33,23 @@ LEFT_BEHIND = [  # ways in which a process may try to stay
 async def run(folder: Path, program: str, *args: str, **options: Any) -> bytes:
     """Run a program, and return its output."""
     command = (standins.executable(folder, program), *args)
-    given: dict[str, Any] = {"cwd": None, "env": os.environ, "timeout_seconds": 60, **options}
-    with tempfile.TemporaryFile() as output:
-        await run_command(command, output=output, **given)
-        output.seek(0)
-        return output.read()
+    lines: list[bytes] = []
+    given = {"cwd": None, "env": os.environ, "timeout_seconds": 60, "take_line": lines.append}
+    await run_command(command, **{**given, **options})
+    return b"\n".join(lines)
 
 
 async def run_until(folder: Path, program: str) -> None:
     """Run a program until the file that it is given is there, then end what was kept."""
-    kept: list[asyncio.subprocess.Process] = []
+    kept: list[Command] = []
     answer = folder / "answer"
     try:
         await run(folder, program, str(answer), answer=answer, kept=kept)
         assert answer.exists()
     finally:
-        await asyncio.gather(*map(end_command, kept))
+        for command in kept:
+            await command.end()
+            command.close()
 
 
 def error(work: Coroutine[Any, Any, object]) -> str:
@@ -130,9 +132,7 @@ def test_what_cannot_be_started_is_an_error(
 ) -> None:
     (tmp_path / "text").write_text("Hi")
     name = command.format(folder=tmp_path)
-    with tempfile.TemporaryFile() as output:
-        work = run_command([name], output=output, cwd=cwd, env=os.environ, timeout_seconds=9)
-        said = error(work)
+    said = error(run_command([name], cwd=cwd, env=os.environ, timeout_seconds=9))
     assert said.startswith("process: ")
     assert words in said
 
@@ -151,6 +151,32 @@ time.sleep(600)
         "timeout: agent took more than 0.5 s (timeout_seconds); the end of its output: thinking"
     )
     assert (tmp_path / "cleaned-up").exists()
+
+
+ENDLESS = {
+    "lines": """os.execvp("yes", ["yes", '{"type":"x"}'])""",
+    "one line": "os.execvp('cat', ['cat', '/dev/zero'])",
+    "lines of a child": """os.fork() or os.execvp("yes", ["yes", '{"type":"x"}']); time.sleep(9)""",
+}
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_an_output_that_never_ends_is_cut_at_the_limit(tmp_path: Path, name: str) -> None:
+    with limited(megabytes=50):
+        said = error(run(tmp_path, ENDLESS[name], take_line=len))
+    assert said == "malformed: agent printed more than 16 MiB"
+
+
+def test_an_output_that_never_ends_does_not_delay_a_time_out(tmp_path: Path) -> None:
+    started = time.monotonic()
+    said = error(run(tmp_path, "os.dup2(2, 1); os.execvp('yes', ['yes'])", timeout_seconds=0.5))
+    assert said.startswith("timeout: agent took more than 0.5 s (timeout_seconds); the end of")
+    assert time.monotonic() - started < 5
+
+
+def test_the_last_line_of_an_output_needs_no_line_break(tmp_path: Path) -> None:
+    program = "os.write(1, b'a\\nb'); time.sleep(0.2); os.write(1, b'c\\nd')"
+    assert asyncio.run(run(tmp_path, program)) == b"a\nbc\nd"
 
 
 # An answer in a file, which any process may write
@@ -237,9 +263,9 @@ def test_nothing_outlives_multiturn_when_it_is_killed(tmp_path: Path) -> None:
         program = f"leave_behind({witness.path!r}, {HARDEST}); stay({witness.path!r})"
         command = [standins.executable(tmp_path, program)]
         script = (
-            "import asyncio, os, tempfile\n"
+            "import asyncio, os\n"
             "from multiturn.providers.command import run_command\n"
-            f"work = run_command({command!r}, output=tempfile.TemporaryFile(), cwd=None,"
+            f"work = run_command({command!r}, cwd=None,"
             " env=os.environ, timeout_seconds=60)\n"
             "asyncio.run(work)\n"
         )
@@ -248,11 +274,23 @@ def test_nothing_outlives_multiturn_when_it_is_killed(tmp_path: Path) -> None:
             process.kill()
 
 
-def test_a_guard_that_was_stopped_does_not_hang_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "stop",
+    [
+        pytest.param("os.kill(guard, signal.SIGSTOP)", id="once"),
+        pytest.param(
+            "os.fork() or [os.kill(guard, signal.SIGSTOP) for _ in iter(int, 1)]",
+            id="again and again",
+        ),
+    ],
+)
+@pytest.mark.parametrize("change", ["lambda: None", HARDEST])
+def test_nothing_outlives_a_guard_that_was_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: str, change: str
 ) -> None:
-    monkeypatch.setattr("multiturn.providers.command._PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("multiturn.providers.command._PATIENCE_SECONDS", 0.5)
     with standins.witness(tmp_path) as witness:
-        program = f"os.kill(os.getppid(), signal.SIGSTOP); stay({witness.path!r})"
+        path = repr(witness.path)
+        program = f"guard = os.getppid(); leave_behind({path}, {change}); {stop}; stay({path})"
         with pytest.raises(ProviderError, match="took"):
-            standins.until(witness.heard, run(tmp_path, program))
+            standins.until(lambda: witness.heard(2), run(tmp_path, program))

@@ -1,16 +1,14 @@
 """Codex: ``codex exec``, the prompt on its standard input, JSON events on its standard output."""
 
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from multiturn.providers.agent import AgentProvider, AgentSettings, Executable, PassEnv
-from multiturn.providers.base import LARGEST_ANSWER, ProviderError, ProviderResponse, counts
+from multiturn.providers.base import ProviderError, ProviderResponse, counts
 
 
 class CodexSettings(AgentSettings, frozen=True, kw_only=True):
@@ -34,50 +32,49 @@ class CodexProvider(AgentProvider):
         settings = self.settings
         model = ("--model", settings.model) if settings.model else ()
         command = ("exec", "--json", "--skip-git-repo-check", *model, *settings.args, "-")
-        failed = None
-        with tempfile.TemporaryFile() as output:
-            try:
-                await self.run(*command, output=output, stdin=body)
-            except ProviderError as error:
-                failed = error
-            text, failure, last = None, None, None
-            usage: Mapping[str, int] = {}
-            for event in _events(output):
-                last = event
-                match event:
-                    case {
-                        "type": "item.completed",
-                        "item": {"type": "agent_message", "text": str(said)},
-                    }:
-                        text = said
-                    case {"type": "turn.completed"}:
-                        failure = None  # Codex has recovered from an earlier error
-                        usage = counts(
-                            event.get("usage"),
-                            input_tokens="input_tokens",
-                            output_tokens="output_tokens",
-                        )
-                    case {"type": "turn.failed", "error": {"message": str(message)}} | {
-                        "type": "error",
-                        "message": str(message),
-                    }:
-                        failure = message
-        if failure is not None:
+        events, failed = _Events(), None
+        try:
+            await self.run(*command, take_line=events.take, stdin=body)
+        except ProviderError as error:
+            failed = error
+        if events.failure is not None:
             kind = "process" if failed is None else failed.kind
-            raise ProviderError(f"codex: {failure}", kind=kind)
+            raise ProviderError(f"codex: {events.failure}", kind=kind)
         if failed is not None:
             raise failed
-        if text is None:
+        if events.text is None:
             raise ProviderError("codex gave no answer: no agent_message event", kind="malformed")
-        return ProviderResponse(text=text, usage=usage, raw=last, finish_reason="stop")
+        return ProviderResponse(
+            text=events.text, usage=events.usage, raw=events.last, finish_reason="stop"
+        )
 
 
-def _events(output: IO[bytes]) -> Iterator[Any]:
-    """Yield the events among the lines of an output."""
-    output.seek(0)
-    while line := output.readline(LARGEST_ANSWER + 1):
-        if len(line) > LARGEST_ANSWER:
-            what = f"an event of codex is larger than {LARGEST_ANSWER // 2**20} MiB"
-            raise ProviderError(what, kind="malformed")
-        with suppress(ValueError, RecursionError):
-            yield msgspec.json.decode(line)
+class _Events:
+    """What the events of a run have said so far."""
+
+    text: str | None = None
+    failure: str | None = None
+    last: Any = None
+    usage: Mapping[str, int] = {}
+
+    def take(self, line: bytes) -> None:
+        """Take an event; any other line is passed over."""
+        try:
+            event = self.last = msgspec.json.decode(line)
+        except (ValueError, RecursionError):
+            return
+        match event:
+            case {"type": "item.completed", "item": {"type": "agent_message", "text": str(said)}}:
+                self.text = said
+            case {"type": "turn.completed"}:
+                self.failure = None  # Codex has recovered from an earlier error
+                self.usage = counts(
+                    event.get("usage"),
+                    input_tokens="input_tokens",
+                    output_tokens="output_tokens",
+                )
+            case {"type": "turn.failed", "error": {"message": str(message)}} | {
+                "type": "error",
+                "message": str(message),
+            }:
+                self.failure = message

@@ -86,7 +86,7 @@ def _kill_all(agent: int) -> None:
         if sys.platform != "linux":
             with suppress(OSError):
                 os.killpg(agent, signal.SIGKILL)
-        for pid in _descendants():
+        for pid in descendants(os.getpid()):
             with suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
         try:
@@ -97,18 +97,21 @@ def _kill_all(agent: int) -> None:
         time.sleep(_POLL_SECONDS)
 
 
-def _descendants() -> list[int]:
-    """Return the ids of the processes below this one, as Linux lists them."""
+def descendants(pid: int) -> list[int]:
+    """Return the ids of the processes below one, as Linux lists them; none that has ended."""
     children: dict[int, list[int]] = {}
+    ended: set[int] = set()
     for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
         with suppress(OSError, ValueError):
             with open(f"/proc/{int(name)}/stat", "rb") as file:
-                parent = int(file.read().rpartition(b")")[2].split()[1])
-            children.setdefault(parent, []).append(int(name))
-    found = [os.getpid()]
-    for pid in found:
-        found += children.get(pid, ())
-    return found[1:]
+                state, parent = file.read().rpartition(b")")[2].split()[:2]
+            children.setdefault(int(parent), []).append(int(name))
+            if state == b"Z":
+                ended.add(int(name))
+    found = [pid]
+    for each in found:
+        found += children.get(each, ())
+    return [each for each in found[1:] if each not in ended]
 
 
 if __name__ == "__main__":

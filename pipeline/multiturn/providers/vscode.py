@@ -3,18 +3,19 @@
 import asyncio
 import os
 import stat
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta
 
 from multiturn.files import FILE
 from multiturn.providers.agent import AgentProvider, AgentSettings, Executable
 from multiturn.providers.base import LARGEST_ANSWER, ProviderError, ProviderResponse
-from multiturn.providers.command import end_command
 from multiturn.request import InputFile
+
+if TYPE_CHECKING:
+    from multiturn.providers.command import Command
 
 
 class VSCodeSettings(AgentSettings, frozen=True, kw_only=True):
@@ -41,7 +42,7 @@ class VSCodeProvider(AgentProvider):
     def __init__(self, settings: VSCodeSettings, secrets: Iterable[str] = ()) -> None:
         super().__init__(settings, secrets)
         self.gets_instructions = settings.system == "include"
-        self._kept: list[asyncio.subprocess.Process] = []
+        self._kept: list[Command] = []
 
     def closing(self, files: tuple[InputFile, ...], folder: str) -> str:
         """Return the end of the prompt, which asks for a response file.
@@ -64,15 +65,18 @@ class VSCodeProvider(AgentProvider):
         sentence = f"Follow the instructions in {prompt.relative_to(folder.parent)}."
         command = ("chat", "--mode", "agent", *self.settings.args, *attached, sentence)
         answer = folder / "response.md"
-        with tempfile.TemporaryFile() as output:
-            await self.run(*command, output=output, answer=answer, kept=self._kept)
+        await self.run(*command, answer=answer, kept=self._kept)
         text = _read_answer(answer).decode("utf-8", "replace")
         return ProviderResponse(text=text, finish_reason="stop")
 
     async def aclose(self) -> None:
         """End the window that the requests have used."""
         kept, self._kept = self._kept, []
-        await asyncio.gather(*map(end_command, kept))
+        try:
+            await asyncio.gather(*(command.end() for command in kept))
+        finally:
+            for command in kept:
+                command.close()
 
 
 def _read_answer(path: Path) -> bytes:
