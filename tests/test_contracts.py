@@ -330,6 +330,84 @@ def test_a_stage_that_changes_texts_gives_the_same_request_wherever_it_stands(
 
 
 @stage(requires={"turns"})
+def lose(
+    conversion: Conversion,
+    *,
+    messages: tuple[int, ...] = (),
+    segments: tuple[tuple[int, int], ...] = (),
+) -> Conversion:
+    """Drop messages, and segments of others, by their indexes in the suite."""
+    turns = [turn for turn in conversion.turns if turn.message in messages]
+    others = [turn for turn in conversion.turns if turn.message not in messages]
+    parts = [part for turn in others for part in turn.parts]
+    picked = [part for part in parts if (part.message, part.content) in segments]
+    return conversion.drop([*turns, *picked], "on purpose")
+
+
+at_most_five = st.integers(0, 4)
+losses = st.fixed_dictionaries(
+    {
+        "messages": st.lists(at_most_five, max_size=3),
+        "segments": st.lists(st.tuples(at_most_five, st.integers(0, 2)), max_size=4),
+    }
+)
+
+
+@given(
+    name=st.sampled_from([*SHIPPING]),
+    case=cases,
+    options=losses,
+    place=st.integers(0, 10),
+    data=st.data(),
+)
+def test_a_declared_loss_is_explained_wherever_it_happens(
+    files: Files, name: str, case: Case, options: Any, place: int, data: st.DataObject
+) -> None:
+    case = replace(case, files=files)
+    stages = SEVEN if "omit_lone_prompt" in SHIPPING[name] else SIX
+    order = data.draw(st.sampled_from(accepted_orders(stages)))
+    at = 1 + place % len(order)
+    losing = pipeline_of((*order[:at], lose, *order[at:]), {**SHIPPING[name], "lose": options})
+    result = converted(losing, case)
+    if isinstance(result, str):
+        assert "there is nothing to answer" in result
+        return
+    for fate in explain(result).fates:
+        assert fate.fate != "lost", fate
+    shown = [part for turn in result.prompt for part in turn.parts] + [*result.transcript]
+    for part in shown:
+        if not part.moved_by and part.message is not None:
+            assert part.message not in options["messages"]
+            assert (part.message, part.content) not in options["segments"]
+
+
+@given(case=cases, options=losses, data=st.data())
+def test_a_declared_loss_sees_only_guidelines_and_empty_messages_change(
+    files: Files, case: Case, options: Any, data: st.DataObject
+) -> None:
+    """The other stages may be anywhere: the request is the same."""
+    case = replace(case, files=files)
+    key = ("extract_guidelines", "filter_empty")
+
+    def with_loss(order: Order, at: int) -> Order:
+        return (*order[:at], lose, *order[at:])
+
+    orders = [with_loss(order, at) for order in accepted_orders(SIX) for at in range(1, 7)]
+    first = data.draw(st.sampled_from(orders))
+
+    def before(order: Order) -> list[bool]:
+        found = names(order)
+        return [found.index(each) < found.index("lose") for each in key]
+
+    second = data.draw(st.sampled_from([each for each in orders if before(each) == before(first)]))
+    one, other = (converted(pipeline_of(each, {"lose": options}), case) for each in (first, second))
+    if isinstance(one, str) or isinstance(other, str):
+        assert one == other
+    else:
+        assert request_of(one) == request_of(other)
+
+
+@stage(requires={"turns"})
 def blank(conversion: Conversion) -> Conversion:
     """Blank the texts of the suite, as a stage may that belongs before ``filter_empty``."""
     return conversion.map_parts(lambda part: replace(part, text=re.sub("Hello", " ", part.text)))

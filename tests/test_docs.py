@@ -47,7 +47,7 @@ def test_a_page_works_as_it_stands(tmp_path: Path, name: str, commands: int) -> 
 def test_the_page_of_stages_works_as_it_stands(pytester: pytest.Pytester) -> None:
     assert play(page("stages.md"), pytester.path) == 5
     tested = pytester.runpytest_inprocess("-p", "no:cacheprovider", "test_house_stages.py")
-    tested.assert_outcomes(passed=3)
+    tested.assert_outcomes(passed=4)
 
 
 def test_the_page_of_stages_has_every_fact() -> None:

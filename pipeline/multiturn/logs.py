@@ -32,6 +32,7 @@ class Notice(Struct, frozen=True):
         message: index in ``input_messages``.
         content: index of the segment in that message's content.
         case_id: id of the case that it belongs to; None if it belongs to none.
+        is_warning: whether it is logged, and an error with ``--strict``; else it is meant so.
     """
 
     event: str
@@ -40,6 +41,7 @@ class Notice(Struct, frozen=True):
     message: int | None = None
     content: int | None = None
     case_id: str | None = None
+    is_warning: bool = True
 
 
 _sink: ContextVar[Callable[[Notice], None] | None] = ContextVar("sink", default=None)

@@ -1,6 +1,6 @@
 """What travels through a pipeline: immutable structs, from the suite's case to the request."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any, cast
 
@@ -10,7 +10,9 @@ from multiturn.case import Case
 from multiturn.logs import Notice
 from multiturn.request import InputFile, as_sent, plain_system
 from multiturn.text import brief
-from multiturn.turns import Part, Parts, Turns, edited, joined, mapped, whole_chat
+from multiturn.turns import Part, Parts, Turn, Turns, edited, is_blank, joined, mapped, whole_chat
+
+DROPPED = "text.dropped"  # the event of what a stage drops on purpose
 
 # A view is a frozen struct that is called with a conversion, so that it compares and pickles.
 ChatView = Callable[["Conversion"], Turns | None]
@@ -124,6 +126,30 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         """
         return changed(self, lambda parts: mapped(parts, function))
 
+    def drop(self, dropped: Turn | Part | Iterable[Turn | Part], why: str) -> "Conversion":
+        """Return a copy without some turns or parts, which says why they are gone.
+
+        ``explain`` gives the reason and the stage, a record has them among its ``notices``, and
+        ``--strict`` does not take them for lost. With a guideline, its references go.
+
+        Args:
+            dropped: turns or parts of this Conversion.
+            why: the reason, such as ``only the last 10 messages are kept``.
+
+        Raises:
+            ValueError: one of them is not in this Conversion, or there is no reason.
+        """
+        items = [dropped] if isinstance(dropped, Turn | Part) else [*dropped]
+        inside = {id(item) for item in (*self.turns, *parts_of(self))}
+        if not all(id(item) in inside for item in items):
+            raise ValueError("drop takes turns and parts that are in this Conversion")
+        if is_blank(why):
+            raise ValueError("drop takes a reason, which explain shows")
+        items += _references_to(items, self)
+        return _without(self, items).replace(
+            notices=(*self.notices, *(_notice(self, item, why) for item in items))
+        )
+
     def edit_chat(self, function: Callable[..., Turns], **options: Any) -> "Conversion":
         """Return a copy whose chat, and nothing else, is what a function makes of it.
 
@@ -154,6 +180,46 @@ def parts_of(conversion: Conversion) -> Iterator[Part]:
     yield from conversion.guidelines
     if conversion.system_prompt is not None:
         yield conversion.system_prompt
+
+
+def _without(conversion: Conversion, items: Iterable[Turn | Part]) -> Conversion:
+    """Return a conversion without some turns and parts of it."""
+    gone = set(map(id, items))
+
+    def left(parts: Parts) -> Parts:
+        return tuple(part for part in parts if id(part) not in gone)
+
+    return structs.replace(
+        conversion,
+        turns=tuple(
+            structs.replace(turn, parts=left(turn.parts))
+            for turn in conversion.turns
+            if id(turn) not in gone
+        ),
+        guidelines=left(conversion.guidelines),
+        system_prompt=None if id(conversion.system_prompt) in gone else conversion.system_prompt,
+    )
+
+
+def _references_to(items: Iterable[Turn | Part], conversion: Conversion) -> list[Turn | Part]:
+    """Return the references to those items that are guidelines."""
+    given = set(map(id, items))
+    paths = {part.resolved_path for part in conversion.guidelines if id(part) in given} - {None}
+    parts = [part for turn in conversion.turns for part in turn.parts]
+    return [part for part in parts if part.kind == "reference" and part.resolved_path in paths]
+
+
+def _notice(conversion: Conversion, item: Turn | Part, why: str) -> Notice:
+    """Return the notice of a turn or a part that is dropped on purpose."""
+    message, content, key = item.message, None, None
+    line = item.parts[0].line if isinstance(item, Turn) and item.parts else 0
+    if isinstance(item, Part):
+        content, key, line = item.content, item.key, item.line
+    if key is None and message is not None:
+        key = f"input_messages[{message}]"
+    where = conversion.case.where(line, key or "")
+    why = f"{why} (the stage {conversion.stage})" if conversion.stage else why
+    return Notice(DROPPED, where, why, message, content, is_warning=False)
 
 
 def changed(conversion: Conversion, change: Callable[[Parts], Parts]) -> Conversion:

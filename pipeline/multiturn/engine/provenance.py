@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from multiturn.case import PROMPT_KEY, Case, first_other, segments_of
 from multiturn.errors import MultiturnError, Place
-from multiturn.model import Conversion
+from multiturn.model import DROPPED, Conversion
 from multiturn.text import visible
 from multiturn.turns import Part, Turn, as_json, is_blank, joined, kind_of
 
@@ -170,7 +170,7 @@ def origin_of(part: Part, case: Case) -> str:
 
 def _fates(conversion: Conversion) -> Iterator[Fate]:
     """Follow each segment, and each text that is not in a message, to where it is now."""
-    case, prompt = conversion.case, conversion.prompt
+    case, prompt, notices = conversion.case, conversion.prompt, conversion.notices
     sent = [part for turn in prompt for part in turn.parts]
     for index, message in enumerate(case.input_messages):
         for number, (key, segment, line) in enumerate(segments_of(message)):
@@ -184,6 +184,8 @@ def _fates(conversion: Conversion) -> Iterator[Fate]:
                 yield fate
         elif is_blank(text):
             yield Fate(where, "dropped", "blank text is no content (rule 2)")
+        elif why := next((n.why for n in notices if n.event == DROPPED and n.where == where), ""):
+            yield Fate(where, "dropped", why)
         elif key == PROMPT_KEY and (explicit := _explicit(prompt)):
             has_leading = min(explicit) < first_other(case)
             by = (
@@ -242,7 +244,8 @@ def _fate(
         changed = _as_written(where, moved, _written(content, path, case))
         return changed or Fate(where, "moved", f"by {guideline.moved_by} (rule 4)")
     for notice in conversion.notices:
-        if notice.event == "segment.left_out" and (notice.message, notice.content) == segment:
+        is_loss = notice.event in ("segment.left_out", DROPPED)
+        if is_loss and notice.message == segment[0] and notice.content in (segment[1], None):
             return Fate(where, "dropped", notice.why)
     match content:
         case str(text) | {"type": "text", "value": str(text)} if is_blank(text):

@@ -78,7 +78,8 @@ class Pipeline:
             what = "there is nothing to answer: only system messages have content, if any has;"
             raise MultiturnError(f"{what} add a user message", where=case.where(), case_id=case.id)
         for notice in result.notices:
-            warn(structs.replace(notice, case_id=conversion.case.id))
+            if notice.is_warning:
+                warn(structs.replace(notice, case_id=conversion.case.id))
         return result
 
     def _chooser(self, conversion: Conversion, result: Conversion) -> Step:

@@ -1,0 +1,119 @@
+"""Conversion.drop: what a stage takes away on purpose, it says why."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from multiturn import Case, Conversion, Part, Pipeline, TestMessage, Turn, load_pipeline, stage
+from multiturn.engine.outcomes import Outcome
+from multiturn.engine.provenance import explain
+from multiturn.engine.record import record_of
+from multiturn.pipelines.pipeline import request_of
+from multiturn.testing import conversion, file, reference
+from multiturn.turns import is_blank
+from shown import Run, contents
+
+SPEC = load_pipeline("spec")
+GIVEN = conversion(
+    ("system", "Be brief."),
+    ("user", "One.", file("a.py", "pass")),
+    ("user", reference("g.md"), "Two."),
+    guidelines=["Given.", file("g.md", "G")],
+    system_prompt="P",
+)
+WHY = "nobody needs it"
+Picked = Callable[[Conversion], Any]
+
+
+@stage(requires={"turns"})
+def forget(given: Conversion) -> Conversion:
+    """Drop all messages but the last, a guideline, and the system prompt."""
+    guidelines = [part for part in given.guidelines if part.key]
+    prompts = [part for part in (given.system_prompt,) if part is not None]
+    return given.drop([*given.turns[:-1], *guidelines, *prompts], WHY)
+
+
+CASE = Case(
+    id="x",
+    suite="s.yaml",
+    input_messages=(
+        TestMessage("user", "One.", line=3),
+        TestMessage("user", ["Two.", " ", {"a": 1}], line=4, content_lines=(5, 6, 7)),
+        TestMessage("user", "Three.", line=8),
+    ),
+    system_prompt="P",
+    guidelines=("G",),
+)
+FORGETFUL = SPEC.insert(forget, after="resolve_segments")
+
+
+def test_a_turn_and_a_part_are_gone_from_both_views(run_stage: Run) -> None:
+    dropped = GIVEN.drop([GIVEN.turns[0], GIVEN.turns[1].parts[1]], WHY)
+    assert contents(dropped.turns) == [("user", "One."), ("user", "<Attached: g.md>\nTwo.")]
+    result = SPEC(Conversion(CASE)).turns
+    assert contents(FORGETFUL(Conversion(CASE)).turns) == contents(result[-1:])
+
+
+def test_a_guideline_goes_with_its_references() -> None:
+    dropped = GIVEN.drop(GIVEN.guidelines[1], WHY)
+    assert [part.text for part in dropped.guidelines] == ["Given."]
+    assert dropped.turns[2].content == "Two."
+    assert [(n.message, n.content) for n in dropped.notices] == [(None, None), (2, 0)]
+
+
+def test_dropping_nothing_changes_nothing() -> None:
+    assert GIVEN.drop([], WHY) == GIVEN
+
+
+@pytest.mark.parametrize(
+    ("items", "why", "words"),
+    [
+        (Turn("user", (Part("text", "Two."),)), WHY, "turns and parts that are in this Conver"),
+        ([GIVEN.turns[0], Part("text", "One.")], WHY, "turns and parts that are in this Conver"),
+        ("Two.", WHY, "turns and parts that are in this Conversion"),
+        (GIVEN.turns[0], " ", "drop takes a reason"),
+    ],
+)
+def test_what_cannot_be_dropped_is_an_error(items: Any, why: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        GIVEN.drop(items, why)
+
+
+def test_explain_has_the_reason_and_the_stage() -> None:
+    fates = explain(FORGETFUL(Conversion(CASE))).fates
+    said = ("dropped", f"{WHY} (the stage forget)")
+    assert [(fate.fate, fate.why) for fate in fates] == [said] * 4 + [("shown", ""), said, said]
+    assert not any(is_blank(str(fate.where)) for fate in fates)
+
+
+@pytest.mark.parametrize("place", ["resolve_segments", "consolidate_system", "render_question"])
+def test_what_is_dropped_is_neither_lost_nor_a_warning(
+    place: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outcome = Outcome("s.yaml", CASE).converted(SPEC.insert(forget, after=place), strict=True)
+    assert outcome.error is None
+    assert capsys.readouterr().err == ""
+
+
+def test_a_record_has_what_was_dropped_among_its_notices() -> None:
+    result = FORGETFUL(Conversion(CASE))
+    why = f"{WHY} (the stage forget)"
+    assert record_of(request_of(result), result.notices)["notices"] == [
+        {"event": "text.dropped", "where": f"s.yaml{place}", "why": why}
+        for place in (
+            ":3: case 'x': input_messages[0]",
+            ":5: case 'x': input_messages[1]",
+            ": case 'x': guidelines[0]",
+            ": case 'x': metadata.systemPrompt",
+        )
+    ]
+
+
+def test_what_a_stage_takes_away_without_a_word_is_still_lost() -> None:
+    @stage(requires={"turns"})
+    def silent(given: Conversion) -> Conversion:
+        return forget(given).replace(notices=())
+
+    pipeline = Pipeline([*SPEC.steps[:1], silent, *SPEC.steps[1:]])
+    assert explain(pipeline(Conversion(CASE))).fates[0].fate == "lost"
