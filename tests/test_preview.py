@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 import commands
-from comparing import write
+from comparing import data_of, write
+from repositories import commit, git, replace
 from running import records
 
 FILES = {
@@ -155,3 +156,39 @@ def test_check_notes_repairs_for_programs_and_pull_requests(folder: Path) -> Non
     assert (line["severity"], line["line"], line["file"]) == ("note", 2, "a.eval.yaml")
     command = run(folder, *arguments, "github").split("\n")[0]
     assert command.startswith("::notice title=multiturn check,file=a.eval.yaml,line=2::O1: sent")
+
+
+def test_a_report_compares_what_the_target_gets(folder: Path) -> None:
+    git(folder, "init")
+    commit(folder)
+    arguments = ("report", "a.eval.yaml", "--case", "search", "--against", "HEAD", "--target")
+    replace(folder, "targets.yaml", "max_output_tokens: 50", "max_output_tokens: 60")
+    page = run(folder, *arguments, "claude", "--format", "markdown")
+    assert "1 cause: <code>the settings of the target, or the rules of its API</code>" in page
+    assert "Pipeline <code>spec for claude</code>" in page
+    assert " max_tokens:\n-  50\n+  60\n" in page
+    assert "0 cases changed" in run(folder, *arguments, "gpt", "--format", "markdown")
+
+
+def test_a_report_shows_a_refusal_and_a_target_that_is_new(folder: Path) -> None:
+    targets = (folder / "targets.yaml").read_text()
+    (folder / "targets.yaml").unlink()
+    git(folder, "init")
+    commit(folder)
+    (folder / "targets.yaml").write_text(targets)
+    arguments = ("report", "a.eval.yaml", "--against", "HEAD", "--target", "claude")
+    done = commands.run(*arguments, "--format", "json", folder=folder)
+    assert done.returncode == 1
+    lines = {line["id"]: line for line in records(done.stdout)}
+    assert lines["ends"]["status"] == "failed"
+    assert "A4: " in lines["ends"]["error"]
+    assert lines["search"]["status"] == "same"
+
+
+def test_the_page_shows_the_messages_and_repairs_of_the_target(folder: Path) -> None:
+    options = ("a.eval.yaml", "--case", "search", "--target", "claude", "--output", "page.html")
+    run(folder, "report", *options)
+    data = data_of((folder / "page.html").read_text())
+    assert '"providers":["claude"]' in data
+    assert "A1: sent a tool message as a user message" in data
+    assert '"max_tokens":50' in data

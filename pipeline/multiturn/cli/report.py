@@ -1,5 +1,8 @@
 """The command that shows reviewers what the prompts are, and what has changed in them."""
 
+import os
+from typing import TYPE_CHECKING
+
 import click
 
 from multiturn.cli.failures import Failures, writing
@@ -8,6 +11,8 @@ from multiturn.cli.options import (
     format_option,
     is_default,
     pipeline_option,
+    preview_options,
+    preview_provider,
     quiet_option,
     refuse_output,
     say_summary,
@@ -15,10 +20,14 @@ from multiturn.cli.options import (
 )
 from multiturn.text import number_of, visible
 
+if TYPE_CHECKING:
+    from multiturn.review.report.suites import TargetThen
+
 
 @click.command()
 @suite_options
 @pipeline_option
+@preview_options
 @quiet_option
 @click.option(
     "--against",
@@ -43,6 +52,8 @@ from multiturn.text import number_of, visible
 def report(
     options: SuiteOptions,
     pipeline: str,
+    preview_target: str | None,
+    targets_file: str | None,
     against: str | None,
     all_texts: bool,
     format_: str,
@@ -51,10 +62,12 @@ def report(
     """Show the prompts, and what has changed in them.
 
     The page is one HTML file that needs no network: the chat prompt and the transcript of each
-    case, the payload for each provider, and where each text comes from. With --against, changed
-    cases come first, side by side. A case that cannot be converted is in the report, too; the
-    exit code is then 1.
+    case, the payload for each provider, or with --target what that target gets, and where each
+    text comes from. With --against, changed cases come first, side by side; each side has the
+    targets file of its time. A case that cannot be converted is in the report, too; the exit code
+    is then 1.
     """
+    from functools import partial
     from math import ceil
     from tempfile import TemporaryFile
 
@@ -76,16 +89,18 @@ def report(
     refuse_output(output, selection)
     seen: set[str] = set()
 
+    provider = preview_provider(preview_target, targets_file)
     found = show_progress(outcomes(selection, chosen, seen))
-    cases = items(found, selection, chosen, failures.add)
+    cases = items(found, selection, chosen, failures.add, provider)
     with TemporaryFile() as here, TemporaryFile() as there:
         if against is None:
             compared = compare(ReviewedSuites(cases, here))
             selection.check_ids(seen)
         else:
             commit = commit_of(against)
+            read = partial(items_of, target=_target_then(preview_target, targets_file))
             with reading_at(
-                *(commit, items_of, selection, pipeline), is_default=is_default("pipeline")
+                *(commit, read, selection, pipeline), is_default=is_default("pipeline")
             ) as earlier:
                 now = ReviewedSuites(cases, here)
                 then = ReviewedSuites(earlier, there)
@@ -107,3 +122,18 @@ def report(
         number = number_of(len(compared.comparisons), "case")
         say_summary(visible(f"{output}: {number}, {ceil(len(text) / 1e5) / 10} MB"), err=True)
     failures.finish()
+
+
+def _target_then(name: str | None, file: str | None) -> "TargetThen | None":
+    """Return how the process of a revision finds the target that is named."""
+    if name is None:
+        return None
+    from multiturn.providers.targets import find_targets
+    from multiturn.review.report.suites import TargetThen
+
+    now = find_targets(file)
+    return TargetThen(
+        name,
+        None if file is None else os.path.relpath(file),
+        None if now is None else os.path.abspath(now),
+    )

@@ -88,7 +88,7 @@ def load_target(
     echo = EchoProvider(ChatSettings(name=DEFAULT, provider=DEFAULT))
     if name == DEFAULT and file is None:
         return echo
-    path = _find(file)
+    path = find_targets(file)
     if path is None:
         raise MultiturnError(
             f"no target {name!r}: there is no {' or '.join(FILES)} here or above;"
@@ -112,7 +112,7 @@ def load_target(
 
 def target_names(file: str | None = None) -> list[str]:
     """Return the names of the targets, ``echo`` first; no variable is read."""
-    path = _find(file)
+    path = find_targets(file)
     return [DEFAULT, *(_nodes(path) if path else ())]
 
 
@@ -137,7 +137,7 @@ def _nodes(path: Path) -> dict[str, Node]:
     return nodes
 
 
-def _find(file: str | None) -> Path | None:
+def find_targets(file: str | None) -> Path | None:
     """Return the named targets file, else the nearest; None if there is none."""
     check_path(file or "")
     if file is not None:

@@ -1,17 +1,29 @@
 """What a review needs of a converted case: snapshots, their lists and reports are made of it."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn.case import Case
-from multiturn.engine.provenance import Message, Spans, messages_of, question_of
+from multiturn.engine.preview import preview_of
+from multiturn.engine.provenance import Message, Spans, in_spans, messages_of, question_of
 from multiturn.model import Conversion
 from multiturn.pipelines.pipeline import request_of
+from multiturn.providers.base import TargetProvider
 from multiturn.request import ProviderRequest
 from multiturn.review.locations import Key, suite_of
 from multiturn.review.promotion import Promotion, promotions_of
+
+
+class SentPrompt(Struct, frozen=True, kw_only=True):
+    """What a target is sent of a case."""
+
+    messages: tuple[Message, ...]  # as the target gets them
+    parameters: Mapping[str, Any]  # what else the body says
+    repairs: tuple[str, ...]  # what the target's rules required
+    is_as_given: bool  # the messages are the chat prompt, or what is sent in its place
 
 
 class ReviewedCase(Struct, frozen=True, kw_only=True):
@@ -25,6 +37,7 @@ class ReviewedCase(Struct, frozen=True, kw_only=True):
     files: Mapping[str, str]  # the attached files as they are on disk, by their paths in the root
     promoted: frozenset[Promotion]  # the files that reach a system message
     shown: frozenset[str]  # keys of the suite's texts that are in no message, but in the prompt
+    sent: SentPrompt | None = None  # to the target that is asked for; None without one
 
     @property
     def key(self) -> Key:
@@ -38,14 +51,27 @@ class ReviewedCase(Struct, frozen=True, kw_only=True):
         return None if chat is None else self.messages[: len(chat)]
 
     @property
+    def prompt(self) -> tuple[Message, ...] | None:
+        """What the target gets; without one, the chat prompt."""
+        return self.chat if self.sent is None else self.sent.messages
+
+    @property
     def system(self) -> Spans:
         """The first message, if it is the system message; else nothing."""
         first = self.messages[:1]
         return first[0].spans if first and first[0].role == "system" else ()
 
 
-def review(conversion: Conversion) -> ReviewedCase:
-    """Return what a review needs of a finished conversion; nothing else of it looks at one."""
+def review(conversion: Conversion, provider: TargetProvider | None = None) -> ReviewedCase:
+    """Return what a review needs of a finished conversion; nothing else of it looks at one.
+
+    Args:
+        conversion: by any pipeline.
+        provider: of the target whose prompts are shown; None to show those of the pipeline.
+
+    Raises:
+        ProviderError: the target would refuse the prompt.
+    """
     case = conversion.case
     parts = [part for turn in conversion.prompt for part in turn.parts]
     return ReviewedCase(
@@ -57,6 +83,20 @@ def review(conversion: Conversion) -> ReviewedCase:
         files=_files_on_disk(conversion),
         promoted=frozenset(promotions_of(conversion)),
         shown=frozenset(part.key for part in parts if part.key is not None),
+        sent=None if provider is None else _sent(conversion, provider),
+    )
+
+
+def _sent(conversion: Conversion, provider: TargetProvider) -> SentPrompt:
+    preview = preview_of(conversion, provider)
+    given = in_spans(conversion.sent, conversion.case)
+    shown = preview.messages
+    messages = given if shown is None else in_spans(shown, conversion.case)
+    return SentPrompt(
+        messages=messages,
+        parameters=preview.parameters,
+        repairs=preview.repairs,
+        is_as_given=messages == given,
     )
 
 

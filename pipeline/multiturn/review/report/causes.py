@@ -9,7 +9,7 @@ from multiturn.text import first_of
 
 SEVERAL = "one or several of "
 UNKNOWN_CODE = "the code of a stage"  # of a module that a stage imports
-
+TARGET = "the settings of the target, or the rules of its API"
 
 # What is different in a pipeline, in words, and the stage whose option it is, or empty.
 PipelineChanges = Mapping[str, str]
@@ -29,7 +29,7 @@ def causes(
     if old is None:
         yield f"{case.suite}: it could not be converted before"
         return
-    found = list(_own_causes(case, new, old))
+    found = [*_own_causes(case, new, old), *_causes_of_target(case, new, old)]
     yield from found
     if touching := _touching(pipeline, new, old):
         yield SEVERAL * (len(touching) > 1) + first_of(touching)
@@ -68,6 +68,20 @@ def _own_causes(case: Entry, new: ReviewedCase, old: ReviewedCase) -> Iterator[s
     globs, were = new.case.guideline_patterns, old.case.guideline_patterns
     if globs != were and _guidelines(new) & old.files.keys() != _guidelines(old) & new.files.keys():
         yield f"guideline patterns: {', '.join(were) or 'none'} → {', '.join(globs) or 'none'}"
+
+
+def _causes_of_target(case: Entry, new: ReviewedCase, old: ReviewedCase) -> Iterator[str]:
+    """Yield what changed the prompt that a target gets, but not the pipeline's."""
+    if new.sent is None or old.sent is None:
+        return
+    asked, before = (
+        (side.request.temperature, side.request.max_output_tokens) for side in (new, old)
+    )
+    prompt, was = ((side.messages, side.request.input_files) for side in (new, old))
+    if asked != before:
+        yield f"execution of {case.suite}"
+    elif new.sent.parameters != old.sent.parameters or prompt == was:
+        yield TARGET
 
 
 def _messages(side: ReviewedCase) -> list[tuple[object, int]]:

@@ -69,6 +69,12 @@ class Report(Struct):
     comparisons: list[Comparison]
     errors: list[str]  # that belong to no case
 
+    @property
+    def shown(self) -> str:
+        """The name of the pipeline, and of the target whose prompts are shown."""
+        stages = self.now.stages
+        return f"{stages.pipeline} for {stages.target}" if stages.target else stages.pipeline
+
     def texts(self, comparison: Comparison) -> tuple[ReviewedCase | None, ReviewedCase | None]:
         """Return a case as it was and as it is; None where there is nothing to show of it."""
         then, now = comparison.then, comparison.now

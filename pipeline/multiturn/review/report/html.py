@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from multiturn.review.report.comparison import MOST_PRIVILEGES, Comparison, Report
-from multiturn.review.report.payloads import Pieces, payloads_of, sample_providers
+from multiturn.review.report.payloads import Payload, Pieces, payloads_of, sample_providers
 from multiturn.review.report.suites import texts_of
-from multiturn.review.reviewed import ReviewedCase
+from multiturn.review.reviewed import ReviewedCase, SentPrompt
 from multiturn.text import UNSEEN, utf8
 
 _HERE = Path(__file__).parent
@@ -61,10 +61,11 @@ class _Data:
     def packed(self) -> str:
         """Return the lines in base 64."""
         report = self.report
+        target = report.now.stages.target
         self.write(
             {
                 "unseen": UNSEEN,
-                "pipeline": report.now.stages.pipeline,
+                "pipeline": report.shown,
                 "against": report.against,
                 "errors": report.errors,
                 "changes": report.pipeline,
@@ -74,7 +75,7 @@ class _Data:
                 ],
                 "most": MOST_PRIVILEGES,
                 "removed": report.removed_suites(),
-                "providers": [*self.providers],
+                "providers": [target] if target else [*self.providers],
                 "cases": list(map(self.case, report.comparisons)),
             }
         )
@@ -127,14 +128,25 @@ class _Data:
 
     def side(self, case: ReviewedCase) -> dict[str, Any]:
         """Return the texts of one side of a case: three numbers a span, and what is sent."""
+        prompt = case.prompt
         return {
-            "roles": case.chat and [message.role for message in case.chat],
+            "roles": prompt and [message.role for message in prompt],
             "texts": [
                 [self.number(text) for s in spans for text in (s.text, s.origin, s.path)]
                 for spans in texts_of(case)
             ],
-            "payloads": [*payloads_of(case, self.providers.values(), self.text)],
+            "payloads": [self.sent(case.sent)]
+            if case.sent
+            else [*payloads_of(case, self.providers.values(), self.text)],
         }
+
+    def sent(self, sent: SentPrompt) -> Payload:
+        """Return what the target is sent: its messages are the texts of the prompt."""
+        messages = [
+            {"role": message.role, "content": self.text((number,))}
+            for number, message in enumerate(sent.messages, 1)
+        ]
+        return sent.repairs, {"messages": messages, **sent.parameters}
 
     def text(self, pieces: Pieces) -> dict[str, list[int]]:
         """Return a text of a payload; a number below zero is that of a string."""

@@ -35,7 +35,7 @@ def to_markdown(report: Report) -> bytes:
         for status, number in _counts(report).items()
         if report.against or status == "failed"
     )
-    text = f"## {_title(report)}\n\nPipeline {_code(report.now.stages.pipeline)}{compared}"
+    text = f"## {_title(report)}\n\nPipeline {_code(report.shown)}{compared}"
     text += f": {counts}.\n" if counts else ".\n"
     left_out = 0
     size = len(text.encode())
@@ -127,7 +127,7 @@ def _table(comparisons: list[Comparison]) -> str:
 
 
 def _what(comparison: Comparison) -> list[str]:
-    """Return what a row says of a case, beyond the heading above it: its error, old name, causes."""
+    """Return what a row says of a case, beyond its heading: its error, old name and causes."""
     case, was, causes = comparison.case, comparison.was, comparison.causes
     if case.error:
         return [case.error]

@@ -20,6 +20,8 @@ from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError, option
 from multiturn.files import root_of
 from multiturn.pipelines.pipeline import Pipeline
+from multiturn.providers.base import ProviderError, TargetProvider
+from multiturn.providers.targets import load_target
 from multiturn.review.locations import name_in_root
 from multiturn.review.promotion import Promotion
 from multiturn.review.reviewed import ReviewedCase, review
@@ -30,14 +32,18 @@ Section = list[tuple[str, str]]  # texts with their names
 
 
 def texts_of(case: ReviewedCase) -> list[Spans]:
-    """Return the question, and each message of the chat prompt."""
-    return [case.question, *(message.spans for message in case.chat or ())]
+    """Return the question, and each message of the prompt."""
+    return [case.question, *(message.spans for message in case.prompt or ())]
 
 
 def sections_of(case: ReviewedCase) -> tuple[Section, Section, Section]:
     """Return the prompt, the transcript and the attached files."""
-    prompt = [] if case.chat is not None else [("no chat prompt", "")]
-    prompt += [(message.role, text_of(message.spans)) for message in case.messages]
+    prompt = [] if case.prompt is not None else [("no chat prompt", "")]
+    messages = case.messages if case.prompt is None else case.prompt
+    prompt += [(message.role, text_of(message.spans)) for message in messages]
+    if case.sent is not None:
+        prompt += [("repaired", repair) for repair in case.sent.repairs]
+        prompt += [(name, str(value)) for name, value in sorted(case.sent.parameters.items())]
     files = []
     for file in case.request.input_files:
         kind = ", a guideline" if file.guideline else ""
@@ -77,6 +83,7 @@ class Stages(Struct, frozen=True):
 
     pipeline: str = ""  # its name
     stages: tuple[Stage, ...] = ()
+    target: str = ""  # whose prompts are compared; empty for the pipeline's
 
 
 Item = Stages | tuple[Entry, bytes]  # first the stages, then each case with its texts, pickled
@@ -87,30 +94,55 @@ def items(
     selection: Selection,
     pipeline: Pipeline,
     on_error: Callable[[MultiturnError], None],
+    provider: TargetProvider | None = None,
 ) -> Iterator[Item]:
     """Yield what a side is made of: the outcomes of a pipeline for a selection.
+
+    With a provider, its target's prompts are compared.
 
     Raises:
         MultiturnError: a suite is outside its root.
     """
-    yield Stages(pipeline.name, tuple(_stages_of(pipeline)))
+    target = "" if provider is None else provider.name
+    yield Stages(pipeline.name, tuple(_stages_of(pipeline)), target)
     for outcome in outcomes:
-        if (error := outcome.error) is not None:
+        case, error = None, outcome.error
+        if outcome.conversion is not None:
+            try:
+                case = review(outcome.conversion, provider)
+            except ProviderError as refusal:
+                error = refusal
+        if error is not None:
             root = selection.root or root_of(outcome.suite)
             suite = name_in_root(STDIN if outcome.suite == "-" else outcome.suite, root)
             yield Entry(suite, error.case_id or "", error=str(error)), b""
             on_error(error)
-        elif outcome.conversion is not None:
-            case = review(outcome.conversion)
+        elif case is not None:
             texts = repr(sections_of(case)).encode("utf-8", "surrogatepass")
             digest = hashlib.blake2b(texts, digest_size=16).digest()
             entry = Entry(*case.key, case.case.line, digest=digest, promoted=case.promoted)
             yield entry, pickle.dumps(case)
 
 
-def items_of(revision: Revision) -> Iterator[Item]:
+class TargetThen(Struct, frozen=True):
+    """The target whose prompts a report shows, as a revision describes it."""
+
+    name: str
+    file: str | None  # path of the targets file from the current folder; None for the nearest
+    now: str | None  # absolute path of today's file, for a revision that has no such target
+
+    def provider(self) -> TargetProvider:
+        """Return its provider, in the folder as it was then."""
+        with suppress(MultiturnError):
+            return load_target(self.name, file=self.file, sends=False)
+        return load_target(self.name, file=self.now, sends=False)
+
+
+def items_of(revision: Revision, target: TargetThen | None = None) -> Iterator[Item]:
     """Yield the items of a revision, in the process that reads it; its errors are none now."""
-    yield from items(revision.outcomes, revision.selection, revision.pipeline, lambda _: None)
+    provider = None if target is None else target.provider()
+    found, pipeline = revision.outcomes, revision.pipeline
+    yield from items(found, revision.selection, pipeline, lambda _: None, provider)
     yield from ((Entry("", "", error=note), b"") for note in revision.notes)
 
 
