@@ -1,4 +1,7 @@
-"""docs/api.md, made of the docstrings of public names; ``python tests/api_page.py`` writes it."""
+"""docs/api.md: what is written there by hand, then the docstrings of the public names.
+
+``python tests/api_page.py`` writes the second part anew.
+"""
 
 import inspect
 import re
@@ -9,21 +12,15 @@ from typing import Any
 
 PAGE = Path(__file__).parent.parent / "docs/api.md"
 MODULES = ("multiturn", "multiturn.testing", "multiturn.distributed")
-HEAD = """# Python API
-
-Every public name, from its docstring; all else is internal, and [formats.md](formats.md) has
-`multiturn.inspect`. `python tests/api_page.py` writes this page.
-
-What a call does not say comes from [the project's defaults](pipelines.md), as for commands; a call
-that says everything reads no file. A call without a pipeline may import the project's stages.
-"""
 SECTION = re.compile(r"^(Args|Attributes|Raises|Returns|Yields):$", re.MULTILINE)
 ENTRY = re.compile(r"^    (\*{0,2}[\w.]+): (.*(?:\n {5,}.*)*)", re.MULTILINE)
 
 
 def page() -> str:
-    """Return the page."""
-    parts = [HEAD]
+    """Return the page as it should be."""
+    by_hand, begin, _ = PAGE.read_text(encoding="utf-8").partition(f"## {MODULES[0]}\n")
+    assert begin, "the page has lost the heading of its second part"
+    parts = [by_hand.removesuffix("\n")]
     for name in MODULES:
         module = import_module(name)
         parts.append(f"## {name}\n")

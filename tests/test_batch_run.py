@@ -22,11 +22,11 @@ from multiturn import Case, MultiturnError, ProviderError, load_pipeline, load_s
 from multiturn.engine.batch_run import BatchRun, DryBatchRun
 from multiturn.engine.batch_state import BatchState
 from multiturn.engine.batches import Batches
+from multiturn.engine.run import Run
 from multiturn.providers.batches import batches_of
 from multiturn.providers.batches.anthropic import AnthropicBatchApi
 from multiturn.providers.batches.base import BatchApi, BatchPart, BatchSearch, BatchStatus
 from multiturn.providers.batches.openai import OpenAIBatchApi
-from multiturn.providers.results import ResultsFile, is_stored
 from running import by_id, write_suite
 from vendors import anthropic, azure, gemini, openai
 
@@ -173,8 +173,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def open_batches(kind: Any = Batches, say: Callable[[str], object] = str, **settings: Any) -> Any:
-    return kind(openai(**settings), "out.jsonl", poll=0, say=say)
+def open_batches() -> Batches:
+    return Batches(openai(), "out.jsonl", poll=0, say=str)
 
 
 def run(
@@ -185,16 +185,14 @@ def run(
     **settings: Any,
 ) -> dict[str, str | None]:
     """Run a suite as ``run --batch --resume`` does, and return the responses in the file."""
-    with ResultsFile("out.jsonl", resume=True) as results:
-        cases = load_suite("a.eval.yaml") if cases is None else cases
-        with open_batches(BatchRun, say, **settings) as batch_run:
-            for result in batch_run.run(
-                *(cases, PIPELINE, lambda result: is_stored(result, results.stored), results),
-                wait=wait,
-            ):
-                if result is not None:
-                    results.append(result)
+    with opened(cases, **settings) as run, BatchRun(run, poll=0, say=say) as batches:
+        list(batches.deliveries(wait=wait))
     return responses()
+
+
+def opened(cases: Iterable[Case] | None = None, **settings: Any) -> Run:
+    cases = load_suite("a.eval.yaml") if cases is None else cases
+    return Run(cases, PIPELINE, openai(**settings), results="out.jsonl", resume=True, batch=True)
 
 
 def responses() -> dict[str, str | None]:
@@ -406,8 +404,7 @@ def test_a_batch_that_is_being_filled_is_left_alone(folder: Path, named: Vendor)
         before = Path("out.jsonl.batch").stat()
         with open_batches() as other:
             assert other.state.under_way == []
-        dry = DryBatchRun(named.provider, "out.jsonl")
-        assert list(dry.submit(load_suite("a.eval.yaml"), PIPELINE, lambda _: False)) == []
+        assert list(DryBatchRun(opened()).submit()) == []
         with pytest.raises(MultiturnError, match="another run is writing"):
             run()
         assert os.path.samestat(before, Path("out.jsonl.batch").stat())
@@ -507,8 +504,9 @@ def test_requests_are_sent_in_parts(
     monkeypatch.setattr(api, "most_bytes", most_bytes)
     write_suite(folder, ["one", "two", "one", "six", "ten", "one", "all"])
     connect = openai if api is OpenAIBatchApi else anthropic
-    dry = DryBatchRun(connect(), "out.jsonl")
-    assert list(dry.submit(load_suite("a.eval.yaml"), PIPELINE, lambda _: False)) == []
+    run = Run("a.eval.yaml", PIPELINE, connect(), results="out.jsonl", batch=True, is_dry=True)
+    dry = DryBatchRun(run)
+    assert list(dry.submit()) == []
     assert [part.requests for part in dry.parts] == sizes
     assert all(part.size <= most_bytes for part in dry.parts) or most_bytes == 10
 

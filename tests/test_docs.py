@@ -18,6 +18,7 @@ from multiturn.pipelines.contract import FACTS
 from multiturn.providers.results import Result
 from multiturn.providers.rules import RULES, Rule
 from pages import blocks, printed, said, sessions, write_files
+from repositories import commit, git
 
 ROOT = Path(__file__).parent.parent
 
@@ -77,6 +78,23 @@ def test_the_page_of_providers_works_as_it_stands(
             text = text.replace(name, number)
         assert play(text, tmp_path) == 16
         assert server.sent() == {"Hello": 2, "Goodbye": 2}  # once for each of the two runs
+
+
+def test_the_page_of_the_api_runs_suites_as_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with BatchServer() as server:
+        model = "    model: gpt-5-mini\n"
+        text = page("api.md").replace(model, f"{model}    base_url: {server.url}/v1\n")
+        text = text.replace("batch_abc", "batch_2")
+        write_files(text, tmp_path)
+        git(tmp_path, "init", "-q")
+        commit(tmp_path)
+        assert play(text, tmp_path) == 5
+        assert server.operations.count("nothing") == 2  # hello and bye, by the first command
+        assert server.sent() == {"Hello": 1, "Bye": 1}
 
 
 def test_the_page_of_pipelines_works_as_it_stands(tmp_path: Path) -> None:

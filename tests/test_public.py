@@ -18,7 +18,7 @@ PUBLIC = {
         *("ErrorDetail", "MultiturnError", "Pipeline", "PipelineError", "Place", "Step"),
         *("Explanation", "TestMessage"),
         *("AxProvider", "Provider", "ProviderError", "ProviderRequest", "ProviderResponse"),
-        *("run", "stage"),
+        *("Delivery", "dry_run", "run", "run_batches", "stage"),
         *("Result", "explain", "load_pipeline", "load_suite", "load_target", "marker_text"),
     },
     "multiturn.testing": {

@@ -15,10 +15,13 @@ if TYPE_CHECKING:
 
     from multiturn.case import Case as Case
     from multiturn.case import TestMessage as TestMessage
+    from multiturn.engine.batch_run import run_batches as run_batches
+    from multiturn.engine.delivery import Delivery as Delivery
     from multiturn.engine.project import load_pipeline as load_pipeline
     from multiturn.engine.project import load_suite as load_suite
     from multiturn.engine.provenance import Explanation as Explanation
     from multiturn.engine.provenance import explain as explain
+    from multiturn.engine.runner import dry_run as dry_run
     from multiturn.engine.runner import run as run
     from multiturn.errors import ErrorDetail as ErrorDetail
     from multiturn.errors import MultiturnError as MultiturnError
@@ -44,8 +47,10 @@ if TYPE_CHECKING:
     from multiturn.turns import Turn as Turn
 
 _NAMES = {  # by the module that they are in
+    "engine.batch_run": ("run_batches",),
+    "engine.delivery": ("Delivery",),
     "engine.project": ("load_pipeline", "load_suite"),
-    "engine.runner": ("run",),
+    "engine.runner": ("dry_run", "run"),
     "errors": ("ErrorDetail", "MultiturnError", "PipelineError", "Place"),
     "files": ("Files",),
     "case": ("Case", "TestMessage"),

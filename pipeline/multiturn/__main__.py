@@ -7,6 +7,8 @@ import sys
 from io import TextIOWrapper
 from typing import TextIO, cast
 
+from multiturn.cli.exits import exit_code
+
 
 def main() -> None:
     """Run the command line; Ctrl-C ends it quietly, even while it starts."""
@@ -20,14 +22,14 @@ def main() -> None:
 
         commands(prog_name="multiturn")
     except KeyboardInterrupt:
-        sys.exit(130)  # 128 and the signal's number, as a shell says it
+        sys.exit(exit_code())
     finally:
         gc.freeze()  # the last collection, of all that was imported, would take 10 ms for nothing
 
 
 def _end(number: int, _: object) -> None:
     """Have all that is left half-done tidied up, as after Ctrl-C."""
-    sys.exit(128 + number)
+    sys.exit(exit_code(number))
 
 
 def _reopen() -> None:

@@ -1,8 +1,6 @@
 """The part of ``multiturn run`` that sends batches, and the commands that manage them."""
 
-import os
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,95 +8,60 @@ from multiturn.cli.options import PATH, say_summary, targets_option
 from multiturn.text import number_of, visible
 
 if TYPE_CHECKING:
-    from multiturn.cli.sending import Sending
+    from multiturn.cli.sending import Tally
     from multiturn.engine.batches import Batches
-    from multiturn.providers.results import ResultsFile
+    from multiturn.engine.run import Run
 
 
-def check_batch(provider: Any, output: str, *, batch: bool, resume: bool) -> None:
-    """Make sure that no request is sent twice, before anything is read.
-
-    Raises:
-        MultiturnError: the provider has no batches, or one is under way that this run would not
-            continue.
-    """
-    from multiturn.providers.results import state_path
-
-    if not batch and not os.path.exists(state_path(output)):
-        return  # most runs: no need to import what batches need
-    from multiturn.engine.batch_state import BatchState
-    from multiturn.errors import MultiturnError
-    from multiturn.providers.batches import batches_of
-
-    if batch:
-        batches_of(provider)
-    if BatchState(output).under_way and not (batch and resume):
-        what = f"a batch for {output!r} is under way; add --resume --batch to get its results,"
-        raise MultiturnError(f"{what} or end it with: multiturn batch cancel {output}")
-
-
-def preview_batch(sending: "Sending", output: str) -> None:
+def preview_batch(run: "Run", tally: "Tally") -> None:
     """Print how many requests, parts and bytes would go where."""
     from multiturn.engine.batch_run import DryBatchRun
 
-    provider = sending.provider
-    run = DryBatchRun(provider, output)
-    refused = 0
-    for result in run.submit(sending.cases(), sending.pipeline, sending.skips):
-        if result.error is not None:
-            refused += 1
-            sending.failures.say(result.error.message)
-    requests = number_of(sum(part.requests for part in run.parts), "request")
-    size = sum(part.size for part in run.parts)
+    batches = DryBatchRun(run)
+    for delivery in batches.submit():
+        tally.add(delivery)
+    provider = batches.provider
+    requests = number_of(sum(part.requests for part in batches.parts), "request")
+    size = sum(part.size for part in batches.parts)
     where = ", ".join(filter(None, (provider.kind, provider.settings.model, *provider.address())))
-    click.echo(f"{requests} in {number_of(len(run.parts), 'part')}, {size:,} bytes, to {where}")
+    click.echo(f"{requests} in {number_of(len(batches.parts), 'part')}, {size:,} bytes, to {where}")
+    counts = tally.actions
     say_summary(
-        f"{sending.actions['reuse']:,} to reuse, {refused:,} refused; nothing was sent", err=True
+        f"{counts['reuse']:,} to reuse, {counts['refuse']:,} refused; nothing was sent", err=True
     )
 
 
-def send_batch(
-    sending: "Sending",
-    results: "ResultsFile",
-    *,
-    record_wire: bool,
-    poll: float,
-    wait: bool,
-) -> None:
-    """Send the cases in batches, and write their results once they have ended."""
+def send_batch(run: "Run", tally: "Tally", *, record_wire: bool, poll: float, wait: bool) -> None:
+    """Send the cases of a run in batches, and print what becomes of them."""
     from multiturn.cli.progress import Progress
     from multiturn.engine.batch_run import BatchRun
     from multiturn.errors import MultiturnError
     from multiturn.providers.base import ProviderError
 
-    goes_on = f"--resume --batch goes on, multiturn batch cancel {results.path} ends it"
+    goes_on = f"--resume --batch goes on, multiturn batch cancel {run.path} ends it"
     with (
-        BatchRun(sending.provider, results.path, poll=poll, say=_say) as run,
-        Progress(lambda: run.requests, hidden=False, after=0) as progress,
+        BatchRun(run, poll=poll, say=_say) as batches,
+        Progress(lambda: batches.requests, hidden=False, after=0) as progress,
     ):
         try:
-            for result in run.run(
-                *(sending.cases(), sending.pipeline, sending.skips, results),
-                wait=wait,
-                record_wire=record_wire,
-            ):
-                if result is not None:
-                    sending.add(result)
+            for delivery in batches.deliveries(wait=wait, record_wire=record_wire):
+                if delivery is not None:
+                    tally.add(delivery)
                     continue
-                answered = sum(status.answered or 0 for status in run.statuses.values())
+                answered = sum(status.answered or 0 for status in batches.statuses.values())
                 progress.update(answered, f"{answered:,} answered")
         except KeyboardInterrupt:
             progress.__exit__()
             _say(f"interrupted; what was submitted goes on at the provider: {goes_on}")
-            sys.exit(130)
+            raise
         except ProviderError as error:
-            gives_up = f"removing {run.state.path} forgets what was submitted"
+            gives_up = f"removing {batches.state.path} forgets what was submitted"
             raise MultiturnError(f"{error}; {goes_on}; {gives_up}") from None
-        left = run.requests
-    results.keep()
+        left = batches.requests
+    path = run.results_path()
     if left:
         _say(f"{number_of(left, 'request')} under way; --resume --batch gets the results")
-    say_summary(f"{sending.summary()}: {results.path}", err=True)
+    say_summary(f"{tally.summary()}: {path}", err=True)
 
 
 def _say(text: str) -> None:

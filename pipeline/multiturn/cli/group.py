@@ -12,6 +12,7 @@ from multiturn.cli.check import check
 from multiturn.cli.convert import convert
 from multiturn.cli.diff import diff
 from multiturn.cli.editor import completion, schema
+from multiturn.cli.exits import exit_code
 from multiturn.cli.explain import explain
 from multiturn.cli.init import init
 from multiturn.cli.list import list_cases
@@ -25,7 +26,6 @@ from multiturn.errors import MultiturnError, options_as
 from multiturn.text import visible
 
 _UNUSABLE = 2  # what click returns for a wrong option
-_INTERRUPTED = 130  # 128 and the signal's number, as a shell says it
 _NO_READER = 141
 _WIDTH = 66  # of what help says of a command
 
@@ -40,8 +40,8 @@ class _Commands(click.Group):
         except click.ClickException as error:
             error.show()
             code = error.exit_code
-        except click.Abort:  # Ctrl-C before the command is known
-            code = _INTERRUPTED
+        except click.Abort:  # Ctrl-C
+            code = exit_code()
         sys.exit(code)
 
     def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
@@ -57,7 +57,7 @@ class _Commands(click.Group):
         try:
             super().invoke(context)
         except KeyboardInterrupt:
-            sys.exit(_INTERRUPTED)
+            raise click.Abort from None  # click would print an empty line first
         except BrokenPipeError:
             _drop_output()
             sys.exit(_NO_READER)

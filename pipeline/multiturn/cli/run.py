@@ -1,8 +1,6 @@
 """The command that sends suites to a provider."""
 
 import math
-import os
-from contextlib import nullcontext
 
 import click
 
@@ -112,20 +110,10 @@ def run(
     SUITE is what convert takes. A case that fails is reported and does not stop the others; the
     exit code is then 1.
     """
-    from multiturn.cli.batch import check_batch, preview_batch, send_batch
+    from multiturn.cli.batch import preview_batch, send_batch
     from multiturn.cli.failures import Failures, writing
-    from multiturn.cli.sending import (
-        Sending,
-        check_strictly,
-        digests_at,
-        preview,
-        print_json,
-        print_text,
-        send,
-    )
-    from multiturn.engine.selection import suite_names
-    from multiturn.pipelines.pipeline_file import read_pipeline
-    from multiturn.providers.results import ResultsFile, read_stored
+    from multiturn.cli.sending import Tally, check_strictly, preview, print_json, print_text, send
+    from multiturn.engine.run import Run
     from multiturn.providers.targets import load_target
     from multiturn.text import number_of, visible
 
@@ -137,38 +125,36 @@ def run(
         raise click.UsageError("--no-wait and --poll are for --batch; add it, or leave them out")
     if not poll < math.inf:
         raise click.UsageError("--poll takes a number of seconds, such as 60")
-    chosen, selection = read_pipeline(pipeline), options.select()
+    selection = options.select()
     failures = Failures(debug=options.debug)
+    show = print_text if (format_ or default_format(output)) == "text" else print_json
+    tally = Tally(failures, show if output is None and not dry_run else None)
     with writing(output):
-        provider = load_target(target, file=targets_file)
-        if output is not None:
-            check_batch(provider, output, batch=batch, resume=resume)
-        if not dry_run:
-            provider.check()  # before an output is opened
+        chosen = Run(
+            *(selection, pipeline, load_target(target, file=targets_file)),
+            results=output,
+            resume=resume,
+            against=against,
+            batch=batch,
+            is_dry=dry_run,
+            is_default=is_default("pipeline"),
+        )
         if options.strict:
-            check_strictly(selection, chosen, failures)
-        sending = Sending(selection, suite_names(selection), chosen, provider, failures)
-        if against is not None:
-            sending.earlier = digests_at(against, selection, pipeline, provider)
+            check_strictly(selection, chosen.pipeline, failures)
         if dry_run:
-            if resume and output and os.path.exists(output):
-                sending.stored = read_stored(output)
-            if batch and output is not None:
-                preview_batch(sending, output)
-            else:
-                preview(sending)
+            preview_batch(chosen, tally) if batch else preview(chosen.deliveries(), tally)
         else:
-            with nullcontext() if output is None else ResultsFile(output, resume=resume) as results:
-                is_text = (format_ or default_format(output)) == "text"
-                sending.write = print_text if is_text else print_json
-                if results:
-                    sending.stored, sending.write = results.stored, results.append
-                if batch and results:
+            with chosen:
+                if batch:
                     wait = not no_wait
-                    send_batch(sending, results, record_wire=record_wire, poll=poll, wait=wait)
+                    send_batch(chosen, tally, record_wire=record_wire, poll=poll, wait=wait)
                 else:
-                    send(sending, results, concurrency=concurrency, record_wire=record_wire)
+                    send(
+                        *(chosen, selection, tally),
+                        concurrency=concurrency,
+                        record_wire=record_wire,
+                    )
     if against is not None:
-        what = f"{number_of(sending.actions['leave out'], 'case')} left out"
+        what = f"{number_of(tally.actions['skip'], 'case')} left out"
         say_summary(visible(f"{what}, whose requests are the same at {against}"), err=True)
     failures.finish()

@@ -1,98 +1,77 @@
-"""Sending for ``multiturn run``: ask the provider, and write each result at once."""
+"""The part of ``multiturn run`` that prints results, progress and summaries."""
 
 import asyncio
 import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import suppress
-from itertools import chain, islice, takewhile
 from typing import Any
 
 import click
-from msgspec import Struct, field
 
-from multiturn.case import Case
+from multiturn.cli.exits import exit_code
 from multiturn.cli.failures import Failures
-from multiturn.cli.options import is_default, on_terminal, say_summary
+from multiturn.cli.options import on_terminal, say_summary
 from multiturn.cli.progress import Progress, estimate
 from multiturn.cli.rendering import to_result_text
-from multiturn.engine.outcomes import outcomes, read_cases
+from multiturn.engine.delivery import Delivery
+from multiturn.engine.outcomes import outcomes
 from multiturn.engine.record import to_json
-from multiturn.engine.runner import prepare, run
+from multiturn.engine.run import Run
+from multiturn.engine.runner import answers
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
 from multiturn.pipelines.pipeline import Pipeline
-from multiturn.providers.results import Failure, Result, ResultsFile, is_stored, key_of
-from multiturn.text import first_of, number_of, utf8, visible
-
-Write = Callable[[Result], None]
+from multiturn.providers.results import Result
+from multiturn.text import first_of, number_of, visible
 
 
-class Sending(Struct):
-    """What a run has to send, which of it need not be sent, and what has become of it."""
+class Tally:
+    """Prints the errors of cases, and counts what became of them.
 
-    selection: Selection
-    names: Mapping[str, str]  # of its suites, by their paths
-    pipeline: Pipeline
-    provider: Any
-    failures: Failures
-    stored: Mapping[bytes, str] = {}  # digests of stored answers, by the keys of their results
-    earlier: Mapping[bytes, str] = {}  # those of the requests at a revision, by such keys, too
-    write: Write = lambda _: None  # gets each result
-    actions: Counter[str] = field(default_factory=Counter)  # number of cases by what is done
-    seen: int = 0  # cases read
-    done: int = 0  # of those with a result in this run
-    retried: int = 0  # of those whose request was repeated
-    is_denied: bool = False  # the provider has denied access, as it would for every case
+    Args:
+        failures: prints and counts the errors.
+        show: gets each result of a case; results that are written into a file are not shown.
+    """
 
-    def cases(self) -> Iterator[Case]:
-        """Yield each selected case; write a result for each that cannot be read."""
-        for outcome in read_cases(self.selection):
-            self.seen += 1
-            if outcome.case is not None:
-                yield outcome.case
-            elif outcome.error is not None:
-                self.done += 1
-                self.failures.add(outcome.error)
-                if outcome.error.case_id:
-                    self.write(self._unreadable(self.names[outcome.suite], outcome.error))
+    def __init__(self, failures: Failures, show: Callable[[Result], None] | None = None) -> None:
+        self.failures = failures
+        self.show = show
+        self.actions: Counter[str] = Counter()  # number of cases by what is done
+        self.done = 0  # cases with a result in this run
+        self.retried = 0  # of those whose request was repeated
+        self.is_denied = False  # the provider has denied access, as it would for every case
 
-    def _unreadable(self, suite: str, error: MultiturnError) -> Result:
-        case_id, failure = error.case_id or "", Failure("conversion", utf8(str(error)))
-        return Result(suite=utf8(suite), id=case_id, target=self.provider.name, error=failure)
+    @property
+    def seen(self) -> int:
+        """Number of cases so far."""
+        return self.actions.total()
 
-    def decide(self, result: Result) -> str:
-        """Say and count what is done with a case.
-
-        ``reuse`` where there is an answer, ``leave out`` for the request of the revision, else
-        ``send``, or ``refuse`` for an error.
-        """
-        action = "send" if result.error is None else "refuse"
-        if is_stored(result, self.stored):
-            action = "reuse"
-        elif is_stored(result, self.earlier):
-            action = "leave out"
-        self.actions[action] += 1
-        return action
-
-    def skips(self, result: Result) -> bool:
-        """Decide on a case, and return whether it is not sent."""
-        return self.decide(result) != "send"
-
-    def add(self, result: Result) -> None:
-        """Write and count the result of a case."""
-        self.write(result)
+    def add(self, delivery: Delivery) -> None:
+        """Print and count a case."""
+        self.actions[delivery.action] += 1
+        if not delivery.is_answer:
+            return
+        result = delivery.result
+        if self.show is not None and result.id:
+            self.show(result)
         self.done += 1
         self.retried += result.retries > 0
-        if result.error is None:
+        self._add_failure(delivery)
+
+    def _add_failure(self, delivery: Delivery) -> None:
+        failure = delivery.result.error
+        if failure is None:
             return
-        if result.error.type != "access_denied":
-            self.failures.say(result.error.message)
+        if isinstance(delivery.error, MultiturnError):
+            self.failures.add(delivery.error)
+        elif failure.type != "access_denied":
+            self.failures.say(failure.message)
         elif not self.is_denied:
             self.is_denied = True
-            self.failures.say(f"{result.error.message}; no more cases are sent")
+            self.failures.say(f"{failure.message}; no more cases are sent")
         else:
             self.failures.count += 1
 
@@ -116,28 +95,6 @@ def check_strictly(selection: Selection, pipeline: Pipeline, failures: Failures)
     failures.finish()
 
 
-def digests_at(
-    revision: str, selection: Selection, pipeline: str, provider: Any
-) -> dict[bytes, str]:
-    """Return the digest of each request as it was at a revision, by the key of its result.
-
-    Raises:
-        MultiturnError: there is no such revision, or the suites or the pipeline were unreadable.
-    """
-    from multiturn.engine.git import commit_of
-    from multiturn.engine.revision import reading_at, requests_of
-
-    digests = {}
-    with reading_at(
-        *(commit_of(revision), requests_of, selection, pipeline), is_default=is_default("pipeline")
-    ) as then:
-        for request in then:
-            result = Result(suite=utf8(request.suite), id=request.eval_id, target=provider.name)
-            with suppress(Exception):  # what a provider refuses has no digest
-                digests[key_of(result)] = provider.wire(request).digest()
-    return digests
-
-
 def print_json(result: Result) -> None:
     """Print a result as a line of JSON."""
     sys.stdout.buffer.write(to_json(result))
@@ -151,28 +108,25 @@ def print_text(result: Result) -> None:
         sys.stdout.buffer.flush()
 
 
-def preview(sending: Sending) -> None:
+def preview(deliveries: Iterable[Delivery], tally: Tally) -> None:
     """Print what would be sent, as JSON lines."""
-    for case in sending.cases():
-        prepared = prepare(case, sending.pipeline, sending.provider)
-        result, wire = prepared.result, prepared.wire
-        action = sending.decide(result)
-        if action == "leave out":
+    for delivery in deliveries:
+        tally.add(delivery)
+        if delivery.action in ("skip", "unreadable"):
             continue
-        if result.error is not None:
-            sending.failures.say(result.error.message)
+        result, wire = delivery.result, delivery.wire
         line = {
             "suite": result.suite,
             "id": result.id,
             "target": result.target,
-            "action": action,
+            "action": delivery.action,
             "repairs": result.repairs,
             "error": result.error,
             "wire": None if wire is None else wire.body.decode(),
         }
         sys.stdout.buffer.write(to_json(line))
     sys.stdout.buffer.flush()
-    counts = sending.actions
+    counts = tally.actions
     say_summary(
         f"{counts['send']:,} to send, {counts['reuse']:,} to reuse, {counts['refuse']:,} refused;"
         " nothing was sent",
@@ -181,69 +135,46 @@ def preview(sending: Sending) -> None:
 
 
 def send(
-    sending: Sending,
-    results: ResultsFile | None,
-    *,
-    concurrency: int,
-    record_wire: bool,
+    run: Run, selection: Selection, tally: Tally, *, concurrency: int, record_wire: bool
 ) -> None:
-    """Send the cases, and write each result as soon as there is an answer."""
-    source = sending.cases()
-    ended_by = signal.SIGINT.value
+    """Send the cases of a run, and print what becomes of each."""
+    ended_by = signal.SIGINT
 
-    def end(number: int, task: "asyncio.Task[None]") -> None:
+    def end(number: signal.Signals, task: "asyncio.Task[None]") -> None:
         nonlocal ended_by
         ended_by = number
         task.cancel()
 
-    def skip(result: Result) -> bool:
-        if results is not None:
-            results.touch(result)
-        return sending.skips(result)
-
     def show_counts() -> None:
-        words = (
-            f"{sending.done:,} done, {sending.failures.count:,} failed, {sending.retried:,} retried"
-        )
-        finished = max(sending.done, sending.seen - concurrency)  # reused ones are, too
-        progress.update(finished, words)
+        words = f"{tally.done:,} done, {tally.failures.count:,} failed, {tally.retried:,} retried"
+        progress.update(tally.seen, words)
 
-    async def main() -> None:
-        this = asyncio.current_task()
-        assert this is not None  # noqa: S101 - this coroutine runs in a task
+    async def main(deliveries: AsyncGenerator[Delivery, None]) -> None:
+        this: Any = asyncio.current_task()
         with suppress(NotImplementedError, AttributeError):  # Windows has no such signals
             for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
                 asyncio.get_running_loop().add_signal_handler(number, end, number, this)
-        async with sending.provider:
-            async for result in run(
-                takewhile(lambda _: not sending.is_denied, chain(first, source)),
-                sending.pipeline,
-                sending.provider,
-                concurrency=concurrency,
-                skip=skip,
-                record_wire=record_wire,
-            ):
-                sending.add(result)
+        async with run.provider:
+            async for delivery in deliveries:
+                tally.add(delivery)
                 show_counts()
 
-    torn = results is None and sys.stdout.isatty()
-    with Progress(lambda: estimate(sending.selection), hidden=torn, after=0) as progress:
+    is_torn = run.path is None and sys.stdout.isatty()  # by answers between two lines of progress
+    with Progress(lambda: estimate(selection), hidden=is_torn, after=0) as progress:
         show_counts()
         try:
-            first = list(islice(source, 1))  # Ctrl-C ends the wait for a pipe only outside the loop
-            asyncio.run(main())
+            asyncio.run(main(answers(run, concurrency=concurrency, record_wire=record_wire)))
         except (KeyboardInterrupt, asyncio.CancelledError):
-            if results is not None:
-                results.keep()
-            kept = f"; {results.path} has what is done, --resume goes on" if results else ""
+            path = run.results_path()
+            kept = f"; {path} has what is done, --resume goes on" if path else ""
             progress.__exit__()
-            click.echo(f"interrupted after {number_of(sending.done, 'case')}{kept}", err=True)
-            sys.exit(128 + ended_by)
-    if results is None:
+            click.echo(f"interrupted after {number_of(tally.done, 'case')}{kept}", err=True)
+            sys.exit(exit_code(ended_by))
+    path = run.results_path()
+    if run.results is None:
         return
-    results.keep()
-    strays = [] if sending.is_denied or sending.selection.case_ids else results.strays()
+    strays = [] if tally.is_denied or selection.case_ids else run.results.strays()
     if strays:
-        what = f"{results.path} keeps {number_of(len(strays), 'result')} of cases"
+        what = f"{path} keeps {number_of(len(strays), 'result')} of cases"
         click.echo(f"{what} that the suites no longer have: {visible(first_of(strays))}", err=True)
-    say_summary(f"{sending.summary()}, {sending.retried:,} retried: {results.path}", err=True)
+    say_summary(f"{tally.summary()}, {tally.retried:,} retried: {path}", err=True)

@@ -1,27 +1,87 @@
 """From cases to results through a vendor's batches, so that a killed process loses nothing."""
 
+import math
 import os
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
+from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from msgspec.structs import replace
 
 from multiturn.case import Case
 from multiturn.engine.batch_state import Waiting
 from multiturn.engine.batches import Batches
-from multiturn.engine.runner import answered, failed, prepare
+from multiturn.engine.delivery import Delivery, answered, failed
+from multiturn.engine.run import Run
 from multiturn.pipelines.pipeline import Pipeline
-from multiturn.providers.base import ProviderError
+from multiturn.providers.base import Provider, ProviderError
 from multiturn.providers.batches.base import BatchPart, BatchStatus, may_pass, places
-from multiturn.providers.results import Result, ResultsFile, key_of
+from multiturn.providers.results import Result, key_of
+
+
+def run_batches(
+    cases: Iterable[Case] | str | Path,
+    pipeline: Pipeline | str | Path | None,
+    provider: Provider,
+    results: str | Path,
+    *,
+    resume: bool = False,
+    against: str | None = None,
+    wait: bool = True,
+    poll: float = 60,
+    record_wire: bool = False,
+    say: Callable[[str], object] | None = None,
+) -> Iterator[Result]:
+    """Send the cases through the provider's Batch API, and yield each result once it is there.
+
+    A case that cannot be read or converted yields its result first. What is under way is recorded
+    in a file beside the results, so that a later call with ``resume`` sends nothing twice, even if
+    this process is killed. It blocks, and has an event loop of its own: inside another one, call it
+    in a thread.
+
+    Args:
+        cases: as for ``run``.
+        pipeline: as for ``run``.
+        provider: of a target; it must have a Batch API.
+        results: path of the file to append each result to, before it is yielded.
+        resume: continue that file, and the batches that are under way for it.
+        against: as for ``run``.
+        wait: whether to wait until all batches have ended; else they are only sent, and the results
+            of those that have ended are yielded.
+        poll: seconds between two checks of the status.
+        record_wire: add the exact body to each result.
+        say: called with messages about the batches, such as their ids and states.
+
+    Raises:
+        TypeError: an argument has the wrong type.
+        ValueError: arguments do not go together.
+        ProviderError: the vendor refuses a batch, or cannot be reached.
+        MultiturnError: as for ``run``; or the provider has no batches, or others are under way.
+        OSError: a file cannot be written.
+    """
+    if not 0 < poll < math.inf:
+        raise ValueError("poll must be a number of seconds, such as 60")
+    run = Run(
+        *(cases, pipeline, provider), results=results, resume=resume, against=against, batch=True
+    )
+    with run, BatchRun(run, poll=poll, say=say or _say_nothing) as batches:
+        for delivery in batches.deliveries(wait=wait, record_wire=record_wire):
+            if delivery is not None and delivery.is_answer:
+                yield delivery.result
 
 
 class BatchRun(Batches):
-    """A run in batches."""
+    """The batches of a run that is open; ``poll`` and ``say`` are as for ``Batches``."""
+
+    def __init__(self, run: Run, *, poll: float, say: Callable[[str], object]) -> None:
+        if run.path is None:
+            raise ValueError("batches need a file of results; name it with results")
+        super().__init__(run.provider, run.path, poll=poll, say=say)
+        self.run = run
 
     @property
     def requests(self) -> int:
@@ -36,23 +96,14 @@ class BatchRun(Batches):
     def _waiting(self) -> tuple[dict[bytes, str], dict[bytes, bytes]]:
         return self.state.waiting()
 
-    def run(
-        self,
-        cases: Iterable[Case],
-        pipeline: Pipeline,
-        skip: Callable[[Result], bool],
-        results: ResultsFile,
-        *,
-        wait: bool = True,
-        record_wire: bool = False,
-    ) -> Iterator[Result | None]:
-        """Yield the result of each case, and None after each look at the batches.
+    def deliveries(
+        self, *, wait: bool = True, record_wire: bool = False
+    ) -> Iterator[Delivery | None]:
+        """Yield each case with its result, which is then in the file; None after each status.
+
+        A case that is not sent is yielded, too, but not one that is already under way.
 
         Args:
-            cases: the cases.
-            pipeline: converts them.
-            skip: as for the ``run`` of single requests.
-            results: the caller writes each result into it before it asks for the next one.
             wait: whether to wait until all batches have ended.
             record_wire: add the exact body to each result.
 
@@ -63,40 +114,36 @@ class BatchRun(Batches):
         if self.state.canceled:
             self.say("this batch was canceled: nothing more is sent, and what was answered is kept")
         else:
-            yield from self.submit(cases, pipeline, skip, record_wire=record_wire)
-        yield from self._collect(results, wait)
+            for delivery in self.submit(record_wire=record_wire):
+                if delivery.is_answer:
+                    self.run.keep(delivery.result)
+                yield delivery
+        yield from self._collect(wait)
 
-    def submit(
-        self,
-        cases: Iterable[Case],
-        pipeline: Pipeline,
-        skip: Callable[[Result], bool],
-        *,
-        record_wire: bool = False,
-    ) -> Iterator[Result]:
-        """Send the requests of cases in parts; yield the results of those that fail before it.
+    def submit(self, *, record_wire: bool = False) -> Iterator[Delivery]:
+        """Send the requests of the cases in parts; yield the cases that are not sent.
 
-        Cases with the same request share one. The arguments are those of ``run``.
+        Cases with the same request share one.
         """
         tokens, latest = self._waiting
         before, between, after = self.api.frame
         part = _new_part()
         with TemporaryFile(dir=self._folder) as file:
-            for case in cases:
-                prepared = prepare(case, pipeline, self.provider)
-                result = prepared.result
-                if prepared.wire is None:  # it failed
-                    yield result
+            for delivery in self.run.deliveries():
+                result = delivery.result
+                if delivery.wire is None:  # it failed
+                    yield delivery
                     continue
                 key, digest = key_of(result), bytes.fromhex(result.digest)
                 if latest.get(key) == digest:
                     continue
                 if key in latest:
                     latest[key] = digest  # the answer under way is outdated
-                if skip(result):
+                if not delivery.is_answer:
+                    yield delivery
                     continue
                 if digest not in tokens:
-                    line = self.api.line(result.digest, prepared.wire.body)
+                    line = self.api.line(result.digest, delivery.wire.body)
                     size = file.tell() + len(between) + len(line) + len(after)
                     is_full = size > self.api.most_bytes or part.requests == self.api.most_requests
                     if is_full and part.requests:
@@ -106,8 +153,8 @@ class BatchRun(Batches):
                     part = replace(part, requests=part.requests + 1)
                     tokens[digest] = part.token
                 if record_wire:
-                    result = replace(result, wire=prepared.wire.body.decode())
-                self._ask(Waiting(tokens[digest], str(case.where()), result))
+                    result = replace(result, wire=delivery.wire.body.decode())
+                self._ask(Waiting(tokens[digest], delivery.where, result))
             if part.requests:
                 self._finish(part, file)
 
@@ -130,7 +177,7 @@ class BatchRun(Batches):
         self.state.keep(part)
         self.create(part, file)
 
-    def _collect(self, results: ResultsFile, wait: bool) -> Iterator[Result | None]:
+    def _collect(self, wait: bool) -> Iterator[Delivery | None]:
         """Yield the results of batches that have ended; raise an error of one after the others."""
         parts = self.state.under_way
         refused = []
@@ -142,7 +189,7 @@ class BatchRun(Batches):
                         self.say(f"{part.batch}: {status.state}")
                     if status.ended:
                         yield from self._results(part, status)
-                        results.sync()
+                        self.run.sync()
                         self.state.keep(replace(part, ended=True))
                         parts.remove(part)
                 except ProviderError as error:
@@ -159,7 +206,8 @@ class BatchRun(Batches):
             raise refused[0]
         self.state.forget()
 
-    def _results(self, part: BatchPart, status: BatchStatus) -> Iterator[Result]:
+    def _results(self, part: BatchPart, status: BatchStatus) -> Iterator[Delivery]:
+        """Yield the cases that wait for a part that has ended, each with its result."""
         _, latest = self._waiting
         with TemporaryFile(dir=self._folder) as file:
             self.call(self.api.fetch, status, file)
@@ -174,16 +222,18 @@ class BatchRun(Batches):
                         why = status.why or f"{part.batch} ended without an answer to this request"
                         raise ProviderError(f"batch_{status.state}: {why}", kind="batch")
                     file.seek(found[result.digest])
-                    yield answered(result, self.api.read(file.readline()))
+                    result = answered(result, self.api.read(file.readline()))
                 except ProviderError as error:
-                    yield failed(result, waiting.where, error)
+                    result = failed(result, waiting.where, error)
+                self.run.keep(result)
+                yield Delivery("send", result, where=waiting.where)
 
 
 class DryBatchRun(BatchRun):
     """A run in batches whose parts are counted, not sent."""
 
-    def __init__(self, provider: Any, output: str) -> None:
-        super().__init__(provider, output, poll=0, say=lambda _: None)
+    def __init__(self, run: Run) -> None:
+        super().__init__(run, poll=0, say=_say_nothing)
         self.parts: list[BatchPart] = []
 
     def _ask(self, asked: Waiting) -> None:
@@ -191,6 +241,10 @@ class DryBatchRun(BatchRun):
 
     def _send(self, part: BatchPart, file: BinaryIO) -> None:
         self.parts.append(part)
+
+
+def _say_nothing(_: str) -> None:
+    """Drop a message."""
 
 
 def _new_part() -> BatchPart:

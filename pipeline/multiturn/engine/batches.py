@@ -38,7 +38,7 @@ class Batches:
     """
 
     def __init__(
-        self, provider: Any, output: str, *, poll: float, say: Callable[[str], None]
+        self, provider: Any, output: str, *, poll: float, say: Callable[[str], object]
     ) -> None:
         self.api = batches_of(provider)
         self.provider = provider

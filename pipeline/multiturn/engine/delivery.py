@@ -1,0 +1,110 @@
+"""One case of a run: what is sent for it, and its result."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
+
+from multiturn.case import Case
+from multiturn.errors import MultiturnError
+from multiturn.pipelines.pipeline import Pipeline
+from multiturn.providers.base import ProviderError, ProviderResponse, TargetProvider, Wire
+from multiturn.providers.results import Failure, RawRequest, Result, is_stored
+from multiturn.text import utf8
+
+Action = Literal["send", "reuse", "skip", "refuse", "unreadable"]
+
+
+class Delivery(Struct, frozen=True):
+    """One case on its way to a provider.
+
+    Attributes:
+        action: what is done with it: ``send``; ``reuse``, as the results file has its answer;
+            ``skip``, as its request was the same at the Git revision; ``refuse``, as it cannot be
+            converted, or the provider's rules forbid it; ``unreadable``, as the suite is wrong.
+        result: what is known of its result so far, such as repairs, digest and error. Its ``id`` is
+            empty if an error belongs to no case.
+        wire: the request; ``wire.body`` is the exact body. None if there is an error.
+        where: the place of the case in its suite.
+        error: the exception, if the case cannot be read or converted.
+    """
+
+    action: Action
+    result: Result
+    wire: Wire | None = None
+    where: str = ""
+    error: Exception | None = None
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether this run has a result for the case: an answer, or an error."""
+        return self.action not in ("reuse", "skip")
+
+
+def unreadable(error: MultiturnError, suite: str, target: str) -> Delivery:
+    """Return the delivery of a case that cannot be read, or of an error that belongs to no case."""
+    failure = Failure("conversion", utf8(str(error)))
+    result = Result(suite=utf8(suite), id=error.case_id or "", target=target, error=failure)
+    return Delivery("unreadable", result, error=error)
+
+
+def prepare(case: Case, pipeline: Pipeline, provider: TargetProvider) -> Delivery:
+    """Convert a case and prepare its request, without sending anything."""
+    result = Result(
+        suite=utf8(case.suite),
+        id=case.id,
+        target=provider.name,
+        conversation_id=UNSET if case.conversation_id is None else case.conversation_id,
+    )
+    where = str(case.where())
+    try:
+        request = pipeline.request(case)
+    except Exception as error:  # a custom stage may raise anything
+        message = str(error) if isinstance(error, MultiturnError) else repr(error)
+        result = replace(result, error=Failure("conversion", utf8(message)))
+        return Delivery("refuse", result, where=where, error=error)
+    asked_for = RawRequest(request.question, request.guidelines, request.chat_prompt)
+    result = replace(result, raw_request=asked_for)
+    try:
+        wire = provider.wire(request)
+        result = replace(result, repairs=wire.repairs, digest=wire.digest())
+    except Exception as error:  # so may a custom provider
+        return Delivery("refuse", failed(result, where, error), where=where)
+    return Delivery("send", result, wire, where)
+
+
+def unless_known(
+    delivery: Delivery, stored: Mapping[bytes, str], earlier: Mapping[bytes, str]
+) -> Delivery:
+    """Return a delivery that is not sent again if its request was answered, or is unchanged.
+
+    Args:
+        delivery: as ``prepare`` returns it.
+        stored: the digests of answered requests, by the keys of their results.
+        earlier: the digests of the requests at a revision, by such keys.
+    """
+    if is_stored(delivery.result, stored):
+        return replace(delivery, action="reuse")
+    if is_stored(delivery.result, earlier):
+        return replace(delivery, action="skip")
+    return delivery
+
+
+def failed(result: Result, where: str, error: Exception) -> Result:
+    """Return the result of a case without an answer; ``where`` is the place of the case."""
+    if not isinstance(error, ProviderError):
+        error = ProviderError(f"{type(error).__name__}: {error}", kind="provider")
+    message = utf8(f"{where}: {error.what}")
+    return replace(result, error=Failure(error.kind, message), retries=error.retries)
+
+
+def answered(result: Result, answer: ProviderResponse) -> Result:
+    """Return the result of a case with an answer."""
+    return replace(
+        result,
+        response=utf8(answer.text),
+        finish_reason=answer.finish_reason,
+        usage=answer.usage,
+        retries=answer.retries,
+    )

@@ -1,0 +1,189 @@
+"""A run: the cases, who is asked, what need not be asked again, and where the results go."""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+from multiturn.case import Case
+from multiturn.engine.delivery import Delivery, prepare, unless_known, unreadable
+from multiturn.engine.outcomes import Outcome, read_cases
+from multiturn.engine.project import chosen_pipeline, from_project
+from multiturn.engine.selection import Selection, select, suite_names
+from multiturn.errors import MultiturnError
+from multiturn.pipelines.pipeline import Pipeline
+from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE
+from multiturn.providers.base import Provider, TargetProvider
+from multiturn.providers.custom import complete
+from multiturn.providers.results import Result, ResultsFile, key_of, read_stored, state_path
+from multiturn.text import utf8
+
+Cases = Iterable[Case] | Selection | str | Path
+
+
+class Run:
+    """A run that is about to start; a context manager that opens the results file and tidies it.
+
+    Args:
+        cases: the cases, or the path of a suite or of a folder.
+        pipeline: the pipeline, its name or the path of its file; None for the project's.
+        provider: answers the requests.
+        results: path of the file that gets each result.
+        resume: continue that file.
+        against: Git revision; a request that was the same there is not sent.
+        batch: whether the requests are sent in batches.
+        is_dry: whether nothing is sent or written.
+        is_default: whether the pipeline is nobody's choice, so that the project defaults of the
+            revision may name another one.
+
+    Raises:
+        TypeError: an argument has the wrong type.
+        ValueError: arguments do not go together.
+        MultiturnError: see ``multiturn.run``.
+    """
+
+    def __init__(
+        self,
+        cases: Cases,
+        pipeline: Pipeline | str | Path | None,
+        provider: Provider,
+        *,
+        results: str | Path | None = None,
+        resume: bool = False,
+        against: str | None = None,
+        batch: bool = False,
+        is_dry: bool = False,
+        is_default: bool = False,
+    ) -> None:
+        self.provider = complete(provider)
+        want(
+            *(pipeline, Pipeline | str | Path | None),
+            "pipeline must be a Pipeline, or its name or path",
+        )
+        words = "cases must be an iterable of Case, or the path of a suite"
+        want(cases, Iterable | Selection | Path, words)
+        roots = {"root": None} if isinstance(cases, str | Path) else {}
+        with from_project(pipeline=pipeline, **roots) as project:
+            self.pipeline = chosen_pipeline(project)
+            if isinstance(cases, str | Path):
+                cases = select([str(cases)], root=project.root)
+        self.cases = cases
+        if resume and results is None:
+            raise ValueError("resume continues a file of results; name it with results")
+        self.path = None if results is None else str(results)
+        self.resume = resume
+        if self.path is not None:
+            _check_batches(self.provider, self.path, batch=batch, resume=resume)
+        if not is_dry:
+            self.provider.check()
+        self.names = suite_names(cases) if isinstance(cases, Selection) else {}
+        self.earlier: dict[bytes, str] = {}  # digests at the revision, by the keys of results
+        if against is not None:
+            if isinstance(pipeline, Pipeline) or not isinstance(cases, Selection):
+                what = "against compares files: cases must be a path, and pipeline a name or a path"
+                raise ValueError(what)
+            name, is_default = str(project.pipeline or DEFAULT_PIPELINE), is_default or not pipeline
+            self.earlier = _digests_at(against, cases, name, self.provider, is_default=is_default)
+        self.stored: dict[bytes, str] = {}  # digests of answered requests, by the same keys
+        if is_dry and resume and self.path is not None and os.path.exists(self.path):
+            self.stored = read_stored(self.path)
+        self.results: ResultsFile | None = None
+
+    def __enter__(self) -> Self:
+        if self.path is not None:
+            self.results = ResultsFile(self.path, resume=self.resume)
+            self.stored = self.results.stored
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self.results is not None:
+            self.results.__exit__(*error)
+
+    def deliveries(self) -> Iterator[Delivery]:
+        """Read, convert and yield each case, one at a time; nothing is sent."""
+        for prepared in self._prepared():
+            delivery = unless_known(prepared, self.stored, self.earlier)
+            if self.results is not None:
+                self.results.touch(delivery.result)
+            yield delivery
+
+    def _prepared(self) -> Iterator[Delivery]:
+        for outcome in self._outcomes():
+            if outcome.case is not None:
+                yield prepare(outcome.case, self.pipeline, self.provider)
+            elif outcome.error is not None:
+                yield unreadable(outcome.error, self.names[outcome.suite], self.provider.name)
+
+    def _outcomes(self) -> Iterator[Outcome]:
+        if isinstance(self.cases, Selection):
+            yield from read_cases(self.cases)
+            return
+        for case in self.cases:
+            want(case, Case, "each of the cases must be a Case, as load_suite gives it")
+            yield Outcome(case.suite, case)
+
+    def keep(self, result: Result) -> None:
+        """Write the result of a case into the file, if there is one."""
+        if self.results is not None and result.id:
+            self.results.append(result)
+
+    def results_path(self) -> str | None:
+        """Return where the results are: in another file if somebody removed or replaced theirs."""
+        if self.results is None:
+            return None
+        self.results.keep()
+        return self.results.path
+
+    def sync(self) -> None:
+        """Make the results that were kept survive a failure of the machine."""
+        if self.results is not None:
+            self.results.sync()
+
+
+def _check_batches(provider: TargetProvider, path: str, *, batch: bool, resume: bool) -> None:
+    """Make sure that no request is sent twice, before anything is read.
+
+    Raises:
+        MultiturnError: the provider has no batches, or one is under way that this run would not
+            continue.
+    """
+    if not batch and not os.path.exists(state_path(path)):
+        return  # most runs: no need to import what batches need
+    from multiturn.engine.batch_state import BatchState
+    from multiturn.providers.batches import batches_of
+
+    if batch:
+        batches_of(provider)
+    if BatchState(path).under_way and not (batch and resume):
+        what = f"a batch for {path!r} is under way; add --resume --batch to get its results,"
+        raise MultiturnError(f"{what} or end it with: multiturn batch cancel {path}")
+
+
+def _digests_at(
+    revision: str,
+    selection: Selection,
+    pipeline: str,
+    provider: TargetProvider,
+    *,
+    is_default: bool,
+) -> dict[bytes, str]:
+    """Return the digest of each request as it was at a revision, by the key of its result."""
+    from multiturn.engine.git import commit_of
+    from multiturn.engine.revision import reading_at, requests_of
+
+    digests = {}
+    with reading_at(
+        *(commit_of(revision), requests_of, selection, pipeline), is_default=is_default
+    ) as then:
+        for request in then:
+            result = Result(suite=utf8(request.suite), id=request.eval_id, target=provider.name)
+            with suppress(Exception):  # what a provider refuses has no digest
+                digests[key_of(result)] = provider.wire(request).digest()
+    return digests
+
+
+def want(value: object, kind: Any, words: str) -> None:
+    """Raise a TypeError if an argument has the wrong type."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{words}, not {type(value).__name__}")
