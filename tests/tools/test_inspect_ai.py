@@ -14,7 +14,7 @@ from inspect_ai.log import EvalLog, read_eval_log
 import commands
 from loopback import Server
 from multiturn import MultiturnError, load_pipeline
-from multiturn.inspect import dataset
+from multiturn.inspect import dataset, suite
 from pages import program, shell_command
 from running import records
 
@@ -80,6 +80,26 @@ def test_the_task_sends_the_bodies_of_run(folder: Path, server: Server, pipeline
     assert bodies(server) == by_text(expected)
     assert log.status == "success"
     assert sorted(str(sample.id) for sample in log.samples or ()) == sorted(IDS)
+
+
+def test_the_task_and_run_take_the_defaults_of_the_project(folder: Path, server: Server) -> None:
+    (folder / "terse.yaml").write_text("extends: design\nremove: [filter_empty]\n")
+    (folder / "multiturn.toml").write_text('pipeline = "terse.yaml"\nsuites = ["evals"]\n')
+    inspect_eval(folder, server, "multiturn/suite")
+    expected = sent_by_run(folder)
+    assert len(expected) == 3
+    assert bodies(server) == by_text(expected)
+
+
+def test_an_error_advises_what_its_reader_can_write(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = "[{role: user, content: [{type: file, value: ../../x}]}]"
+    (folder / "evals/a.eval.yaml").write_text(f"evalcases: [{{id: a, input_messages: {content}}}]")
+    monkeypatch.chdir(folder)
+    for call, option in ((suite, "-T root="), (dataset, "root=")):
+        with pytest.raises(MultiturnError, match=rf"name a root that holds it \({option}\)$"):
+            call("evals")
 
 
 def test_the_task_of_the_page_sends_them_and_is_scored(folder: Path, server: Server) -> None:
