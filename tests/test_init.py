@@ -7,12 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import yaml
 
-from commands import Done, run
+from commands import Done, full_disk, run, start
+from limits import limited
 
 WORKFLOW, HOOK = ".github/workflows/prompts.yml", ".pre-commit-config.yaml"
-SUITE = ["evals/first.eval.yaml", "evals/tone.instructions.md"]
+SUITE = ["evals/tone.instructions.md", "evals/first.eval.yaml"]
 FILES = [*SUITE, "multiturn.toml", WORKFLOW, HOOK]
 
 
@@ -87,3 +89,68 @@ def test_the_workflow_installs_the_commit_that_is_installed_here(tmp_path: Path)
     assert "Fill in" not in run("init", folder=tmp_path).stdout
     workflow = (tmp_path / WORKFLOW).read_text()
     assert "  MULTITURN: git+https://git.example.org/house@8dbad05 #" in workflow
+
+
+def test_a_disk_that_fills_leaves_no_file_in_part_and_the_next_init_goes_on(tmp_path: Path) -> None:
+    process = start("init", folder=tmp_path, preexec_fn=full_disk(40))
+    out, error = process.communicate()
+    assert (process.returncode, out) == (2, "wrote evals/tone.instructions.md\n")
+    assert error == "Error: cannot write 'evals/first.eval.yaml': File too large\n"
+    assert [path.name for path in (tmp_path / "evals").iterdir()] == ["tone.instructions.md"]
+    done = run("init", folder=tmp_path)
+    assert done.stdout.splitlines()[:2] == [f"kept  {SUITE[0]}", f"wrote {SUITE[1]}"]
+    assert_next_commands_work(done, tmp_path)
+
+
+@pytest.mark.parametrize("link", ["evals", ".github", ".github/workflows"])
+@pytest.mark.parametrize("leads", ["elsewhere", "/"])
+def test_a_link_out_of_the_project_is_not_followed(tmp_path: Path, link: str, leads: str) -> None:
+    folder, elsewhere = tmp_path / "project", tmp_path / "elsewhere"
+    (folder / link).parent.mkdir(parents=True)
+    elsewhere.mkdir()
+    real = "/" if leads == "/" else str(elsewhere)
+    (folder / link).symlink_to(real)
+    with limited():
+        done = run("init", folder=folder)
+    end = "/workflows" if link == ".github" else ""
+    what = (
+        f"a link leads from here to {real.rstrip('/')}{end or ('' if real != '/' else '/')}, out of"
+    )
+    error = f"Error: {link}{end}: {what} {folder}; make a folder in its place\n"
+    assert (done.returncode, done.stderr) == (2, error)
+    assert not [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_name_that_a_link_has_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project/multiturn.toml").symlink_to(tmp_path / "elsewhere.toml")
+    done = run("init", folder=tmp_path / "project")
+    assert "kept  multiturn.toml\n" in done.stdout
+    assert not (tmp_path / "elsewhere.toml").exists()
+
+
+def test_several_at_once_write_each_file_once_and_whole(tmp_path: Path) -> None:
+    (tmp_path / "alone").mkdir()
+    run("init", folder=tmp_path / "alone")
+    (tmp_path / "shared").mkdir()
+    processes = [start("init", folder=tmp_path / "shared") for _ in range(4)]
+    said = [process.communicate() for process in processes]
+    assert [
+        (process.returncode, error) for process, (_, error) in zip(processes, said, strict=True)
+    ] == [(0, "")] * 4
+    written = [line for out, _ in said for line in out.splitlines() if line.startswith("wrote ")]
+    assert sorted(written) == sorted(f"wrote {path}" for path in FILES)
+
+    def files(folder: Path) -> dict[str, bytes]:
+        found = (path for path in folder.rglob("*") if path.is_file())
+        return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
+
+    assert files(tmp_path / "shared") == files(tmp_path / "alone")
+
+
+def test_a_current_folder_that_was_removed_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    gone = f"cd gone && rmdir ../gone && exec {sys.executable} -m multiturn list"
+    done = subprocess.run(["sh", "-c", gone], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stderr == "Error: the current folder was removed; enter another\n"

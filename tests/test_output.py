@@ -3,6 +3,8 @@
 import json
 import os
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -93,6 +95,52 @@ def test_a_mishap_at_the_end(
         write(target, b"new\n")
     assert target.read_bytes() == left
     assert os.listdir(target.parent) == ["out.jsonl"]
+
+
+KILLED = """
+import os, sys
+from multiturn.documents.output import open_output
+with open_output(sys.argv[1]) as file:
+    file.write(b"half")
+    file.flush()
+    print("writing", flush=True)
+    if sys.argv[2] == "killed":
+        os.kill(os.getpid(), 9)
+    sys.stdin.read()
+"""
+
+
+def writer(target: Path, end: str) -> "subprocess.Popen[bytes]":
+    """Start a process that writes a file until its input ends, or until it is killed."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(target), end],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"writing\n"
+    return process
+
+
+def test_what_a_killed_writer_has_left_is_removed_by_the_next(target: Path) -> None:
+    before = set(target.parent.iterdir())
+    others = [target.with_name(f".{target.name}.{name}") for name in ("original", "bak")]
+    for other in others:
+        other.write_text("mine")
+    writer(target, "killed").communicate()
+    assert len(set(target.parent.iterdir()) - before) == 3
+    with open_output(str(target)) as file:
+        file.write(b"new")
+    assert set(target.parent.iterdir()) == {*before, *others}
+
+
+def test_what_another_process_is_writing_stays(target: Path) -> None:
+    process = writer(target, "waits")
+    with open_output(str(target)) as file:
+        file.write(b"ours")
+    assert target.read_bytes() == b"ours"
+    process.communicate(b"")
+    assert (process.returncode, target.read_bytes()) == (0, b"half")
 
 
 def test_permissions_are_kept_or_those_of_any_new_file(target: Path) -> None:

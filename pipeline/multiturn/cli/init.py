@@ -10,7 +10,7 @@ import click
 
 from multiturn.text import number_of
 
-_SUITE = ("evals/first.eval.yaml", "evals/tone.instructions.md")
+_SUITE = ("evals/tone.instructions.md", "evals/first.eval.yaml")  # which needs the other one
 _DEFAULTS = "multiturn.toml"
 _WORKFLOW = ".github/workflows/prompts.yml"
 _HOOK = ".pre-commit-config.yaml"
@@ -33,34 +33,63 @@ def init() -> None:
     They are a suite, a guideline, defaults, a workflow and a pre-commit hook; the last two at the
     top of the Git repository. No existing file is changed.
     """
-    from importlib.resources import files  # a fifth of the start-up
-
+    from multiturn.cli.failures import writing
     from multiturn.engine.defaults import find_defaults
     from multiturn.files import root_of
 
     address, here = _address(), Path.cwd()
     top = Path(root_of(here))
     folder = here.relative_to(top).as_posix()
+    _check_inside(Path("evals"), top)  # before anything is looked for there
+    targets = [
+        Path(os.path.relpath(top)) / name if name in (_WORKFLOW, _HOOK) else Path(name)
+        for name in _wanted()
+    ]
+    for target in targets:
+        _check_inside(target.parent, top)
     must_fill_in = ""
-    for name in _wanted():
-        is_on_top = name in (_WORKFLOW, _HOOK)
-        target = Path(os.path.relpath(top)) / name if is_on_top else Path(name)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with target.open("x", encoding="utf-8", newline="\n") as file:
-                # Without the dot: a package's hidden files may get lost.
-                template = files("multiturn.cli").joinpath("first", target.name.removeprefix("."))
-                text = template.read_text(encoding="utf-8")
-                file.write(_filled_in(text, folder, address))
-            click.echo(f"wrote {target.as_posix()}")
-            if name == _WORKFLOW and address is None:
-                must_fill_in = target.as_posix()
-        except FileExistsError:
-            click.echo(f"kept  {target.as_posix()}")
+    for target in targets:
+        with writing(target.as_posix()):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            is_new = _write(target, _filled_in(_template(target.name), folder, address))
+        click.echo(f"{'wrote' if is_new else 'kept '} {target.as_posix()}")
+        if is_new and target.name == Path(_WORKFLOW).name and address is None:
+            must_fill_in = target.as_posix()
     if must_fill_in:
         click.echo(f"\nFill in MULTITURN in {must_fill_in}: where multiturn is installed from")
     suites = "" if "evals" in find_defaults()[0].suites else " evals"
     click.echo(f"\n{_NEXT.format(suites=suites)}", nl=False)
+
+
+def _check_inside(folder: Path, top: Path) -> None:
+    """Refuse a folder that a link leads out of the project."""
+    from multiturn.errors import MultiturnError
+    from multiturn.files import is_below, real_path
+
+    real = real_path(folder)
+    if not is_below(real, str(top)):
+        what = f"a link leads from here to {real}, out of {top}; make a folder in its place"
+        raise MultiturnError(what, where=folder.as_posix())
+
+
+def _write(target: Path, text: str) -> bool:
+    """Write a file whole; return whether it was not there."""
+    from multiturn.documents.output import open_new
+
+    try:
+        with open_new(target) as file:
+            file.write(text.encode())
+    except FileExistsError:
+        return False
+    return True
+
+
+def _template(name: str) -> str:
+    from importlib.resources import files  # a fifth of the start-up
+
+    # Without the dot: a package's hidden files may get lost.
+    path = files("multiturn.cli").joinpath("first", name.removeprefix("."))
+    return path.read_text(encoding="utf-8")
 
 
 def _filled_in(template: str, folder: str, address: str | None) -> str:

@@ -26,20 +26,92 @@ def open_output(path: str | None, *, whole: bool = False) -> Iterator[BinaryIO]:
         with target.open("wb") as direct, _held(direct, whole) as file:
             yield file
         return
-    import tempfile  # a fifth of the start-up, and only needed here
+    with _partial(target) as (file, partial):
+        yield file
+        _finish(file, partial, target)
+        os.replace(partial, target)
 
-    descriptor, partial = tempfile.mkstemp(prefix=f".{target.name[:40]}.", dir=target.parent)
+
+@contextmanager
+def open_new(target: Path) -> Iterator[BinaryIO]:
+    """Create a file that takes its name only when the block ends well.
+
+    Raises:
+        FileExistsError: something, such as a link that leads nowhere, has the name already.
+    """
+    if os.path.lexists(target):
+        raise FileExistsError
+    with _partial(target) as (file, partial):
+        yield file
+        _finish(file, partial, target)
+        try:
+            os.link(partial, target)
+        except FileExistsError:
+            raise
+        except OSError:  # there are no hard links here
+            os.rename(partial, target)
+        else:
+            os.unlink(partial)
+
+
+@contextmanager
+def _partial(target: Path) -> Iterator[tuple[BinaryIO, str]]:
+    """Create a file beside another, for what that is to hold; remove it after an error.
+
+    Its writer locks it. Those without a lock, whose writers were killed, are removed before.
+    """
+    prefix = f".{target.name[:40]}.multiturn-"
+    _remove_abandoned(target.parent, prefix)
+    descriptor, partial = _create(prefix, target.parent)
     try:
         with open(descriptor, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(descriptor)
-        os.chmod(partial, _mode(target))
-        os.replace(partial, target)
+            yield file, partial
     except BaseException:
         with suppress(FileNotFoundError):  # an interrupt right after it took its name
             os.unlink(partial)
         raise
+
+
+def _finish(file: BinaryIO, partial: str, target: Path) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+    os.chmod(partial, _mode(target))
+    if os.name == "nt":  # which renames no open file
+        file.close()
+
+
+def _create(prefix: str, folder: Path) -> tuple[int, str]:
+    import tempfile  # a fifth of the start-up, and only needed here
+
+    while True:
+        descriptor, partial = tempfile.mkstemp(prefix=prefix, dir=folder)
+        with suppress(OSError):  # a file system without locks: nobody takes it for abandoned
+            _lock(descriptor, wait=True)
+        if os.path.exists(partial):
+            return descriptor, partial
+        os.close(descriptor)  # another process removed it before it was locked
+
+
+def _remove_abandoned(folder: Path, prefix: str) -> None:
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.startswith(prefix) and entry.is_file(follow_symlinks=False):
+                with suppress(OSError):
+                    descriptor = os.open(entry.path, os.O_RDONLY)
+                    try:
+                        _lock(descriptor)
+                    finally:
+                        os.close(descriptor)
+                    os.unlink(entry.path)
+
+
+def _lock(descriptor: int, *, wait: bool = False) -> None:
+    """Lock a file until it is closed; it is an OSError if another process has."""
+    try:
+        import fcntl
+    except ImportError:  # Windows, where no open file can be removed
+        return
+    fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
 
 
 @contextmanager

@@ -39,7 +39,10 @@ def find_defaults(folder: Path | None = None) -> tuple[Defaults, str]:
     Raises:
         MultiturnError: the file is another user's, or not as it should be.
     """
-    start = folder or Path.cwd()
+    try:
+        start = folder or Path.cwd()
+    except FileNotFoundError:
+        raise MultiturnError("the current folder was removed; enter another") from None
     for above in (start, *start.parents):
         for path in (above / _OWN, above / _SHARED):
             values = _values(path)
