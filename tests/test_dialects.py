@@ -1,16 +1,20 @@
 """Suites as other tools write them: read as what they are."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from comparing import write
 from layout import laid_out
 from loading import cases, messages
 from multiturn.suites.discovery import find_suites
+from multiturn.suites.vocabulary import IRRELEVANT
 
+PAGE = (Path(__file__).parent.parent / "docs/suites.md").read_text(encoding="utf-8")
 HI = [("user", "Hi")]
 HO = [{"role": "assistant", "content": "Ho"}]
 
@@ -100,6 +104,7 @@ def test_the_input_and_the_files_of_a_suite_stand_before_those_of_each_case(root
 @pytest.mark.parametrize("defaults", ["default_test", "defaultTest"])
 def test_an_input_may_come_in_vars_and_is_never_rendered(defaults: str) -> None:
     suite = f"""\
+        templates: literal
         prompts: ["{{{{ input }}}}", "{{{{vars.input}}}}"]
         {defaults}: {{vars: {{input: "Hi {{{{name}}}}"}}}}
         tests:
@@ -114,7 +119,7 @@ def test_an_input_may_come_in_vars_and_is_never_rendered(defaults: str) -> None:
 
 def test_what_a_suite_takes_from_vars_its_next_document_does_not() -> None:
     suite = 'prompts: ["{{ input }}"]\ntests: [{id: a, vars: {input: Hi}}]\n---\n'
-    bare = 'id: b\ninput: Hi\nvars: {input: "{{ name }}", name: Ada}\n'
+    bare = "id: b\ninput: Hi\nvars: {name: Ada}\n"
     assert [messages(case) for case in cases(suite + bare)] == [HI, HI]
 
 
@@ -161,6 +166,26 @@ def test_a_file_that_a_suite_names_and_a_folder_contains_is_converted_once(root:
     write(root, dict(zip(files, (suite, LINES, text), strict=True)))
     assert list(find_suites(["evals"])) == [files[0], files[2]]
     assert list(find_suites([files[1], files[0]])) == [files[1], files[0]]
+
+
+# Keys that do not concern the prompt
+
+
+def test_the_page_lists_the_keys_that_do_not_concern_the_prompt() -> None:
+    table = PAGE.partition("### Keys of other tools")[2].partition("\n\n|")[2].partition("\n\n")[0]
+    rows = [row.strip(" |").split(" | ") for row in table.splitlines()[2:]]
+    listed = [set(re.findall(r"`(.+?)`", keys)) for _, keys in rows]
+    assert listed == [*IRRELEVANT.values()]
+
+
+@pytest.mark.parametrize("place", ["suite", "case"])
+def test_a_key_that_does_not_concern_the_prompt_changes_nothing(place: str) -> None:
+    for key in sorted(IRRELEVANT[place]):
+        written = f"{key}: {{x: [1]}}"
+        head, inner = (written, "") if place == "suite" else ("", f", {written}")
+        with capture_logs() as logs:
+            [case] = cases(f"{head}\ntests:\n- {{id: a, input: Hi{inner}}}\n")
+        assert (messages(case), case.metadata, logs) == (HI, {}, []), key
 
 
 # JSON Lines

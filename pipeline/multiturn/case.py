@@ -23,6 +23,7 @@ class TestMessage(Struct, frozen=True, gc=False, repr_omit_defaults=True):
         content: text, a list of segments, or one mapping.
         line: one-based line of the message in the suite; 0 without a suite.
         content_lines: the line of each segment of ``content``.
+        key: what errors call it, such as ``messages[0]``; empty for its place in a case.
     """
 
     __test__ = False  # not a class of tests, whatever pytest makes of its name
@@ -31,6 +32,7 @@ class TestMessage(Struct, frozen=True, gc=False, repr_omit_defaults=True):
     content: Any
     line: int = 0
     content_lines: tuple[int, ...] = ()
+    key: str = ""
 
 
 def segments_of(message: TestMessage) -> Iterator[tuple[str, Any, int]]:
@@ -102,6 +104,10 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
         """The texts of the suite that are not in a message, by their keys."""
         texts = {f"guidelines[{number}]": text for number, text in enumerate(self.guidelines)}
         return texts if self.system_prompt is None else texts | {PROMPT_KEY: self.system_prompt}
+
+    def message_key(self, index: int) -> str:
+        """Return what errors call a message: the key and the index that the suite has."""
+        return self.input_messages[index].key or f"input_messages[{index}]"
 
     def where(self, line: int = 0, key: str = "") -> Place:
         """Return the place of a line of this case, or of its first; ``key`` follows its id."""

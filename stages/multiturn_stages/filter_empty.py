@@ -38,7 +38,7 @@ def filter_empty(
     asking = [turn for turn in conversion.turns if turn.says_something]
     last = next((turn for turn in reversed(asking) if turn.role == "user"), None)
     if last is not None and not stays(last):
-        key = "" if last.message is None else f"input_messages[{last.message}]"
+        key = "" if last.message is None else conversion.case.message_key(last.message)
         where = conversion.case.where(last.parts[0].line, key)
         notices = (*notices, Notice("turn.dropped", where, _DROPPED, last.message))
     turns = tuple(filter(stays, conversion.turns))

@@ -60,7 +60,7 @@ def resolve_segments(
             try:
                 part = _read(segment, case, max_file_bytes, keep, index, number, line)
             except MultiturnError as error:
-                where = case.where(line, f"input_messages[{index}].{key}")
+                where = case.where(line, f"{case.message_key(index)}.{key}")
                 is_file = isinstance(error, AttachmentError)
                 if (is_file and missing_file == "warn") or (
                     isinstance(error, SegmentTypeError) and unknown_type == "warn"

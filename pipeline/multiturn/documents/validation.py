@@ -2,6 +2,7 @@
 
 import re
 import typing
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
@@ -24,7 +25,15 @@ LARGEST_NUMBER = 1e300  # a limit for numbers that must be finite
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
 
 
-def read_as(node: Node, type_: type[_T], *, where: str, label: str = "", strict: bool = True) -> _T:
+def read_as(
+    node: Node,
+    type_: type[_T],
+    *,
+    where: str,
+    label: str = "",
+    strict: bool = True,
+    called: Callable[[str], str] = str,
+) -> _T:
     """Read a node as a type; the first value that does not fit is an error with its place.
 
     Args:
@@ -33,6 +42,7 @@ def read_as(node: Node, type_: type[_T], *, where: str, label: str = "", strict:
         where: what errors call the document.
         label: what errors call the node, such as ``case 'x'``.
         strict: text is not a number; otherwise it is read as one where a number is wanted.
+        called: returns what errors call a path below the node, such as ``a[0].b``.
     """
     try:
         return msgspec.convert(node.value, type_, strict=strict)
@@ -41,9 +51,10 @@ def read_as(node: Node, type_: type[_T], *, where: str, label: str = "", strict:
     path = path.rstrip("`").partition("[...]")[0]
     for match in _STEP.finditer(path):
         node = node.children[match[1] if match[1] else int(match[2])]
+    key = called(path.lstrip("."))
     if what.startswith("Object missing"):
-        raise _missing(what, path.lstrip("."), node, _keys_at(type_, path), where, label)
-    message = _reword(what, path.lstrip("."), node, type_)
+        raise _missing(what, key, node, _keys_at(type_, path), where, label)
+    message = _reword(what, key, node, type_)
     raise MultiturnError(message, where=node.place(where, label))
 
 

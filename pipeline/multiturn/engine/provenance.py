@@ -161,7 +161,7 @@ def origin_of(part: Part, case: Case) -> str:
     place = case.file or suite
     place = f"{place}:{part.line}" if part.line else place
     if part.message is not None and not part.line:
-        place = f"{place}: input_messages[{part.message}].content[{part.content}]"
+        place = f"{place}: {case.message_key(part.message)}.content[{part.content}]"
     moved = f", moved by {part.moved_by}" if part.moved_by else ""
     if part.resolved_path is not None:
         return f"{part.resolved_path}, attached at {place}{moved}{changed}"
@@ -174,7 +174,7 @@ def _fates(conversion: Conversion) -> Iterator[Fate]:
     sent = [part for turn in prompt for part in turn.parts]
     for index, message in enumerate(case.input_messages):
         for number, (key, segment, line) in enumerate(segments_of(message)):
-            where = case.where(line, f"input_messages[{index}].{key}")
+            where = case.where(line, f"{case.message_key(index)}.{key}")
             yield _fate(conversion, sent, where, (index, number), segment)
     for key, text in case.keyed_texts.items():
         where, found = case.where(key=key), [part for part in sent if part.key == key]

@@ -10,19 +10,18 @@ from multiturn.documents.validation import read_as
 from multiturn.errors import MultiturnError, Place, did_you_mean, quoted
 from multiturn.files import Files
 from multiturn.suites.dialects import Dialect
-from multiturn.suites.keys import KeyCheck
+from multiturn.suites.messages import Wording
+from multiturn.suites.paths import AS_GUIDELINE, ATTACH, warn_of_file_key, warn_of_path
 from multiturn.suites.schema import (
     CaseKeys,
     ExecutionKeys,
-    MessageKeys,
     Metadata,
     MetadataKeys,
-    SegmentKeys,
-    SuiteKeys,
 )
 from multiturn.turns import ROLES
 
 MAX_CASE_SIZE = 10_000_000
+_OURS = Wording()
 
 
 class CaseReader:
@@ -32,7 +31,7 @@ class CaseReader:
         self.name = name
         self.files = files
         self.dialect = dialect
-        self.keys = KeyCheck(name)
+        self.keys = dialect.keys
 
     def shared(self, suite: str, patterns: tuple[str, ...], head: Node | None = None) -> Case:
         """Return a case without messages: what a suite gives to all of its cases.
@@ -49,7 +48,8 @@ class CaseReader:
         )
         if head is None:
             return case
-        self.keys.check(head, SuiteKeys)
+        self.keys.check(head, "suite")
+        self._warn_of_paths(head, "")
         execution = self._execution(head)
         return structs.replace(
             case,
@@ -69,30 +69,32 @@ class CaseReader:
         case_id = as_written(given)
         if given is None or case_id is None:
             return None
+        if isinstance(case_id, int) and not isinstance(case_id, bool):
+            return str(case_id)
         if isinstance(case_id, str) and case_id.strip():
             return case_id
         what = "the id is blank; write one" if isinstance(case_id, str) else "id must be text"
         raise MultiturnError(what, where=given.place(self.name, where.label))
 
-    def case(self, node: Node, case_id: str, shared: Case, *known: type) -> Case:
-        """Read one case; ``known`` are structs with keys that it may have besides its own."""
+    def case(self, node: Node, case_id: str, shared: Case, *places: str) -> Case:
+        """Read one case; it may have the keys of ``places`` besides its own."""
         label = f"case {quoted(case_id)}"
-        node = self.dialect.case(node, label)
-        case = read_as(node, CaseKeys, where=self.name, label=label)
+        node, wording = self.dialect.case(node, label)
+        case = read_as(node, CaseKeys, where=self.name, label=label, called=wording.path)
         if not case.input_messages:
-            raise MultiturnError(
-                "input_messages is empty; add a message", where=node.place(self.name, label)
-            )
+            what = f"{wording.key} is empty; add a message"
+            raise MultiturnError(what, where=node.place(self.name, label))
         if node.size > MAX_CASE_SIZE:
             what = f"it is larger than {MAX_CASE_SIZE:,} characters, with its aliases expanded"
             raise MultiturnError(what, where=node.place(self.name, label))
-        self.keys.check(node, CaseKeys, *known, label=label)
+        self.keys.check(node, "case", *places, label=label)
+        self._warn_of_paths(node, label)
         prompt, own = self._system_prompt(node, label), self._execution(node, label)
         return structs.replace(
             shared,
             id=case_id,
             input_messages=tuple(
-                self._message(message, label, index)
+                self._message(message, label, wording, index)
                 for index, message in enumerate(node.children["input_messages"].children)
             ),
             line=node.line,
@@ -107,23 +109,40 @@ class CaseReader:
             max_output_tokens=own.max_output_tokens or shared.max_output_tokens,
         )
 
-    def _message(self, node: Node, case: str, index: int) -> TestMessage:
-        label = f"{case}: input_messages[{index}]"
-        self.keys.check(node, MessageKeys, label=label)
+    def _message(self, node: Node, case: str, wording: Wording, index: int) -> TestMessage:
+        key = wording.of(index)
+        label = f"{case}: {key}"
+        self.keys.check(node, "message", label=label)
         role, content = node.children["role"], node.children["content"]
         if role.value not in ROLES:
             what = f"there is no role {quoted(role.value)}; {did_you_mean(role.value, ROLES)}"
             raise MultiturnError(what, where=role.place(self.name, label))
         segments = content.children if isinstance(content.value, list) else [content]
-        for index, segment in enumerate(segments):
-            if isinstance(segment.value, dict):
-                key = f"[{index}]" if segments is content.children else ""
-                if "type" not in segment.value:
-                    self.keys.check_structured(segment, f"{label}.content{key}")
-                elif "value" in segment.value:
-                    self.keys.check(segment, SegmentKeys, label=f"{label}.content{key}")
+        for number, segment in enumerate(segments):
+            position = f"[{number}]" if segments is content.children else ""
+            self._segment(segment, f"{label}.content{position}")
         lines = tuple([segment.line for segment in segments])
-        return TestMessage(role.value, content.value, node.line, lines)
+        return TestMessage(
+            role.value, content.value, node.line, lines, "" if wording == _OURS else key
+        )
+
+    def _segment(self, segment: Node, label: str) -> None:
+        """Check a segment of a message's content."""
+        if not isinstance(segment.value, dict):
+            warn_of_path(segment, self.files, self.keys, label, ATTACH)
+        elif "type" not in segment.value:
+            self.keys.check_structured(segment, label)
+            warn_of_file_key(segment, self.keys, label)
+        elif "value" in segment.value:
+            self.keys.check(segment, "segment", label=label)
+            if segment.value["type"] == "text":
+                warn_of_path(segment.children["value"], self.files, self.keys, label, ATTACH)
+
+    def _warn_of_paths(self, node: Node, label: str) -> None:
+        """Warn of guidelines that are paths."""
+        guidelines = node.children.get("guidelines")
+        for text in (guidelines.children or ()) if guidelines is not None else ():
+            warn_of_path(text, self.files, self.keys, label, AS_GUIDELINE)
 
     def _system_prompt(self, node: Node, label: str = "") -> str | None:
         """Return the system prompt in the metadata of a suite or a case."""

@@ -1,99 +1,66 @@
-"""Suites as other tools write them: tables of what means the same, and documents rewritten so.
+"""Suites as other tools write them, rewritten as ours.
 
 A suite is read as what it is, without an option: docs/suites.md has the table. Nodes keep their
 places, so that errors name the line that somebody wrote.
 """
 
-import json
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from copy import copy
 
-import msgspec
-
-from multiturn.case import CASES_KEYS, MESSAGES_KEYS
-from multiturn.documents.json_lines import node_of, read_json
 from multiturn.documents.node import Node, Repeats, list_of, values_in, with_keys
 from multiturn.errors import MultiturnError
+from multiturn.suites.keys import KeyCheck
+from multiturn.suites.messages import Wording, message_of, messages_of, needs_text, rewrite
+from multiturn.suites.templates import Braces, braces_of, check_case
+from multiturn.suites.variables import Variables, take_messages, variables_of
+from multiturn.suites.vocabulary import ANSWER_NAMES, CASE_NAMES, INPUT_KEYS, SUITE_NAMES
 
-SUITE_KEYS = dict.fromkeys(CASES_KEYS[1:], "evalcases")
-CASE_KEYS = {
-    **dict.fromkeys(MESSAGES_KEYS[1:], "input_messages"),
-    "expected_output": "expected_messages",
-    "expected_outcome": "outcome",
-    "criteria": "outcome",
-}
-# Beside one of INPUT_KEYS only: elsewhere, a target is what a run sends prompts to.
-ANSWER_KEYS = {"ideal": "expected_messages", "target": "expected_messages"}
-INPUT_KEYS = frozenset(MESSAGES_KEYS[1:])
+_WITH_INPUT = {**CASE_NAMES, **ANSWER_NAMES}
 _SHARED = ("guidelines", "metadata", "execution")  # by all cases, as an input and vars are
-_NAMES_CASES = ("imports", "scenarios")
-# Of other tools, at suites and cases: they do not concern the prompt.
-OTHER_KEYS = frozenset(
-    {
-        *("assert", "assertions", "assertScoringFunction", "defaultTest", "default_test"),
-        *("environment", "env", "evaluator", "graders", "metrics", "mode"),
-        *("assertionTemplates", "author", "budget_usd", "category", "depends_on", "early_exit"),
-        *("evaluate_options", "experiment", "extensions", "license", "preprocessors", "repeat"),
-        *("requires", "run", "suite", "targets", "timeout_seconds", "aggregation"),
-        *("on_turn_failure", "options", "outputPath", "prompts", "provider", "providers"),
-        *("rubrics", "sharing", "tags", "threshold", "workspace"),
-    }
-)
-ROLES = {"developer": "system"}
-CASES = frozenset(CASES_KEYS)
-_WITH_INPUT = {**CASE_KEYS, **ANSWER_KEYS}
-_REWRITTEN = frozenset({*CASE_KEYS, "input_files", "vars", "turns"})
-_INPUT_ONLY = re.compile(r"\s*\{\{\s*(?:vars\.)?input\s*\}\}\s*")
-_PLACEHOLDER = re.compile(r"\{\{-?\s*(?:vars\.)?(\w+)")
-
-
-class _Message(msgspec.Struct, gc=False):
-    """What makes a JSON list in a text one of messages; no value is kept."""
-
-    role: msgspec.Raw
+_REWRITTEN = frozenset({*CASE_NAMES, "input_files", "options", "vars"})
 
 
 class Dialect:
     """Rewrites the documents of one suite; ``read_as`` has what was read by another name."""
 
     def __init__(self, name: str) -> None:
-        self.name = name
+        self.keys = KeyCheck(name)
         self.read_as: dict[str, str] = {}
-        self._shared: dict[str, Node] = {}
-        self._vars: dict[str, Node] | None = None  # of all cases; None if inputs are not in vars
+        self.variables = Variables()
+        self._shared: dict[str, Node] = {}  # what stands before the input of each case
+        self._braces = Braces()
         self._values_given = 0  # by the suite, to each of its cases
         self.repeats = Repeats()
+
+    @property
+    def name(self) -> str:
+        """What errors call the file that is read."""
+        return self.keys.name
 
     def inside(self, name: str) -> "Dialect":
         """Return the dialect for the cases in a file that the suite names."""
         inside = copy(self)
-        inside.name = name
+        inside.keys = KeyCheck(name)
         return inside
 
     def suite(self, head: Node) -> Node:
         """Return the keys of a suite by our names; a bare case is for ``case``."""
-        self._shared, self._vars, self._values_given = {}, None, 0
+        self._shared, self.variables, self._braces = {}, Variables(), Braces()
+        self._values_given = 0
         if not isinstance(head.children, dict):
             return head
-        keys = self._renamed(head.children, SUITE_KEYS, "")
-        for key in _NAMES_CASES:
-            if key in keys and keys[key].value:
-                what = f"{key} name cases that are not read here; name their files as tests"
-                raise MultiturnError(what, where=keys[key].key_place(self.name))
+        self.keys.refuse(head, "suite")
+        keys = self._renamed(head.children, SUITE_NAMES, "")
+        self._braces = braces_of(keys, self.name)
         cases = keys.get("evalcases")
         if cases is None:
             return head
         if isinstance(cases.value, str):  # a file of cases
             keys["evalcases"] = list_of([cases], cases.mark)
-        defaults = [_children(keys.pop(name, None)) for name in ("default_test", "defaultTest")]
-        if "prompts" in keys:
-            self._check_prompts(keys["prompts"])
-            self._vars = _children((defaults[0] or defaults[1]).get("vars"))
+        self.variables = variables_of(keys, self.keys)
         self._shared = {key: keys.pop(key) for key in ("input", "input_files") if key in keys}
-        if "input" in self._shared:
-            self._shared["input"] = self._messages(self._shared["input"], None, "")
-        given = [*self._shared.values(), *(self._vars or {}).values()]
+        self._check_shared()
+        given = [*self._shared.values(), *self.variables.defaults.values()]
         given += [keys[key] for key in _SHARED if key in keys]
         self._values_given = sum(map(values_in, given))
         return with_keys(head, keys)
@@ -105,124 +72,82 @@ class Dialect:
             what += " metadata, vars or aliases; split it, or give less"
             raise MultiturnError(what, where=node.place(self.name))
 
-    def case(self, node: Node, label: str) -> Node:
-        """Return a case by our names; ``label`` is what errors call it."""
+    def case(self, node: Node, label: str) -> tuple[Node, Wording]:
+        """Return a case by our names, and how to call its messages; ``label`` is the case's."""
+        wording = Wording()
         if not isinstance(node.children, dict):
-            return node
-        if self._shared or self._vars is not None or not _REWRITTEN.isdisjoint(node.children):
-            node = self._rewritten(node, label)
+            return node, wording
+        self.keys.refuse(node, "case", label=label)
+        is_ours = not self._shared and not self.variables.messages and not self._braces.beside
+        if not is_ours or not _REWRITTEN.isdisjoint(node.children):
+            node, wording = self._rewritten(node, label)
         messages = node.children.get("input_messages")
+        if messages is not None and isinstance(messages.value, dict) and "type" in messages.value:
+            what = f"{wording.key} is a template of OpenAI's evals; write the messages of each item"
+            raise MultiturnError(f"{what} as a case", where=messages.place(self.name, label))
         if messages is not None and isinstance(messages.children, list):
             for index, message in enumerate(messages.children):
                 if isinstance(message.children, dict):
-                    self._message(message, label, index)
-        return node
+                    place = f"{label}: {wording.of(index)}"
+                    rewrite(message, self.keys, place, self.read_as)
+        return node, wording
 
-    def _rewritten(self, node: Node, label: str) -> Node:
+    def _check_shared(self) -> None:
+        """Refuse what no case could use of the suite's input and files."""
+        given, files = self._shared.get("input"), self._shared.get("input_files")
+        if given is not None and not isinstance(given.value, str | list | dict | None):
+            what = "input must be a text, a message or a list of messages"
+            raise MultiturnError(what, where=given.place(self.name))
+        if given is not None:
+            self._shared["input"] = messages_of(given, None, self.keys, "", self.repeats)
+        _check_paths(files, self.name, "")
+
+    def _rewritten(self, node: Node, label: str) -> tuple[Node, Wording]:
         keys = dict(node.children)
-        if "turns" in keys:
-            what = "turns are played live, by a mode that multiturn does not have;"
-            what += " write the conversation as input_messages"
-            raise MultiturnError(what, where=keys["turns"].key_place(self.name, label))
-        if self._vars is not None:
-            given = {**self._vars, **_children(keys.pop("vars", None))}
-            if "input" in given:
-                self._check_plain(given["input"], given.keys(), label)
-                keys.setdefault("input", given["input"])
-        files, is_input = keys.pop("input_files", None), False
-        skips = _children(keys.get("execution")).get("skip_defaults")
-        shared = {} if skips is not None and skips.value is True else self._shared
+        variable = take_messages(self.variables, keys, self.keys, label)
+        files, written = keys.pop("input_files", None), ""
+        _check_paths(files, self.name, label)
+        skips = _value(_children(keys.get("execution")).get("skip_defaults"))
+        shared = {} if skips is True else self._shared
         for key in INPUT_KEYS:
             if key in keys:
-                is_input, is_text = True, isinstance(keys[key].value, str)
-                attached = files or (shared.get("input_files") if is_text else None)
-                keys[key] = self._messages(keys[key], attached, label)
-        if files is not None and not is_input:
-            raise self._needs_text(files, label)
-        keys = self._renamed(keys, _WITH_INPUT if is_input else CASE_KEYS, label)
-        if "input" in shared and "input_messages" in keys:
-            before, own = shared["input"], keys["input_messages"]
-            if isinstance(before.children, list) and isinstance(own.children, list):
-                keys["input_messages"] = list_of([*before.children, *own.children], own.mark)
-        return with_keys(node, keys)
+                written = variable if key == "input" and variable else key
+                keys[key] = self._messages(keys[key], files, shared.get("input_files"), label)
+        if files is not None and files.value and not written:
+            raise needs_text(files, self.name, label)
+        keys = self._renamed(keys, _WITH_INPUT if written else CASE_NAMES, label)
+        wording = Wording(written or "input_messages")
+        messages = keys.get("input_messages")
+        if messages is not None and not written and _value(shared.get("input_files")):
+            self._warn_of_files(messages, label)
+        if "input" in shared and messages is not None:
+            before = shared["input"]
+            if isinstance(before.children, list) and isinstance(messages.children, list):
+                both = [*before.children, *messages.children]
+                keys["input_messages"] = list_of(both, messages.mark)
+                wording = Wording(wording.key, len(before.children))
+        given = {"vars": node.children["vars"]} if "vars" in node.children else {}
+        check_case(self._braces, {**keys, **given}, self.name, label)
+        return with_keys(node, keys), wording
 
-    def _check_plain(self, given: Node, names: Iterable[str], label: str) -> None:
-        """Refuse an input that other tools would render, or read from a file."""
-        text = json.dumps(given.value, ensure_ascii=False)
-        used = set(_PLACEHOLDER.findall(text)).intersection(names)
-        if used or (isinstance(given.value, str) and given.value.startswith("file://")):
-            what = f"the input uses the variable {min(used)!r}" if used else "the input is a file"
-            what += "; multiturn takes conversations, not templates: write the text itself"
-            raise MultiturnError(what, where=given.place(self.name, label))
-
-    def _messages(self, given: Node, files: Node | None, label: str) -> Node:
-        """Return the messages that an input means: a list, a text, or a mapping."""
-        value, mark = given.value, given.mark
-        if isinstance(value, list):
-            if files is not None:
-                raise self._needs_text(files, label)
-            return given
-        if isinstance(value, dict):
-            message = given if "role" in value else _message_of("user", given)
-            return list_of([message], mark)
-        if not isinstance(value, str):
-            return given  # an error, as for input_messages
-        listed = self._messages_in(value, given, label)
-        if listed is not None:
-            return listed
-        if files is not None:
-            if not isinstance(files.children, list):
-                what = "input_files must be a list of paths"
-                raise MultiturnError(what, where=files.place(self.name, label))
-            given = list_of([*map(_file_segment, files.children), given], mark)
-        return list_of([_message_of("user", given)], mark)
-
-    def _messages_in(self, text: str, given: Node, label: str) -> Node | None:
-        """Return the messages of a text that is a JSON list of messages; None for any other."""
-        try:
-            msgspec.json.decode(text, type=list[_Message])
-        except (msgspec.MsgspecError, RecursionError):
-            return None
-        try:
-            messages = node_of(read_json(text), given.mark)
-        except ValueError as error:
-            raise MultiturnError(str(error), where=given.place(self.name, label)) from None
-        self.repeats.add(values_in(messages), given.mark)  # by an alias, any number of times
+    def _messages(
+        self, given: Node, files: Node | None, shared_files: Node | None, label: str
+    ) -> Node:
+        """Return the messages of an input, with the case's files before it, or the suite's."""
+        if files is not None and files.value is not None:
+            return messages_of(given, files, self.keys, label, self.repeats)
+        messages = messages_of(given, None, self.keys, label, self.repeats)
+        if shared_files is None or not shared_files.value:
+            return messages
+        if isinstance(given.value, str) and messages.children[0].children["content"] is given:
+            return messages_of(given, shared_files, self.keys, label, self.repeats)
+        self._warn_of_files(given, label)
         return messages
 
-    def _needs_text(self, files: Node, label: str) -> MultiturnError:
-        what = "input_files stand before an input that is text; attach files in the messages, as"
-        return MultiturnError(
-            f"{what} {{type: file, value: PATH}}", where=files.key_place(self.name, label)
-        )
-
-    def _message(self, message: Node, label: str, index: int) -> None:
-        """Rewrite what is not ours in a message, in place."""
-        keys = message.children
-        role, content = keys.get("role"), keys.get("content")
-        if "tool_calls" in keys:
-            what = "tool_calls cannot be part of a chat prompt; leave the message out, or write"
-            where = keys["tool_calls"].key_place(self.name, f"{label}: input_messages[{index}]")
-            raise MultiturnError(f"{what} what was called as its content", where=where)
-        if role is not None and isinstance(role.value, str) and role.value in ROLES:
-            ours = ROLES[role.value]
-            self.read_as[f"role {role.value}"] = ours
-            role.value = message.value["role"] = ours
-        if content is not None and isinstance(content.children, list):
-            for number, part in enumerate(content.children):
-                value = part.value
-                if isinstance(value, dict) and "text" in value and value.get("type") == "text":
-                    place = f"{label}: input_messages[{index}].content[{number}]"
-                    self._rename_text(part, place)
-
-    def _rename_text(self, part: Node, label: str) -> None:
-        """Write ``value`` in place of ``text``, OpenAI's name, in place."""
-        if "value" in part.value:
-            what = "text and value are one thing; keep value"
-            raise MultiturnError(what, where=part.children["text"].key_place(self.name, label))
-        self.read_as["text of a part"] = "value"
-        for mapping in (part.value, part.children):
-            mapping["value"] = mapping.pop("text")
+    def _warn_of_files(self, messages: Node, label: str) -> None:
+        what = "the suite's input_files are not attached, as the input is not a text; attach files"
+        what += " in the messages, as {type: file, value: PATH}"
+        self.keys.warn("suite.files_left_out", messages.key_place(self.name, label), what)
 
     def _renamed(
         self, written: Mapping[str, Node], names: Mapping[str, str], label: str
@@ -244,31 +169,23 @@ class Dialect:
             keys[name] = child
         return keys
 
-    def _check_prompts(self, prompts: Node) -> None:
-        """Refuse every prompt but the input itself: a template is no conversation."""
-        for prompt in prompts.children if isinstance(prompts.children, list) else [prompts]:
-            if not isinstance(prompt.value, str) or not _INPUT_ONLY.fullmatch(prompt.value):
-                what = "multiturn takes conversations, not templates; write each case's messages"
-                what += ' as its input, or the only prompt as "{{ input }}" with vars.input'
-                raise MultiturnError(what, where=prompt.place(self.name))
-
 
 def _children(node: Node | None) -> dict[str, Node]:
     return node.children if node is not None and isinstance(node.children, dict) else {}
 
 
-def _message_of(role: str, content: Node) -> Node:
-    keys = {"role": Node(role, content.mark), "content": content}
-    return with_keys(Node({}, content.mark, size=content.size), keys)
+def _value(node: Node | None) -> object:
+    return None if node is None else node.value
 
 
-def _file_segment(path: Node) -> Node:
-    return with_keys(Node({}, path.mark), {"type": Node("file", path.mark), "value": path})
+def _check_paths(files: Node | None, suite: str, label: str) -> None:
+    if files is not None and not isinstance(files.value, list | None):
+        raise MultiturnError("input_files must be a list of paths", where=files.place(suite, label))
 
 
 def _answer(given: Node) -> Node:
     """Return the messages that an expected answer means: a text or a mapping is one message."""
     if isinstance(given.value, list):
         return given
-    message = given if "role" in _children(given) else _message_of("assistant", given)
+    message = given if "role" in _children(given) else message_of("assistant", given)
     return list_of([message], given.mark)

@@ -9,9 +9,9 @@ from pathlib import Path
 from multiturn.errors import MultiturnError, OutsideRootError, Place, nearest
 from multiturn.files import real_path, root_of
 from multiturn.logs import Notice, warn
-from multiturn.suites.dialects import CASES
 from multiturn.suites.globs import files_below
 from multiturn.suites.suite import files_of_cases
+from multiturn.suites.vocabulary import CASES
 
 _EXTENSIONS = (".eval.yaml", ".eval.yml", ".eval.json", ".eval.jsonl")
 _SOME = 2**18  # bytes, and those to the end of the line, if that is not longer

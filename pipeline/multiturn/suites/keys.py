@@ -1,15 +1,12 @@
-"""Unknown keys: one that is nearly a key of the prompt is an error, any other one a warning."""
+"""The keys of a suite's mappings: each is known, refused or warned of."""
 
-from collections.abc import Iterable, Set
-from functools import cache
-
-from msgspec import Struct
+from collections.abc import Iterable, Iterator, Set
 
 from multiturn.documents.node import MAX_VALUES, Node
-from multiturn.errors import MultiturnError, cut, did_you_mean, nearest, nearly
+from multiturn.errors import MultiturnError, Place, cut, did_you_mean, nearest, nearly
 from multiturn.logs import Notice
-from multiturn.suites.dialects import OTHER_KEYS
 from multiturn.suites.schema import ExecutionKeys, MetadataKeys
+from multiturn.suites.vocabulary import Vocabulary, vocabulary
 
 # Text under another spelling of these would be missing from the prompt.
 _PROMPT_KEYS = {
@@ -22,53 +19,87 @@ _ELSEWHERE = {
 }
 # What other tools have in a suite or a case.
 _INSTEAD = {
-    "system": "write a system prompt as systemPrompt under metadata",
-    "files": "attach a file in a content, as {type: file, value: PATH}",
-    "attachments": "attach a file in a content, as {type: file, value: PATH}",
+    **dict.fromkeys(
+        ("files", "attachments"), "attach a file in a content, as {type: file, value: PATH}"
+    ),
+    **dict.fromkeys(("temperature", "max_output_tokens"), "write it under execution"),
+    "max_tokens": "write it as max_output_tokens under execution",
+    "modelParameters": "write temperature and max_output_tokens under execution",
 }
+_EXECUTION = frozenset(ExecutionKeys.__struct_encode_fields__)
+_METADATA = frozenset(MetadataKeys.__struct_encode_fields__)
 MAX_WARNED = 100
 
 
 class KeyCheck:
-    """Checks the keys of one suite; whoever reports its ``warnings`` takes them out."""
+    """Checks the keys of one suite, and holds what there is to warn of."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.warnings: list[Notice] = []
+        self._warnings: list[Notice] = []
         self._warned: set[tuple[frozenset[str], str]] = set()
+        self._count = 0
         # Keys that resemble none of the prompt's: each case may have the same, by a merge key.
         self._unlike: dict[frozenset[str], set[str]] = {}
 
-    def check(self, node: Node, *structs: type[Struct], label: str = "") -> None:
-        """Warn of keys of a mapping that no struct has; refuse what is nearly the prompt's."""
-        known = names_of(structs)
-        if node.value.keys() <= known:
+    def warn(self, event: str, where: Place, why: str) -> None:
+        """Hold a warning, or count it if it is one of too many."""
+        self._count += 1
+        if self._count <= MAX_WARNED:
+            self._warnings.append(Notice(event, where, why))
+
+    def warnings(self) -> Iterator[Notice]:
+        """Yield the warnings since the last call."""
+        while self._warnings:
+            yield self._warnings.pop(0)
+
+    def rest(self) -> Iterator[Notice]:
+        """Yield, at the end, how many warnings there are that are not shown."""
+        if self._count > MAX_WARNED:
+            why = f"{self._count - MAX_WARNED:,} more warnings, of {self._count:,}, are not listed"
+            yield Notice("suite.more_warnings", Place(self.name), why)
+
+    def check(self, node: Node, *places: str, label: str = "") -> None:
+        """Check each key of a mapping by what the vocabulary of its places says of it."""
+        words = vocabulary(*places)
+        if node.value.keys() <= words.known:
             return
-        meant = known & _PROMPT_KEYS
-        if "guidelines" in known:  # a suite or a case
+        self.refuse(node, *places, label=label)
+        meant = words.used & _PROMPT_KEYS
+        if "guidelines" in words.used:  # a suite or a case
             meant |= _ELSEWHERE.keys()
-        unlike = self._unlike.setdefault(known, set())
+        unlike = self._unlike.setdefault(words.known, set())
         for key in node.value:
-            if key in known or key in OTHER_KEYS or key in unlike:
+            if key in words.known or key in words.refused or key in unlike:
                 continue
-            self._refuse_nearly(node, key, sorted(meant), known, label)
-            self._warn(node, key, known)
+            self._refuse_nearly(node, key, sorted(meant), words.used, label)
+            self._warn(node, key, words)
             if len(unlike) < MAX_VALUES and nearly(key, meant) is None:
                 unlike.add(key)
 
+    def refuse(self, node: Node, *places: str, label: str = "") -> None:
+        """Refuse a key that another tool would make prompt text of, if anything is below it."""
+        refused = vocabulary(*places).refused
+        if refused.keys().isdisjoint(node.value):
+            return
+        for key, child in node.children.items():
+            if key in refused and child.value is not None and child.value not in ("", [], {}):
+                why = refused[key]
+                what = f'unknown key "{key}"; {why}' if why.startswith("write") else f"{key} {why}"
+                raise MultiturnError(what, where=child.key_place(self.name, label))
+
     def check_execution(self, execution: Node) -> None:
         """Warn of keys that are like those that matter here; all others are for other tools."""
-        known = names_of((ExecutionKeys,))
+        words = Vocabulary(_EXECUTION, _EXECUTION, _EXECUTION, {})
         for key in execution.value:
-            if key not in known and nearest(key, ("temperature", "max_output_tokens")):
-                self._warn(execution, key, known)
+            if key not in _EXECUTION and nearest(key, ("temperature", "max_output_tokens")):
+                self._warn(execution, key, words)
 
     def check_metadata(self, metadata: Node, label: str) -> None:
         """Check metadata, whose other keys are free, for other spellings of ``systemPrompt``."""
-        known = names_of((MetadataKeys,))
         for key in metadata.value:
-            if key not in known:
-                self._refuse_nearly(metadata, key, {"systemPrompt"}, known, label)
+            if key not in _METADATA:
+                self._refuse_nearly(metadata, key, {"systemPrompt"}, _METADATA, label)
 
     def check_structured(self, content: Node, label: str) -> None:
         """Check structured content, whose keys are free, for a segment with a misspelled type."""
@@ -90,19 +121,15 @@ class KeyCheck:
             what = f'unknown key "{cut(key)}"; {advice}'
             raise MultiturnError(what, where=node.children[key].key_place(self.name, label))
 
-    def _warn(self, node: Node, key: str, known: frozenset[str]) -> None:
-        if (known, key) in self._warned or len(self._warned) > MAX_WARNED:
+    def _warn(self, node: Node, key: str, words: Vocabulary) -> None:
+        """Warn of an unknown key, once for all mappings of its kind."""
+        if (words.used, key) in self._warned:
             return
-        self._warned.add((known, key))
-        instead = _INSTEAD.get(key) if "guidelines" in known else None
-        advice = instead or did_you_mean(key, sorted(known))
-        where, why = node.children[key].key_place(self.name), f'unknown key "{cut(key)}"; {advice}'
-        if len(self._warned) > MAX_WARNED:
-            why = f"over {MAX_WARNED} unknown keys; the others are not listed"
-        self.warnings.append(Notice("suite.unknown_key", where, why))
-
-
-@cache
-def names_of(structs: tuple[type[Struct], ...]) -> frozenset[str]:
-    """Return the keys that structs have."""
-    return frozenset(name for struct in structs for name in struct.__struct_encode_fields__)
+        if len(self._warned) <= MAX_WARNED:  # those after them are only counted
+            self._warned.add((words.used, key))
+        advice = _INSTEAD.get(key) if "guidelines" in words.used else None
+        if advice is None:
+            near = nearest(key, sorted(words.known))
+            advice = did_you_mean(key, [near] if near else sorted(words.ours or words.used))
+        what = f'unknown key "{cut(key)}"; {advice}'
+        self.warn("suite.unknown_key", node.children[key].key_place(self.name), what)

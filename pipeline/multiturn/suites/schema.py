@@ -38,11 +38,13 @@ class SuiteKeys(Struct, kw_only=True):
             " the system message where a conversation has none."
         ),
     ] = None
-    name: _Unused = None
-    description: _Unused = None
-    version: _Unused = None
-    dataset: _Unused = None
-    target: _Unused = None
+    templates: Annotated[
+        Literal["literal"] | None,
+        Meta(
+            description="`literal`: braces as in `{{ name }}` are text, also beside `vars`,"
+            " `testData`, `prompts` or `default_test`."
+        ),
+    ] = None
     execution: Annotated[
         Any,
         Meta(
@@ -50,7 +52,6 @@ class SuiteKeys(Struct, kw_only=True):
             " answers."
         ),
     ] = None
-    evaluators: _Unused = None
 
 
 class MessageKeys(Struct):
@@ -93,9 +94,6 @@ class CaseKeys(Struct, kw_only=True):
             " suite's."
         ),
     ] = None
-    description: _Unused = None
-    dataset: _Unused = None
-    evaluators: _Unused = None
 
 
 class SegmentKeys(Struct):

@@ -17,7 +17,7 @@ from multiturn.documents.node import Node
 from multiturn.documents.source import Source, open_rewindable
 from multiturn.documents.yaml_events import MERGE, Reader, read_documents
 from multiturn.errors import MultiturnError
-from multiturn.suites.dialects import CASES
+from multiturn.suites.vocabulary import CASES
 
 
 class Document(NamedTuple):

@@ -14,11 +14,11 @@ from multiturn.documents.node import Node
 from multiturn.documents.source import check_path
 from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_events import read_documents
-from multiturn.errors import MultiturnError, Place, quoted
+from multiturn.errors import MultiturnError, Place, cut, quoted
 from multiturn.files import Files, Texts, is_below, real_path, root_of
 from multiturn.logs import Notice, debug
 from multiturn.suites.case import CaseReader
-from multiturn.suites.dialects import INPUT_KEYS, Dialect
+from multiturn.suites.dialects import Dialect
 from multiturn.suites.globs import Globs
 from multiturn.suites.patterns import guideline_matcher
 from multiturn.suites.schema import ConfigKeys, SuiteKeys
@@ -84,6 +84,7 @@ class SuiteReader:
         self.dialect = Dialect(self.name)
         self.files_read: set[str] = set()  # files of cases, by their paths from the root
         self.lines: dict[str, int] = {}  # of the cases so far, by their ids
+        self.count = 0  # of the cases so far
         self.reader = CaseReader(self.name, self.files, self.dialect)
 
     def named_in_results(self, *, has_root: bool) -> str:
@@ -126,13 +127,14 @@ class SuiteReader:
         )
         if suite.evalcases is None:
             name = "stdin" if self.source == "-" else Path(self.source).name
-            file_id = utf8(re.sub(r"(\.eval)?\.(ya?ml|json)$", "", name))
+            file_id = utf8(re.sub(r"(?i)(\.eval)?\.(ya?ml|json)$", "", name))
             shared = structs.replace(self.reader.shared(self.suite, patterns), id=file_id)
-            yield from self.case(head, "", shared, self.reader, SuiteKeys)
+            yield from self.case(head, "", shared, self.reader, "suite")
+            yield from self.reader.keys.rest()
             yield from self.unused.warnings()
             return
         shared = self.reader.shared(self.suite, patterns, head)
-        yield from self.warnings(self.reader)
+        yield from self.reader.keys.warnings()
         index = -1
         for index, node in enumerate(document.cases or head.children["evalcases"].children):
             label = "" if self.source.endswith(".jsonl") else f"evalcases[{index}]"
@@ -143,6 +145,7 @@ class SuiteReader:
         if index < 0 and not self.source.endswith(".jsonl"):
             where = head.children.get("evalcases", head).place(self.name)
             yield Notice("suite.no_cases", where, "the suite has no cases; add one")
+        yield from self.reader.keys.rest()
         yield from self.unused.warnings()
         if self.dialect.read_as:
             debug("suite.read_as", suite=self.name, **self.dialect.read_as)
@@ -153,35 +156,54 @@ class SuiteReader:
         label: str,
         shared: Case,
         reader: CaseReader,
-        *known: type,
+        *places: str,
     ) -> Iterator[SuiteItem]:
         """Yield what there is to warn of, then the case or its error."""
         if isinstance(node, Node):
             self.dialect.check_repeats(node)
         known_id = ""
+        self.count += 1
         found: Case | MultiturnError
         try:
             if isinstance(node, MultiturnError):
                 raise node
             where = node.place(reader.name, label)
-            case_id = reader.case_id(node, where) or shared.id
-            if not case_id and not label and not INPUT_KEYS.isdisjoint(node.children):
-                case_id = str(node.line)  # data sets have no ids
-            if not case_id:
-                if not label:  # a line of a data set needs no id
-                    reader.keys.refuse_misspelled(node, MESSAGES_KEYS)
-                raise MultiturnError("the case has no id; add one", where=where)
+            case_id = reader.case_id(node, where) or shared.id or self.id_for(node, where)
             if case_id in self.lines:
                 raise duplicate_id(case_id, self.lines[case_id], where)
             self.lines[case_id] = node.line
+            if not label and not shared.id:
+                self.check_line(node, where)
             known_id = case_id
-            found = reader.case(node, case_id, shared, *known)
+            found = reader.case(node, case_id, shared, *places)
         except MultiturnError as error:
             error.case_id = known_id
             found = error
         self.unused.see(found)
-        yield from self.warnings(reader)
+        yield from reader.keys.warnings()
         yield found
+
+    def check_line(self, node: Node, where: Place) -> None:
+        """Refuse a line without messages: it may be of any data set."""
+        keys = node.children if isinstance(node.children, dict) else {}
+        if keys.keys().isdisjoint((*MESSAGES_KEYS, "vars", "input_files")):
+            self.reader.keys.refuse_misspelled(node, MESSAGES_KEYS)
+            found = ", ".join(f'"{cut(key)}"' for key in [*keys][:5])
+            what = 'a line has its messages as "messages" or "input"'
+            raise MultiturnError(f"{what}; this has {found or 'no keys'}", where=where)
+
+    def id_for(self, node: Node, where: Place) -> str:
+        """Return the id of a case that has none: promptfoo and data sets give their cases none."""
+        is_line = not where.label
+        has_vars = bool(self.dialect.variables.messages) or "vars" in node.children
+        if not is_line and not has_vars:
+            self.reader.keys.refuse(node, "case", label=where.label)
+            raise MultiturnError("the case has no id; add one", where=where)
+        described = node.children.get("description")
+        name = described.value if described is not None else None
+        if has_vars and isinstance(name, str) and name.strip() and name not in self.lines:
+            return name
+        return str(node.line if is_line else self.count)
 
     def cases_of(self, named: Node, label: str, shared: Case) -> Iterator[SuiteItem]:
         """Yield each case of the file, or of the files of a glob, that a suite names for cases."""
@@ -216,11 +238,6 @@ class SuiteReader:
         if not found:
             raise MultiturnError(f"no file of cases matches {quoted(written)}")
         return [self.files.find(path) for path in found]
-
-    def warnings(self, reader: CaseReader) -> Iterator[Notice]:
-        """Yield a reader's warnings since the last call."""
-        while reader.keys.warnings:
-            yield reader.keys.warnings.pop(0)
 
     def no_cases(self, head: Node, found: str) -> MultiturnError:
         """Return the error for a document that is both a suite and a case, or neither."""

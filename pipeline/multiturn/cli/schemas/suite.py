@@ -1,8 +1,8 @@
 """The JSON Schema of suites."""
 
 from multiturn.cli.schemas.structs import DRAFT, Schema, object_schema, struct_schema
-from multiturn.suites import dialects
 from multiturn.suites import schema as keys
+from multiturn.suites import vocabulary
 from multiturn.turns import ROLES
 
 
@@ -10,7 +10,7 @@ def suite_schema() -> Schema:
     """Return the schema of a suite, or of one case with its messages at the top."""
     suite, case = (struct_schema(each)["properties"] for each in (keys.SuiteKeys, keys.CaseKeys))
     message, segment = (struct_schema(each) for each in (keys.MessageKeys, keys.SegmentKeys))
-    message["properties"]["role"]["enum"] = [*ROLES, *dialects.ROLES]
+    message["properties"]["role"]["enum"] = [*ROLES, *vocabulary.ROLE_NAMES]
     # A mapping with a type is a segment; any other is structured content, with any value.
     del segment["properties"]["value"]["type"]
     content = message["properties"]["content"]
@@ -23,8 +23,10 @@ def suite_schema() -> Schema:
     case["input_messages"]["minItems"] = 1
     suite["evalcases"] |= {"minItems": 1, "items": {"$ref": "#/$defs/case"}}
     unused = {"description": "for other tools; not used here.", "doNotSuggest": True}
-    for properties in (suite, case):
-        properties |= dict.fromkeys(sorted(dialects.OTHER_KEYS - properties.keys()), unused)
+    for place, properties in (("suite", suite), ("case", case)):
+        properties |= dict.fromkeys(sorted(vocabulary.IRRELEVANT[place]), unused)
+        for key in ("name", "description", "version") if place == "suite" else ("description",):
+            properties[key] = {"description": unused["description"]}
     case |= {
         "vars": {
             "type": "object",
@@ -38,21 +40,34 @@ def suite_schema() -> Schema:
             "doNotSuggest": True,
         },
     }
-    for key, name in {**dialects.CASE_KEYS, **dialects.ANSWER_KEYS}.items():
+    for key, name in {**vocabulary.CASE_NAMES, **vocabulary.ANSWER_NAMES}.items():
         case[key] = {**case[name], "description": f"the same as `{name}`.", "doNotSuggest": True}
-    for key in dialects.INPUT_KEYS:
+    for key in vocabulary.INPUT_KEYS:
         case[key]["type"] = ["array", "string", "object"]
-    for key, name in dialects.SUITE_KEYS.items():
+    options = object_schema(dict.fromkeys(sorted(vocabulary.IRRELEVANT["options"]), unused))
+    case["options"] = {**options, **unused, "type": ["object", "null"]}
+    suite["prompts"] = {
+        "description": "of promptfoo: one variable, which holds the messages of each case.",
+        "doNotSuggest": True,
+    }
+    for key in vocabulary.DEFAULTS_KEYS:
+        said = {"description": "`vars` for all cases.", "doNotSuggest": True}
+        suite[key] = {"type": ["object", "null"], **said}
+    for key, name in vocabulary.SUITE_NAMES.items():
         suite[key] = {**suite[name], "description": f"the same as `{name}`.", "doNotSuggest": True}
         suite[key]["type"] = ["array", "string"]
-    inputs = {"input_messages", *dialects.INPUT_KEYS}
+    inputs = {"input_messages", *vocabulary.INPUT_KEYS}
     return {
         **DRAFT,
         "title": "A suite of multiturn",
         **object_schema({**case, **suite}),
-        **_any_of({*dialects.CASES, *inputs}),
+        **_any_of({*vocabulary.CASES, *inputs}),
         "$defs": {
-            "case": {**object_schema(case), "required": ["id"], **_any_of({*inputs, "vars"})},
+            "case": {
+                **object_schema(case),
+                **_any_of({*inputs, "vars"}),
+                "allOf": [_any_of({"id", "vars"})],
+            },
             "MessageKeys": message,
         },
     }

@@ -1,0 +1,140 @@
+"""What other tools write as messages, as nodes of messages."""
+
+import re
+from typing import NamedTuple
+
+import msgspec
+
+from multiturn.documents.json_lines import node_of, read_json
+from multiturn.documents.node import Node, Repeats, list_of, values_in, with_keys
+from multiturn.errors import MultiturnError
+from multiturn.suites.keys import KeyCheck
+from multiturn.suites.vocabulary import ROLE_NAMES
+
+_MESSAGES = re.compile(r"input_messages(?:\[(\d+)\])?")
+_HALF = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+_PROMPT_FILE = "PROMPT.md"
+
+
+class Wording(NamedTuple):
+    """What errors call the messages of a case: by the key that somebody wrote."""
+
+    key: str = "input_messages"
+    shared: int = 0  # how many of the messages are those of the suite's ``input``
+
+    def of(self, index: int) -> str:
+        """Return the name of a message."""
+        if index < self.shared:
+            return f"the suite's input[{index}]"
+        return f"{self.key}[{index - self.shared}]"
+
+    def path(self, path: str) -> str:
+        """Return a path below ``input_messages`` as somebody wrote it."""
+        return _MESSAGES.sub(lambda at: self.of(int(at[1])) if at[1] else self.key, path, count=1)
+
+
+class _Message(msgspec.Struct, gc=False):
+    """What makes a JSON list in a text one of messages; no value is kept."""
+
+    role: msgspec.Raw
+
+
+def messages_of(
+    given: Node, files: Node | None, check: KeyCheck, label: str, repeats: Repeats
+) -> Node:
+    """Return the messages that an input means: a list, a text, or a mapping.
+
+    ``files`` are the paths of those that stand before a text.
+    """
+    value, mark = given.value, given.mark
+    if isinstance(value, dict):
+        messages = given.children.get("messages")
+        if messages is None or not _are_messages(messages.value):
+            return list_of([given if "role" in value else message_of("user", given)], mark)
+        check.check(given, "input", label=label)
+        given, value = messages, messages.value
+    if isinstance(value, list):
+        if files is not None:
+            raise needs_text(files, check.name, label)
+        return given
+    if not isinstance(value, str):
+        return given  # an error, as for input_messages
+    listed = _messages_in(given, check.name, label, repeats)
+    if listed is not None:
+        return messages_of(listed, files, check, label, repeats)
+    if files is not None:
+        given = list_of([*map(_file_segment, files.children), given], mark)
+    return list_of([message_of("user", given)], mark)
+
+
+def needs_text(files: Node, suite: str, label: str) -> MultiturnError:
+    """Return the error for files beside what is not a text."""
+    paths = [path for path in files.value if isinstance(path, str)]
+    if any(path.rpartition("/")[2] == _PROMPT_FILE for path in paths):
+        what = f"{_PROMPT_FILE} is not read as the input; write its text as input"
+    else:
+        what = "input_files stand before an input that is text; attach files in the messages, as"
+        what += " {type: file, value: PATH}"
+    return MultiturnError(what, where=files.key_place(suite, label))
+
+
+def rewrite(message: Node, check: KeyCheck, label: str, read_as: dict[str, str]) -> None:
+    """Rewrite what is not ours in a message, in place; ``read_as`` gets what that is."""
+    keys = message.children
+    check.refuse(message, "message", label=label)
+    role, content = keys.get("role"), keys.get("content")
+    if role is not None and isinstance(role.value, str) and role.value in ROLE_NAMES:
+        ours = ROLE_NAMES[role.value]
+        read_as[f"role {role.value}"] = ours
+        role.value = message.value["role"] = ours
+    if content is not None and isinstance(content.children, list):
+        for number, part in enumerate(content.children):
+            value = part.value
+            if isinstance(value, dict) and "text" in value and value.get("type") == "text":
+                _rename_text(part, check.name, f"{label}.content[{number}]")
+                read_as["text of a part"] = "value"
+
+
+def message_of(role: str, content: Node) -> Node:
+    """Return a message."""
+    keys = {"role": Node(role, content.mark), "content": content}
+    return with_keys(Node({}, content.mark, size=content.size), keys)
+
+
+def _rename_text(part: Node, suite: str, label: str) -> None:
+    """Write ``value`` in place of ``text``, OpenAI's name, in place."""
+    if "value" in part.value:
+        what = "text and value are one thing; keep value"
+        raise MultiturnError(what, where=part.children["text"].key_place(suite, label))
+    for mapping in (part.value, part.children):
+        mapping["value"] = mapping.pop("text")
+
+
+def _file_segment(path: Node) -> Node:
+    return with_keys(Node({}, path.mark), {"type": Node("file", path.mark), "value": path})
+
+
+def _are_messages(value: object) -> bool:
+    if not isinstance(value, list) or not value:
+        return False
+    return all(isinstance(each, dict) and "role" in each for each in value)
+
+
+def _are_messages_in(text: str) -> bool:
+    try:
+        return bool(msgspec.json.decode(text, type=list[_Message]))
+    except (msgspec.MsgspecError, RecursionError):
+        return False
+
+
+def _messages_in(given: Node, suite: str, label: str, repeats: Repeats) -> Node | None:
+    """Return the messages of a text that is a JSON list of messages; None for any other."""
+    # msgspec refuses half of a character, which is for ``read_json`` to say.
+    if not _are_messages_in(given.value) and not _are_messages_in(_HALF.sub("", given.value)):
+        return None
+    try:
+        messages = node_of(read_json(given.value), given.mark)
+    except ValueError as error:
+        raise MultiturnError(str(error), where=given.place(suite, label)) from None
+    repeats.add(values_in(messages), given.mark)  # by an alias, any number of times
+    return messages

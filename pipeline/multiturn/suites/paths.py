@@ -1,0 +1,49 @@
+"""Paths that stand where texts do: whoever wrote one meant the file."""
+
+import os
+import re
+from contextlib import suppress
+
+from multiturn.documents.node import Node
+from multiturn.errors import MultiturnError, quoted
+from multiturn.files import Files
+from multiturn.suites.keys import KeyCheck
+
+EVENT = "suite.path_as_text"
+_PATH = re.compile(r"\S*(?:/\S*|\.\w+)")
+_LONGEST = 1000
+_URL = "file://"
+
+
+def warn_of_path(text: Node, files: Files, check: KeyCheck, label: str, advice: str) -> None:
+    """Warn of a text that is the path of a file; ``advice`` ends the sentence."""
+    written = text.value
+    if not isinstance(written, str) or len(written) > _LONGEST or not _PATH.fullmatch(written):
+        return
+    is_url = written.startswith(_URL)
+    if is_url or _is_file(written, files):
+        path = written.removeprefix(_URL)
+        what = f"{quoted(written)} is sent as text, not as the file; "
+        check.warn(EVENT, text.place(check.name, label), what + advice.format(path=path))
+
+
+def warn_of_file_key(content: Node, check: KeyCheck, label: str) -> None:
+    """Warn of structured content that has nothing but a ``file``."""
+    path = content.value.get("file")
+    if len(content.value) == 1 and isinstance(path, str):
+        what = f"{{file: {path}}} is sent as JSON; {ATTACH.format(path=path)}"
+        check.warn(EVENT, content.place(check.name, label), what)
+
+
+ATTACH = "to attach it, write {{type: file, value: {path}}}"
+AS_GUIDELINE = "attach it in a message, and let guideline_patterns match it"
+
+
+def _is_file(written: str, files: Files) -> bool:
+    """Return whether a suite could attach a file by a path; quick where there is none."""
+    path = written.lstrip("/")
+    if not any(os.path.isfile(os.path.join(folder, path)) for folder in files.folders):
+        return False
+    with suppress(MultiturnError):
+        return bool(files.find(written))
+    return False
