@@ -140,7 +140,7 @@ def test_each_error_is_a_line(tmp_path: Path, arguments: str, errors: list[str])
 def test_a_target_adds_its_rules(tmp_path: Path) -> None:
     code, said, (error,) = checked(tmp_path, "a.eval.yaml --target claude")
     assert (code, said) == (1, [])
-    rule = "A4: from 4.6 on, the last message must not be assistant (Anthropic); "
+    rule = "A4: for some models, the last message must not be assistant (Anthropic); "
     assert error.startswith(f"a.eval.yaml:4: case 'two': {rule}")
 
 

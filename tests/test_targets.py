@@ -1,6 +1,8 @@
 """Targets: the file that names providers, and the settings of the one that is asked."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +10,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from multiturn import MultiturnError, ProviderRequest, load_target
+from multiturn.logs import Notice, warnings_to
 from multiturn.providers.targets import target_names
 from running import run, write_suite
+from vendors import chat
 
 AZURE = """\
 targets:
@@ -180,10 +184,8 @@ def test_echo_needs_no_file_is_the_default_and_cannot_be_redefined() -> None:
     assert load_target().wire(HELLO).provider == "echo"
 
 
-@pytest.mark.parametrize(
-    ("key", "name"), [("temper", "temperature"), ("max_tokens", "max_output_tokens")]
-)
-def test_an_unknown_key_is_a_warning_and_no_error(key: str, name: str) -> None:
+def test_an_unknown_key_is_a_warning_and_no_error() -> None:
+    key, name = "temper", "temperature"
     target = "name: t, provider: openai, api_key: abcdef, model: m"
     write(f"- {{{target},\n  {key}: 0.5}}\n- {{name: u, provider: echo, x: 1}}\n")
     with capture_logs() as logs:
@@ -192,3 +194,85 @@ def test_an_unknown_key_is_a_warning_and_no_error(key: str, name: str) -> None:
     assert (log["event"], log["log_level"]) == ("target.unknown_key", "warning")
     assert log["where"] == "targets.yaml:2:3"
     assert log["why"] == f'unknown key "{key}"; did you mean "{name}"?'
+
+
+@pytest.mark.parametrize("key", ["max_tokens", "max_completion_tokens"])
+def test_what_an_api_calls_a_setting_is_an_error_with_our_name(key: str) -> None:
+    write(f"- {{name: t, provider: openai, api_key: abcdef, model: m, {key}: 1}}")
+    with pytest.raises(MultiturnError, match=f'unknown key "{key}"; did you mean "max_output_tok'):
+        load_target("t")
+
+
+WARM = chat(("user", "Hello"), temperature=0)
+NEW = "{name: t, provider: gemini, api_key: abcdef, model: gemini-9"
+
+
+def doubts() -> list[str]:
+    """Return the warnings of a target that sends one request twice."""
+    target, notices = load_target("t"), list[Notice]()
+    with warnings_to(notices.append):
+        for _ in range(2):
+            target.wire(WARM)
+    return [f"{notice.where}: {notice.why}" for notice in notices]
+
+
+def test_what_is_not_known_of_a_model_is_said_once() -> None:
+    write(f"targets:\n- {NEW}}}\n")
+    assert doubts() == [
+        "targets.yaml:2:3: target 't': not known whether gemini-9 takes a temperature;"
+        " say accepts: {temperature: true}, or temperature: omit"
+    ]
+
+
+def test_what_sources_dispute_is_said_with_them() -> None:
+    models = "".join(
+        f"- {{names: [gemini-9], temperature: {word}, source: {who}, seen: 2026-11-22}}\n"
+        for word, who in (("yes", "Ann"), ("no", "Bob"))
+    )
+    write(f"targets:\n- {NEW}}}\nmodels:\n{models}")
+    (said,) = doubts()
+    assert "sources disagree whether gemini-9 takes a temperature (yes: Ann; no: Bob); say" in said
+
+
+@pytest.mark.parametrize(
+    ("settings", "models"),
+    [
+        pytest.param(", accepts: {temperature: true}}", "", id="the target"),
+        pytest.param("}", "temperature: yes", id="a row of the file"),
+    ],
+)
+def test_nothing_is_said_where_it_is_known_by(settings: str, models: str) -> None:
+    row = f"- {{names: [gemini-*], {models}, source: us, seen: 2026-11-22}}\n"
+    write(f"targets:\n- {NEW}{settings}\n" + (f"models:\n{row}" if models else ""))
+    assert doubts() == []
+
+
+def test_a_row_of_the_file_wins_over_those_that_ship() -> None:
+    row = "{names: [gemini-2.5-*], temperature: no, source: us, seen: 2026-11-22}"
+    write(
+        "targets: [{name: t, provider: gemini, api_key: abcdef, model: gemini-2.5-flash}]\n"
+        f"models: [{row}]\n"
+    )
+    with pytest.raises(MultiturnError, match="set temperature: omit"):
+        load_target("t").wire(WARM)
+
+
+def test_a_wrong_row_is_an_error_with_its_place() -> None:
+    write(
+        f"targets:\n- {NEW}}}\nmodels:\n- {{names: [a], temperature: maybe, source: us, seen: x}}\n"
+    )
+    with pytest.raises(MultiturnError, match=r"^targets\.yaml:4:") as caught:
+        load_target("t")
+    assert "maybe" in str(caught.value)
+
+
+def test_what_is_known_of_models_is_read_only_when_a_request_needs_it() -> None:
+    write(f"- {NEW}}}")
+    program = (
+        "from multiturn import ProviderRequest, load_target\n"
+        "from multiturn.providers.models import shipped_rows\n"
+        "load_target('t').wire(ProviderRequest(question='Hi'))\n"
+        "print(shipped_rows.cache_info().currsize)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr

@@ -197,7 +197,9 @@ def _check_cases(
         error = outcome.error
         if error is None and provider is not None and outcome.conversion is not None:
             try:
-                for repair in dict.fromkeys(preview_of(outcome.conversion, provider).repairs):
+                preview = preview_of(outcome.conversion, provider)
+                provider.warn_once(preview.doubts)
+                for repair in dict.fromkeys(preview.repairs):
                     case = outcome.conversion.case
                     places.setdefault(repair, Place(case.file or case.suite, case.line))
                     repaired.setdefault(repair, []).append((case.suite, case.id))

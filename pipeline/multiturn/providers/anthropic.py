@@ -4,14 +4,13 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from multiturn.providers.ax import Prefill, UpTo1
+from multiturn.providers.ax import UpTo1
 from multiturn.providers.base import ProviderResponse, counts
 from multiturn.providers.client import http_client
 from multiturn.providers.http import HttpProvider, HttpSettings
-from multiturn.providers.rules import Layout, concerns
+from multiturn.providers.rules import Layout
 from multiturn.request import ProviderRequest
 
-_LAST_WITH_TEMPERATURE = "2023-06-01"
 _DEFAULT_LIMIT = 4096  # the API requires one
 
 
@@ -35,7 +34,6 @@ class AnthropicSettings(HttpSettings, frozen=True, kw_only=True):
             " gateways that read only that."
         ),
     ] = "bearer"
-    prefill: Prefill = None
     temperature: UpTo1 = None
     later_system: Annotated[
         Literal["refuse", "keep"],
@@ -62,41 +60,40 @@ class AnthropicProvider(HttpProvider):
     address_settings = ("base_url", "api_version")
     settings: AnthropicSettings
 
+    @property
+    def api_version(self) -> str:
+        """The version of the API: what models take depends on it."""
+        return self.settings.api_version
+
     def body(self, layout: Layout, request: ProviderRequest) -> dict[str, Any]:
         """Return the messages as the Messages API takes them, and the parameters."""
-        model, keep = self.settings.model, self.settings.later_system == "keep"
+        keep = self.settings.later_system == "keep"
         if keep:
             system = layout.take_first_system("A1", "A3")
         else:
-            may_keep = concerns("A10", model) is not False
-            advice = "; so does later_system: keep of the target, if the model takes one"
-            system = layout.take_system("A1", "A3", advice if may_keep else "")
+            system = layout.take_system("A1", "A3", self.keep_advice(layout))
         layout.drop_blank("A3")
         layout.tools_as_user("A1")
         layout.want_turns("A2")
         layout.merge_runs("A6")
         if keep:
-            layout.want_system_after_user("A10", model)
-        if layout.want_user_last("A4", model, self.settings.prefill):
+            layout.want_system_in_place(self.abilities)
+        if layout.want_user_last(self.abilities):
             layout.trim_end("A5")
         temperature, limit = self.sampling(layout, request, ("A9", 1))
-        if temperature is not None:
-            self.want_no_temperature(layout)
         return {
             "max_tokens": _DEFAULT_LIMIT if limit is None else limit,
             "messages": layout.plain(),
-            "model": model,
+            "model": self.settings.model,
             "system": system and self.marked(system),
             "temperature": temperature,
         }
 
-    def want_no_temperature(self, layout: Layout) -> None:
-        """Refuse a temperature if the model or the version of the API takes none."""
-        advice = "set temperature: omit in the target"
-        if concerns("A7", self.settings.model):
-            layout.refuse("A7", advice)
-        elif self.settings.api_version != _LAST_WITH_TEMPERATURE:
-            layout.refuse("A11", f'{advice}, or api_version: "{_LAST_WITH_TEMPERATURE}"')
+    def keep_advice(self, layout: Layout) -> str:
+        """Return the advice to keep a later system message, if the model may take it."""
+        if not layout.has_later_system() or self.abilities.takes("later_system").takes is False:
+            return ""
+        return "; so does later_system: keep of the target, if the model takes one"
 
     def marked(self, system: str) -> Any:
         """Return the system message, marked for the cache if the target asks for it."""

@@ -14,13 +14,6 @@ from multiturn.request import ChatMessage, ProviderRequest, prompt_of
 from multiturn.turns import Parts, Turns
 
 Model = Annotated[str, Meta(description="the model, or the deployment, to ask.")]
-Prefill = Annotated[
-    bool | None,
-    Meta(
-        description="whether the model continues a final assistant message (A4, G4);"
-        " null to go by its name."
-    ),
-]
 _MESSAGES = ("messages", "system", "contents", "systemInstruction")  # keys of the vendors' bodies
 _TEMPERATURE = Meta(
     description="used where the request says nothing; `omit` sends none, whatever a suite says."
@@ -99,6 +92,7 @@ class ChatProvider(TargetProvider, AxProvider):
     def wire(self, request: ProviderRequest) -> Wire:
         """Return what would be sent for a request, unless the vendor's rules refuse it."""
         layout, body = self._laid_out(request, prompt_of(request))
+        self.warn_once(layout.doubts)
         return Wire(
             provider=self.kind,
             model=self.settings.model,
@@ -112,7 +106,12 @@ class ChatProvider(TargetProvider, AxProvider):
         """Return the messages after the repairs, and the other keys of the body."""
         layout, body = self._laid_out(request, prompt)
         others = {key: value for key, value in body.items() if key not in _MESSAGES}
-        return Preview(messages=layout.shown, parameters=others, repairs=layout.done())
+        return Preview(
+            messages=layout.shown,
+            parameters=others,
+            repairs=layout.done(),
+            doubts=tuple(layout.doubts),
+        )
 
     def _laid_out(self, request: ProviderRequest, prompt: Turns) -> tuple[Layout, dict[str, Any]]:
         layout = Layout(prompt, request)
@@ -140,4 +139,9 @@ class ChatProvider(TargetProvider, AxProvider):
                 layout.refuse("C2", f"this one is {temperature:g}")
             elif highest is not None and temperature > highest[1]:
                 layout.refuse(highest[0], f"this one is {temperature:g}")
+            temperature = self.known_temperature(layout, temperature)
         return temperature, limit
+
+    def known_temperature(self, layout: Layout, temperature: float) -> float | None:
+        """Return a temperature to send, or None; the layout takes what is known against it."""
+        return temperature

@@ -22,9 +22,10 @@ class AzureProvider(OpenAIProvider):
     kind = "azure"
     address_settings = ("endpoint", "version")
 
-    def is_openai(self) -> bool:
-        """Return true."""
-        return True
+    @property
+    def vendor(self) -> str:
+        """Azure, whatever the address: the endpoint may be a gateway's."""
+        return self.kind
 
     def client(self, sdk: Any, **options: Any) -> Any:
         """Return a client for the deployment."""

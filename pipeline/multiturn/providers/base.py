@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta, Struct, structs
 
 from multiturn.errors import MultiturnError, Place
+from multiturn.logs import Notice, warn
 from multiturn.request import InputFile, ProviderRequest
 from multiturn.turns import Parts, Turns
 
@@ -99,11 +100,13 @@ class Preview(Struct, frozen=True, kw_only=True):
             request.
         parameters: what else the body says, such as the temperature.
         repairs: what the provider's rules required, each with a rule's id.
+        doubts: what the request uses, and is not known of the model.
     """
 
     messages: Turns | None = None
     parameters: Mapping[str, Any] = {}
     repairs: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
 
 
 class ProviderError(MultiturnError):
@@ -162,11 +165,13 @@ class TargetProvider:
     """
 
     accepts: frozenset[str] = frozenset()  # as for ``AxProvider``
+    place = Place()  # of the target, if it is of a file
 
     def __init__(self, settings: Any, secrets: Iterable[str] = ()) -> None:
         self.settings = settings
         self.name: str = settings.name
         self.secrets = (*settings.secrets(), *secrets)
+        self._warned: set[str] = set()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
@@ -179,6 +184,14 @@ class TargetProvider:
 
     async def aclose(self) -> None:
         """Close the connections, or end the processes."""
+
+    def warn_once(self, doubts: Iterable[str]) -> None:
+        """Warn of what is not known of the model, of each thing once."""
+        for doubt in doubts:
+            if doubt not in self._warned:
+                self._warned.add(doubt)
+                place = self.place._replace(label=f"target {self.name!r}")
+                warn(Notice("target.unknown", place, doubt))
 
     def check(self) -> None:
         """Refuse to start where the SDK or the program that sends requests is not installed."""

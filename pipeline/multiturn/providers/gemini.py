@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from multiturn.providers.ax import Prefill, UpTo2
+from multiturn.providers.ax import UpTo2
 from multiturn.providers.base import ProviderError, ProviderResponse, Wire, counts
 from multiturn.providers.client import http_client
 from multiturn.providers.http import HttpProvider, HttpSettings
@@ -20,7 +20,6 @@ class GeminiSettings(HttpSettings, frozen=True, kw_only=True):
 
     base_url: Annotated[str | None, Meta(description="of a gateway; null for Google's own.")] = None
     version: Annotated[str, Meta(description="of the API (G6).")] = "v1beta"
-    prefill: Prefill = None
     temperature: UpTo2 = None
 
 
@@ -40,7 +39,7 @@ class GeminiProvider(HttpProvider):
         layout.want_turns("G2")
         layout.merge_runs("G3")
         layout.want_user_first("G4")
-        layout.want_user_last("G4", self.settings.model, self.settings.prefill)
+        layout.want_user_last(self.abilities)
         temperature, limit = self.sampling(layout, request, ("G7", 2))
         config = {
             "temperature": None if temperature is None else float(temperature),

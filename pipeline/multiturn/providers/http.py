@@ -5,9 +5,10 @@ import errno
 import importlib
 import importlib.util
 import os
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Annotated, Any, ClassVar, TypeVar
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, TypeVar, get_args
 
 import msgspec
 from msgspec import Meta, structs
@@ -16,6 +17,8 @@ from multiturn.errors import MultiturnError
 from multiturn.providers.ax import ChatProvider, ChatSettings, Model
 from multiturn.providers.base import ProviderError, ProviderResponse, Wire, hide
 from multiturn.providers.client import Exchange, current, status_error
+from multiturn.providers.models import Abilities, Accepted, Row
+from multiturn.providers.rules import Layout
 from multiturn.turns import is_blank
 
 _T = TypeVar("_T")
@@ -33,6 +36,13 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
 
     model: Model
     api_key: Annotated[str, API_KEY]
+    accepts: Annotated[
+        Mapping[Accepted, bool],
+        Meta(
+            description="what the model takes; this wins over what multiturn knows of it.",
+            extra_json_schema={"propertyNames": {"enum": [*get_args(Accepted)]}},
+        ),
+    ] = {}
 
     def __post_init__(self) -> None:
         """Refuse a key that the SDKs would look for elsewhere, or quote in an error.
@@ -73,11 +83,43 @@ class HttpProvider(ChatProvider):
     """The base of the providers that ask through a vendor's SDK."""
 
     sdk: ClassVar[str]  # the module to import
+    rows: tuple[Row, ...] = ()  # what the user's own targets file says of models
     path: ClassVar[str]  # of the requests
 
     http: Any = None  # the HTTP client inside the SDK's
     _client: Any = None
     _loop: Any = None
+
+    @property
+    def vendor(self) -> str:
+        """The key of models.yaml under which the models are."""
+        return self.kind
+
+    @property
+    def api_version(self) -> str | None:
+        """The version of the API, where what is known of models depends on it."""
+        return None
+
+    @cached_property
+    def abilities(self) -> Abilities:
+        """What is known of the model."""
+        settings = self.settings
+        return Abilities(self.vendor, settings.model, settings.accepts, self.rows, self.api_version)
+
+    def known_temperature(self, layout: Layout, temperature: float) -> float | None:
+        """Return the temperature, or None for a model that ignores it."""
+        verdict = self.abilities.temperature(temperature)
+        if verdict.is_ignored:
+            what = f"left out the temperature {temperature:g}, which the model ignores"
+            layout.repair(verdict.rule or "C4", what)
+            return None
+        advice = "set temperature: omit in the target"
+        if verdict.takes is False and verdict.rows:
+            for other in self.abilities.other_versions():
+                if other.temperature(temperature).takes is not False:
+                    advice += f', or api_version: "{other.api_version}"'
+        layout.judge("temperature", verdict, self.abilities, advice)
+        return temperature
 
     def connect(self) -> Any:
         """Return a new client of the SDK, and keep its HTTP client as ``http``."""

@@ -1,19 +1,33 @@
 """OpenAI and servers with its API, through the openai SDK: messages are sent almost unchanged."""
 
-import re
 from typing import Annotated, Any, ClassVar, Literal
+from urllib.parse import urlsplit
 
 from msgspec import Meta
 
 from multiturn.providers.base import ProviderResponse, counts
 from multiturn.providers.client import http_client
 from multiturn.providers.http import API_KEY, HttpProvider, HttpSettings
+from multiturn.providers.models import SERVERS
 from multiturn.providers.rules import Layout
 from multiturn.request import ProviderRequest
 
-# gpt-5.1 and later take one, as long as nothing asks them to reason.
-_REASONS = re.compile(r"o\d|gpt-5(?![.\d]|-chat)")
 _OPENAI = "https://api.openai.com/v1"
+_OF_AZURE = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
+
+
+def vendor_at(address: str) -> str:
+    """Return whose models are at an address, as a key of models.yaml.
+
+    >>> vendor_at("https://eu.api.openai.com/v1"), vendor_at("https://a.openai.azure.com/openai/v1/")
+    ('openai', 'azure')
+    >>> vendor_at("http://localhost:8000/v1")
+    'servers'
+    """
+    host = f".{urlsplit(address).hostname}"
+    if host.endswith(".api.openai.com"):
+        return "openai"
+    return "azure" if host.endswith(_OF_AZURE) else SERVERS
 
 
 class CompletionsSettings(HttpSettings, frozen=True, kw_only=True):
@@ -45,9 +59,9 @@ class OpenAISettings(CompletionsSettings, frozen=True, kw_only=True):
     ] = _OPENAI
 
     def __post_init__(self) -> None:
-        """Refuse to ask OpenAI without a key."""
+        """Refuse to ask OpenAI, or Azure, without a key."""
         super().__post_init__()
-        if self.api_key is None and self.base_url.rstrip("/") == _OPENAI:
+        if self.api_key is None and vendor_at(self.base_url) != SERVERS:
             what = "there is no 'api_key'; add it, or the base_url of a server that needs none"
             raise ValueError(what)
 
@@ -60,26 +74,36 @@ class OpenAIProvider(HttpProvider):
     path = "/chat/completions"
     address_settings: ClassVar[tuple[str, ...]] = ("base_url",)
 
-    def is_openai(self) -> bool:
-        """Return whether the model is one of OpenAI's; those of other servers have other rules."""
-        return self.address() == (_OPENAI,)
+    @property
+    def vendor(self) -> str:
+        """Whose models are at the address."""
+        return vendor_at(self.settings.base_url)
 
     def body(self, layout: Layout, request: ProviderRequest) -> dict[str, Any]:
         """Return the messages, tool messages as the user's (O1), and the parameters."""
-        settings, is_openai = self.settings, self.is_openai()
+        settings = self.settings
         layout.tools_as_user("O1")
         if settings.later_system == "merge":
             layout.merge_system("O5")
         layout.want_turns("C1")
-        temperature, limit = self.sampling(layout, request, ("O7", 2) if is_openai else None)
-        if is_openai and temperature not in (None, 1) and _REASONS.match(settings.model):
-            layout.refuse("O8", "set temperature: omit in the target")
+        layout.want_known_later_system(self.abilities, "set later_system: merge in the target")
+        layout.want_user_last(self.abilities)
+        highest = None if self.vendor == SERVERS else ("O7", 2)
+        temperature, limit = self.sampling(layout, request, highest)
+        if limit is not None:
+            self.want_name_of_limit(layout)
         return {
             "messages": layout.plain(settings.system_role),
             "model": settings.model,
             settings.max_tokens_field: limit,
             "temperature": temperature,
         }
+
+    def want_name_of_limit(self, layout: Layout) -> None:
+        """Refuse a name of the limit that the model does not take."""
+        row = self.abilities.limit()
+        if row and row.limit != self.settings.max_tokens_field and self.vendor != SERVERS:
+            layout.refuse(row.rule or "C4", f"set max_tokens_field: {row.limit} in the target")
 
     def connect(self) -> Any:
         """Return an openai client; without a key, no key is sent."""

@@ -4,58 +4,56 @@ A repaired prompt is a different experiment, so results name each repair. A prom
 repaired without changing its meaning is refused before anything is sent.
 """
 
-import re
 from collections.abc import Iterable, Sequence
-from itertools import groupby, pairwise, takewhile
+from itertools import dropwhile, groupby, takewhile
 from typing import Any, NamedTuple
 
 from msgspec import structs
 
 from multiturn.providers.base import ProviderError
+from multiturn.providers.models import Abilities, Accepted, Verdict
 from multiturn.request import ChatMessage, ProviderRequest
 from multiturn.turns import Part, Role, Turn, Turns, is_blank, separate_first
 
 
 class Rule(NamedTuple):
-    """A rule of a vendor's API for requests.
-
-    A rule for some models only names them, as a family and its first version. One with two halves
-    says which of them is for these models.
-    """
+    """A rule of a vendor's API for requests. For which models it holds is in models.yaml."""
 
     id: str  # its name in results and errors
     vendor: str  # whose rule it is
     rule: str  # what the API requires
     source: str  # where it was seen
-    models: str = ""
 
 
 _TABLE = """\
 A1 | Anthropic | system is a field; messages must be user or assistant | SDK
 A2 | Anthropic | there must be a message that is not system | inspect_evals #624
 A3 | Anthropic | text blocks must not be empty | anthropic-sdk-python #461
-A4 | Anthropic | from 4.6 on, the last message must not be assistant | ai #12296 | claude 4.6
+A4 | Anthropic | for some models, the last message must not be assistant | ai #12296
 A5 | Anthropic | a final assistant message must not end in white space | litellm
 A6 | Anthropic | neighbors of one role count as one message | inspect_ai #1420
-A7 | Anthropic | from 4.8 on, temperature must not be set | rocketride-server #1194, inspect_ai #3722 | claude 4.8
+A7 | Anthropic | for some models, temperature must not be set | rocketride-server #1195, inspect_ai #3722
 A8 | Anthropic | caching is asked for by cache_control on a block | SDK
 A9 | Anthropic | a temperature must not exceed 1 | API reference
-A10 | Anthropic | from 4.8 on, system may follow a user message | pydantic-ai #5706 | claude 4.8
+A10 | Anthropic | some models take system after user, and last or before assistant | pydantic-ai #5706, #6765, bifrost #5931
 A11 | Anthropic | since API version 2026-10-21, temperature must not be set | migration guide, SDK 2.11
 G1 | Gemini | system must go into system_instruction, or not at all | inspect_ai
 G2 | Gemini | contents must not be empty | litellm #13769
 G3 | Gemini | roles must be user and model, by turns | autogen #2900
-G4 | Gemini | the first turn must be user; from 3.6 on, the last one, too | one-api #836, dify #3449, pipecat #5821 | gemini 3.6
+G4 | Gemini | the first turn must be user; for some models, the last one, too | one-api #836, dify #3449, pipecat #5821
 G5 | Gemini | text parts must not be empty | inspect_ai
 G6 | Gemini | proxies and some fields want v1beta, not v1 | LiteLLM 1.106
 G7 | Gemini | a temperature must not exceed 2 | API reference
+G8 | Gemini | some models ignore a temperature | opencode #38924
 O1 | OpenAI | tool must follow an assistant's tool call | OpenManus #744
 O2 | OpenAI | some models want developer, not system | litellm #7961
 O3 | OpenAI | a filtered prompt is HTTP 400, content_filter | Azure docs
 O4 | OpenAI-compatible | some take max_tokens only | llama.cpp #13700
 O5 | OpenAI-compatible | some take a system message only first | vllm #41114
 O7 | OpenAI | a temperature must not exceed 2 | API reference
-O8 | OpenAI | o1, o3, o4 and gpt-5 take no temperature but 1 | langchaingo #1355, litellm #13781
+O8 | OpenAI | some models take no temperature but 1 | langchaingo #1355, litellm #13781
+O11 | OpenAI | some models take max_completion_tokens only | AgentLab #251, pokitoki #48
+O12 | OpenAI | some models take no temperature | openai-python #2104, tee-gateway #154
 F1 | command lines | an argument must not exceed 128 KiB | Codex
 F2 | command lines | a line that starts with @ mentions a file | AgentV
 F3 | agents | a file needs a path, and what to do with it | AgentV #422, #1072
@@ -65,28 +63,18 @@ R1 | GitHub | a step summary must not exceed 1,024 KiB | runner
 C1 | all | a prompt must have a user or an assistant message | multiturn
 C2 | all | a temperature must be finite and not negative | multiturn
 C3 | all | a target that says omit must get no temperature | multiturn
+C4 | all | a target gets only what it is said to take | multiturn
 """  # noqa: E501 - a rule is a line
 RULES = {rule.id: rule for rule in (Rule(*row.split(" | ")) for row in _TABLE.splitlines())}
 
 _MERGE_LATER = "later_system: merge of consolidate_system avoids it"
 _KEEP_GUIDELINES = "references_only: keep of filter_empty keeps one that only attaches guidelines"
+_AVOIDED: dict[Accepted, str] = {  # what a request can do without a feature
+    "temperature": "temperature: omit",
+    "final_assistant": "end with a user message",
+    "later_system": "later_system: merge",
+}
 _SYSTEM = "[System]: "  # how later_system: assistant of consolidate_system begins a message
-
-
-def concerns(rule: str, model: str) -> bool | None:
-    """Return whether a rule is for a model; None if its name does not tell.
-
-    >>> concerns("A4", "claude-opus-4-6"), concerns("A4", "claude-opus-4-20250514")
-    (True, False)
-    >>> concerns("A4", "claude-opus-latest") is concerns("A4", "of-my-gateway") is None
-    True
-    """
-    family, first = RULES[rule].models.split()
-    # A version has one or two digits, a date has more.
-    found = re.search(rf"{family}-(?:[a-z]+-)?(\d{{1,2}})(?:[-.](\d{{1,2}}))?(?!\d)", model)
-    if found is None or model.endswith("-latest"):
-        return None
-    return (int(found[1]), int(found[2] or 0)) >= tuple(map(int, first.split(".")))
 
 
 def named(rule: str, what: str) -> str:
@@ -119,6 +107,7 @@ class Layout:
         self.request = request
         self.repairs: list[str] = []
         self.refusals: list[str] = []
+        self.doubts: list[str] = []  # what the request uses, and is not known of the model
 
     @property
     def shown(self) -> Turns:
@@ -144,13 +133,17 @@ class Layout:
             raise ProviderError("; ".join(self.refusals))
         return tuple(self.repairs)
 
+    def has_later_system(self) -> bool:
+        """Return whether a system message stands after the conversation began."""
+        later = dropwhile(lambda message: message.role == "system", self.messages)
+        return any(message.role == "system" for message in later)
+
     def take_system(self, rule: str, blank: str, advice: str = "") -> str | None:
         """Remove the system messages, and return their text; None if there is none.
 
         One after another role's message is refused; ``blank`` is the rule that refuses empty text.
         """
-        texts = [message.content for message in self.messages if message.role == "system"]
-        if any(message.role != "system" for message in self.messages[: len(texts)]):
+        if self.has_later_system():
             what = f"one stands after the conversation began; {_MERGE_LATER}{advice}"
             self.refuse(rule, what)
         return self.take_first_system(rule, blank)
@@ -228,30 +221,43 @@ class Layout:
             advice = self._pipeline_advice(self.messages[0].content)
             self.refuse(rule, f"begin with a user message{advice}")
 
-    def want_user_last(self, rule: str, model: str, prefill: bool | None) -> bool:
-        """Refuse a prompt that ends with the assistant, unless the model is one that continues it.
+    def judge(self, feature: Accepted, verdict: Verdict, abilities: Abilities, advice: str) -> bool:
+        """Return whether a request may use a feature of a model; note a doubt, or refuse it."""
+        if verdict.takes is None:
+            self.doubts.append(verdict.doubt(feature, abilities.name, _AVOIDED[feature]))
+        elif not verdict.takes:
+            known = f"; say accepts: {{{feature}: true}} if {abilities.name} takes one"
+            self.refuse(verdict.rule or "C4", advice + (known if verdict.rows else ""))
+        return verdict.takes is not False
 
-        Return whether it does. ``prefill`` says so; without it, the rule and the model's name do.
+    def want_user_last(self, abilities: Abilities) -> bool:
+        """Refuse a prompt that ends with the assistant, unless the model may take it.
+
+        Return whether there is such a message that is sent.
         """
         if not self.messages or self.messages[-1].role != "assistant":
             return False
-        is_refused = concerns(rule, model) if prefill is None else not prefill
-        if is_refused is False:
-            return True
-        unknown = f"the name {model!r} does not tell the version; " if is_refused is None else ""
-        advice = self._pipeline_advice(self.messages[-1].content)
-        setting = "; set prefill: true if the model takes one" if prefill is None else ""
-        self.refuse(rule, f"{unknown}end with a user message{advice}{setting}")
-        return False
+        advice = f"end with a user message{self._pipeline_advice(self.messages[-1].content)}"
+        verdict = abilities.takes("final_assistant")
+        return self.judge("final_assistant", verdict, abilities, advice)
 
-    def want_system_after_user(self, rule: str, model: str) -> None:
-        """Refuse a system message after another role than the user's, or for an older model."""
-        for before, message in pairwise(self.messages):
-            if message.role == "system" and before.role != "user":
-                self.refuse(rule, f"one follows a message of the {before.role}; {_MERGE_LATER}")
-        is_there = any(message.role == "system" for message in self.messages)
-        if is_there and concerns(rule, model) is False:
-            self.refuse(rule, f"the model is older; {_MERGE_LATER}")
+    def want_system_in_place(self, abilities: Abilities) -> None:
+        """Refuse a later system message where the model takes none, or not there."""
+        for at, message in enumerate(self.messages):
+            if message.role != "system":
+                continue
+            before, after = self.messages[:at][-1:], self.messages[at + 1 :][:1]
+            for other in (each for each in before if each.role != "user"):
+                self.refuse("A10", f"one follows a message of the {other.role}; {_MERGE_LATER}")
+            for other in (each for each in after if each.role != "assistant"):
+                why = f"one stands before a message of the {other.role}"
+                self.refuse("A10", f"{why}; {_MERGE_LATER}")
+        self.want_known_later_system(abilities, f"the model takes none; {_MERGE_LATER}")
+
+    def want_known_later_system(self, abilities: Abilities, advice: str) -> None:
+        """Refuse a system message after another role's where the model takes none."""
+        if self.has_later_system():
+            self.judge("later_system", abilities.takes("later_system"), abilities, advice)
 
     def _pipeline_advice(self, text: str = "") -> str:
         """Return the options of stages that help where a message has this text, or is missing."""

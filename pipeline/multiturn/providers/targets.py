@@ -24,6 +24,8 @@ from multiturn.providers.codex import CodexProvider, CodexSettings
 from multiturn.providers.custom import CustomProvider, CustomSettings
 from multiturn.providers.echo import EchoProvider
 from multiturn.providers.gemini import GeminiProvider, GeminiSettings
+from multiturn.providers.http import HttpProvider
+from multiturn.providers.models import Row, read_rows
 from multiturn.providers.openai import OpenAIProvider, OpenAISettings
 from multiturn.providers.vscode import InsidersSettings, VSCodeProvider, VSCodeSettings
 from multiturn.turns import kind_of
@@ -35,7 +37,12 @@ _MAX_FILE = 10_000_000
 _QUOTED = re.compile(r"(?<=[&*])\S+|(?<=the tag )'[^']*'|(?<=the key )'[^']*'")
 # a variable as a shell has it, or as a template
 _UNLIKE = re.compile(r"\$(\{\w+\}|[A-Z_][A-Z\d_]+)|\{\{[^{}]*\}\}")
-_OTHER_NAMES = {"max_tokens": "max_output_tokens"}  # what an API calls a setting
+# what an API, or an earlier version, calls a setting
+_OTHER_NAMES = {
+    "max_tokens": "max_output_tokens",
+    "max_completion_tokens": "max_output_tokens",
+    "prefill": "accepts",
+}
 _APART = ("base_url", "endpoint", "env", "executable", "args", "cwd")
 _UNSET = "https://variable-not-set.invalid"  # an address that nobody has, and a key that is none
 VARIABLE = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
@@ -95,7 +102,8 @@ def load_target(
             f" name one with {option('targets', 'file')}, or use the target {DEFAULT!r}"
         )
     where = path.as_posix()
-    nodes = _nodes(path)
+    documents = _documents(path)
+    nodes = _nodes(documents, where)
     if name == DEFAULT:
         return echo
     if name not in nodes:
@@ -107,23 +115,38 @@ def load_target(
     if is_custom:
         settings["name"] = name  # as text
         return _custom_provider(settings, node, path, values.secrets)
-    return _provider(settings, node, where, values.secrets)
+    provider = _provider(settings, node, where, values.secrets)
+    if isinstance(provider, HttpProvider):
+        provider.rows = _rows(documents, where)
+        provider.place = node.place(where)
+    return provider
 
 
 def target_names(file: str | None = None) -> list[str]:
     """Return the names of the targets, ``echo`` first; no variable is read."""
     path = find_targets(file)
-    return [DEFAULT, *(_nodes(path) if path else ())]
+    return [DEFAULT, *(_nodes(_documents(path), path.as_posix()) if path else ())]
 
 
-def _nodes(path: Path) -> dict[str, Node]:
-    """Return the targets of a file, by name."""
+def _documents(path: Path) -> list[Node]:
+    """Return the documents of a targets file."""
     where = path.as_posix()
     text = read_small(str(path.absolute()), where, "a targets file", _MAX_FILE)
     try:
-        documents = list(read_documents(text, where))
+        return list(read_documents(text, where))
     except MultiturnError as error:  # what it quotes may be an API key
         raise MultiturnError(_QUOTED.sub("***", error.what), where=error.where) from None
+
+
+def _rows(documents: list[Node], where: str) -> tuple[Row, ...]:
+    """Return what the file says of models, at the key ``models``."""
+    mappings = (each.children for each in documents if isinstance(each.children, dict))
+    listed = (children["models"] for children in mappings if "models" in children)
+    return tuple(chain.from_iterable(read_rows(node, where) for node in listed))
+
+
+def _nodes(documents: list[Node], where: str) -> dict[str, Node]:
+    """Return the targets of a file, by name."""
     nodes: dict[str, Node] = {}
     for node in chain.from_iterable(_targets(document, where) for document in documents):
         found = _text(node, "name", where)
@@ -278,7 +301,7 @@ def _provider(
     for key in [key for key in settings if key not in known]:
         place = node.children[key].key_place(where)
         why = f'unknown key "{key}"; {did_you_mean(_OTHER_NAMES.get(key, key), known)}'
-        if nearly(key, known, settings.keys() & set(known)):
+        if key in _OTHER_NAMES or nearly(key, known, settings.keys() & set(known)):
             raise MultiturnError(why, where=place)
         warn(Notice("target.unknown_key", place, why))
     filled = structs.replace(node, value=settings)

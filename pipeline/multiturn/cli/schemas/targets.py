@@ -3,6 +3,7 @@
 from multiturn.cli.schemas.structs import DRAFT, Schema, struct_schema
 from multiturn.documents.imports import IMPORT_PATH
 from multiturn.providers.base import Settings
+from multiturn.providers.models import Row
 from multiturn.providers.targets import ALIASES, DEFAULT, KINDS, VARIABLE
 
 _WRITTEN = {  # values that are not text, as text
@@ -36,12 +37,16 @@ def targets_schema() -> Schema:
         "allOf": choices,
     }
     targets = {"type": "array", "items": {"$ref": "#/$defs/target"}}
+    models = {"type": "array", "items": struct_schema(Row)}
     return {
         **DRAFT,
         "title": "Targets of multiturn",
         **targets,
         "type": ["object", "array"],
-        "properties": {"targets": {"description": "the targets", **targets}},
+        "properties": {
+            "targets": {"description": "the targets", **targets},
+            "models": {"description": "what is known of models, beside what ships", **models},
+        },
         "required": ["targets"],
         "$defs": {"target": target, **kinds},
     }

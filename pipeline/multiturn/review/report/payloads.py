@@ -37,13 +37,14 @@ def sample_providers() -> dict[str, TargetProvider]:
 
     Their payloads name the model ``MODEL``; model, limits and keys are the targets' affair.
     """
+    accepts = dict.fromkeys(("temperature", "final_assistant", "later_system"), True)
     model: dict[str, Any] = {"name": "sample", "model": "MODEL", "api_key": "none"}
-    continuing = {**model, "prefill": True}
+    model["accepts"] = accepts
     azure = AzureSettings(provider="azure", endpoint="https://none", **model)
     return {
         "OpenAI, Azure": AzureProvider(azure),
-        "Anthropic": AnthropicProvider(AnthropicSettings(provider="anthropic", **continuing)),
-        "Gemini": GeminiProvider(GeminiSettings(provider="gemini", **continuing)),
+        "Anthropic": AnthropicProvider(AnthropicSettings(provider="anthropic", **model)),
+        "Gemini": GeminiProvider(GeminiSettings(provider="gemini", **model)),
         "Codex": CodexProvider(CodexSettings(name="sample", provider="codex")),
         "VS Code": VSCodeProvider(VSCodeSettings(name="sample", provider="vscode")),
     }

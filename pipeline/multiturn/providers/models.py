@@ -1,0 +1,190 @@
+"""What is known of models: rows of data, each with its source; what no row says is unknown."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple
+
+from msgspec import Meta, Struct
+
+from multiturn.documents.node import Node
+from multiturn.documents.validation import read_as
+from multiturn.documents.yaml_events import read_documents
+from multiturn.errors import MultiturnError
+
+Accepted = Literal["temperature", "final_assistant", "later_system"]  # what a target may say
+Feature = Accepted | Literal["roles", "limit"]
+
+SERVERS = "servers"  # the key of models.yaml for other servers with OpenAI's API
+
+_NOUNS: dict[Accepted, str] = {
+    "temperature": "temperature",
+    "final_assistant": "final assistant message",
+    "later_system": "later system message",
+}
+_FINE_TUNED = re.compile(r"^ft:([^:]+).*")
+_BEDROCK = re.compile(r"^(?:[a-z-]+\.)?anthropic\.|-v\d+(?=:)")
+_DATE = re.compile(r"-(?:\d{4}-\d\d-\d\d|\d\d-\d\d(?:\d\d)?|\d{8}|\d{3,4})$")
+
+
+class Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a source says of some models and one feature."""
+
+    names: Annotated[
+        tuple[str, ...],
+        Meta(description="names of models; `*` stands for any characters.", min_length=1),
+    ]
+    source: Annotated[str, Meta(description="who says so.", min_length=1)]
+    seen: Annotated[str, Meta(description="the day on which it was seen, as 2026-11-22.")]
+    temperature: Annotated[
+        Literal["yes", "only 1", "ignored", "no"] | None,
+        Meta(description="whether the models take a temperature."),
+    ] = None
+    final_assistant: Annotated[
+        Literal["yes", "no"] | None,
+        Meta(description="whether they take a last message of the assistant's."),
+    ] = None
+    later_system: Annotated[
+        Literal["yes", "no"] | None,
+        Meta(description="whether they take a system message after the conversation began."),
+    ] = None
+    roles: Annotated[
+        Literal["alternate"] | None,
+        Meta(description="`alternate`: user and assistant must alternate, the user first."),
+    ] = None
+    limit: Annotated[
+        Literal["max_tokens", "max_completion_tokens"] | None,
+        Meta(description="the name of the limit, where they take only this one."),
+    ] = None
+    rule: Annotated[str, Meta(description="the id of the rule that a refusal names.")] = ""
+    api_version: Annotated[
+        str | None, Meta(description="the version of the API that this holds for; null for any.")
+    ] = None
+
+    def is_about(self, model: str, feature: Feature, api_version: str | None) -> bool:
+        """Return whether the row says something of a model, given by its plain name."""
+        return (
+            getattr(self, feature) is not None
+            and self.api_version in (None, api_version)
+            and any(fnmatchcase(model, name.lower()) for name in self.names)
+        )
+
+
+@cache
+def plain_name(model: str) -> str:
+    """Return the name of a model without prefixes, dates and ``-latest``.
+
+    >>> plain_name("ft:gpt-5-mini-2025-08-07:acme::x"), plain_name("models/gemini-2.5-flash-001")
+    ('gpt-5-mini', 'gemini-2.5-flash')
+    >>> plain_name("us.anthropic.claude-opus-4-6-20260205-v1:0"), plain_name("claude-2.1@latest")
+    ('claude-opus-4-6', 'claude-2-1')
+    """
+    name = _FINE_TUNED.sub(r"\1", model.lower().rpartition("/")[2])
+    name = re.split("[@:]", _BEDROCK.sub("", name))[0]
+    previous = ""
+    while name != previous:
+        previous, name = name, _DATE.sub("", name.removesuffix("-latest"))
+    if name.startswith("claude"):  # gateways write 4.6 where Anthropic writes 4-6
+        name = re.sub(r"(?<=\d)\.(?=\d)", "-", name)
+    return name
+
+
+@cache
+def shipped_rows() -> dict[str, tuple[Row, ...]]:
+    """Return the rows of models.yaml by vendor; the file is read when they are first needed."""
+    path = Path(__file__).with_name("models.yaml")
+    (document,) = read_documents(path.read_bytes(), path.name)
+    assert isinstance(document.children, dict)  # noqa: S101 - a test reads the file
+    return {vendor: read_rows(node, path.name) for vendor, node in document.children.items()}
+
+
+def read_rows(node: Node, where: str) -> tuple[Row, ...]:
+    """Return the rows of a list in a file."""
+    if not isinstance(node.children, list):
+        raise MultiturnError("models is a list of rows", where=node.place(where))
+    return tuple(read_as(row, Row, where=where, label="models") for row in node.children)
+
+
+class Verdict(NamedTuple):
+    """Whether a model takes something."""
+
+    takes: bool | None  # None if it is not known, or if sources disagree
+    rows: tuple[Row, ...] = ()  # what sources say; none if the target says it
+    rule: str = ""  # the id of the rule by which it does not
+    is_ignored: bool = False  # it is accepted without any effect
+
+    def doubt(self, feature: Accepted, model: str, otherwise: str) -> str:
+        """Return what is not known in words, and what to do about it."""
+        if len(self.rows) > 1:
+            told = "; ".join(f"{getattr(row, feature)}: {row.source}" for row in self.rows)
+            known = f"sources disagree whether {model} takes a {_NOUNS[feature]} ({told})"
+        else:
+            known = f"not known whether {model} takes a {_NOUNS[feature]}"
+        return f"{known}; say accepts: {{{feature}: true}}, or {otherwise}"
+
+
+class Abilities(NamedTuple):
+    """What is known of the model of a target: what the target says wins, then rows of its file."""
+
+    vendor: str  # a key of models.yaml
+    model: str
+    accepts: Mapping[str, bool] = {}
+    own: tuple[Row, ...] = ()
+    api_version: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What to call the model."""
+        return f"the model of the deployment {self.model}" if self.vendor == "azure" else self.model
+
+    def temperature(self, value: float) -> Verdict:
+        """Return whether the model takes a temperature of this value."""
+        taken = {"yes": True, "ignored": True, "only 1": value == 1, "no": False}
+        return self._judge("temperature", lambda row: taken[row.temperature or "no"])
+
+    def takes(self, feature: Literal["final_assistant", "later_system"]) -> Verdict:
+        """Return whether the model takes a kind of message."""
+        return self._judge(feature, lambda row: getattr(row, feature) == "yes")
+
+    def limit(self) -> Row | None:
+        """Return the row with the only name of a limit that the model takes, if there is one."""
+        return next(iter(self.rows("limit")), None)
+
+    def other_versions(self) -> Iterable["Abilities"]:
+        """Yield the same for each other version of the API that is known."""
+        versions = {row.api_version for row in shipped_rows().get(self.vendor, ())}
+        for version in sorted(filter(None, versions - {self.api_version})):
+            yield self._replace(api_version=version)
+
+    def rows(self, feature: Feature) -> tuple[Row, ...]:
+        """Return the rows about the model: those of the user's own, else those that ship."""
+        own = self._among(self.own, feature)
+        return own or self._among(self._shipped(), feature)
+
+    def _shipped(self) -> Iterable[Row]:
+        """Return the rows of the vendor; of another server those of all vendors that name it."""
+        every = shipped_rows()
+        yield from every.get(self.vendor, ())
+        if self.vendor == SERVERS:
+            for vendor, rows in every.items():
+                if vendor != SERVERS:
+                    yield from (row for row in rows if row.names != ("*",))
+
+    def _among(self, rows: Iterable[Row], feature: Feature) -> tuple[Row, ...]:
+        name = plain_name(self.model)
+        return tuple(row for row in rows if row.is_about(name, feature, self.api_version))
+
+    def _judge(self, feature: Accepted, takes: Callable[[Row], bool]) -> Verdict:
+        if feature in self.accepts:
+            return Verdict(self.accepts[feature])
+        rows = self.rows(feature)
+        found = {takes(row) for row in rows}
+        # A vendor's own server is not in between here: what that refuses may pass.
+        is_hearsay = self.vendor == SERVERS and not set(rows) & set(self.own)
+        if len(found) != 1 or (found == {False} and is_hearsay):
+            return Verdict(None, rows)
+        rule = next((row.rule for row in rows if row.rule), "")
+        is_ignored = {getattr(row, feature) for row in rows} == {"ignored"}
+        return Verdict(found.pop(), rows, rule, is_ignored)
