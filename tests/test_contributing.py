@@ -28,6 +28,7 @@ def test_every_link_leads_to_a_file_or_a_section() -> None:
     assert len(links) > 10
     for link in links:
         path, _, section = link.partition("#")
+        path = path or "CONTRIBUTING.md"
         assert (ROOT / path).exists(), link
         if section:
             titles = re.findall(r"^#+ (.*)$", (ROOT / path).read_text(encoding="utf-8"), re.M)

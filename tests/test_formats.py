@@ -9,7 +9,7 @@ import pytest
 
 import commands
 from multiturn.cli.convert import convert
-from multiturn.engine.formats import FORMATS
+from multiturn.cli.formats import TOOL_FORMATS
 from running import records
 
 PROMPT = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi {{x}}"}]
@@ -26,12 +26,6 @@ def converted(
     assert done.returncode == 0, done.stderr
     (record,) = records(done.stdout)
     return record, done.stderr
-
-
-def test_the_command_offers_every_format() -> None:
-    (option,) = (option for option in convert.params if option.name == "format_")
-    assert isinstance(option.type, click.Choice)
-    assert [*option.type.choices] == ["json", "yaml", "text", *FORMATS]
 
 
 SAID = {
@@ -52,6 +46,12 @@ WRITTEN: dict[str, dict[str, Any]] = {
         "metadata": {**METADATA, "target": "Hello"},
     },
 }
+
+
+def test_the_command_offers_the_formats_that_are_tested() -> None:
+    (option,) = (option for option in convert.params if option.name == "format_")
+    assert isinstance(option.type, click.Choice)
+    assert [*option.type.choices] == ["json", "yaml", "text", *WRITTEN]
 
 
 @pytest.mark.parametrize("format_", ["json", *WRITTEN])
@@ -131,7 +131,7 @@ TOOL = "input_messages: [{role: user, content: Hi}, {role: tool, content: '18'}]
 REPAIR = "O1: sent a tool message as a user message that begins with [Tool]:"
 
 
-@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize("format_", TOOL_FORMATS)
 def test_a_tool_message_goes_out_as_the_users_and_the_log_says_so(
     tmp_path: Path, format_: str
 ) -> None:

@@ -123,7 +123,7 @@ def test_only_a_variable_that_shapes_the_body_must_be_set(folder: Path) -> None:
 @pytest.mark.parametrize("option", ["--format=openai", "--scheduler=tcp://127.0.0.1:1"])
 def test_other_formats_and_clusters_take_no_target(folder: Path, option: str) -> None:
     options = ("a.eval.yaml", "--target", "gpt", "--output", "out", option)
-    assert "--target is for the formats json, yaml and text" in run(
+    assert "--target is for the formats json, yaml, text" in run(
         folder, "convert", *options, code=2
     )
 

@@ -14,7 +14,8 @@ def main() -> None:
     """Run the command line; Ctrl-C ends it quietly, even while it starts."""
     try:
         _reopen()
-        for name in ("SIGTERM", "SIGHUP"):  # no SIGHUP on Windows, and nohup ignores it
+        # Windows has no SIGHUP. A signal that is ignored, as SIGHUP is under nohup, stays ignored.
+        for name in ("SIGTERM", "SIGHUP"):
             number = getattr(signal, name, None)
             if number is not None and signal.getsignal(number) is signal.SIG_DFL:
                 signal.signal(number, _end)
@@ -24,20 +25,22 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(exit_code())
     finally:
-        gc.freeze()  # the last collection, of all that was imported, would take 10 ms for nothing
+        # Python collects garbage once more at exit. To walk all that was imported takes 10 ms, and
+        # the end of the process frees it anyway, so it is hidden from the collector.
+        gc.freeze()
 
 
 def _end(number: int, _: object) -> None:
-    """Have all that is left half-done tidied up, as after Ctrl-C."""
+    """Exit by an exception, so that ``finally`` blocks clean up as after Ctrl-C."""
     sys.exit(exit_code(number))
 
 
 def _reopen() -> None:
-    """Have a standard stream that is closed fail when it is used, and any text be written."""
+    """Replace closed standard streams by ones that fail on use; escape what cannot be encoded."""
     sys.stdin = sys.stdin or _stand_in(os.O_WRONLY, "r")
     sys.stdout = sys.stdout or _stand_in(os.O_RDONLY, "w")
     sys.stderr = sys.stderr or _stand_in(os.O_WRONLY, "w")
-    if isinstance(sys.stdout, TextIOWrapper):  # standard error does so by itself
+    if isinstance(sys.stdout, TextIOWrapper):  # Python itself sets this for standard error
         sys.stdout.reconfigure(errors="backslashreplace")
 
 

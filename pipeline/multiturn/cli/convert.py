@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from multiturn.cli.failures import Failures, writing
+from multiturn.cli.formats import OWN_FORMATS, TOOL_FORMATS
 from multiturn.cli.options import (
     PATH,
     SuiteOptions,
@@ -35,10 +36,9 @@ if TYPE_CHECKING:
 @click.option(
     "--format",
     "format_",
-    type=click.Choice(["json", "yaml", "text", "openai", "evals", "inspect", "promptfoo"]),
+    type=click.Choice([*OWN_FORMATS, *TOOL_FORMATS]),
     help="JSON lines, YAML for diffs, text for reading, or JSON lines for another tool:"
-    " OpenAI's fine-tuning, its evals, inspect_ai or promptfoo.  [default: text on a terminal,"
-    " else json]",
+    f" {', '.join(TOOL_FORMATS.values())}.  [default: text on a terminal, else json]",
 )
 @click.option(
     "--output",
@@ -94,8 +94,9 @@ def convert(
 
     format_ = format_ or default_format(output)
     provider = preview_provider(preview_target, targets_file)
-    if provider is not None and (scheduler or format_ not in ("json", "yaml", "text")):
-        raise click.UsageError("--target is for the formats json, yaml and text, on this machine")
+    if provider is not None and (scheduler or format_ in TOOL_FORMATS):
+        own = ", ".join(OWN_FORMATS)
+        raise click.UsageError(f"--target is for the formats {own}, without --scheduler")
     chosen = read_pipeline(pipeline)
     failures = Failures(debug=options.debug)
     if scheduler is not None:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from multiturn.cli.formats import TOOL_FORMATS
 from multiturn.engine.record import Record, record_of, to_json, to_yaml
 from multiturn.model import Conversion
 from multiturn.pipelines.pipeline import request_of
@@ -31,10 +32,10 @@ def render(
     """
     if warns:
         _warn_of_markers(conversion)
-    if format_ not in ("json", "yaml", "text"):
-        from multiturn.engine.formats import FORMATS
+    if format_ in TOOL_FORMATS:
+        from multiturn.engine import formats
 
-        return to_json(FORMATS[format_](conversion))
+        return to_json(getattr(formats, f"to_{format_}")(conversion))
     record = record_with(conversion, provider)
     if format_ == "json":
         return to_json(record)

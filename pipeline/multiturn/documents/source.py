@@ -20,10 +20,14 @@ if not yaml.__with_libyaml__:
         " pip install --force-reinstall --only-binary pyyaml pyyaml"
     )
 
-# libyaml reads YAML 1.1, to which these end a line; to YAML 1.2 they are ordinary characters.
+# libyaml reads YAML 1.1, to which these end a line; to YAML 1.2 they are ordinary characters. They
+# are not only history: texts copied from web pages and office documents hold U+2028, JavaScript
+# writes it into JSON unescaped, and libyaml would turn it into a space or a newline of the prompt.
 _OLD_LINE_BREAKS = ("\x85", "\u2028", "\u2029")
 _OLD_LINE_BREAK = re.compile("|".join(_OLD_LINE_BREAKS).encode())
-# Only a key of a block mapping begins at the margin; after line ends of old Macs, anything may.
+# Only a key of a block mapping begins at the margin. A carriage return alone also ends a line, in
+# YAML 1.2 too; such files are rare, so that here any character may follow it: the answer "perhaps"
+# costs time, and the answer "no" would be wrong.
 _MARGINS = (re.compile(rb"\n[^ \r\n#\-]"), re.compile(rb"\r(?!\n)"))
 _PRIVATE = re.compile(rb"\xf3[\xb0-\xbf][\x80-\xbf]{2}")
 _SPELLED = re.compile(rb"(?i)(?=(f[0-9a-f]{4}))")  # overlapping: the digits may begin anywhere
@@ -125,10 +129,20 @@ def check_path(path: str) -> None:
 
 
 class Source:
-    """A stream of UTF-8 with a name.
+    r"""A stream of UTF-8 with a name.
 
-    What libyaml would read as YAML 1.1 has stand-ins in what it reads: old line breaks, and the
-    backslashes of the two escapes by which JSON writes a character.
+    libyaml is the only fast parser that says where each value is, but it reads YAML 1.1, and two
+    things of YAML 1.2 and JSON it reads wrongly: it takes U+0085, U+2028 and U+2029 for line ends,
+    and it refuses a character that JSON escapes as two halves, such as ``\ud83d\ude00``. It has no
+    option for either. So each old line break, and the backslash of each such half, is replaced
+    before libyaml sees it, and put back into the texts that it returns (``original``).
+
+    A stand-in must be a character that libyaml treats as an ordinary letter and that the stream
+    itself does not contain, else a user's own character would be changed on the way back. Private
+    use characters beyond U+FFFF have no meaning in any text, and there are 65,534 of them: those
+    that the stream contains, also as an escape, are left out. The replacement does not move what
+    follows: a stand-in is one character, as what it replaces is, so libyaml's columns stay true.
+    A stream without such characters, as nearly all are, is passed on as it is.
     """
 
     def __init__(self, file: BinaryIO, name: str) -> None:
@@ -137,6 +151,8 @@ class Source:
         file.seek(0)
         if file.read(2) in (b"\xff\xfe", b"\xfe\xff"):
             raise MultiturnError("this is UTF-16; save the file as UTF-8", where=Place(name, 1, 1))
+        # One pass over the whole stream, before libyaml sees any of it: which stand-ins are free is
+        # known only at its end.
         found: set[bytes] = set()
         directives, has_pairs = 0, False
         for chunk in self._chunks():
@@ -158,6 +174,8 @@ class Source:
     def read(self, size: int = -1, /) -> bytes:
         """Return the next bytes, about as many as wanted; none at the end."""
         data = self._file.read(size)
+        # A replacement must not miss what a read cuts in two, so each read goes on to a safe end:
+        # PyYAML keeps what is more than libyaml asked for.
         if self._backslash:  # never end within two escapes
             pieces = [data]
             while b"\\" in pieces[-1][-_PAIR_SIZE:]:
@@ -173,7 +191,7 @@ class Source:
         """Return the text of a scalar without stand-ins."""
         text: str = event.value
         if self._backslash:
-            if event.style == '"':  # where escapes have a meaning
+            if event.style == '"':  # Only double quotes give escapes a meaning.
                 text = self._pair.sub(lambda pair: json.loads(rf'"\u{pair[1]}\u{pair[2]}"'), text)
             text = text.replace(self._backslash, "\\")
         return text.translate(self._restore)
@@ -218,7 +236,7 @@ class Source:
         while chunk := self._file.read(_CHUNK):
             yield edge + chunk
             if b"\0" in chunk:
-                return  # YAML ends here, with an error
+                return  # libyaml stops here with an error, so what follows is never read.
             edge = (edge + chunk)[-_EDGE:]
 
     def _unused(self) -> Iterator[str]:

@@ -60,14 +60,6 @@ def to_promptfoo(conversion: Conversion) -> dict[str, Any]:
     }
 
 
-FORMATS = {
-    "openai": to_openai,
-    "evals": to_evals,
-    "inspect": to_inspect,
-    "promptfoo": to_promptfoo,
-}
-
-
 def samples_of(
     suites: Iterable[str | Path],
     pipeline: str | Path | Pipeline | None,
