@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,12 +14,12 @@ from multiturn.documents.node import Node
 from multiturn.documents.source import check_path, read_small
 from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_events import read_documents
-from multiturn.errors import MultiturnError, Place, did_you_mean, nearly, option
+from multiturn.errors import MultiturnError, did_you_mean, nearly, option
 from multiturn.logs import Notice, warn
 from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings
 from multiturn.providers.ax import ChatSettings
 from multiturn.providers.azure import AzureProvider, AzureSettings
-from multiturn.providers.base import Settings, TargetProvider, hide, is_secret
+from multiturn.providers.base import Settings, TargetProvider, hide
 from multiturn.providers.codex import CodexProvider, CodexSettings
 from multiturn.providers.custom import CustomProvider, CustomSettings
 from multiturn.providers.echo import EchoProvider
@@ -27,6 +27,7 @@ from multiturn.providers.gemini import GeminiProvider, GeminiSettings
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.models import Row, read_rows
 from multiturn.providers.openai import OpenAIProvider, OpenAISettings
+from multiturn.providers.variables import Values, environment, folders
 from multiturn.providers.vscode import InsidersSettings, VSCodeProvider, VSCodeSettings
 from multiturn.turns import kind_of
 
@@ -35,17 +36,12 @@ DEFAULT = "echo"
 _MAX_FILE = 10_000_000
 
 _QUOTED = re.compile(r"(?<=[&*])\S+|(?<=the tag )'[^']*'|(?<=the key )'[^']*'")
-# a variable as a shell has it, or as a template
-_UNLIKE = re.compile(r"\$(\{\w+\}|[A-Z_][A-Z\d_]+)|\{\{[^{}]*\}\}")
 # what an API, or an earlier version, calls a setting
 _OTHER_NAMES = {
     "max_tokens": "max_output_tokens",
     "max_completion_tokens": "max_output_tokens",
     "prefill": "accepts",
 }
-_APART = ("base_url", "endpoint", "env", "executable", "args", "cwd")
-_UNSET = "https://variable-not-set.invalid"  # an address that nobody has, and a key that is none
-VARIABLE = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 
 
 class Kind(NamedTuple):
@@ -110,7 +106,7 @@ def load_target(
         raise MultiturnError(f"no target {name!r}; {did_you_mean(name, nodes)}", where=where)
     node = nodes[name]
     is_custom = ":" in _text(node, "provider", where)
-    values = _Values(where, _environment(path), typed=is_custom, sends=sends)
+    values = Values(where, environment(path), typed=is_custom, sends=sends)
     settings = {key: values.read(child, key) for key, child in node.children.items()}
     if is_custom:
         settings["name"] = name  # as text
@@ -201,79 +197,6 @@ def _text(node: Node, key: str, where: str) -> str:
     return child.source or str(child.value)
 
 
-def _folders(path: Path) -> list[Path]:
-    """Return the folder of a targets file, and before it the one that ``.agentv`` is in."""
-    folder = path.parent
-    return [folder.parent, folder] if folder.name == ".agentv" else [folder]
-
-
-def _environment(path: Path) -> dict[str, str]:
-    """Return the environment, completed by the ``.env`` files next to the targets file."""
-    given: dict[str, str] = {}
-    for folder in _folders(path):
-        env = folder / ".env"
-        if env.is_file():
-            from dotenv import dotenv_values
-
-            try:
-                values = dotenv_values(env, interpolate=False)
-            except (OSError, UnicodeDecodeError) as error:
-                why = getattr(error, "strerror", None) or "it is not UTF-8"
-                raise MultiturnError(f"cannot read it: {why}", where=env.as_posix()) from None
-            given.update({name: value or "" for name, value in values.items()})
-    return {**given, **os.environ}
-
-
-def _shapes_no_body(label: str) -> bool:
-    """Return whether a setting is a key, an address or a variable of an agent."""
-    key = label.partition(".")[0]
-    return is_secret(label) or key in _APART
-
-
-class _Values:
-    """Reads the values of a target, and fills in every ``${{ NAME }}``.
-
-    If typed, numbers, booleans and null are such; otherwise all values are text. Unless the
-    provider sends, a placeholder stands for a key or an address whose variable is not set.
-    """
-
-    def __init__(
-        self, where: str, environment: Mapping[str, str], *, typed: bool, sends: bool
-    ) -> None:
-        self.where = where
-        self.environment = environment
-        self.typed = typed
-        self.sends = sends
-        self.secrets: list[str] = []
-
-    def read(self, node: Node, label: str) -> Any:
-        if isinstance(node.children, dict):
-            items = node.children.items()
-            return {key: self.read(child, f"{label}.{key}") for key, child in items}
-        if isinstance(node.children, list):
-            return [self.read(child, label) for child in node.children]
-        if node.value is None or (self.typed and not isinstance(node.value, str)):
-            return node.value
-        place = node.place(self.where, label)
-        written: str = node.source or node.value
-        is_unlike = not self.typed and _UNLIKE.fullmatch(written)
-        if is_unlike or "${{" in VARIABLE.sub("", written):
-            raise MultiturnError("a variable is written as ${{ NAME }}", where=place)
-        if not self.sends and _shapes_no_body(label):
-            unset = [name for name in VARIABLE.findall(written) if name not in self.environment]
-            if unset:
-                return _UNSET
-        return VARIABLE.sub(lambda match: self.variable(match[1], place), written)
-
-    def variable(self, name: str, place: Place) -> str:
-        if name not in self.environment:
-            what = f"the variable {name} is not set; set it, or write it into .env"
-            raise MultiturnError(what, where=place)
-        if is_secret(name):
-            self.secrets.append(self.environment[name])
-        return self.environment[name]
-
-
 def _custom_provider(
     settings: dict[str, Any], node: Node, path: Path, secrets: Sequence[str]
 ) -> TargetProvider:
@@ -281,7 +204,7 @@ def _custom_provider(
     name, import_path = settings.pop("name"), settings.pop("provider")
     custom = CustomSettings(name=name, provider=import_path, options=settings)
     try:
-        return CustomProvider(custom, _folders(path)[0].absolute(), secrets)
+        return CustomProvider(custom, folders(path)[0].absolute(), secrets)
     except MultiturnError as error:
         place = node.children["provider"].place(path.as_posix(), f"target {name!r}")
         raise MultiturnError(error.what, where=place) from error

@@ -4,7 +4,8 @@ from multiturn.cli.schemas.structs import DRAFT, Schema, struct_schema
 from multiturn.documents.imports import IMPORT_PATH
 from multiturn.providers.base import Settings
 from multiturn.providers.models import Row
-from multiturn.providers.targets import ALIASES, DEFAULT, KINDS, VARIABLE
+from multiturn.providers.targets import ALIASES, DEFAULT, KINDS
+from multiturn.providers.variables import VARIABLE
 
 _WRITTEN = {  # values that are not text, as text
     "number": r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?|[Ii]nf(inity)?",
