@@ -1,16 +1,20 @@
 """Warnings: they look like errors, and with --strict they are errors."""
 
 import io
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import structlog
 
 from commands import run
 from comparing import write
+from loopback import Server
 from multiturn import load_suite, logs
+from running import write_stage
 
 CASES = """\
 evalcases:
@@ -69,11 +73,62 @@ def test_a_strict_diff_compares_what_has_no_warning(folder: Path) -> None:
     assert done.stderr == f"a.eval.yaml:6: {FILE}"
 
 
-def test_what_can_be_read_only_once_is_refused_where_strict_reads_twice(folder: Path) -> None:
-    done = run("run", "-", "--strict", folder=folder, given=SUITE)
-    assert (done.returncode, done.stdout) == (2, "")
-    what = "--strict reads a suite twice, and '-' can be read only once; write it to a file"
-    assert done.stderr == f"Error: {what}\n"
+def requests_of_a_strict_run(folder: Path, server: Server, *cases: str, **options: Any) -> Any:
+    """Run cases strictly, and return how the command ended and what the server was asked."""
+    target = f"- {{name: gem, provider: gemini, api_key: k, model: m, base_url: '{server.url}'}}\n"
+    write(folder, {"targets.yaml": target, "b.eval.yaml": "evalcases:\n" + "".join(cases)})
+    words = ("run", options.pop("suite", "b.eval.yaml"), "--target", "gem", "--strict")
+    env = {"NO_PROXY": "127.0.0.1"}
+    done = run(*words, *options.pop("more", ()), folder=folder, env=env, **options)
+    return done, [request.json["contents"][-1]["parts"][0]["text"] for request in server.requests]
+
+
+CALM = "- {id: calm, input_messages: [{role: user, content: Hi}]}\n"
+STARTS_WRONG = "- {id: odd, input_messages: [{role: assistant, content: Ho}]}\n"
+LOST = "- {id: lost, input_messages: [{role: user, content: [{type: file, value: no.txt}]}]}\n"
+
+
+def test_a_strict_run_sends_nothing_if_the_target_refuses_a_case(
+    folder: Path, server: Server
+) -> None:
+    given = (CALM, STARTS_WRONG, LOST, CALM.replace("calm", "same"))
+    output = ("--output", "out.jsonl")
+    done, asked = requests_of_a_strict_run(folder, server, *given, more=output)
+    assert (done.returncode, done.stdout, asked) == (1, "", [])
+    assert re.findall("case '(.*?)'", done.stderr) == ["odd", "lost"]  # each error, once
+    assert not (folder / "out.jsonl").exists()
+    done, asked = requests_of_a_strict_run(folder, server, CALM, more=output)
+    assert (done.returncode, asked) == (0, ["Hi"])
+
+
+@pytest.mark.parametrize(("most", "times"), [(2**20, 1), (1, 2)])
+def test_a_strict_run_converts_again_only_what_memory_does_not_hold(
+    folder: Path, server: Server, monkeypatch: pytest.MonkeyPatch, most: int, times: int
+) -> None:
+    seen: list[str] = []
+    body = "import sys\nsys.modules['counted'].append(conversion.case.id)"
+    monkeypatch.setitem(sys.modules, "counted", seen)
+    monkeypatch.setattr("multiturn.engine.run._MOST_HELD", most)
+    write_stage(folder, body)
+    given, more = (CALM, CALM.replace("calm", "same")), ("--pipeline", "p.yaml")
+    done, asked = requests_of_a_strict_run(folder, server, *given, more=more)
+    assert (done.returncode, asked) == (0, ["Hi", "Hi"])
+    assert seen == ["calm", "same"] * times
+
+
+def test_a_strict_run_of_a_pipe_is_sent_if_memory_holds_it(
+    folder: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    piped: Any = {"suite": "-", "given": f"evalcases:\n{CALM}"}
+    done, asked = requests_of_a_strict_run(folder, server, **piped)
+    assert (done.returncode, asked) == (0, ["Hi"])
+    monkeypatch.setattr("multiturn.engine.run._MOST_HELD", 1)
+    done, asked = requests_of_a_strict_run(folder, server, **piped)
+    assert (done.returncode, done.stdout, asked) == (2, "", ["Hi"])
+    assert "'-' can be read only once; write it to a file" in done.stderr
+
+
+def test_a_strict_conversion_takes_a_pipe(folder: Path) -> None:
     done = run("convert", "-", "--strict", "--pipeline", "lax.yaml", folder=folder, given=SUITE)
     assert (done.returncode, done.stdout) == (1, "")
 

@@ -110,7 +110,8 @@ _SUITE_OPTIONS = (
         "--strict",
         is_flag=True,
         help="Treat warnings as errors, and text that is lost without a rule that explains it."
-        " After an error, convert, run and snapshot write and send nothing.",
+        " After an error, convert, run and snapshot write and send nothing; run prepares all"
+        " requests before it sends the first.",
     ),
     click.option("--debug", is_flag=True, help="Show tracebacks of errors."),
     verbose_option,

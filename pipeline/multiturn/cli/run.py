@@ -112,7 +112,7 @@ def run(
     """
     from multiturn.cli.batch import preview_batch, send_batch
     from multiturn.cli.failures import Failures, writing
-    from multiturn.cli.sending import Tally, check_strictly, preview, print_json, print_text, send
+    from multiturn.cli.sending import Tally, preview, print_json, print_text, send
     from multiturn.engine.run import Run
     from multiturn.providers.targets import load_target
     from multiturn.text import number_of, visible
@@ -140,7 +140,9 @@ def run(
             is_default=is_default("pipeline"),
         )
         if options.strict:
-            check_strictly(selection, chosen.pipeline, failures)
+            for delivery in chosen.problems():
+                Tally(failures).add(delivery)
+            failures.finish()
         if dry_run:
             preview_batch(chosen, tally) if batch else preview(chosen.deliveries(), tally)
         else:

@@ -1,7 +1,6 @@
 """The part of ``multiturn run`` that prints results, progress and summaries."""
 
 import asyncio
-import os
 import signal
 import sys
 from collections import Counter
@@ -17,13 +16,11 @@ from multiturn.cli.options import on_terminal, say_summary
 from multiturn.cli.progress import Progress, estimate
 from multiturn.cli.rendering import to_result_text
 from multiturn.engine.delivery import Delivery
-from multiturn.engine.outcomes import outcomes
 from multiturn.engine.record import to_json
 from multiturn.engine.run import Run
 from multiturn.engine.runner import answers
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
-from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.results import Result
 from multiturn.text import first_of, number_of, visible
 
@@ -79,20 +76,6 @@ class Tally:
         """Return how many cases were answered, reused and failed."""
         failed, reused = self.failures.count, self.actions["reuse"]
         return f"{self.done - failed:,} answered, {reused:,} reused, {failed:,} failed"
-
-
-def check_strictly(selection: Selection, pipeline: Pipeline, failures: Failures) -> None:
-    """Convert all cases before the first is sent, and end the process on an error.
-
-    They are read again to be sent: memory never holds them all.
-    """
-    for path in selection.suites:
-        if not os.path.isfile(path):
-            what = f"--strict reads a suite twice, and {path!r} can be read only once"
-            raise MultiturnError(f"{what}; write it to a file")
-    for _ in failures.conversions(outcomes(selection, pipeline)):
-        pass
-    failures.finish()
 
 
 def print_json(result: Result) -> None:

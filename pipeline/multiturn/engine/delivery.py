@@ -7,8 +7,9 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from multiturn.case import Case
+from multiturn.engine.outcomes import converted
 from multiturn.errors import MultiturnError
-from multiturn.pipelines.pipeline import Pipeline
+from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.providers.base import ProviderError, ProviderResponse, TargetProvider, Wire
 from multiturn.providers.results import Failure, RawRequest, Result, is_stored
 from multiturn.text import utf8
@@ -49,8 +50,13 @@ def unreadable(error: MultiturnError, suite: str, target: str) -> Delivery:
     return Delivery("unreadable", result, error=error)
 
 
-def prepare(case: Case, pipeline: Pipeline, provider: TargetProvider) -> Delivery:
-    """Convert a case and prepare its request, without sending anything."""
+def prepare(
+    case: Case, pipeline: Pipeline, provider: TargetProvider, *, strict: bool = False
+) -> Delivery:
+    """Convert a case and prepare its request, without sending anything.
+
+    If strict, text that is lost without a rule is an error.
+    """
     result = Result(
         suite=utf8(case.suite),
         id=case.id,
@@ -59,7 +65,7 @@ def prepare(case: Case, pipeline: Pipeline, provider: TargetProvider) -> Deliver
     )
     where = str(case.where())
     try:
-        request = pipeline.request(case)
+        request = request_of(converted(case, pipeline, strict=strict))
     except Exception as error:  # a custom stage may raise anything
         message = str(error) if isinstance(error, MultiturnError) else repr(error)
         result = replace(result, error=Failure("conversion", utf8(message)))

@@ -40,15 +40,21 @@ class Outcome(Struct, frozen=True):
         if self.case is None:
             return self
         try:
-            conversion = pipeline(Conversion(self.case))
-            fates = explain(conversion).fates if strict else ()
-            lost = [fate for fate in fates if fate.fate == "lost"]
-            if lost:
-                more = f"; {len(lost) - 1} more: see multiturn explain" if lost[1:] else ""
-                raise MultiturnError(f"lost: {lost[0].why}{more}", where=lost[0].where)
+            conversion = converted(self.case, pipeline, strict=strict)
         except MultiturnError as error:
             return structs.replace(self, error=error)
         return structs.replace(self, conversion=conversion)
+
+
+def converted(case: Case, pipeline: Pipeline, *, strict: bool) -> Conversion:
+    """Return what a pipeline makes of a case; if strict, text lost without a rule is an error."""
+    conversion = pipeline(Conversion(case))
+    fates = explain(conversion).fates if strict else ()
+    lost = [fate for fate in fates if fate.fate == "lost"]
+    if lost:
+        more = f"; {len(lost) - 1} more: see multiturn explain" if lost[1:] else ""
+        raise MultiturnError(f"lost: {lost[0].why}{more}", where=lost[0].where)
+    return conversion
 
 
 def outcomes(

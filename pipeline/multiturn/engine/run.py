@@ -19,6 +19,7 @@ from multiturn.providers.custom import complete
 from multiturn.providers.results import Result, ResultsFile, key_of, read_stored, state_path
 from multiturn.text import utf8
 
+_MOST_HELD = 16 * 2**20  # bytes of requests
 Cases = Iterable[Case] | Selection | str | Path
 
 
@@ -89,6 +90,7 @@ class Run:
         if is_dry and resume and self.path is not None and os.path.exists(self.path):
             self.stored = read_stored(self.path)
         self.results: ResultsFile | None = None
+        self._held: list[Delivery] | None = None  # those of ``problems``, if they fit
 
     def __enter__(self) -> Self:
         if self.path is not None:
@@ -100,18 +102,48 @@ class Run:
         if self.results is not None:
             self.results.__exit__(*error)
 
+    def problems(self) -> Iterator[Delivery]:
+        """Prepare every case, and yield those with an error; ``deliveries`` can follow.
+
+        Requests of up to 16 MiB stay in memory for it. If there are more, it reads and converts
+        the cases again: memory must not grow with the suites.
+
+        Raises:
+            MultiturnError: a suite that cannot be read again, such as a pipe, has more.
+        """
+        held: list[Delivery] | None = []
+        size = 0
+        strict = isinstance(self.cases, Selection) and self.cases.strict
+        for delivery in self._prepared(strict=strict):
+            if delivery.result.error is not None:
+                yield delivery
+            if held is None:
+                continue
+            held.append(delivery)
+            size += 0 if delivery.wire is None else len(delivery.wire.body)
+            if size > _MOST_HELD:
+                held = None
+                self._check_second_reading()
+        self._held = held
+
+    def _check_second_reading(self) -> None:
+        for path in self.cases.suites if isinstance(self.cases, Selection) else ():
+            if not os.path.isfile(path):
+                what = f"--strict reads requests of more than {_MOST_HELD // 2**20} MiB twice, and"
+                raise MultiturnError(f"{what} {path!r} can be read only once; write it to a file")
+
     def deliveries(self) -> Iterator[Delivery]:
         """Read, convert and yield each case, one at a time; nothing is sent."""
-        for prepared in self._prepared():
+        for prepared in self._prepared() if self._held is None else self._held:
             delivery = unless_known(prepared, self.stored, self.earlier)
             if self.results is not None:
                 self.results.touch(delivery.result)
             yield delivery
 
-    def _prepared(self) -> Iterator[Delivery]:
+    def _prepared(self, *, strict: bool = False) -> Iterator[Delivery]:
         for outcome in self._outcomes():
             if outcome.case is not None:
-                yield prepare(outcome.case, self.pipeline, self.provider)
+                yield prepare(outcome.case, self.pipeline, self.provider, strict=strict)
             elif outcome.error is not None:
                 yield unreadable(outcome.error, self.names[outcome.suite], self.provider.name)
 
