@@ -192,3 +192,73 @@ def test_the_page_shows_the_messages_and_repairs_of_the_target(folder: Path) -> 
     assert '"providers":["claude"]' in data
     assert "A1: sent a tool message as a user message" in data
     assert '"max_tokens":50' in data
+
+
+def recorded(folder: Path, case_id: str) -> str:
+    return (folder / f"snapshots/a/{case_id}.yaml").read_text()
+
+
+def test_a_snapshot_has_only_what_the_target_changes(folder: Path) -> None:
+    run(folder, "snapshot", "a.eval.yaml", "--target", "gpt")
+    assert recorded(folder, "search").endswith(
+        """\
+input_files: []
+sent:
+  messages:
+    - role: system
+      content: You are a careful assistant.
+    - role: user
+      content: Find it
+    - role: user
+      content: "[Tool]: found"
+    - role: user
+      content: "[Tool]: twice"
+  repairs:
+    - "O1: sent a tool message as a user message that begins with [Tool]:"
+    - "O1: sent a tool message as a user message that begins with [Tool]:"
+"""
+    )
+    assert recorded(folder, "ends").endswith("input_files: []\n")
+    assert (folder / "snapshots/target.lock").read_text() == (
+        '# What the target is sent of a case that only says "Hi"; each snapshot has what is'
+        " different.\n---\ntarget: gpt\nprovider: openai\nexample:\n  messages:\n"
+        "    - role: system\n      content: You are a careful assistant.\n"
+        "    - role: user\n      content: Hi\n  model: gpt-4.1\n"
+    )
+    assert run(folder, "snapshot", "a.eval.yaml", "--check", "--target", "gpt")
+
+
+def test_a_setting_that_changes_what_goes_out_is_a_difference(folder: Path) -> None:
+    (folder / "multiturn.toml").write_text('snapshot_target = "gpt"\n')
+    run(folder, "snapshot", "a.eval.yaml")
+    assert "sent:" in recorded(folder, "search")
+    replace(folder, "targets.yaml", "gpt-4.1", "gpt-4.1, system_role: developer")
+    done = commands.run("snapshot", "a.eval.yaml", "--check", folder=folder)
+    assert done.returncode == 1
+    assert done.stdout.startswith("changed: snapshots/target.lock\n")
+
+
+def test_a_temperature_of_a_case_is_in_its_snapshot(folder: Path) -> None:
+    warm = "evalcases:\n  - id: one\n    execution: {temperature: 0.5}\n"
+    (folder / "a.eval.yaml").write_text(f"{warm}    input_messages: [{{role: user, content: Hi}}]")
+    run(folder, "snapshot", "a.eval.yaml", "--target", "gpt")
+    assert recorded(folder, "one").endswith("sent:\n  parameters:\n    temperature: 0.5\n")
+
+
+def test_without_a_target_there_is_no_lock_of_one(folder: Path) -> None:
+    run(folder, "snapshot", "a.eval.yaml", "--target", "gpt")
+    run(folder, "snapshot", "a.eval.yaml")
+    assert not (folder / "snapshots/target.lock").exists()
+    assert "sent:" not in recorded(folder, "search")
+
+
+def test_a_refused_case_has_no_new_snapshot(folder: Path) -> None:
+    shown = run(folder, "snapshot", "a.eval.yaml", "--target", "claude", code=1)
+    assert "a.eval.yaml:7: case 'ends': A4: " in shown
+    assert not (folder / "snapshots/a/ends.yaml").exists()
+    assert "A1: sent a tool message" in recorded(folder, "search")
+
+
+def test_an_agent_adds_nothing_to_a_snapshot_but_what_it_reads_around(folder: Path) -> None:
+    run(folder, "snapshot", "a.eval.yaml", "--target", "agent")
+    assert "sent:" not in recorded(folder, "ends")

@@ -120,6 +120,30 @@ def test_pytest_and_the_command_write_the_same_files(
     assert call_pytest()[0] == 0
 
 
+def test_pytest_records_what_a_target_is_sent_as_the_command_does(
+    project: Path, call_pytest: Pytest
+) -> None:
+    target = '{name: gpt, provider: openai, api_key: "${{ NONE }}", model: m, temperature: 1}'
+    write(
+        project,
+        {
+            "multiturn.toml": 'snapshot_target = "gpt"\n',
+            "targets.yaml": f"targets:\n  - {target}\n",
+        },
+    )
+    assert call_pytest("--snapshot-update")[0] == 0
+    by_pytest, lock = snapshots(project), (project / "snapshots/target.lock").read_text()
+    assert "  model: m\n  temperature: 1" in lock
+    shutil.rmtree(project / "snapshots")
+    run("snapshot", "evals", folder=project)
+    assert (project / "snapshots/target.lock").read_text() == lock
+    assert snapshots(project) == by_pytest
+    assert call_pytest()[0] == 0
+    write(project, {"targets.yaml": f"targets:\n  - {target.replace('openai', 'anthropic')}\n"})
+    code, out = call_pytest()
+    assert (code, "A11: " in out) == (1, True)
+
+
 def test_line_ends_and_the_current_folder_make_no_difference(
     recorded: Path, call_pytest: Pytest
 ) -> None:

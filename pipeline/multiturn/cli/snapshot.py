@@ -7,15 +7,18 @@ from contextlib import contextmanager, nullcontext
 
 import click
 
+from multiturn.cli.completion import complete_target
 from multiturn.cli.failures import Failures
 from multiturn.cli.options import (
     PATH,
     SuiteOptions,
     format_option,
     pipeline_option,
+    preview_provider,
     quiet_option,
     say_summary,
     suite_options,
+    targets_option,
 )
 from multiturn.errors import MultiturnError
 
@@ -50,10 +53,21 @@ from multiturn.errors import MultiturnError
     help="With --check: text, a line of JSON for each thing that differs, or annotations that"
     " GitHub shows in a pull request.",
 )
+@click.option(
+    "--target",
+    "snapshot_target",
+    metavar="NAME",
+    shell_complete=complete_target,
+    help="Also record what this target is sent where it is not the pipeline's prompt; what all"
+    " cases share is in target.lock. No key is needed.",
+)
+@targets_option
 @quiet_option
 def snapshot(
     options: SuiteOptions,
     pipeline: str,
+    snapshot_target: str | None,
+    targets_file: str | None,
     snapshots: str | None,
     check: bool,
     stat: bool,
@@ -88,6 +102,7 @@ def snapshot(
         pipeline=pipeline,
         check=check,
         inline=inline_snapshots,
+        provider=preview_provider(snapshot_target, targets_file),
     )
     run.refuse_nothing()
     errors: list[MultiturnError] = []

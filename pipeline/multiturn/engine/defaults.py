@@ -27,6 +27,7 @@ class Defaults(Struct, frozen=True):
     suites: tuple[str, ...] = ()  # files or folders
     snapshots: str | None = None  # the folder of the snapshots
     inline_snapshots: bool = False  # snapshots repeat the texts of files
+    snapshot_target: str | None = None  # the target whose prompts snapshots record, too
     target: str | None = None  # the name of a target
 
 

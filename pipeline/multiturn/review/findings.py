@@ -51,7 +51,8 @@ class Update(Struct, frozen=True, kw_only=True):
         """Yield the clauses about the lists, after a run that writes."""
         names = [os.path.basename(each.name) for each in self.changes if each.case is None]
         if names:
-            yield f"{' and '.join(names)} changed"
+            *first, last = names
+            yield f"{' and '.join(filter(None, (', '.join(first), last)))} changed"
         outdated = {PROMOTED if each.is_privilege else FILES for each in self.findings}
         if outdated:
             yield f"to update {' and '.join(sorted(outdated, reverse=True))}, run it without --case"

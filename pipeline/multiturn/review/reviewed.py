@@ -1,17 +1,19 @@
 """What a review needs of a converted case: snapshots, their lists and reports are made of it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn.case import Case
+from multiturn.engine.outcomes import Outcome
 from multiturn.engine.preview import preview_of
-from multiturn.engine.provenance import Message, Spans, in_spans, messages_of, question_of
+from multiturn.engine.provenance import Message, Spans, in_spans, messages_of, question_of, text_of
+from multiturn.errors import MultiturnError
 from multiturn.model import Conversion
 from multiturn.pipelines.pipeline import request_of
-from multiturn.providers.base import TargetProvider
+from multiturn.providers.base import ProviderError, TargetProvider
 from multiturn.request import ProviderRequest
 from multiturn.review.locations import Key, suite_of
 from multiturn.review.promotion import Promotion, promotions_of
@@ -23,7 +25,7 @@ class SentPrompt(Struct, frozen=True, kw_only=True):
     messages: tuple[Message, ...]  # as the target gets them
     parameters: Mapping[str, Any]  # what else the body says
     repairs: tuple[str, ...]  # what the target's rules required
-    is_as_given: bool  # the messages are the chat prompt, or what is sent in its place
+    is_as_given: bool  # they are the messages before repairs, or the transcript
 
 
 class ReviewedCase(Struct, frozen=True, kw_only=True):
@@ -87,17 +89,34 @@ def review(conversion: Conversion, provider: TargetProvider | None = None) -> Re
     )
 
 
+def review_outcome(
+    outcome: Outcome, provider: TargetProvider | None = None
+) -> tuple[ReviewedCase | None, MultiturnError | None]:
+    """Return what a review needs of a case, or the error in its place; neither if not selected."""
+    if outcome.conversion is None:
+        return None, outcome.error
+    try:
+        return review(outcome.conversion, provider), None
+    except ProviderError as refusal:
+        return None, refusal
+
+
 def _sent(conversion: Conversion, provider: TargetProvider) -> SentPrompt:
-    preview = preview_of(conversion, provider)
-    given = in_spans(conversion.sent, conversion.case)
-    shown = preview.messages
-    messages = given if shown is None else in_spans(shown, conversion.case)
+    case, preview = conversion.case, preview_of(conversion, provider)
+    given = in_spans(conversion.sent, case)
+    messages = given if preview.messages is None else in_spans(preview.messages, case)
+    # An agent that gets nothing but the transcript gets what the snapshot has as the question.
+    known = (_texts(given), [("user", conversion.question)])
     return SentPrompt(
         messages=messages,
         parameters=preview.parameters,
         repairs=preview.repairs,
-        is_as_given=messages == given,
+        is_as_given=_texts(messages) in known,
     )
+
+
+def _texts(messages: Iterable[Message]) -> list[tuple[str, str]]:
+    return [(message.role, text_of(message.spans)) for message in messages]
 
 
 def _files_on_disk(conversion: Conversion) -> dict[str, str]:

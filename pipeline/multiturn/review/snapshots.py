@@ -10,18 +10,21 @@ from multiturn.engine.provenance import Message, Span, Spans, text_of
 from multiturn.errors import MultiturnError
 from multiturn.request import InputFile
 from multiturn.review.locations import Key, digest
-from multiturn.review.reviewed import ReviewedCase
+from multiturn.review.reviewed import ReviewedCase, SentPrompt
 from multiturn.text import utf8
 
 # What reading a snapshot may raise: somebody may have edited it by hand.
 _EDITED = (MultiturnError, ValueError, LookupError, TypeError)
 _LINE_BREAK = Span("\n", "")
+_NONE: Mapping[str, Any] = {}
 # The first line of a merge conflict, or its second half with the last line: without both, the
 # text is that of our side.
 _CONFLICT = re.compile("^(?:<<<<<<< [^\n]*|=======\n.*?^>>>>>>> [^\n]*)\n", re.M | re.DOTALL)
 
 
-def snapshot_text(case: ReviewedCase, *, inline: bool = False) -> str:
+def snapshot_text(
+    case: ReviewedCase, *, inline: bool = False, shared: Mapping[str, Any] = _NONE
+) -> str:
     """Return the text of a case's snapshot file: YAML, with LF line ends.
 
     It has no absolute path and no time: the same case gives the same snapshot in any checkout.
@@ -30,6 +33,7 @@ def snapshot_text(case: ReviewedCase, *, inline: bool = False) -> str:
         case: what a pipeline made of it.
         inline: repeat the texts of attached files; else their paths stand for them, wherever a
             text is the whole text of a file as it is on disk.
+        shared: of a case that a target is sent: what its body says of every case.
     """
     named = {} if inline else case.files
     prompt: dict[str, Any]
@@ -47,7 +51,26 @@ def snapshot_text(case: ReviewedCase, *, inline: bool = False) -> str:
         "question": _content(case.question, named),
         "input_files": [_file(file, named) for file in case.request.input_files],
     }
+    if case.sent is not None and (sent := _sent(case.sent, named, shared)):
+        recorded["sent"] = sent
     return utf8(dump(recorded))
+
+
+def _sent(sent: SentPrompt, named: Mapping[str, str], shared: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a target is sent and the pipeline's prompt does not say; empty for nothing."""
+    found: dict[str, Any] = {}
+    if not sent.is_as_given:
+        found["messages"] = [
+            {"role": each.role, "content": _content(each.spans, named)} for each in sent.messages
+        ]
+    parameters = {key: value for key, value in sent.parameters.items() if shared.get(key) != value}
+    left_out = [key for key in shared if key not in sent.parameters]
+    parameters |= dict.fromkeys(left_out)  # null: not sent in this case
+    if parameters:
+        found["parameters"] = dict(sorted(parameters.items()))
+    if sent.repairs:
+        found["repairs"] = list(sent.repairs)
+    return found
 
 
 def _content(spans: Spans, named: Mapping[str, str]) -> str | list[Any]:

@@ -10,15 +10,17 @@ from multiturn.engine.outcomes import Outcome
 from multiturn.engine.provenance import Message
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError, Place
+from multiturn.providers.base import TargetProvider
 from multiturn.review.changes import FileChange, Finding
 from multiturn.review.findings import Update, findings_of
 from multiturn.review.folder import SnapshotFolder
 from multiturn.review.lists import ChangedFile, Lists
 from multiturn.review.locations import Key, folder_of, legal_path, location_of
 from multiturn.review.renames import renames
-from multiturn.review.reviewed import ReviewedCase, review
+from multiturn.review.reviewed import ReviewedCase, review_outcome
 from multiturn.review.scope import Scope
 from multiturn.review.snapshots import case_in, snapshot_text
+from multiturn.review.target import change_of_lock, shared_parameters
 
 
 class _Compared(Struct):
@@ -42,6 +44,7 @@ class SnapshotRun(Struct, frozen=True, kw_only=True):
         pipeline: its name.
         check: write nothing.
         inline: repeat the texts of attached files.
+        provider: of the target whose prompts are recorded, too; None for none.
     """
 
     selection: Selection
@@ -49,6 +52,7 @@ class SnapshotRun(Struct, frozen=True, kw_only=True):
     pipeline: str
     check: bool
     inline: bool
+    provider: TargetProvider | None = None
 
     @property
     def is_partial(self) -> bool:
@@ -79,6 +83,7 @@ class SnapshotRun(Struct, frozen=True, kw_only=True):
         changes = list(_with_renames(compared.changes, stale, folder))
         if not self.is_partial:
             changes += lists.changes(compared.broken, self.scope.is_removed)
+            changes += filter(None, [change_of_lock(folder, self.provider)])
         files = list[ChangedFile]()
         findings = list[Finding]()
         if self.check or self.is_partial:
@@ -109,30 +114,31 @@ class SnapshotRun(Struct, frozen=True, kw_only=True):
         on_error: Callable[[MultiturnError], None],
     ) -> _Compared:
         compared = _Compared()
+        shared = {} if self.provider is None else shared_parameters(self.provider)
         for outcome in outcomes:
-            error = outcome.error
+            case, error = review_outcome(outcome, self.provider)
             if error is not None:
                 compared.broken.add(self.scope.names[outcome.suite])
-            elif outcome.conversion is not None:
-                case = review(outcome.conversion)
+            elif case is not None:
                 lists.add(case, inline=self.inline)
-                error = self._compare_case(case, outcome.conversion.case.where(), folder, compared)
+                text = snapshot_text(case, inline=self.inline, shared=shared)
+                error = self._compare_case(case, text, folder, compared)
             if error is not None:
                 compared.failures += 1
                 on_error(error)
         return compared
 
     def _compare_case(
-        self, case: ReviewedCase, where: Place, folder: SnapshotFolder, compared: _Compared
+        self, case: ReviewedCase, new: str, folder: SnapshotFolder, compared: _Compared
     ) -> MultiturnError | None:
-        """Compare a case with its snapshot; return an error if the snapshot must not be written."""
-        name = location_of(*case.key)
+        """Compare a case with its snapshot; return an error if the new one must not be written."""
+        name, where = location_of(*case.key), case.case.where()
         compared.places[case.key] = where
         if name in compared.expected:
             what = f"its snapshot would replace another case's, {folder.shown(name)}"
             return MultiturnError(f"{what}; give it another id", where=where)
         compared.expected.add(name)
-        old, new = folder.read(name) or "", snapshot_text(case, inline=self.inline)
+        old = folder.read(name) or ""
         if old == new:
             compared.same += 1
             return None

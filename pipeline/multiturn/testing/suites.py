@@ -3,6 +3,7 @@
 import glob
 import os
 from collections.abc import Hashable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Never
 
@@ -20,12 +21,15 @@ from multiturn.errors import MultiturnError
 from multiturn.files import Texts, root_of
 from multiturn.model import Conversion
 from multiturn.pipelines.pipeline import Pipeline
+from multiturn.providers.base import TargetProvider
+from multiturn.providers.targets import load_target
 from multiturn.review.diff import unified_diff
 from multiturn.review.folder import SnapshotFolder
 from multiturn.review.lists import FILES, lock_text, read_files
 from multiturn.review.locations import digest, folder_of, location_of, name_in_root, suite_of
 from multiturn.review.reviewed import review
 from multiturn.review.snapshots import named_files_in, snapshot_text
+from multiturn.review.target import LOCK, change_of_lock, shared_parameters
 from multiturn.text import visible
 
 # The snapshots that there should be, by suite; among them None, where an id is not known.
@@ -109,7 +113,8 @@ class PromptSnapshot(SingleFileSnapshotExtension):
     The folder is the project's ``snapshots``, else ``snapshots`` in pytest's root; for another,
     derive a class whose ``snapshot_dirname`` says which folder of that root.
     As the command does, it keeps the digests of the files that snapshots name in ``files.lock``;
-    with ``inline_snapshots`` in the project's defaults, snapshots repeat the texts instead.
+    with ``inline_snapshots`` in the project's defaults, snapshots repeat the texts instead, and
+    with ``snapshot_target`` they record what that target is sent, too.
     Only snapshots of suites that ``cases`` has loaded can be unused, and only where each case of
     the suite has an id.
     """
@@ -122,9 +127,11 @@ class PromptSnapshot(SingleFileSnapshotExtension):
         """Return the text of the snapshot file, and below it the digests of the files it names."""
         if not isinstance(data, Conversion):
             raise TypeError("a PromptSnapshot is compared with what convert(case) returns")
-        case, inline = review(data), find_defaults()[0].inline_snapshots
+        defaults = find_defaults()[0]
+        inline, provider = defaults.inline_snapshots, _provider(defaults.snapshot_target)
+        case, shared = review(data, provider), shared_parameters(provider) if provider else {}
         digests = {} if inline else {path: digest(text) for path, text in case.files.items()}
-        text = _with_files(snapshot_text(case, inline=inline), case.suite, digests)
+        text = _with_files(snapshot_text(case, inline=inline, shared=shared), case.suite, digests)
         if _texts.setdefault((self.snapshot_dirname, *case.key), text) != text:
             what = f"two prompts would share the snapshot of the case {case.case.id!r}"
             raise MultiturnError(f"{what}; give one of them a snapshot_dirname of its own")
@@ -178,6 +185,10 @@ class PromptSnapshot(SingleFileSnapshotExtension):
                 lock = read_files(folder.read(FILES), folder.shown(FILES))
                 section = dict(sorted({**lock.get(suite, {}), **digests}.items()))
                 folder.write(FILES, lock_text(FILES, {**lock, suite: section}))
+        with folder.alone():
+            change = change_of_lock(folder, _provider(find_defaults()[0].snapshot_target))
+            if change is not None and change.new:
+                folder.write(LOCK, change.new)
 
     def read_snapshot_data_from_location(self, *, snapshot_location: str, **_: Any) -> str | None:
         """Return what is recorded, as ``serialize`` does; None if nothing is."""
@@ -213,6 +224,17 @@ class PromptSnapshot(SingleFileSnapshotExtension):
                     collection.add(Snapshot(name=name))
                     stale.add(collection)
         return stale
+
+
+def _provider(target: str | None) -> TargetProvider | None:
+    """Return the provider of the target whose prompts snapshots record, too."""
+    return None if target is None else _loaded(target, os.getcwd())
+
+
+@lru_cache(maxsize=1)
+def _loaded(target: str, folder: str) -> TargetProvider:
+    """Return a target's provider, which is read once for each current folder."""
+    return load_target(target, sends=False)
 
 
 def _with_files(text: str, suite: str, digests: Mapping[str, str]) -> str:

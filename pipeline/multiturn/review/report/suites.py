@@ -20,11 +20,11 @@ from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError, option
 from multiturn.files import root_of
 from multiturn.pipelines.pipeline import Pipeline
-from multiturn.providers.base import ProviderError, TargetProvider
+from multiturn.providers.base import TargetProvider
 from multiturn.providers.targets import load_target
 from multiturn.review.locations import name_in_root
 from multiturn.review.promotion import Promotion
-from multiturn.review.reviewed import ReviewedCase, review
+from multiturn.review.reviewed import ReviewedCase, review_outcome
 from multiturn.suites.suite import STDIN
 
 _SHIPPED = os.path.realpath(multiturn_stages.__path__[0])
@@ -106,12 +106,7 @@ def items(
     target = "" if provider is None else provider.name
     yield Stages(pipeline.name, tuple(_stages_of(pipeline)), target)
     for outcome in outcomes:
-        case, error = None, outcome.error
-        if outcome.conversion is not None:
-            try:
-                case = review(outcome.conversion, provider)
-            except ProviderError as refusal:
-                error = refusal
+        case, error = review_outcome(outcome, provider)
         if error is not None:
             root = selection.root or root_of(outcome.suite)
             suite = name_in_root(STDIN if outcome.suite == "-" else outcome.suite, root)

@@ -1,0 +1,58 @@
+"""``target.lock``: what a target is sent of every case, beside the snapshots of the cases."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from multiturn.documents.dump import dump
+from multiturn.providers.base import ProviderError, TargetProvider
+from multiturn.request import ChatMessage, ProviderRequest, prompt_of
+from multiturn.review.changes import FileChange
+from multiturn.review.folder import SnapshotFolder
+from multiturn.text import utf8
+
+LOCK = "target.lock"
+_COMMENT = """\
+# What the target is sent of a case that only says "Hi"; each snapshot has what is different.
+"""
+_VERSIONS = ("api_version", "version")  # settings that say which version of an API is asked
+_REQUEST = ProviderRequest(question="Hi", chat_prompt=(ChatMessage("user", "Hi"),), system="")
+_PROMPT = prompt_of(_REQUEST)
+
+
+def shared_parameters(provider: TargetProvider) -> Mapping[str, Any]:
+    """Return what the body of every request says, such as the model; a case may say otherwise."""
+    with suppress(ProviderError):  # it refuses every case for the same reason, and says so there
+        return provider.preview(_REQUEST, _PROMPT, _PROMPT[-1].parts).parameters
+    return {}
+
+
+def change_of_lock(folder: SnapshotFolder, provider: TargetProvider | None) -> FileChange | None:
+    """Return how ``target.lock`` must change; without a target, there is none."""
+    old, new = folder.read(LOCK) or "", "" if provider is None else _lock_text(provider)
+    return None if old == new else FileChange(folder.shown(LOCK), None, old, new)
+
+
+def _example(provider: TargetProvider) -> Any:
+    """Return the body of a request that says only "Hi", which shows what all of them have."""
+    try:
+        body = provider.wire(_REQUEST).body
+    except ProviderError as refusal:
+        return f"refused: {refusal.what}"
+    try:
+        return msgspec.json.decode(body)
+    except msgspec.DecodeError:  # an agent's prompt is text
+        return body.decode()
+
+
+def _lock_text(provider: TargetProvider) -> str:
+    versions = {name: getattr(provider.settings, name, None) for name in _VERSIONS}
+    recorded = {
+        "target": provider.name,
+        "provider": provider.settings.provider,
+        **{name: version for name, version in versions.items() if version is not None},
+        "example": _example(provider),
+    }
+    return _COMMENT + utf8(dump(recorded))
