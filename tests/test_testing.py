@@ -139,7 +139,9 @@ def test_pytest_records_what_a_target_is_sent_as_the_command_does(
     assert (project / "snapshots/target.lock").read_text() == lock
     assert snapshots(project) == by_pytest
     assert call_pytest()[0] == 0
-    write(project, {"targets.yaml": f"targets:\n  - {target.replace('openai', 'anthropic')}\n"})
+    other = target.replace("openai", "anthropic").replace("gpt", "claude")
+    write(project, {"targets.yaml": f"targets:\n  - {other}\n"})
+    write(project, {"multiturn.toml": 'snapshot_target = "claude"\n'})
     code, out = call_pytest()
     assert (code, "A11: " in out) == (1, True)
 
