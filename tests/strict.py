@@ -1,0 +1,236 @@
+"""Servers on the loopback interface that answer as strictly as the vendors' own.
+
+They apply what the vendors document, and what others saw on the wire: the SDKs' types, roles and
+their order, and parameters of some models. Nothing here is taken from multiturn. A request that a
+vendor would answer with HTTP 400 gets that, in the vendor's words.
+
+with StrictServer() as server:
+    ...  # whoever asks server.url gets an answer, or why not
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+from loopback import TEXT, Answer, Request, Server, Step, completion
+
+# On the wire, by published probes: a temperature other than 1 is HTTP 400.
+ONLY_1 = ("o1", "o3", "o4-mini", "gpt-5", "gpt-5-mini", "gpt-5-nano", "gpt-5.5", "gpt-5.6-sol")
+NO_TEMPERATURE = ("gpt-6-astra",)
+NO_MAX_TOKENS = ("o1", "o3", "o3-mini", "o4-mini", "gpt-5", "gpt-5-mini", "gpt-5-nano")
+NO_CLAUDE_TEMPERATURE = ("claude-opus-4-7", "claude-opus-4-8", "claude-opus-5", "claude-sonnet-5")
+NO_PREFILL = (
+    *("claude-opus-4-6", "claude-sonnet-4-6", "claude-opus-4-7", "claude-opus-4-8"),
+    *("gemini-3.6-flash", "gemini-3.5-flash-lite", "gemini-3.7-flash", "gemini-3.8-flash"),
+)
+LATER_SYSTEM = ("claude-opus-4-8", "claude-opus-5")
+
+
+class RefusedError(Exception):
+    """An HTTP 400: the vendor's words, and the parameter."""
+
+    def __init__(self, message: str, param: str | None = None, code: str | None = None) -> None:
+        super().__init__(message)
+        self.param, self.code = param, code
+
+
+class StrictServer(Server):
+    """Answers what a vendor would take, and refuses the rest as the vendor does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.then(Step(self.judged), None)
+        self.host = ""  # whose server it plays where the path does not tell: openai or azure
+
+    def judged(self, request: Request) -> Answer:
+        vendor = request.vendor
+        try:
+            if vendor == "anthropic":
+                judge_anthropic(request.json, request.headers)
+            elif vendor == "gemini":
+                judge_gemini(request.json, request.path.rpartition("/")[2].partition(":")[0])
+            else:
+                judge_openai(request.json)
+        except RefusedError as refused:
+            return 400, error_of(vendor, refused)
+        return 200, completion(vendor, TEXT)
+
+
+def error_of(vendor: str | None, refused: RefusedError) -> Any:
+    """Return a refusal in a vendor's format."""
+    message = str(refused)
+    if vendor == "anthropic":
+        error = {"type": "invalid_request_error", "message": message}
+        return {"type": "error", "error": error, "request_id": "req_1"}
+    if vendor == "gemini":
+        return {"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}}
+    kind = "invalid_request_error"
+    body = {"message": message, "type": kind, "param": refused.param, "code": refused.code}
+    return {"error": body}
+
+
+def plain(model: str, names: tuple[str, ...]) -> bool:
+    """Return whether a model is one of these, with a date or as a base of fine-tuning."""
+    base = model.split(":")[1] if model.startswith("ft:") else model
+    return any(base == name or base.startswith((f"{name}-20", f"{name}@")) for name in names)
+
+
+# --- Anthropic
+
+
+@cache
+def _anthropic_type() -> Any:
+    from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(MessageCreateParamsNonStreaming), frozenset(
+        {
+            **MessageCreateParamsNonStreaming.__annotations__,
+            **_bases(MessageCreateParamsNonStreaming),
+        }
+    )
+
+
+def _bases(type_: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for base in getattr(type_, "__orig_bases__", ()):
+        found |= {**getattr(base, "__annotations__", {}), **_bases(base)}
+    return found
+
+
+def fit(adapter: Any, body: Any) -> None:
+    """Refuse a body that is not of a type; iterables are validated only as they are consumed."""
+    from pydantic import ValidationError
+
+    try:
+        consume(adapter.validate_python(body))
+    except ValidationError as error:
+        raise RefusedError(str(error)) from error
+
+
+def consume(value: Any) -> None:
+    if isinstance(value, Mapping):
+        value = value.values()
+    if not isinstance(value, str | bytes) and hasattr(value, "__iter__"):
+        for item in value:
+            consume(item)
+
+
+def judge_anthropic(body: Any, headers: Mapping[str, str]) -> None:
+    version, model = headers.get("anthropic-version"), body["model"]
+    if version not in ("2023-06-01", "2026-10-21"):
+        raise RefusedError("anthropic-version: header is required")
+    if not headers.get("authorization", "").startswith("Bearer ") and "x-api-key" not in headers:
+        raise RefusedError("authentication: no key")
+    adapter, keys = _anthropic_type()
+    fit(adapter, body)
+    sampling = {"temperature", "top_p", "top_k"} & body.keys()
+    for key in sampling:
+        if version == "2026-10-21":
+            raise RefusedError(f"{key}: Extra inputs are not permitted")
+        if plain(model, NO_CLAUDE_TEMPERATURE) and body[key] != 1:
+            raise RefusedError(f"`{key}` is deprecated for this model.")
+        if not 0 <= body[key] <= 1:
+            raise RefusedError(f"{key}: range: 0..1")
+    for key in body.keys() - keys - sampling:
+        raise RefusedError(f"{key}: Extra inputs are not permitted")
+    if not body["messages"]:
+        raise RefusedError("messages: at least one message is required")
+    for text in (text for message in body["messages"] for text in texts(message["content"])):
+        if not text.strip():
+            raise RefusedError("messages: text content blocks must be non-empty")
+    if "system" in body and not all(text.strip() for text in texts(body["system"])):
+        raise RefusedError("system: text content blocks must be non-empty")
+    _judge_order([message["role"] for message in body["messages"]], model)
+    last = body["messages"][-1]
+    if last["role"] == "assistant":
+        if plain(model, NO_PREFILL):
+            raise RefusedError(
+                "This model does not support assistant message prefill. The conversation must end"
+                " with a user message."
+            )
+        if [*texts(last["content"])][-1] != [*texts(last["content"])][-1].rstrip():
+            raise RefusedError(
+                "messages: final assistant content cannot end with trailing whitespace"
+            )
+
+
+def texts(content: Any) -> Iterator[str]:
+    if isinstance(content, str):
+        yield content
+    else:
+        yield from (block["text"] for block in content if block["type"] == "text")
+
+
+def _judge_order(roles: list[str], model: str) -> None:
+    for at, role in enumerate(roles):
+        if role != "system":
+            continue
+        if not plain(model, LATER_SYSTEM):
+            raise RefusedError("messages: role 'system' is not supported on this model")
+        if at == 0 or roles[at - 1] != "user":
+            raise RefusedError("messages: role 'system' must follow a user message")
+        if at + 1 < len(roles) and roles[at + 1] != "assistant":
+            raise RefusedError(
+                "messages: role 'system' must be the last message, or precede an assistant message"
+            )
+
+
+# --- Gemini
+
+
+def judge_gemini(body: Any, model: str) -> None:
+    from google.genai import types
+    from pydantic import TypeAdapter
+
+    for content in body["contents"]:
+        fit(TypeAdapter(types.Content), content)
+        if content["role"] not in ("user", "model"):
+            raise RefusedError("Please use a valid role: user, model.")
+        if not all(part.get("text") for part in content["parts"]):
+            raise RefusedError("Unable to submit request because it must have a text parameter.")
+    if not body["contents"]:
+        raise RefusedError("* GenerateContentRequest.contents: contents is not specified")
+    fit(TypeAdapter(types.GenerationConfig), body.get("generationConfig", {}))
+    if not 0 <= body.get("generationConfig", {}).get("temperature", 0) <= 2:
+        raise RefusedError(
+            "* GenerateContentRequest.generation_config.temperature: must be in [0, 2]"
+        )
+    roles = [content["role"] for content in body["contents"]]
+    if roles[0] != "user" or any(one == other for one, other in pairwise(roles)):
+        raise RefusedError(
+            "Please ensure that multiturn requests alternate between user and model."
+        )
+    if roles[-1] == "model" and plain(model, NO_PREFILL):
+        raise RefusedError("Requests ending with a model turn are not supported.")
+
+
+# --- OpenAI
+
+
+def judge_openai(body: Any) -> None:
+    from openai.types.chat.completion_create_params import CompletionCreateParamsNonStreaming
+    from pydantic import TypeAdapter
+
+    fit(TypeAdapter(CompletionCreateParamsNonStreaming), body)
+    model, temperature = body["model"], body.get("temperature")
+    if temperature is not None:
+        if plain(model, NO_TEMPERATURE):
+            what = "Unsupported parameter: 'temperature' is not supported with this model."
+            raise RefusedError(what, "temperature")
+        if temperature != 1 and plain(model, ONLY_1):
+            what = f"Unsupported value: 'temperature' does not support {temperature:g} with this"
+            what += " model. Only the default (1) value is supported."
+            raise RefusedError(what, "temperature", "unsupported_value")
+        if not 0 <= temperature <= 2:
+            what = f"Invalid 'temperature': decimal above maximum value. Got {temperature}."
+            raise RefusedError(what, "temperature", "decimal_above_max_value")
+    if "max_tokens" in body and plain(model, NO_MAX_TOKENS):
+        what = "Unsupported parameter: 'max_tokens' is not supported with this model."
+        what += " Use 'max_completion_tokens' instead."
+        raise RefusedError(what, "max_tokens", "unsupported_parameter")
+    for at, message in enumerate(body["messages"]):
+        if message["role"] == "tool":
+            what = "Invalid parameter: messages with role 'tool' must be a response to a preceeding"
+            raise RefusedError(f"{what} message with 'tool_calls'.", f"messages.[{at}].role")
