@@ -5,10 +5,11 @@ texts, so that another default leaves the expectations of those tests alone.
 """
 
 from pathlib import Path
+from typing import Any
 
 from multiturn import Pipeline, load_pipeline
 
-TEXTS = {
+TEXTS: dict[str, dict[str, Any]] = {
     "embed_files": {"header": "=== {path} ==="},
     "extract_guidelines": {"marker": "<Attached: {path}>"},
     "consolidate_system": {

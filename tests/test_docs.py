@@ -92,7 +92,7 @@ def test_the_page_of_the_api_runs_suites_as_it_says(
         write_files(text, tmp_path)
         git(tmp_path, "init", "-q")
         commit(tmp_path)
-        assert play(text, tmp_path) == 5
+        assert play(text, tmp_path) == 6
         assert server.operations.count("nothing") == 2  # hello and bye, by the first command
         assert server.sent() == {"Hello": 1, "Bye": 1}
 

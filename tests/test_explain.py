@@ -369,3 +369,12 @@ def test_a_text_in_a_file_of_cases_is_placed_there(
     (case,) = load_suite("a.yaml")
     (span,) = explain(load_pipeline("spec")(Conversion(case))).question
     assert (span.text, span.origin) == ("Hi", "b.jsonl:1")
+
+
+def test_a_notebook_shows_an_explanation_as_it_is_printed() -> None:
+    explained = explain(SPEC(Conversion(case_of(("user", "<b>"), ("assistant", "Yes?")))))
+    assert repr(explained) == "<Explanation of 'x': 2 messages; print() shows it>"
+    assert explained._repr_html_().startswith("<pre>x\nuser\n  the case: input_messages[0]")
+    assert "  | &lt;b&gt;\n" in explained._repr_html_()
+    loud = explain(SHIPPED(Conversion(case_of(("user", "Hi")))))
+    assert repr(loud) == "<Explanation of 'x': no chat prompt; print() shows it>"

@@ -1,6 +1,7 @@
 """Warnings: they look like errors, and with --strict they are errors."""
 
 import io
+import logging
 import re
 import subprocess
 import sys
@@ -166,3 +167,22 @@ def test_a_program_that_logs_through_structlog_gets_them_there(
         structlog.reset_defaults()
     event = "event='suite.unknown_key' where='a.eval.yaml:1:1' why='unknown key"
     assert logged.getvalue().startswith(event)
+
+
+def test_a_program_collects_and_silences_them_by_standard_logging(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(logs, "_settings", None)
+    list(load_suite("a.eval.yaml"))
+    (record,) = caplog.records
+    assert (record.name, record.levelname) == ("multiturn", "WARNING")
+    assert record.getMessage() == f"a.eval.yaml:1:1: warning: {KEY.rstrip()}"
+    notice = record.__dict__["notice"]
+    assert (notice.event, str(notice.where)) == ("suite.unknown_key", "a.eval.yaml:1:1")
+    caplog.clear()
+    logging.getLogger("multiturn").setLevel("ERROR")
+    try:
+        list(load_suite("a.eval.yaml"))
+    finally:
+        logging.getLogger("multiturn").setLevel("NOTSET")
+    assert caplog.records == []

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from multiturn.engine.project import load_pipeline as load_pipeline
     from multiturn.engine.project import load_suite as load_suite
     from multiturn.engine.provenance import Explanation as Explanation
+    from multiturn.engine.provenance import Fate as Fate
+    from multiturn.engine.provenance import Message as Message
+    from multiturn.engine.provenance import Span as Span
     from multiturn.engine.provenance import explain as explain
     from multiturn.engine.runner import dry_run as dry_run
     from multiturn.engine.runner import run as run
@@ -38,6 +41,10 @@ if TYPE_CHECKING:
     from multiturn.providers.base import Provider as Provider
     from multiturn.providers.base import ProviderError as ProviderError
     from multiturn.providers.base import ProviderResponse as ProviderResponse
+    from multiturn.providers.base import TargetProvider as TargetProvider
+    from multiturn.providers.base import Wire as Wire
+    from multiturn.providers.results import Failure as Failure
+    from multiturn.providers.results import RawRequest as RawRequest
     from multiturn.providers.results import Result as Result
     from multiturn.providers.targets import load_target as load_target
     from multiturn.request import ChatMessage as ChatMessage
@@ -59,10 +66,10 @@ _NAMES = {  # by the module that they are in
     "pipelines.contract": ("marker_text", "stage"),
     "pipelines.pipeline": ("Pipeline",),
     "pipelines.step": ("Step",),
-    "engine.provenance": ("Explanation", "explain"),
+    "engine.provenance": ("Explanation", "Fate", "Message", "Span", "explain"),
     "providers.ax": ("AxProvider",),
-    "providers.base": ("Provider", "ProviderError", "ProviderResponse"),
-    "providers.results": ("Result",),
+    "providers.base": ("Provider", "ProviderError", "ProviderResponse", "TargetProvider", "Wire"),
+    "providers.results": ("Failure", "RawRequest", "Result"),
     "providers.targets": ("load_target",),
     "request": ("ChatMessage", "InputFile", "ProviderRequest"),
     "turns": ("Part", "Turn"),

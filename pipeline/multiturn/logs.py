@@ -69,21 +69,27 @@ def fail(notice: Notice) -> None:
 
 
 def warn(notice: Notice) -> None:
-    """Give a warning to the sink; without one, write it as ``file:line: warning: ...``.
+    """Give a warning to the sink; without one, say it as ``file:line: warning: ...``.
 
-    A program that has configured structlog gets it there instead.
+    A command writes it to standard error. A program that imports multiturn gets it from structlog
+    if it has configured that, else from the standard logger ``multiturn``, which writes it to
+    standard error as long as the program has configured no logging.
     """
     sink, where = _sink.get(), notice.where
     if sink is not None:
         sink(notice)
         return
-    settings = _settings or LogSettings()
-    if settings.renderer == "json" or _is_configured():
+    if _is_configured() or (_settings and _settings.renderer == "json"):
         logger().warning(notice.event, where=str(where), why=notice.why)
-    elif settings.level != "error" and sys.stderr is not None:
-        place = str(where._replace(label=""))
-        parts = [place, "warning", where.label, notice.why]
-        sys.stderr.write(indented(": ".join(filter(None, parts))) + "\n")
+        return
+    place = str(where._replace(label=""))
+    text = indented(": ".join(filter(None, [place, "warning", where.label, notice.why])))
+    if _settings is None:
+        import logging
+
+        logging.getLogger("multiturn").warning("%s", text, extra={"notice": notice})
+    elif _settings.level != "error" and sys.stderr is not None:
+        sys.stderr.write(f"{text}\n")
 
 
 def is_debugging() -> bool:

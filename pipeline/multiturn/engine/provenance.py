@@ -12,17 +12,24 @@ from msgspec import Struct
 from multiturn.case import PROMPT_KEY, Case, first_other, segments_of
 from multiturn.errors import MultiturnError, Place
 from multiturn.model import DROPPED, Conversion
-from multiturn.text import visible
+from multiturn.text import number_of, visible
 from multiturn.turns import Part, Turn, as_json, is_blank, joined, kind_of
 
 
 class Span(Struct, frozen=True, gc=False):
-    """A stretch of text with one origin."""
+    """A stretch of text with one origin.
 
-    text: str  # as the model sees it
-    origin: str  # where it comes from, in words
-    path: str = ""  # the file that it belongs to, if it is a file's text or the header above it
-    # the stage that added it, empty if that is not known; None for text of a suite or a file
+    Attributes:
+        text: as the model sees it.
+        origin: where it comes from, in words.
+        path: the file that it belongs to, if it is a file's text or the header above it.
+        stage: the stage that added it, empty if that is not known; None for text of a suite or a
+            file.
+    """
+
+    text: str
+    origin: str
+    path: str = ""
     stage: str | None = None
 
 
@@ -35,22 +42,32 @@ def text_of(spans: Spans) -> str:
 
 
 class Message(Struct, frozen=True, gc=False):
-    """A message of a chat prompt: its content is the text of its spans."""
+    """A message of an explained chat prompt: its content is the text of its spans.
+
+    Attributes:
+        role: the role.
+        spans: the texts of the content, each with its origin.
+    """
 
     role: str
     spans: Spans
 
 
 class Fate(Struct, frozen=True):
-    """What became of one segment of the input."""
+    """What became of one segment of the input.
 
-    where: Place  # the segment's place in the suite
-    # ``shown`` where it stood, ``merged`` into the system message, ``moved`` there by a stage,
-    # left as a reference to what was moved before (``referenced``), ``changed`` by a stage,
-    # ``dropped`` by a rule, or ``lost``: neither a rule nor a stage says why its text, or a part
-    # of it, is not in the prompt
+    Attributes:
+        where: the segment's place in the suite.
+        fate: ``shown`` where it stood, ``merged`` into the system message, ``moved`` there by a
+            stage, ``referenced`` where the same text was moved before, ``changed`` by a stage,
+            ``dropped`` by a rule, or ``lost``: text is missing from the prompt and nothing
+            explains why.
+        why: the stage and the rule.
+    """
+
+    where: Place
     fate: Literal["shown", "merged", "moved", "referenced", "changed", "dropped", "lost"]
-    why: str = ""  # the stage and the rule
+    why: str = ""
 
 
 class Explanation(Struct, frozen=True):
@@ -78,6 +95,22 @@ class Explanation(Struct, frozen=True):
     fates: tuple[Fate, ...]
     target: str = ""
     repairs: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """Return one line: a notebook shows ``_repr_html_``, and ``print`` shows all of it."""
+        case = " · ".join(filter(None, (self.suite, self.id)))
+        parts = [
+            number_of(len(self.chat), "message") if self.chat is not None else "no chat prompt"
+        ]
+        if lost := sum(fate.fate == "lost" for fate in self.fates):
+            parts.append(f"{number_of(lost, 'text')} lost")
+        return f"<Explanation of {visible(case)!r}: {', '.join(parts)}; print() shows it>"
+
+    def _repr_html_(self) -> str:
+        """Return the text for a notebook, which would break its lines otherwise."""
+        import html
+
+        return f"<pre>{html.escape(str(self))}</pre>"
 
     def __str__(self) -> str:
         """Return each text below its origin, then what is not where, or as, it was written."""

@@ -71,15 +71,25 @@ class Provider(Protocol):
 
 
 class Wire(Struct, frozen=True, kw_only=True):
-    """A request as it is sent."""
+    """A request as it is sent.
 
-    provider: str  # the kind of provider
-    model: str = ""  # empty for the provider's default
-    parameters: tuple[str, ...] = ()  # what else shapes the answer, such as the address
-    body: bytes  # the exact bytes to send
-    repairs: tuple[str, ...] = ()  # what the provider's rules required, each with a rule's id
-    files: tuple[InputFile, ...] = ()  # sent beside the body
-    request: ProviderRequest  # what the body was made from
+    Attributes:
+        provider: the kind of provider.
+        model: empty for the provider's default.
+        parameters: what else shapes the answer, such as the address.
+        body: the exact bytes to send.
+        repairs: what the provider's rules required, each with a rule's id.
+        files: sent beside the body.
+        request: what the body was made from.
+    """
+
+    provider: str
+    model: str = ""
+    parameters: tuple[str, ...] = ()
+    body: bytes
+    repairs: tuple[str, ...] = ()
+    files: tuple[InputFile, ...] = ()
+    request: ProviderRequest
 
     def digest(self) -> str:
         """Return a hash of the request. API keys are never part of it."""

@@ -21,7 +21,7 @@ from multiturn.request import ChatMessage
 
 
 class RawRequest(Struct, frozen=True):
-    """What the provider was asked."""
+    """What the provider was asked; the fields are those of ``ProviderRequest``."""
 
     question: str
     guidelines: tuple[str, ...]
@@ -29,10 +29,15 @@ class RawRequest(Struct, frozen=True):
 
 
 class Failure(Struct, frozen=True):
-    """Why there is no answer."""
+    """Why there is no answer.
 
-    type: str  # ``conversion``, or the ``kind`` of a ProviderError
-    message: str  # the place, what is wrong, and what would be right
+    Attributes:
+        type: ``conversion``, or the ``kind`` of a ProviderError.
+        message: the place, what is wrong, and what would be right.
+    """
+
+    type: str
+    message: str
 
 
 class Result(Struct, frozen=True, kw_only=True):
