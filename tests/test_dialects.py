@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 from comparing import write
 from layout import laid_out
 from loading import cases, messages
+from multiturn import load_suite
 from multiturn.suites.discovery import find_suites
 from multiturn.suites.vocabulary import IRRELEVANT
 
@@ -117,6 +118,28 @@ def test_an_input_may_come_in_vars_and_is_never_rendered(defaults: str) -> None:
     ]
 
 
+@pytest.mark.parametrize("prompt", ["{{query}}", "{{- query -}}", " {{ vars.query }}\\n"])
+def test_any_variable_may_be_the_only_prompt(prompt: str) -> None:
+    suite = f"""\
+        prompts: ["{prompt}"]
+        tests: [{{id: a, vars: {{query: Hi, input: not this}}}}, {{id: b, input: Hi}}]
+        """
+    assert [messages(case) for case in cases(suite)] == [HI, HI]
+
+
+def test_a_test_of_promptfoo_needs_no_id() -> None:
+    suite = """\
+        prompts: ["{{query}}"]
+        tests:
+        - {vars: {query: Hi}}
+        - {description: greets, vars: {query: Hi}}
+        - {description: greets, vars: {query: Hi}}
+        - {description: " ", vars: {query: Hi}}
+        - {id: own, description: not this, vars: {query: Hi}}
+        """
+    assert [case.id for case in cases(suite)] == ["1", "greets", "3", "4", "own"]
+
+
 def test_what_a_suite_takes_from_vars_its_next_document_does_not() -> None:
     suite = 'prompts: ["{{ input }}"]\ntests: [{id: a, vars: {input: Hi}}]\n---\n'
     bare = "id: b\ninput: Hi\nvars: {name: Ada}\n"
@@ -159,6 +182,55 @@ def test_files_are_looked_for_beside_the_file_that_the_case_is_in(root: Path) ->
     assert laid_out().request(case).question == "=== note.md ===\nNoted.\nHi"
 
 
+CSV = """\
+\ufeffid,query,__expected,__description
+
+a,Hi,contains:Ho,not this
+,"Hi, ""you""
+there",,described
+,Hi,,
+"""
+
+
+def test_the_columns_of_csv_are_variables_of_prompts(root: Path) -> None:
+    write(root, {"cases.csv": CSV})
+    found = cases('prompts: ["{{query}}"]\ntests: file://cases.csv\n')
+    assert [(case.id, case.line, messages(case)) for case in found] == [
+        ("a", 3, HI),
+        ("described", 4, [("user", 'Hi, "you"\nthere')]),
+        ("6", 6, HI),
+    ]
+
+
+def test_without_prompts_the_columns_of_csv_are_keys_of_cases(root: Path) -> None:
+    write(root, {"cases.csv": "input,expected_output,criteria\nHi,Ho,\nHi,,fine\n"})
+    found = cases("tests: [cases.csv]\n")
+    assert [(case.id, case.expected_messages, case.outcome) for case in found] == [
+        ("2", HO, None),
+        ("3", None, "fine"),
+    ]
+    assert [messages(case) for case in found] == [HI, HI]
+
+
+@pytest.mark.parametrize("written", ["cases", "./cases/", "file://cases"])
+def test_a_folder_has_each_case_in_a_folder_of_its_own(root: Path, written: str) -> None:
+    suite = f"metadata: {{systemPrompt: P}}\ntests: {written}\n"
+    case = "input_files: [note.md]\ninput: Hi\n"
+    write(root, {"evals/cases/two/case.yml": case, "evals/cases/two/note.md": "Two."})
+    write(root, {"evals/cases/one/case.yaml": f"id: own\n{case}", "evals/note.md": "All."})
+    write(root, {"evals/cases/none/notes.yaml": "x"})
+    found = cases(suite, "evals/x.eval.yaml")
+    assert [(case.id, case.system_prompt) for case in found] == [("own", "P"), ("two", "P")]
+    questions = [laid_out().request(case).question for case in found]
+    assert questions == ["=== note.md ===\nAll.\nHi", "=== note.md ===\nTwo.\nHi"]
+
+
+def test_the_names_of_suites_may_be_in_upper_case(root: Path) -> None:
+    write(root, {"evals/shop.EVAL.yaml": "input: Hi\n"})
+    assert [*find_suites(["evals"])] == ["evals/shop.EVAL.yaml"]
+    assert [case.id for case in load_suite("evals")] == ["shop"]
+
+
 def test_a_file_that_a_suite_names_and_a_folder_contains_is_converted_once(root: Path) -> None:
     files = ["evals/all.eval.yaml", "evals/part.eval.jsonl", "evals/text.eval.yaml"]
     suite = "tests:\n- file://part.eval.jsonl\n- {id: c, input: text.eval.yaml}\n"
@@ -197,8 +269,32 @@ def test_a_key_that_does_not_concern_the_prompt_changes_nothing(place: str) -> N
         ({"messages": [{"role": "user", "content": "Hi"}]}, ("2", None)),
         ({"input": "Hi", "target": "Ho"}, ("2", HO)),
         ({"id": "own", "input": "Hi"}, ("own", None)),
+        ({"id": 5, "input": "Hi"}, ("5", None)),
+        ({"description": "no id", "input": "Hi"}, ("2", None)),
+        (
+            {"input": {"messages": [{"role": "user", "content": "Hi"}]}, "preferred_output": HO},
+            ("2", HO),
+        ),
     ],
 )
 def test_a_line_of_a_data_set_is_a_case(line: Any, meant: Any) -> None:
     [case] = cases(f"\ufeff\n{json.dumps(line)}\n", "x.jsonl")
     assert ((case.id, case.expected_messages), messages(case)) == (meant, HI)
+
+
+def test_an_answer_at_the_end_of_a_line_stays_in_the_prompt_with_one_warning() -> None:
+    line = json.dumps({"messages": [{"role": "user", "content": "Hi"}, *HO]})
+    with capture_logs() as logs:
+        found = cases(f"{line}\n{line}\n", "x.jsonl")
+    assert [messages(case) for case in found] == [[*HI, ("assistant", "Ho")]] * 2
+    (log,) = logs
+    assert log["where"] == "x.jsonl:1:1"
+    assert log["why"].startswith("the last message is the assistant's, and stays in the prompt")
+
+
+def test_a_list_of_warnings_that_is_cut_gives_the_count_of_the_rest() -> None:
+    keys = "".join(f"x{number}: x\n" for number in range(1100))
+    with capture_logs() as logs:
+        cases(f"{keys}input: Hi\n")
+    assert len(logs) == 101
+    assert logs[-1]["why"] == "1,000 more warnings, of 1,100, are not listed"

@@ -31,6 +31,11 @@ class Lines(NamedTuple):
     before: int = 0  # how many lines stand before them
 
 
+def mark_of(line: int, index: int) -> Mark:
+    """Return the place of a line, one-based, of which ``index`` is the end in the file."""
+    return _Mark(line - 1, index=index)
+
+
 def split_lines(file: BinaryIO, size: int) -> Iterator[Lines]:
     """Yield the lines of a file in parts of about a size, in bytes."""
     start = before = 0
@@ -58,7 +63,7 @@ def read_json_lines(
             text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
             if text:
                 value = read_json(text)
-                yield node_of(value, _Mark(number - 1, index=file.tell()))
+                yield node_of(value, mark_of(number, file.tell()))
         except RecursionError:
             yield MultiturnError(f"nested deeper than {MAX_DEPTH} levels", where=where)
         except UnicodeDecodeError:

@@ -1,5 +1,6 @@
 """From the node of a case to the case, with what its suite gives to all."""
 
+import os
 from typing import Any
 
 from msgspec import structs
@@ -10,7 +11,7 @@ from multiturn.documents.validation import read_as
 from multiturn.errors import MultiturnError, Place, did_you_mean, quoted
 from multiturn.files import Files
 from multiturn.suites.dialects import Dialect
-from multiturn.suites.messages import Wording
+from multiturn.suites.messages import PROMPT_FILE, Wording
 from multiturn.suites.paths import AS_GUIDELINE, ATTACH, warn_of_file_key, warn_of_path
 from multiturn.suites.schema import (
     CaseKeys,
@@ -80,6 +81,10 @@ class CaseReader:
         """Read one case; it may have the keys of ``places`` besides its own."""
         label = f"case {quoted(case_id)}"
         node, wording = self.dialect.case(node, label)
+        folder = self.files.folders[0]
+        if "input_messages" not in node.children and os.path.exists(f"{folder}/{PROMPT_FILE}"):
+            what = f"{PROMPT_FILE} is not read as the input; write its text as input"
+            raise MultiturnError(what, where=node.place(self.name, label))
         case = read_as(node, CaseKeys, where=self.name, label=label, called=wording.path)
         if not case.input_messages:
             what = f"{wording.key} is empty; add a message"
@@ -108,6 +113,14 @@ class CaseReader:
             temperature=shared.temperature if own.temperature is None else own.temperature,
             max_output_tokens=own.max_output_tokens or shared.max_output_tokens,
         )
+
+    def warn_of_answer(self, line: Node, case: Case) -> None:
+        """Warn, once in a file, of an answer in the prompt of a line for fine-tuning."""
+        is_answer = case.input_messages[-1].role == "assistant" and case.expected_messages is None
+        if is_answer and "messages" in line.children:
+            what = "the last message is the assistant's, and stays in the prompt; write an answer"
+            what += " to compare with as expected_messages"
+            self.keys.warn_once("suite.answer_in_prompt", line.place(self.name), what)
 
     def _message(self, node: Node, case: str, wording: Wording, index: int) -> TestMessage:
         key = wording.of(index)

@@ -63,7 +63,7 @@ def _nothing_at(path: str) -> str:
 
 def _suites_below(top: str) -> list[str]:
     """Return the suites below a folder, except files of cases that one of them names."""
-    found = (path for path in files_below(top) if path.endswith(_EXTENSIONS))
+    found = (path for path in files_below(top) if path.lower().endswith(_EXTENSIONS))
     suites = []
     for suite in sorted(map(os.path.normpath, found)):
         if os.path.isfile(suite) or not os.path.exists(suite):

@@ -48,6 +48,12 @@ class KeyCheck:
         if self._count <= MAX_WARNED:
             self._warnings.append(Notice(event, where, why))
 
+    def warn_once(self, event: str, where: Place, why: str) -> None:
+        """Hold a warning, if it is the first of its event."""
+        if (frozenset[str](), event) not in self._warned:
+            self._warned.add((frozenset(), event))
+            self.warn(event, where, why)
+
     def warnings(self) -> Iterator[Notice]:
         """Yield the warnings since the last call."""
         while self._warnings:

@@ -13,7 +13,7 @@ from multiturn.suites.vocabulary import ROLE_NAMES
 
 _MESSAGES = re.compile(r"input_messages(?:\[(\d+)\])?")
 _HALF = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
-_PROMPT_FILE = "PROMPT.md"
+PROMPT_FILE = "PROMPT.md"
 
 
 class Wording(NamedTuple):
@@ -70,8 +70,8 @@ def messages_of(
 def needs_text(files: Node, suite: str, label: str) -> MultiturnError:
     """Return the error for files beside what is not a text."""
     paths = [path for path in files.value if isinstance(path, str)]
-    if any(path.rpartition("/")[2] == _PROMPT_FILE for path in paths):
-        what = f"{_PROMPT_FILE} is not read as the input; write its text as input"
+    if any(path.rpartition("/")[2] == PROMPT_FILE for path in paths):
+        what = f"{PROMPT_FILE} is not read as the input; write its text as input"
     else:
         what = "input_files stand before an input that is text; attach files in the messages, as"
         what += " {type: file, value: PATH}"

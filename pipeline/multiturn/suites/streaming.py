@@ -41,19 +41,13 @@ def open_suite(path: str, name: str, lines: Lines | None = None) -> Iterator[Ite
             yield stream_documents(Source(file, name))
 
 
-def read_cases_file(data: bytes, name: str) -> Iterator[Node | MultiturnError]:
-    """Yield each case of a file that has nothing else, or what is wrong with it.
-
-    It is JSON Lines where its name ends so, else YAML: a list, or ``evalcases`` with one.
-    """
-    if name.endswith(".jsonl"):
-        yield from read_json_lines(io.BytesIO(data), name)
-        return
+def read_list(data: bytes, name: str) -> Iterator[Node]:
+    """Yield each case of a file in YAML that is a list of them, or ``evalcases`` with one."""
     for document in _Stream(Source(io.BytesIO(data), name)).suite(lists=True):
         if document.cases is None or document.head.children.keys() - CASES:
             what = "a file of cases is a list of them; name a suite itself"
             raise MultiturnError(what, where=document.head.place(name))
-        yield from document.cases
+        yield from document.cases  # type: ignore[misc]
 
 
 def stream_documents(source: Source) -> Iterator[Document]:

@@ -18,11 +18,12 @@ from multiturn.errors import MultiturnError, Place, cut, quoted
 from multiturn.files import Files, Texts, is_below, real_path, root_of
 from multiturn.logs import Notice, debug
 from multiturn.suites.case import CaseReader
+from multiturn.suites.case_files import LINES, files_at, read_case, read_cases
 from multiturn.suites.dialects import Dialect
 from multiturn.suites.globs import Globs
 from multiturn.suites.patterns import guideline_matcher
 from multiturn.suites.schema import ConfigKeys, SuiteKeys
-from multiturn.suites.streaming import Document, open_suite, read_cases_file
+from multiturn.suites.streaming import Document, open_suite
 from multiturn.suites.unused import UnusedPatterns
 from multiturn.text import utf8
 
@@ -176,6 +177,8 @@ class SuiteReader:
                 self.check_line(node, where)
             known_id = case_id
             found = reader.case(node, case_id, shared, *places)
+            if not label and not shared.id:
+                reader.warn_of_answer(node, found)
         except MultiturnError as error:
             error.case_id = known_id
             found = error
@@ -210,25 +213,35 @@ class SuiteReader:
         written = named.value.removeprefix("file://")
         try:
             for path in self.matching(written):
-                if path in self.files_read:
-                    raise MultiturnError(f"the file of cases {path!r} is named twice")
-                self.files_read.add(path)
-                root, place = Path(self.files.root), Path(self.files.root, path)
-                text = Files(root, root).read(path, MAX_CASES_FILE)  # which is not kept
-                name = os.path.relpath(place)
-                files = Files(place.parent, root, self.texts)
-                files.suite = self.files.suite
-                reader = CaseReader(name, files, self.dialect.inside(name))
-                inside = structs.replace(shared, file=name, files=files)
-                for index, node in enumerate(read_cases_file(text.encode(), name)):
-                    label = "" if name.endswith(".jsonl") else f"[{index}]"
-                    yield from self.case(node, label, inside, reader)
-                self.dialect.repeats.before += len(text)
+                for file, case_id in files_at(self.files, path):
+                    yield from self.cases_in(file, case_id, shared)
         except MultiturnError as error:
             if not any(error.where):
                 error.where = named.place(self.name, label)
             self.unused.see(error)
             yield error
+
+    def cases_in(self, path: str, case_id: str, shared: Case) -> Iterator[SuiteItem]:
+        """Yield each case of a file of cases; one with an id of its own has only that case."""
+        if path in self.files_read:
+            raise MultiturnError(f"the file of cases {path!r} is named twice")
+        self.files_read.add(path)
+        root, place = Path(self.files.root), Path(self.files.root, path)
+        text = Files(root, root).read(path, MAX_CASES_FILE)  # which is not kept
+        name = os.path.relpath(place)
+        files = Files(place.parent, root, self.texts)
+        files.suite = self.files.suite
+        reader = CaseReader(name, files, self.dialect.inside(name))
+        inside = structs.replace(shared, file=name, files=files, id=case_id)
+        if case_id:
+            yield from self.case(read_case(text, name), "", inside, reader)
+        else:
+            has_vars = bool(self.dialect.variables.messages)
+            for index, node in enumerate(read_cases(text, name, has_vars=has_vars)):
+                label = "" if name.endswith(LINES) else f"[{index}]"
+                yield from self.case(node, label, inside, reader)
+        yield from reader.keys.rest()
+        self.dialect.repeats.before += len(text)
 
     def matching(self, written: str) -> list[str]:
         """Return the files of cases that a path or a glob names, relative to the root."""

@@ -1,0 +1,112 @@
+"""Files of cases that a suite names: a list in YAML or JSON, JSON Lines, CSV, or a folder."""
+
+import csv
+import io
+import os
+from collections.abc import Iterator
+
+from multiturn.documents.json_lines import mark_of, node_of, read_json_lines
+from multiturn.documents.node import Node
+from multiturn.documents.yaml_events import read_documents
+from multiturn.errors import MultiturnError, Place, quoted
+from multiturn.files import Files
+from multiturn.suites.streaming import read_list
+
+LINES = (".jsonl", ".csv")  # a case stands on a line of these, and needs no id
+_FORMATS = ("", ".yaml", ".yml", ".json", *LINES)
+_CASE_FILES = ("case.yaml", "case.yml")
+# Of promptfoo: what is asserted of the answer, and what else does not concern the prompt.
+_IRRELEVANT = ("__expected", "__metric", "__threshold", "__provider", "__metadata:", "__config:")
+_KEYS = {"__prefix": "prefix", "__suffix": "suffix"}
+
+
+def files_at(files: Files, path: str) -> Iterator[tuple[str, str]]:
+    """Yield the path of each file of cases that a path from the root means, and an id.
+
+    In a folder, each folder has one case, whose file is case.yaml; the id is the folder's name.
+    """
+    top = os.path.join(files.root, path)
+    if not os.path.isdir(top):
+        yield path, ""
+        return
+    is_empty = True
+    for name in sorted(os.listdir(top)):
+        found = [file for file in _CASE_FILES if os.path.isfile(os.path.join(top, name, file))]
+        if found:
+            is_empty = False
+            yield files.find(f"/{path}/{name}/{found[0]}"), name
+    if is_empty:
+        what = f"the folder {quoted(path)} has no folders with a case.yaml"
+        raise MultiturnError(f"{what}; for its files, name {path}/*.yaml")
+
+
+def read_case(text: str, name: str) -> Node:
+    """Return the only case of a file."""
+    documents = list(read_documents(text, name))
+    if len(documents) != 1:
+        raise MultiturnError("this must be one case", where=name)
+    return documents[0]
+
+
+def read_cases(text: str, name: str, *, has_vars: bool) -> Iterator[Node | MultiturnError]:
+    """Yield each case of a file that has nothing else, or what is wrong with it.
+
+    With ``has_vars``, the columns of a CSV file are variables; else, they are keys of a case.
+    """
+    extension = os.path.splitext(name)[1].lower()
+    if extension not in _FORMATS:
+        what = f"cases are read from YAML, JSON, JSON Lines and CSV, not from {extension} files"
+        raise MultiturnError(what, where=name)
+    if extension == ".jsonl":
+        yield from read_json_lines(io.BytesIO(text.encode()), name)
+    elif extension == ".csv":
+        yield from _rows(text, name, has_vars)
+    else:
+        yield from read_list(text.encode(), name)
+
+
+def _rows(text: str, name: str, has_vars: bool) -> Iterator[Node | MultiturnError]:
+    stream = io.StringIO(text, newline="")
+    reader = csv.reader(stream, strict=True)
+    columns: list[str] = []
+    line = 1
+    try:
+        for row in reader:
+            if not columns:
+                columns = _columns(row, name)
+            elif len(row) == len(columns):
+                keys = _keys(dict(zip(columns, row, strict=True)), has_vars)
+                yield node_of(keys, mark_of(line, stream.tell()))
+            elif row:
+                what = f"{len(row)} fields for {len(columns)} columns; quote a field with a comma"
+                yield MultiturnError(what, where=Place(name, line))
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise MultiturnError(f"not CSV: {error}", where=Place(name, line)) from None
+
+
+def _columns(row: list[str], name: str) -> list[str]:
+    columns = [column.strip() for column in row]
+    wrong = next((each for each in columns if not each or columns.count(each) > 1), None)
+    if wrong is not None:
+        what = f"two columns are {quoted(wrong)}" if wrong else "a column has no name"
+        raise MultiturnError(what, where=Place(name, 1))
+    return columns
+
+
+def _keys(row: dict[str, str], has_vars: bool) -> dict[str, object]:
+    """Return the keys of the case that a row means."""
+    keys: dict[str, object] = {}
+    options = {_KEYS[column]: text for column, text in row.items() if column in _KEYS and text}
+    if options:
+        keys["options"] = options
+    if row.get("__description"):
+        keys["description"] = row["__description"]
+    others = {
+        column: text
+        for column, text in row.items()
+        if column not in (*_KEYS, "__description") and not column.startswith(_IRRELEVANT)
+    }
+    if has_vars:
+        return {**keys, "vars": others, **({"id": row["id"]} if row.get("id") else {})}
+    return {**keys, **{column: text for column, text in others.items() if text}}
