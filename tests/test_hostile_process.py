@@ -1,5 +1,6 @@
 """What befalls a process: Ctrl-C, a reader that leaves, a full disk, streams that are closed."""
 
+import json
 import os
 import signal
 import sys
@@ -97,6 +98,60 @@ def test_no_worker_outlives_a_killed_command(folder: Path) -> None:
 
 
 # Standard streams, and a full disk
+
+NOISY = """
+import ctypes, os, subprocess, sys
+import click
+from multiturn import ProviderResponse, stage
+
+print("import")
+
+@stage()
+def noisy(conversion):
+    print("print")
+    os.write(1, b"descriptor\\n")
+    subprocess.run(["echo", "child"])
+    click.echo("click")
+    sys.stdout.buffer.write(b"buffer\\n")
+    sys.__stdout__.write("original\\n")
+    library = ctypes.CDLL(None)
+    library.puts(b"C")
+    library.fflush(None)
+    return conversion
+
+class Provider:
+    async def invoke(self, request):
+        noisy(None)
+        return ProviderResponse(text="Ho")
+"""
+WORDS = {"import", "print", "descriptor", "child", "click", "buffer", "original", "C"}
+
+
+def write_noise(folder: Path) -> None:
+    (folder / "noise.py").write_text(NOISY)
+    step = "{stage: 'noise:noisy', after: render_question}"
+    (folder / "noisy.yaml").write_text(f"extends: spec\ninsert: [{step}]")
+    (folder / "targets.yaml").write_text("targets: [{name: t, provider: 'noise:Provider'}]")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("convert", "--pipeline", "noisy.yaml"),
+        ("convert", "--pipeline", "noisy.yaml", "--workers", "2"),
+        ("run", "--target", "t"),
+        ("check", "--pipeline", "noisy.yaml", "--format", "json"),
+    ],
+)
+def test_what_other_code_prints_goes_to_standard_error(
+    folder: Path, arguments: tuple[str, ...]
+) -> None:
+    write_noise(folder)
+    code, out, err = end(start(*arguments, "a.yaml", folder=folder))
+    lines = str(out).splitlines()
+    assert code == 0
+    assert len([json.loads(line) for line in lines]) == (0 if arguments[0] == "check" else 100)
+    assert set(err.splitlines()) >= WORDS
 
 
 def close(stream: int) -> Callable[[], None]:

@@ -96,6 +96,11 @@ def changed(lines: list[str]) -> set[str]:
     }
 
 
+def test_a_stage_may_print(watching: Watching) -> None:
+    watching.write("house.py", STAGE.replace('"A"', '"B"') + "print('{')\n")
+    assert "+content: HelloB" in changed(watching.until("2 changed, 0 same"))
+
+
 def test_each_kind_of_change_is_shown(watching: Watching) -> None:
     watching.write("tone.guide.md", "Be brief.\n")
     lines = watching.until("1 changed, 1 same")

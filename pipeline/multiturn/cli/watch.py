@@ -103,7 +103,7 @@ def _converted(words: list[str]) -> tuple[Prompts, bool]:
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
     )
     prompts = {}
-    for line in done.stdout.splitlines():
+    for line in done.stdout.split(b"\n")[:-1]:  # a process that was killed ends within a line
         record = msgspec.json.decode(line)
         prompts[record["suite"], record["id"]] = line
     return prompts, done.returncode == 0
