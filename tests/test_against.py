@@ -67,7 +67,7 @@ def test_what_the_target_would_have_refused_then_is_sent(repository: Path) -> No
 
 
 def test_the_cases_that_are_left_out_have_no_line(repository: Path) -> None:
-    left_out = "2 cases left out, whose requests are the same at HEAD"
+    left_out = "2 unchanged cases skipped (compared with HEAD)"
     replace(repository, "evals/list.txt", "10", "12")
     done = run("evals", "--against=HEAD", "--dry-run", folder=repository)
     assert [(line["id"], line["action"]) for line in records(done.stdout)] == [("price", "send")]

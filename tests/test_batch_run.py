@@ -341,7 +341,9 @@ def test_a_lost_batch_without_a_name_is_waited_for(folder: Path, vendor: Vendor)
     vendor.lag = 3
     said: list[str] = []
     assert (run(say=said.append), vendor.sent()) == (ALL, ONCE)
-    words = "looking for a batch of 2 requests in 0 s, once batch-0 ended: nothing else tells"
+    words = (
+        "searching again in 0 s for a batch of 2 requests: once batch-0 ended, the answers in it"
+    )
     assert sum(text.startswith(words) for text in said) == (not vendor.has_names)
 
 
@@ -390,8 +392,8 @@ def test_another_target_or_model_loses_nothing(folder: Path, named: Vendor) -> N
         with pytest.raises(MultiturnError) as caught:
             run(**other)
         assert str(caught.value) == (
-            "out.jsonl.batch: a batch of the target 't', or of other settings, is under way;"
-            " finish it with that target"
+            "out.jsonl.batch: a batch of the target 't', or one with other settings, is under way;"
+            " finish it with that target and those settings"
         )
     assert (run(), named.sent()) == (ALL, ONCE)
 
@@ -448,7 +450,7 @@ def test_a_canceled_run_keeps_what_was_answered_and_sends_no_more(
     vendor.lag = 0
     said: list[str] = []
     answers = run(say=said.append)
-    assert "this batch was canceled: nothing more is sent, and what was answered is kept" in said
+    assert "this run was canceled: it sends no more requests, and keeps the answers so far" in said
     assert set(answers) == {"c0", "c1"}
     assert vendor.sent() == {"one": 1, "two": 1}
     assert set(run()) == {*ALL, "c4"}

@@ -170,15 +170,15 @@ def test_lines_of_other_targets_and_of_cases_that_are_gone_stay_and_are_named(ou
     arguments = ("a.eval.yaml", *OUTPUT, "--resume")
     said = run(*arguments, folder=output.parent).stderr
     assert said.splitlines() == [
-        "out.jsonl keeps 2 results of cases that the suites no longer have: c1, c2",
+        "out.jsonl still has 2 results of cases that are no longer in the suites: c1, c2",
         "1 answered, 0 reused, 0 failed, 0 retried: out.jsonl",
     ]
     *lines, new = records(output)
     assert lines == [*kept, three]
     assert "changed" in new["response"]
-    assert "keeps" not in run(*arguments, "--case", "c0", folder=output.parent).stderr
+    assert "still has" not in run(*arguments, "--case", "c0", folder=output.parent).stderr
     write_suite(output.parent, ["one", "two", "three"])
-    assert "keeps" not in run(*arguments, folder=output.parent).stderr
+    assert "still has" not in run(*arguments, folder=output.parent).stderr
 
 
 # Which files are continued

@@ -194,7 +194,7 @@ def test_an_interrupted_run_keeps_what_is_done(
     process.send_signal(number)
     assert process.communicate(timeout=60) == (
         "",
-        "interrupted after 2 cases; out.jsonl has what is done, --resume goes on\n",
+        "interrupted after 2 cases: finished results are in out.jsonl; continue with --resume\n",
     )
     assert process.returncode == code
     assert sorted(by_id(output)) == ["c0", "c1"]

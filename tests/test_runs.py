@@ -78,7 +78,7 @@ def test_each_result_is_in_the_file_before_it_is_yielded(folder: Path) -> None:
 def test_a_file_that_is_resumed_gets_only_what_is_new(folder: Path) -> None:
     write_suite(folder, ["one", "two"])
     assert ids(results_of("a.eval.yaml", results="out.jsonl")) == ["c0", "c1"]
-    with pytest.raises(MultiturnError, match=r"'out\.jsonl' exists; add --resume"):
+    with pytest.raises(MultiturnError, match=r"'out\.jsonl' exists; add resume= to continue it"):
         results_of("a.eval.yaml", results="out.jsonl")
     write_suite(folder, ["one", "TWO", "three"])
     again: dict[str, Any] = {"results": Path("out.jsonl"), "resume": True}

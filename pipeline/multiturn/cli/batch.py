@@ -38,7 +38,7 @@ def send_batch(run: "Run", tally: "Tally", *, record_wire: bool, poll: float, wa
     from multiturn.errors import MultiturnError
     from multiturn.providers.base import ProviderError
 
-    goes_on = f"--resume --batch goes on, multiturn batch cancel {run.path} ends it"
+    advice = f"continue with --resume --batch, or cancel with: multiturn batch cancel {run.path}"
     with (
         BatchRun(run, poll=poll, say=_say) as batches,
         Progress(lambda: batches.requests, hidden=False, after=0) as progress,
@@ -52,15 +52,15 @@ def send_batch(run: "Run", tally: "Tally", *, record_wire: bool, poll: float, wa
                 progress.update(answered, f"{answered:,} answered")
         except KeyboardInterrupt:
             progress.__exit__()
-            _say(f"interrupted; what was submitted goes on at the provider: {goes_on}")
+            _say(f"interrupted; the provider still works on what was submitted; {advice}")
             raise
         except ProviderError as error:
-            gives_up = f"removing {batches.state.path} forgets what was submitted"
-            raise MultiturnError(f"{error}; {goes_on}; {gives_up}") from None
+            last = f"to give up what was submitted, remove {batches.state.path}"
+            raise MultiturnError(f"{error}; {advice}; {last}") from None
         left = batches.requests
     path = run.results_path()
     if left:
-        _say(f"{number_of(left, 'request')} under way; --resume --batch gets the results")
+        _say(f"{number_of(left, 'request')} under way; get their results with --resume --batch")
     say_summary(f"{tally.summary()}: {path}", err=True)
 
 
@@ -86,7 +86,7 @@ def status(results: str, targets_file: str | None) -> None:
         for part in batches.state.under_way:
             requests = number_of(part.requests, "request")
             if not part.batch:
-                click.echo(f"{requests} without a batch so far; --resume --batch goes on")
+                click.echo(f"{requests} not yet in a batch; continue with --resume --batch")
                 continue
             try:
                 found = batches.status_of(part)
@@ -110,7 +110,7 @@ def cancel(results: str, targets_file: str | None) -> None:
     """
     with _open(results, targets_file) as batches:
         batches.cancel()
-    click.echo("canceled; the command of the run with --resume --batch gets what was answered")
+    click.echo("canceled; run the same command with --resume --batch to get the answers so far")
 
 
 def _open(results: str, targets_file: str | None) -> "Batches":

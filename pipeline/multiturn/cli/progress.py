@@ -14,9 +14,9 @@ _A_CASE = re.compile(rb"""\b(?:input_messages|input|messages)["']?\s*:""")
 
 
 class Progress:
-    """Counts on standard error; shows nothing where that is no terminal, or ``after`` seconds.
+    """Shows counts on standard error, if that is a terminal, once ``after`` seconds have passed.
 
-    The estimate of how many there will be, None if unknown, is made only to show it.
+    ``estimate`` returns the total, or None if it is unknown; it is called only to show it.
     """
 
     def __init__(self, estimate: Callable[[], int | None], *, hidden: bool, after: float) -> None:

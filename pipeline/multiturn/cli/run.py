@@ -79,7 +79,7 @@ from multiturn.cli.options import (
     type=click.FloatRange(0, min_open=True),
     default=60,
     show_default=True,
-    help="With --batch: time between checks whether the batches have ended.",
+    help="With --batch: time between two checks of the batches' status.",
 )
 @click.option(
     "--format",
@@ -157,6 +157,6 @@ def run(
                         record_wire=record_wire,
                     )
     if against is not None:
-        what = f"{number_of(tally.actions['skip'], 'case')} left out"
-        say_summary(visible(f"{what}, whose requests are the same at {against}"), err=True)
+        unchanged = number_of(tally.actions["skip"], "unchanged case")
+        say_summary(visible(f"{unchanged} skipped (compared with {against})"), err=True)
     failures.finish()

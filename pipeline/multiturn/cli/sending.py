@@ -36,10 +36,10 @@ class Tally:
     def __init__(self, failures: Failures, show: Callable[[Result], None] | None = None) -> None:
         self.failures = failures
         self.show = show
-        self.actions: Counter[str] = Counter()  # number of cases by what is done
-        self.done = 0  # cases with a result in this run
-        self.retried = 0  # of those whose request was repeated
-        self.is_denied = False  # the provider has denied access, as it would for every case
+        self.actions: Counter[str] = Counter()  # number of cases by their action
+        self.done = 0  # number of cases with a result in this run
+        self.retried = 0  # number of those whose request was repeated
+        self.is_denied = False  # whether the provider denied access; no more cases are sent then
 
     @property
     def seen(self) -> int:
@@ -142,14 +142,14 @@ def send(
                 tally.add(delivery)
                 show_counts()
 
-    is_torn = run.path is None and sys.stdout.isatty()  # by answers between two lines of progress
-    with Progress(lambda: estimate(selection), hidden=is_torn, after=0) as progress:
+    is_mixed = run.path is None and sys.stdout.isatty()  # with answers, on the same terminal
+    with Progress(lambda: estimate(selection), hidden=is_mixed, after=0) as progress:
         show_counts()
         try:
             asyncio.run(main(answers(run, concurrency=concurrency, record_wire=record_wire)))
         except (KeyboardInterrupt, asyncio.CancelledError):
             path = run.results_path()
-            kept = f"; {path} has what is done, --resume goes on" if path else ""
+            kept = f": finished results are in {path}; continue with --resume" if path else ""
             progress.__exit__()
             click.echo(f"interrupted after {number_of(tally.done, 'case')}{kept}", err=True)
             sys.exit(exit_code(ended_by))
@@ -158,6 +158,8 @@ def send(
         return
     strays = [] if tally.is_denied or selection.case_ids else run.results.strays()
     if strays:
-        what = f"{path} keeps {number_of(len(strays), 'result')} of cases"
-        click.echo(f"{what} that the suites no longer have: {visible(first_of(strays))}", err=True)
+        what = f"{path} still has {number_of(len(strays), 'result')} of cases"
+        click.echo(
+            f"{what} that are no longer in the suites: {visible(first_of(strays))}", err=True
+        )
     say_summary(f"{tally.summary()}, {tally.retried:,} retried: {path}", err=True)

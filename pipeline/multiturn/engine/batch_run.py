@@ -112,7 +112,9 @@ class BatchRun(Batches):
         """
         self.settle()
         if self.state.canceled:
-            self.say("this batch was canceled: nothing more is sent, and what was answered is kept")
+            self.say(
+                "this run was canceled: no more requests are sent, and answers so far are kept"
+            )
         else:
             for delivery in self.submit(record_wire=record_wire):
                 if delivery.is_answer:
@@ -131,7 +133,7 @@ class BatchRun(Batches):
         with TemporaryFile(dir=self._folder) as file:
             for delivery in self.run.deliveries():
                 result = delivery.result
-                if delivery.wire is None:  # it failed
+                if delivery.wire is None:  # there is an error
                     yield delivery
                     continue
                 key, digest = key_of(result), bytes.fromhex(result.digest)

@@ -1,8 +1,8 @@
-"""The batches of a results file: found, created, looked at and canceled at the vendor.
+"""The batches of a results file: finding, creating and canceling them, and reading their status.
 
 Each step is recorded before the next one begins: the cases of a part, the id of its file, the id of
-its batch, and that its results are stored. A batch that may have been created without a record is
-looked for first.
+its batch, and that its results are stored. If a batch may have been created without a record of it,
+the vendor's list is searched for it before another one is created.
 """
 
 import asyncio
@@ -52,8 +52,9 @@ class Batches:
             provider.name, provider.kind, provider.settings.model, provider.address()
         )
         if self.state.under_way and self.state.target != self.target:
-            what = f"a batch of the target {self.state.target and self.state.target.name!r}, or of"
-            what += " other settings, is under way; finish it with that target"
+            name = self.state.target and self.state.target.name
+            what = f"a batch of the target {name!r}, or one with other settings, is under way;"
+            what += " finish it with that target and those settings"
             raise MultiturnError(what, where=self.state.path)
 
     def __enter__(self) -> Self:
@@ -100,10 +101,10 @@ class Batches:
             self._created(part, self.call(self.api.create, part, file))
         except ProviderError as error:
             if not may_pass(error):
-                if file is not None:  # only this process has tried, and nothing was created
+                if file is not None:  # the first attempt, which was refused: nothing was created
                     self.state.keep(replace(part, ended=True))
                 raise
-            self.say(f"no batch was created, or nobody said so: {error.what}")
+            self.say(f"the vendor did not confirm the batch: {error.what}")
             if self._found(part):
                 return
             if tries == 1:
@@ -115,13 +116,16 @@ class Batches:
         self.say(f"{batch}: {number_of(part.requests, 'request')}, {part.size:,} bytes")
 
     def _found(self, part: BatchPart) -> bool:
-        """Look for the batch of a part; twice, because a vendor may be slow to list it."""
+        """Search for the batch of a part, and return whether it was found.
+
+        A second search follows a first that found nothing: a vendor may be slow to list a batch.
+        """
 
         def digests() -> set[str]:
             return {asked.result.digest for asked in self.state.asked(part)}
 
         others = {other.batch for other in self.state.parts.values()}
-        once_more = "once more, before anything is sent again"
+        once_more = ", before anything is sent again"
         said: set[str] = set()
         while True:
             found = self.call(self.api.find, part, others, digests)
@@ -130,12 +134,13 @@ class Batches:
                 return True
             what = once_more
             if found.undecided:
-                what = f"once {' and '.join(found.undecided)} ended: nothing else tells whose it is"
+                ids = " and ".join(found.undecided)
+                what = f": once {ids} ended, the answers in it show whether it is this one"
             elif once_more in said:
                 return False
             if what not in said:
                 requests = number_of(part.requests, "request")
-                self.say(f"looking for a batch of {requests} in {self.poll:g} s, {what}")
+                self.say(f"searching again in {self.poll:g} s for a batch of {requests}{what}")
             said.add(what)
             time.sleep(self.poll)
 

@@ -189,7 +189,7 @@ def _check_batches(provider: TargetProvider, path: str, *, batch: bool, resume: 
         batches_of(provider)
     if BatchState(path).under_way and not (batch and resume):
         what = f"a batch for {path!r} is under way; add --resume --batch to get its results,"
-        raise MultiturnError(f"{what} or end it with: multiturn batch cancel {path}")
+        raise MultiturnError(f"{what} or cancel it with: multiturn batch cancel {path}")
 
 
 def _digests_at(

@@ -121,7 +121,7 @@ async def _answers(
                     delivery = next(deliveries)
                 except StopIteration:
                     is_over = True
-                except Exception as error:  # requests under way still finish
+                except Exception as error:  # raised once the requests under way are done
                     failure, is_over = error, True
                 else:
                     if delivery.is_answer:
@@ -129,7 +129,7 @@ async def _answers(
                         under_way.append(asyncio.create_task(sending))
                     else:
                         yield delivery
-                await asyncio.sleep(0)  # let them go on
+                await asyncio.sleep(0)  # reading blocks the event loop: let the requests continue
             for task in filter(asyncio.Task.done, [*under_way]):
                 under_way.remove(task)
                 result = task.result().result
@@ -148,7 +148,7 @@ async def _send(delivery: Delivery, provider: TargetProvider, record_wire: bool)
     """Return a case with its result."""
     if delivery.wire is None:
         return delivery
-    with suppress(Exception):  # send fails alike, and says why
+    with suppress(Exception):  # send meets the same error, and reports it
         await provider.prepare()
     start = perf_counter()
     sent = b""
@@ -156,7 +156,9 @@ async def _send(delivery: Delivery, provider: TargetProvider, record_wire: bool)
         answer = await provider.send(delivery.wire)
         result = answered(delivery.result, answer)
         sent = answer.wire
-    except (Exception, asyncio.CancelledError) as error:  # a library's, or that of run, at its end
+    # A library may raise CancelledError, which must not end the run. Where the run itself cancels
+    # this task, at its end, nobody reads the result.
+    except (Exception, asyncio.CancelledError) as error:
         if isinstance(error, ProviderError):
             sent = error.wire
         failure = error if isinstance(error, Exception) else RuntimeError("it was cancelled")

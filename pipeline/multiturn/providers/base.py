@@ -17,7 +17,7 @@ _SECRET_NAME = re.compile(
     r"(?:^|_)[A-Z0-9]*(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?[0-9]*(?:_|$)",
     re.IGNORECASE,
 )
-# The fields an answer depends on; the others are for whoever processes the answer.
+# The fields that an answer depends on; the other fields are for evaluating the answer.
 _SENT = (
     "question",
     "guidelines",
@@ -31,7 +31,7 @@ _SENT = (
 _T = TypeVar("_T")
 Seconds = Annotated[float, Meta(gt=0)]
 LARGEST_ANSWER = 16 * 2**20  # bytes, unpacked
-_SHORTEST_SECRET = 4  # hiding shorter values would tear ordinary words apart
+_SHORTEST_SECRET = 4  # replacing shorter values would damage ordinary words
 
 
 class ProviderResponse(Struct, frozen=True, kw_only=True):
@@ -204,7 +204,7 @@ class TargetProvider:
                 warn(Notice("target.unknown", place, doubt))
 
     def check(self) -> None:
-        """Refuse to start where the SDK or the program that sends requests is not installed."""
+        """Raise a MultiturnError if the SDK or the program that sends requests is not installed."""
 
     async def prepare(self) -> None:
         """Do in advance what would otherwise count as latency of the first request."""

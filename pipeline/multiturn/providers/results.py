@@ -16,7 +16,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from multiturn.documents.output import open_output
 from multiturn.documents.regular import lines_of, open_regular
-from multiturn.errors import MultiturnError, Place
+from multiturn.errors import MultiturnError, Place, option
 from multiturn.request import ChatMessage
 
 
@@ -133,7 +133,7 @@ class ResultsFile:
         if os.path.exists(path) and not os.path.isfile(path):
             raise MultiturnError(f"{path!r} is not a regular file; results are appended to one")
         if not resume and os.path.exists(path) and os.path.getsize(path):
-            what = f"{path!r} exists; add --resume to continue it, or name another file"
+            what = f"{path!r} exists; add {option('resume')} to continue it, or name another file"
             raise MultiturnError(what)
         self._file: BinaryIO = Path(path).open("a+b")  # noqa: SIM115 - closed by __exit__
         try:
@@ -172,11 +172,11 @@ class ResultsFile:
         return [each.id for each in strays.values() if (each.suite, each.target) in touched]
 
     def sync(self) -> None:
-        """Have all lines survive a failure of the machine, too."""
+        """Write all lines to the disk, so that they survive a crash of the machine."""
         os.fsync(self._file.fileno())
 
     def keep(self) -> None:
-        """Go on in a new file, beside the old one, if that was removed or replaced."""
+        """Continue in a new file, beside the old one, if that was removed or replaced."""
         with suppress(FileNotFoundError, NotADirectoryError):
             if os.path.samestat(os.stat(self.path), os.fstat(self._file.fileno())):
                 return
