@@ -1,23 +1,34 @@
 """One prompt: what reviewers see is what an API is sent, whichever pipeline made it."""
 
+import asyncio
 import json
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 import commands
 from comparing import report_of, write
 from generated import cases, files_in, some_options
-from multiturn import Case, Conversion, MultiturnError, Pipeline, load_pipeline
+from loopback import Server
+from multiturn import Case, Conversion, MultiturnError, Pipeline, ProviderError, load_pipeline
+from multiturn.engine.delivery import prepare
+from multiturn.engine.preview import preview_of, record_for
 from multiturn.engine.provenance import explain, in_spans, text_of
 from multiturn.pipelines.pipeline import request_of
+from multiturn.providers.ax import ChatProvider
 from multiturn.request import prompt_of
 from multiturn.review.report.markdown import to_markdown
+from multiturn.review.reviewed import review
 from running import records
+from vendors import Connect, each_vendor
+from vendors import sent as sent_by
 
+EXAMPLES = int(os.environ.get("EXAMPLES", "25"))  # more in a longer search
 HOUSE = """\
 extends: shipped
 configure:
@@ -152,3 +163,65 @@ def test_what_is_shown_of_a_conversion_is_what_its_request_sends(
     else:
         ours = [(message.role, text_of(message.spans)) for message in explained.chat]
         assert ours == asked[-len(ours) :] if ours else True
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[asyncio.Runner]:
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+@pytest.fixture(scope="module")
+def clients(runner: asyncio.Runner) -> Iterator[dict[Connect, ChatProvider]]:
+    """Return the providers so far, which keep the clients of their SDKs."""
+    clients: dict[Connect, ChatProvider] = {}
+    yield clients
+    for provider in clients.values():
+        runner.run(provider.aclose())
+
+
+@each_vendor
+@settings(max_examples=EXAMPLES)
+@given(data=st.data())
+def test_what_a_target_is_shown_to_get_is_in_the_log_of_its_server(
+    tmp_path_factory: pytest.TempPathFactory,
+    server: Server,
+    runner: asyncio.Runner,
+    clients: dict[Connect, ChatProvider],
+    connect: Connect,
+    data: st.DataObject,
+) -> None:
+    files = files_in(tmp_path_factory.getbasetemp() / "one-prompt")
+    case = replace(data.draw(cases), files=files, suite="")
+    pipeline = data.draw(configured())
+    provider = clients.setdefault(connect, connect(server.url))
+    try:
+        conversion = pipeline(Conversion(case))
+    except MultiturnError:
+        return
+    dry = prepare(case, pipeline, provider)
+    if dry.wire is None:
+        with pytest.raises(ProviderError) as refusal:
+            preview_of(conversion, provider)
+        assert dry.result.error is not None
+        assert refusal.value.what in dry.result.error.message
+        return
+    preview = preview_of(conversion, provider)
+    assert preview.messages is not None
+    shown = [(turn.role, turn.content) for turn in preview.messages]
+    written = record_for(conversion, provider)["messages"]
+    assert [(message.role, message.content) for message in written] == shown
+    reviewed = review(conversion, provider).sent
+    assert reviewed is not None
+    assert [(each.role, text_of(each.spans)) for each in reviewed.messages] == shown
+    asked = len(server.requests)
+    runner.run(provider.invoke(request_of(conversion)))
+    (request,) = server.requests[asked:]
+    assert (request.body, preview.repairs) == (dry.wire.body, dry.wire.repairs)
+    assert sent_by(replace(dry.wire, body=request.body)) == shown

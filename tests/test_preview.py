@@ -7,6 +7,7 @@ import pytest
 
 import commands
 from comparing import data_of, write
+from loopback import Server
 from repositories import commit, git, replace
 from running import records
 
@@ -262,3 +263,14 @@ def test_a_refused_case_has_no_new_snapshot(folder: Path) -> None:
 def test_an_agent_adds_nothing_to_a_snapshot_but_what_it_reads_around(folder: Path) -> None:
     run(folder, "snapshot", "a.eval.yaml", "--target", "agent")
     assert "sent:" not in recorded(folder, "ends")
+
+
+def test_run_counts_the_prompts_that_were_repaired(folder: Path) -> None:
+    with Server() as server:
+        target = f'{{name: own, provider: openai, base_url: "{server.url}", model: m,'
+        target += " accepts: {final_assistant: true}}"
+        (folder / "targets.yaml").write_text(f"targets:\n  - {target}\n")
+        options = ("a.eval.yaml", "--target", "own", "--output", "out.jsonl")
+        done = commands.run("run", *options, folder=folder, env={"NO_PROXY": "127.0.0.1"})
+    summary = "2 answered, 0 reused, 0 failed, 0 retried: out.jsonl; 1 sent with repairs: O1\n"
+    assert (done.returncode, done.stderr) == (0, summary)

@@ -61,7 +61,7 @@ def send_batch(run: "Run", tally: "Tally", *, record_wire: bool, poll: float, wa
     path = run.results_path()
     if left:
         _say(f"{number_of(left, 'request')} under way; get their results with --resume --batch")
-    say_summary(f"{tally.summary()}: {path}", err=True)
+    say_summary(f"{tally.summary()}: {path}{tally.repairs()}", err=True)
 
 
 def _say(text: str) -> None:

@@ -39,6 +39,8 @@ class Tally:
         self.actions: Counter[str] = Counter()  # number of cases by their action
         self.done = 0  # number of cases with a result in this run
         self.retried = 0  # number of those whose request was repeated
+        self.repaired = 0  # number of those whose prompt was repaired
+        self.rules: set[str] = set()  # ids of the rules that required it
         self.is_denied = False  # whether the provider denied access; no more cases are sent then
 
     @property
@@ -56,6 +58,9 @@ class Tally:
             self.show(result)
         self.done += 1
         self.retried += result.retries > 0
+        if delivery.action == "send" and result.repairs:
+            self.repaired += 1
+            self.rules |= {repair.partition(":")[0] for repair in result.repairs}
         self._add_failure(delivery)
 
     def _add_failure(self, delivery: Delivery) -> None:
@@ -76,6 +81,12 @@ class Tally:
         """Return how many cases were answered, reused and failed."""
         failed, reused = self.failures.count, self.actions["reuse"]
         return f"{self.done - failed:,} answered, {reused:,} reused, {failed:,} failed"
+
+    def repairs(self) -> str:
+        """Return how many prompts were repaired, and by which rules, as a clause of a summary."""
+        if not self.repaired:
+            return ""
+        return f"; {self.repaired:,} sent with repairs: {', '.join(sorted(self.rules))}"
 
 
 def print_json(result: Result) -> None:
@@ -162,4 +173,5 @@ def send(
         click.echo(
             f"{what} that are no longer in the suites: {visible(first_of(strays))}", err=True
         )
-    say_summary(f"{tally.summary()}, {tally.retried:,} retried: {path}", err=True)
+    counts = f"{tally.summary()}, {tally.retried:,} retried"
+    say_summary(f"{counts}: {path}{tally.repairs()}", err=True)
