@@ -113,7 +113,7 @@ class BatchRun(Batches):
         self.settle()
         if self.state.canceled:
             self.say(
-                "this run was canceled: no more requests are sent, and answers so far are kept"
+                "this run was canceled: it sends no more requests, and keeps the answers so far"
             )
         else:
             for delivery in self.submit(record_wire=record_wire):
