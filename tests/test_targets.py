@@ -95,7 +95,7 @@ def test_a_targets_file_of_another_user_above_the_current_folder_is_refused(
             load()
         assert str(caught.value) == (
             "../targets.yaml: this targets file belongs to another user;"
-            " name it with --targets if you trust it"
+            " name it with file= if you trust it"
         )
     assert load_target("t", file="../targets.yaml").name == "t"
 

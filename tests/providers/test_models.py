@@ -75,7 +75,14 @@ def test_the_table_has_at_least_60_models() -> None:
 def test_every_row_has_its_source_and_day_one_feature_and_known_keys() -> None:
     for rows in shipped_rows().values():
         for row in rows:
-            features = ("temperature", "final_assistant", "later_system", "roles", "limit")
+            features = (
+                "temperature",
+                "final_assistant",
+                "later_system",
+                "system",
+                "roles",
+                "limit",
+            )
             assert sum(getattr(row, feature) is not None for feature in features) == 1
             assert re.fullmatch(r"2026-\d\d-\d\d", row.seen)
             assert len(row.source) > 5

@@ -15,7 +15,7 @@ from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError
 
 Accepted = Literal["temperature", "final_assistant", "later_system"]  # what a target may say
-Feature = Accepted | Literal["roles", "limit"]
+Feature = Accepted | Literal["system", "roles", "limit"]
 
 SERVERS = "servers"  # the key of models.yaml for other servers with OpenAI's API
 
@@ -53,6 +53,9 @@ class Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     roles: Annotated[
         Literal["alternate"] | None,
         Meta(description="`alternate`: user and assistant must alternate, the user first."),
+    ] = None
+    system: Annotated[
+        Literal["no"] | None, Meta(description="`no`: they take no system message at all.")
     ] = None
     limit: Annotated[
         Literal["max_tokens", "max_completion_tokens"] | None,

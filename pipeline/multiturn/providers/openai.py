@@ -34,9 +34,19 @@ class CompletionsSettings(HttpSettings, frozen=True, kw_only=True):
     """The settings of every target with the Chat Completions API."""
 
     system_role: Annotated[
-        Literal["system", "developer"],
-        Meta(description="what the model calls its system message (O2)."),
+        Literal["system", "developer", "user"],
+        Meta(
+            description="what the model calls its system message (O2); `user` for chat templates"
+            " that take none (O14)."
+        ),
     ] = "system"
+    roles: Annotated[
+        Literal["any", "alternate"] | None,
+        Meta(
+            description="`alternate` merges neighbors of one role, for chat templates in which user"
+            " and assistant must alternate (O13); null to warn where the model's may want that."
+        ),
+    ] = None
     later_system: Annotated[
         Literal["keep", "merge"],
         Meta(
@@ -83,10 +93,12 @@ class OpenAIProvider(HttpProvider):
         """Return the messages, tool messages as the user's (O1), and the parameters."""
         settings = self.settings
         layout.tools_as_user("O1")
-        if settings.later_system == "merge":
-            layout.merge_system("O5")
         layout.want_turns("C1")
-        layout.want_known_later_system(self.abilities, "set later_system: merge in the target")
+        self.lay_out_system(layout)
+        if settings.roles == "alternate":
+            layout.alternate("O13")
+        elif settings.roles is None:
+            layout.doubt_template(self.abilities)
         layout.want_user_last(self.abilities)
         highest = None if self.vendor == SERVERS else ("O7", 2)
         temperature, limit = self.sampling(layout, request, highest)
@@ -98,6 +110,14 @@ class OpenAIProvider(HttpProvider):
             settings.max_tokens_field: limit,
             "temperature": temperature,
         }
+
+    def lay_out_system(self, layout: Layout) -> None:
+        """Send system messages as the target says."""
+        if self.settings.later_system == "merge":
+            layout.merge_system("O5")
+        if self.settings.system_role == "user":
+            layout.system_as_user("O14")
+        layout.want_known_later_system(self.abilities, "set later_system: merge in the target")
 
     def want_name_of_limit(self, layout: Layout) -> None:
         """Refuse a name of the limit that the model does not take."""

@@ -54,6 +54,8 @@ O7 | OpenAI | a temperature must not exceed 2 | API reference
 O8 | OpenAI | some models take no temperature but 1 | langchaingo #1355, litellm #13781
 O11 | OpenAI | some models take max_completion_tokens only | AgentLab #251, pokitoki #48
 O12 | OpenAI | some models take no temperature | openai-python #2104, tee-gateway #154
+O13 | OpenAI-compatible | in some chat templates, user and assistant must alternate | chat_templates, trl, rendered
+O14 | OpenAI-compatible | some chat templates take no system message | chat_templates, rendered
 F1 | command lines | an argument must not exceed 128 KiB | Codex
 F2 | command lines | a line that starts with @ mentions a file | AgentV
 F3 | agents | a file needs a path, and what to do with it | AgentV #422, #1072
@@ -181,6 +183,13 @@ class Layout:
                 self.messages[at] = Turn("user", parts, message.message)
                 self.repair(rule, "sent a tool message as a user message that begins with [Tool]:")
 
+    def system_as_user(self, rule: str) -> None:
+        """Make system messages the user's."""
+        for at, message in enumerate(self.messages):
+            if message.role == "system":
+                self.messages[at] = structs.replace(message, role="user")
+                self.repair(rule, "sent a system message as a user message")
+
     def drop_blank(self, rule: str) -> None:
         """Remove blank messages."""
         for message in self.messages:
@@ -209,6 +218,33 @@ class Layout:
             parts[-1:] = [structs.replace(part, text=text) for part in parts[-1:]]
             self.messages[-1] = structs.replace(last, parts=tuple(parts))
             self.repair(rule, f"cut the white space at the end of the {last.role} message")
+
+    def alternate(self, rule: str) -> None:
+        """Merge neighbors of one role; refuse what makes user and assistant not alternate."""
+        self.merge_runs(rule)
+        turns = list(dropwhile(lambda message: message.role == "system", self.messages))
+        if any(message.role == "system" for message in turns):
+            what = "a system message stands after the conversation began"
+            self.refuse(rule, f"{what}; set later_system: merge in the target")
+        if turns and turns[0].role != "user":
+            advice = self._pipeline_advice(turns[0].content)
+            self.refuse(rule, f"begin with a user message{advice}")
+
+    def doubt_template(self, abilities: Abilities) -> None:
+        """Note where a model's own chat template would refuse a prompt, if the server uses it."""
+        turns = list(dropwhile(lambda message: message.role == "system", self.messages))
+        roles = [message.role for message in turns]
+        expected = (["user", "assistant"] * len(roles))[: len(roles)]
+        if (roles != expected or len(self.messages) - len(roles) > 1) and abilities.rows("roles"):
+            what = f"the chat template of {abilities.name} wants user and assistant to alternate"
+            self.doubts.append(
+                f"{what}, if the server uses it; set roles: alternate, or roles: any"
+            )
+        if len(turns) < len(self.messages) and abilities.rows("system"):
+            what = f"the chat template of {abilities.name} takes no system message"
+            self.doubts.append(
+                f"{what}, if the server uses it; set system_role: user, or roles: any"
+            )
 
     def want_turns(self, rule: str) -> None:
         """Refuse a prompt without a user or an assistant message."""
@@ -255,8 +291,8 @@ class Layout:
         self.want_known_later_system(abilities, f"the model takes none; {_MERGE_LATER}")
 
     def want_known_later_system(self, abilities: Abilities, advice: str) -> None:
-        """Refuse a system message after another role's where the model takes none."""
-        if self.has_later_system():
+        """Refuse a system message that is not the first message where the model takes none."""
+        if any(message.role == "system" for message in self.messages[1:]):
             self.judge("later_system", abilities.takes("later_system"), abilities, advice)
 
     def _pipeline_advice(self, text: str = "") -> str:
