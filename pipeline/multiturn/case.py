@@ -117,5 +117,7 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
 
 def first_other(case: Case) -> int:
     """Return the index of the first message that is not the system's: those before it lead."""
-    roles = [message.role for message in case.input_messages]
-    return next((at for at, role in enumerate(roles) if role != "system"), len(roles))
+    for at, message in enumerate(case.input_messages):
+        if message.role != "system":
+            return at
+    return len(case.input_messages)

@@ -206,29 +206,37 @@ def signed(parts: Iterable[Part], before: Mapping[Any, set[str]], stage: str) ->
 
 def check_turns(turns: Any) -> None:
     """Raise a ValueError that says what a stage made, if that is not turns."""
-    _check_tuple(turns, "turns")
+    if not isinstance(turns, (tuple, list)):
+        raise ValueError(f"{kind_of(turns)} in place of a tuple of turns")
     for turn in turns:
         if not isinstance(turn, Turn):
             raise ValueError(f"{kind_of(turn)} in place of a Turn")
         if turn.role not in ROLES:
             choices = ", ".join(ROLES)
             raise ValueError(f"a turn with the role {turn.role!r}; choose from: {choices}")
-        if not isinstance(turn.message, int | None):
+        if not isinstance(turn.message, (int, NoneType)):
             raise ValueError(f"a Turn whose message is {kind_of(turn.message)}")
         check_parts(turn.parts)
 
 
 def check_parts(parts: Any) -> None:
     """Raise a ValueError that says what a stage made, if that is not parts."""
-    _check_tuple(parts, "parts")
+    if not isinstance(parts, (tuple, list)):
+        raise ValueError(f"{kind_of(parts)} in place of a tuple of parts")
     for part in parts:
         if not isinstance(part, Part):
             raise ValueError(f"{kind_of(part)} in place of a Part")
-        wrong = _wrong_field(tuple(map(type, structs.astuple(part))))
-        if wrong:
-            raise ValueError(f"a Part whose {wrong} is {kind_of(getattr(part, wrong))}")
-        if part.kind not in _KINDS:
-            raise ValueError(f"a Part of the kind {part.kind!r}; choose from: {', '.join(_KINDS)}")
+        if not (isinstance(part.text, str) and isinstance(part.separator, str)):
+            check_fields(part)
+
+
+def check_fields(part: Part) -> None:
+    """Raise a ValueError that names the first field of a part that has a wrong type."""
+    wrong = _wrong_field(tuple(map(type, structs.astuple(part))))
+    if wrong:
+        raise ValueError(f"a Part whose {wrong} is {kind_of(getattr(part, wrong))}")
+    if part.kind not in _KINDS:
+        raise ValueError(f"a Part of the kind {part.kind!r}; choose from: {', '.join(_KINDS)}")
 
 
 @cache
@@ -240,11 +248,6 @@ def _wrong_field(types: tuple[type, ...]) -> str:
         if not (issubclass(found, expected) or is_unset):
             return name
     return ""
-
-
-def _check_tuple(value: Any, what: str) -> None:
-    if not isinstance(value, tuple | list):
-        raise ValueError(f"{kind_of(value)} in place of a tuple of {what}")
 
 
 def mapped(parts: Parts, function: Callable[[Part], Part]) -> Parts:

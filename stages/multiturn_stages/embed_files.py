@@ -27,6 +27,8 @@ def embed_files(
         footer: the line below the text; ``{path}`` is the path as written. Empty: no line. A file
             without a header line has none.
     """
+    if not any(part.kind == "file" for turn in conversion.turns for part in turn.parts):
+        return conversion
 
     def embed(turn: Turn) -> Turn:
         above = header if turn.role != "system" or system_header is None else system_header

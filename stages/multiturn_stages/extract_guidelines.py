@@ -34,9 +34,7 @@ def extract_guidelines(
         text = marker.replace("{path}", path)
         return replace(part, kind="reference", text=text, stage=name, changed_by=None)
 
-    return conversion.replace(
-        turns=tuple(
-            replace(turn, parts=tuple(map(refer, turn.parts))) for turn in conversion.turns
-        ),
-        guidelines=(*conversion.guidelines, *extracted.values()),
-    )
+    turns = tuple(replace(turn, parts=tuple(map(refer, turn.parts))) for turn in conversion.turns)
+    if not extracted:
+        return conversion
+    return conversion.replace(turns=turns, guidelines=(*conversion.guidelines, *extracted.values()))

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from multiturn import Conversion, Notice, Turn, stage
+from multiturn import Conversion, Notice, stage
 
 _DROPPED = (
     "the last user message only attaches guidelines and is left out, so the prompt ends with what"
@@ -26,20 +26,16 @@ def filter_empty(
             ``drop_unless_alone`` keeps such turns where the conversation has no other (rule 8).
             A last user turn that is dropped is a warning.
     """
-    keeps_references = references_only == "keep" or (
-        references_only == "drop_unless_alone"
-        and not any(turn.has_content for turn in conversion.turns)
-    )
-
-    def stays(turn: Turn) -> bool:
-        return turn.says_something if keeps_references else turn.has_content
-
+    kept = tuple(turn for turn in conversion.turns if turn.has_content)
+    if len(kept) == len(conversion.turns):
+        return conversion
+    asking = tuple(turn for turn in conversion.turns if turn.says_something)
+    if references_only == "keep" or (references_only == "drop_unless_alone" and not kept):
+        kept = asking
     notices = conversion.notices
-    asking = [turn for turn in conversion.turns if turn.says_something]
     last = next((turn for turn in reversed(asking) if turn.role == "user"), None)
-    if last is not None and not stays(last):
+    if last is not None and last not in kept:
         key = "" if last.message is None else conversion.case.message_key(last.message)
         where = conversion.case.where(last.parts[0].line, key)
         notices = (*notices, Notice("turn.dropped", where, _DROPPED, last.message))
-    turns = tuple(filter(stays, conversion.turns))
-    return conversion.replace(turns=turns, notices=notices)
+    return conversion.replace(turns=kept, notices=notices)

@@ -8,7 +8,7 @@ from multiturn.case import Case
 from multiturn.logs import Notice
 from multiturn.model import Conversion, changed, parts_of
 from multiturn.pipelines.contract import Stage, contract_of, in_order
-from multiturn.turns import check_parts, check_turns, kind_of, signed, texts_of
+from multiturn.turns import check_fields, check_parts, check_turns, kind_of, signed, texts_of
 
 _Look = Callable[[Conversion], bool]
 
@@ -18,12 +18,13 @@ def _no_files(conversion: Conversion) -> bool:
 
 
 def _references_have_guidelines(conversion: Conversion) -> bool:
-    known = {part.resolved_path for part in conversion.guidelines}
-    return all(
-        part.kind != "reference" or part.resolved_path in known
+    references = {
+        part.resolved_path
         for turn in conversion.turns
         for part in turn.parts
-    )
+        if part.kind == "reference"
+    }
+    return references <= {part.resolved_path for part in conversion.guidelines}
 
 
 # How a declared fact can be seen in what a stage returns, and what is wrong if it is not true.
@@ -49,7 +50,7 @@ _CONSUMED: Mapping[str, tuple[_Look, str]] = {
 
 
 @cache
-def _declared(stage: Stage) -> tuple[tuple[_Look, str], ...]:
+def _looks(stage: Stage) -> tuple[tuple[_Look, str], ...]:
     """Return how each fact that a stage declares can be seen, and the error if it is not true."""
     contract = contract_of(stage)
     if contract is None:
@@ -57,11 +58,12 @@ def _declared(stage: Stage) -> tuple[tuple[_Look, str], ...]:
     consumed = contract.consumes - contract.provides
     declared = [("provides", fact, _PROVIDED) for fact in in_order(contract.provides)]
     declared += [("consumes", fact, _CONSUMED) for fact in in_order(consumed)]
-    return tuple(
-        (looks[fact][0], f"declares that it {verb} {fact}, but {looks[fact][1]}")
-        for verb, fact, looks in declared
-        if fact in looks
-    )
+    looks: dict[_Look, str] = {}  # each once: two facts can be seen by the same
+    for verb, fact, known in declared:
+        if fact in known:
+            is_true, what = known[fact]
+            looks.setdefault(is_true, f"declares that it {verb} {fact}, but {what}")
+    return tuple(looks.items())
 
 
 def checked(before: Conversion, after: Any, stage: Stage) -> Conversion:
@@ -73,47 +75,56 @@ def checked(before: Conversion, after: Any, stage: Stage) -> Conversion:
     if not isinstance(after, Conversion):
         hint = "Maybe you forgot to return what conversion.replace() gives?"
         raise ValueError(f"returned {type(after).__name__} instead of a Conversion. {hint}")
+    # Most stages leave most of these as they are, which the identity tells at no cost.
+    result = after
     try:
-        result = _signed(before, after, stage.__name__)
-        _check_others(before, result)
+        if not (
+            after.turns is before.turns
+            and after.guidelines is before.guidelines
+            and after.system_prompt is before.system_prompt
+        ):
+            result = _signed(before, after, stage.__name__)
+        if not (
+            after.case is before.case
+            and after.notices is before.notices
+            and after.chat_view is before.chat_view
+            and after.question_view is before.question_view
+        ):
+            _check_others(after)
     except ValueError as error:
         raise ValueError(f"returned {error}") from None
-    for is_true, what in _declared(stage):
+    for is_true, what in _looks(stage):
         if not is_true(result):
             raise ValueError(what)
     return result
 
 
 def _signed(before: Conversion, after: Conversion, stage: str) -> Conversion:
-    if (
-        after.turns is before.turns
-        and after.guidelines is before.guidelines
-        and after.system_prompt is before.system_prompt
-    ):
-        return after
+    """Return a Conversion whose texts have the right types, the new ones signed by the stage."""
     texts = (after.turns, after.guidelines, after.system_prompt)
     if texts == (before.turns, before.guidelines, before.system_prompt):
         return after
     check_turns(after.turns)
     check_parts(after.guidelines)
     check_parts([after.system_prompt] if after.system_prompt is not None else [])
+    for part in parts_of(after):
+        check_fields(part)
     if not before.turns:  # the stage has read the suite
         return after
     known = texts_of(parts_of(before))
     return changed(after, lambda parts: signed(parts, known, stage))
 
 
-def _check_others(before: Conversion, after: Conversion) -> None:
+def _check_others(conversion: Conversion) -> None:
     """Raise a ValueError if something beside the texts has a wrong type."""
-    if after.case is not before.case and not isinstance(after.case, Case):
-        raise ValueError(f"{kind_of(after.case)} in place of a Case")
-    if after.notices is not before.notices:
-        if not isinstance(after.notices, tuple | list):
-            raise ValueError(f"{kind_of(after.notices)} in place of a tuple of notices")
-        for notice in after.notices:
-            if not isinstance(notice, Notice):
-                raise ValueError(f"{kind_of(notice)} in place of a Notice")
-    for name in ("chat_view", "question_view"):
-        view = getattr(after, name)
+    if not isinstance(conversion.case, Case):
+        raise ValueError(f"{kind_of(conversion.case)} in place of a Case")
+    if not isinstance(conversion.notices, tuple | list):
+        raise ValueError(f"{kind_of(conversion.notices)} in place of a tuple of notices")
+    for notice in conversion.notices:
+        if not isinstance(notice, Notice):
+            raise ValueError(f"{kind_of(notice)} in place of a Notice")
+    views = {"chat_view": conversion.chat_view, "question_view": conversion.question_view}
+    for name, view in views.items():
         if view is not None and not callable(view):
             raise ValueError(f"{kind_of(view)} as {name}, which is called with the Conversion")

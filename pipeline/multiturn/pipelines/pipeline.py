@@ -8,7 +8,7 @@ from toolz import compose_left
 
 from multiturn.case import Case
 from multiturn.errors import ErrorDetail, MultiturnError, PipelineError, Place, did_you_mean
-from multiturn.logs import warn
+from multiturn.logs import is_debugging, warn
 from multiturn.model import Conversion
 from multiturn.pipelines.building import prepared
 from multiturn.pipelines.contract import Stage
@@ -16,6 +16,8 @@ from multiturn.pipelines.registry import name_of
 from multiturn.pipelines.step import Step, failed, placed
 from multiturn.request import ChatMessage, ProviderRequest
 from multiturn.turns import check_parts, check_turns, is_blank, joined, kind_of
+
+_Run = Callable[[Conversion], Conversion]
 
 
 class Pipeline:
@@ -43,7 +45,8 @@ class Pipeline:
         # Where a file has each stage, which is the option "", and each option; by stage and option.
         self.places: Mapping[tuple[str, str], Place] = {}
         self.steps, self.markers = prepared(stages)
-        self._run: Callable[[Conversion], Conversion] = compose_left(*self.steps)
+        self._run: _Run = compose_left(*(step.run for step in self.steps))
+        self._run_and_log: _Run = compose_left(*self.steps)
 
     def __repr__(self) -> str:
         return f"Pipeline({' -> '.join(step.name for step in self.steps)})"
@@ -65,7 +68,7 @@ class Pipeline:
         except ValueError as error:
             raise TypeError(f"the Conversion has {error}; write Turn(role, parts)") from None
         conversion = structs.replace(conversion, markers=self.markers)
-        result = self._run(conversion)
+        result = (self._run_and_log if is_debugging() else self._run)(conversion)
         try:
             _show(result)
         except MultiturnError as error:
