@@ -2,12 +2,14 @@
 
 import io
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from commands import run
 from comparing import write
 from limits import limited
 from loading import HI, cases_and_errors
@@ -180,3 +182,49 @@ def test_a_suite_that_shrinks_between_two_readings_keeps_its_cases() -> None:
     documents = stream_documents(Source(file, "s.yaml"))
     file.truncate(11)
     assert [list(document.cases or ()) for document in documents] == [[]]
+
+
+# Text that a runner of GitHub Actions would take for a command
+
+STOP = "::stop-commands::tok"
+HOSTILE = f"""\
+"##[stop-commands]t": 1
+evalcases:
+- {{id: a, "\\n  {STOP}": 2, {HI}}}
+- {{id: "b\\n{STOP}", {HI}}}
+- {{id: c, input_messages: [{{role: user, content: {{type: file, value: "##[stop-commands]t"}}}}]}}
+"""
+
+
+def commands_in(text: str) -> set[str]:
+    """Return the commands that a runner finds in what a step prints."""
+    found = set()
+    for line in text.splitlines():
+        if match := re.match(r"::([\w-]+)", line.lstrip()):
+            found.add(match[1])
+        else:  # it does not look further in a line with such a command
+            found.update(re.findall(r"##\[([\w-]+)", line))
+    return found
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("check",),
+        ("check", "-v"),
+        ("check", "--debug"),
+        ("check", "##[stop-commands]t"),
+        ("snapshot", "--check"),
+        ("snapshot", "--check", "--debug", "--strict"),
+    ],
+)
+def test_no_text_is_a_command_to_a_runner(root: Path, arguments: tuple[str, ...]) -> None:
+    write(root, {f"a\n  {STOP}.eval.yaml": HOSTILE})
+    assert run("snapshot", ".", folder=root).returncode == 1
+    write(root, {f"a\n  {STOP}.eval.yaml": HOSTILE.replace("Hi", f"'##[stop-commands]t {STOP}'")})
+    done = run(*arguments, "--format", "github", ".", folder=root)
+    assert commands_in(done.stdout + done.stderr) <= {"error", "warning", "notice"}
+    is_strict = "--strict" in arguments
+    is_usage = arguments[-1].startswith("##")
+    assert done.stdout.count("::warning ") == (0 if is_strict or is_usage else 2)
+    assert done.stdout.count("::error ") >= 1 - is_usage

@@ -1,11 +1,15 @@
 """Annotations of GitHub Actions, for ``--format github``."""
 
 import os
+import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TextIO, cast
 
 from multiturn.cli.lines import Severity, message_of
 from multiturn.errors import MultiturnError, Place
 from multiturn.files import root_of
+from multiturn.logs import Notice
 from multiturn.review.changes import FileChange, Finding, State, name_cases
 from multiturn.review.diff import distinct
 from multiturn.review.findings import Update
@@ -13,6 +17,7 @@ from multiturn.review.locations import Key
 from multiturn.text import first_of, visible
 
 _LONGEST = 2_000  # characters of a difference; the report has all
+_COMMAND = re.compile(r"((?:^|[\r\n])\s*):(?=:)")
 
 
 def annotation(where: Place, message: str, *, title: str, severity: Severity = "error") -> str:
@@ -28,20 +33,58 @@ def annotation(where: Place, message: str, *, title: str, severity: Severity = "
         "col": where.column,
     }
     written = ",".join(
-        f"{name}={_escaped(visible(str(value))).replace(':', '%3A').replace(',', '%2C')}"
-        for name, value in properties.items()
-        if value
+        f"{name}={_property(str(value))}" for name, value in properties.items() if value
     )
     command = "notice" if severity == "note" else severity
-    return f"::{command} {written}::{_escaped(visible(message))}"
+    return f"::{command} {written}::{without_commands(_escaped(visible(message)))}"
 
 
-def snapshot_annotations(update: Update, errors: Iterable[MultiturnError]) -> Iterator[str]:
+def without_commands(text: str) -> str:
+    r"""Return lines that a runner of GitHub Actions does not take for commands.
+
+    It looks for ``::name`` after blanks at a line's start, and for ``##[name]`` anywhere:
+    https://github.com/actions/runner/blob/main/src/Runner.Common/ActionCommand.cs
+
+    >>> print(without_commands("a ##[stop-commands]t\n    ::stop-commands::t"))
+    a #\x23[stop-commands]t
+        \x3a:stop-commands::t
+    """
+    return _COMMAND.sub(r"\1\\x3a", text).replace("##[", r"#\x23[")
+
+
+class WithoutCommands:
+    """A text stream to which no line that is written is a command to a runner."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write text."""
+        return self._stream.write(without_commands(text))
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what else the stream has, but not the bytes below it."""
+        if name == "buffer":
+            raise AttributeError(name)
+        return getattr(self._stream, name)
+
+
+def protect_runner() -> None:
+    """Let no text on standard error be a command to a runner, from now on."""
+    sys.stderr = cast("TextIO", WithoutCommands(sys.stderr))
+
+
+def snapshot_annotations(
+    update: Update, errors: Iterable[MultiturnError], warnings: Iterable[Notice] = ()
+) -> Iterator[str]:
     """Yield an annotation for each distinct thing that a check of snapshots has found."""
 
-    def at(where: Place, message: str) -> str:
-        return annotation(where, message, title="multiturn snapshot --check")
+    def at(where: Place, message: str, severity: Severity = "error") -> str:
+        return annotation(where, message, title="multiturn snapshot --check", severity=severity)
 
+    for notice in warnings:
+        error = MultiturnError(notice.why, where=notice.where)
+        yield at(notice.where, message_of(error), "warning")
     for finding in update.findings:
         message = "change of privilege: " * finding.is_privilege + str(finding)
         yield at(_place(finding, update.places), message)
@@ -71,6 +114,11 @@ def _place(found: Finding, places: Mapping[Key, Place]) -> Place:
     if not found.path or root == suite:
         return places[first]
     return Place(os.path.relpath(root + found.path))
+
+
+def _property(text: str) -> str:
+    escaped = without_commands(_escaped(visible(text)))
+    return escaped.replace(":", "%3A").replace(",", "%2C")
 
 
 def _escaped(text: str) -> str:

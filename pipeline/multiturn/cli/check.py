@@ -68,6 +68,10 @@ def check(
     from multiturn.logs import warnings_to
     from multiturn.pipelines.pipeline_file import is_pipeline, read_pipeline
 
+    if format_ == "github":
+        from multiturn.cli.annotations import protect_runner
+
+        protect_runner()
     findings = _Findings(format_, is_strict=options.strict, debug=options.debug)
     pipelines = [path for path in options.suites if is_pipeline(path) or _is_typo(path)]
     for path in pipelines:

@@ -82,8 +82,10 @@ def snapshot(
     system message, and files.lock the digest of each file that snapshots name. With --case, only
     the snapshots of these cases are written or compared, and no list is written.
     """
+    from multiturn.cli.annotations import protect_runner, snapshot_annotations
     from multiturn.cli.progress import show_progress
     from multiturn.engine.outcomes import outcomes
+    from multiturn.logs import Notice, warnings_to
     from multiturn.pipelines.pipeline_file import read_pipeline
     from multiturn.review.scope import Scope
     from multiturn.review.update import SnapshotRun
@@ -111,7 +113,14 @@ def snapshot(
         failures.add(error)
         errors.append(error)
 
-    with nullcontext() if format_ == "json" else _no_commands():
+    warnings: list[Notice] = []
+    is_github = format_ == "github"
+    if is_github:
+        protect_runner()
+    with (
+        nullcontext() if format_ == "json" else _no_commands(),
+        warnings_to(warnings.append) if is_github and not options.strict else nullcontext(),
+    ):
         update = run.update(show_progress(outcomes(selection, chosen)), on_error)
         if options.strict and not check:
             failures.finish()
@@ -127,10 +136,8 @@ def snapshot(
 
         for line in snapshot_lines(update, errors):
             click.echo(to_json(line), nl=False)
-    elif format_ == "github":
-        from multiturn.cli.annotations import snapshot_annotations
-
-        for text in snapshot_annotations(update, errors):
+    elif is_github:
+        for text in snapshot_annotations(update, errors, warnings):
             click.echo(text)
     if check and (update.changes or update.findings):
         sys.exit(1)
