@@ -11,7 +11,7 @@ from multiturn.engine.selection import select
 from multiturn.logs import Notice, warn
 from multiturn.model import Conversion
 from multiturn.pipelines.pipeline import Pipeline, request_of
-from multiturn.providers.rules import Layout
+from multiturn.providers.layout import Layout
 from multiturn.request import ChatMessage, ProviderRequest
 from multiturn.text import utf8
 from multiturn.turns import Part, Turn, Turns, is_blank

@@ -8,7 +8,7 @@ from multiturn.providers.ax import UpTo1
 from multiturn.providers.base import ProviderResponse, counts
 from multiturn.providers.client import http_client
 from multiturn.providers.http import HttpProvider, HttpSettings
-from multiturn.providers.rules import Layout
+from multiturn.providers.layout import Layout
 from multiturn.request import ProviderRequest
 
 _DEFAULT_LIMIT = 4096  # the API requires one

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from multiturn.documents.validation import LARGEST_NUMBER
 from multiturn.providers.base import Preview, ProviderResponse, Settings, TargetProvider, Wire
-from multiturn.providers.rules import Layout
+from multiturn.providers.layout import Layout
 from multiturn.request import ChatMessage, ProviderRequest, prompt_of
 from multiturn.turns import Parts, Turns
 

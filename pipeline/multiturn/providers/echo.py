@@ -6,7 +6,7 @@ import msgspec
 
 from multiturn.providers.ax import ChatProvider
 from multiturn.providers.base import ProviderResponse, Wire
-from multiturn.providers.rules import Layout
+from multiturn.providers.layout import Layout
 from multiturn.request import ProviderRequest
 
 

@@ -9,7 +9,7 @@ from multiturn.providers.ax import UpTo2
 from multiturn.providers.base import ProviderError, ProviderResponse, Wire, counts
 from multiturn.providers.client import http_client
 from multiturn.providers.http import HttpProvider, HttpSettings
-from multiturn.providers.rules import Layout
+from multiturn.providers.layout import Layout
 from multiturn.request import ProviderRequest
 
 _ROLES = {"user": "user", "assistant": "model"}

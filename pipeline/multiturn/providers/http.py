@@ -17,8 +17,8 @@ from multiturn.errors import MultiturnError
 from multiturn.providers.ax import ChatProvider, ChatSettings, Model
 from multiturn.providers.base import ProviderError, ProviderResponse, Wire, hide
 from multiturn.providers.client import Exchange, current, status_error
+from multiturn.providers.layout import Layout
 from multiturn.providers.models import Abilities, Accepted, Row
-from multiturn.providers.rules import Layout
 from multiturn.turns import is_blank
 
 _T = TypeVar("_T")

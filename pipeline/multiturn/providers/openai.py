@@ -8,8 +8,8 @@ from msgspec import Meta
 from multiturn.providers.base import ProviderResponse, counts
 from multiturn.providers.client import http_client
 from multiturn.providers.http import API_KEY, HttpProvider, HttpSettings
+from multiturn.providers.layout import Layout
 from multiturn.providers.models import SERVERS
-from multiturn.providers.rules import Layout
 from multiturn.request import ProviderRequest
 
 _OPENAI = "https://api.openai.com/v1"

@@ -1,0 +1,242 @@
+"""The repairs that make a chat prompt follow the rules of a vendor.
+
+A repaired prompt is a different experiment, so results name each repair. A prompt that cannot be
+repaired without changing its meaning is refused before anything is sent.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import dropwhile, groupby, takewhile
+from typing import Any
+
+from msgspec import structs
+
+from multiturn.providers.base import ProviderError
+from multiturn.providers.models import Abilities, Accepted, Verdict
+from multiturn.providers.rules import broken, named
+from multiturn.request import ChatMessage, ProviderRequest
+from multiturn.turns import Part, Role, Turn, Turns, is_blank, separate_first
+
+_MERGE_LATER = "later_system: merge of consolidate_system avoids it"
+_KEEP_GUIDELINES = "references_only: keep of filter_empty keeps one that only attaches guidelines"
+_AVOIDED: dict[Accepted, str] = {  # what a request can do without a feature
+    "temperature": "temperature: omit",
+    "final_assistant": "end with a user message",
+    "later_system": "later_system: merge",
+}
+_SYSTEM = "[System]: "  # how later_system: assistant of consolidate_system begins a message
+
+
+def _merged(role: Role, turns: Sequence[Turn]) -> Turn:
+    """Return one message of several, with blank lines between."""
+    if len(turns) == 1:
+        return turns[0]
+    empty = (Part("text", ""),)  # a message without parts has its blank line, too
+    parts = (part for turn in turns for part in separate_first("\n\n", turn.parts or empty))
+    return Turn(role, tuple(parts))
+
+
+class Layout:
+    """The messages of a chat prompt, while they are changed to follow a vendor's rules."""
+
+    def __init__(self, prompt: Iterable[Turn], request: ProviderRequest | None = None) -> None:
+        self.messages = list(prompt)
+        self.system: Turn | None = None  # what the API takes apart from the messages
+        self.request = request
+        self.repairs: list[str] = []
+        self.refusals: list[str] = []
+        self.doubts: list[str] = []  # what the request uses, and is not known of the model
+
+    @property
+    def shown(self) -> Turns:
+        """The messages after the repairs, with the system message that the API takes apart."""
+        return (*([self.system] if self.system else []), *self.messages)
+
+    def plain(self, system_role: str = "system") -> list[ChatMessage]:
+        """Return the messages as most APIs take them: a role and a text."""
+        roles: dict[str, Any] = {"system": system_role}
+        return [ChatMessage(roles.get(m.role, m.role), m.content) for m in self.messages]
+
+    def repair(self, rule: str, what: str) -> None:
+        """Record a repair."""
+        self.repairs.append(named(rule, what))
+
+    def refuse(self, rule: str, advice: str) -> None:
+        """Record a rule that no repair can meet."""
+        self.refusals.append(broken(rule, advice))
+
+    def done(self) -> tuple[str, ...]:
+        """Return the repairs; rules that are broken are a ProviderError that names them all."""
+        if self.refusals:
+            raise ProviderError("; ".join(self.refusals))
+        return tuple(self.repairs)
+
+    def has_later_system(self) -> bool:
+        """Return whether a system message stands after the conversation began."""
+        later = dropwhile(lambda message: message.role == "system", self.messages)
+        return any(message.role == "system" for message in later)
+
+    def take_system(self, rule: str, blank: str, advice: str = "") -> str | None:
+        """Remove the system messages, and return their text; None if there is none.
+
+        One after another role's message is refused; ``blank`` is the rule that refuses empty text.
+        """
+        if self.has_later_system():
+            what = f"one stands after the conversation began; {_MERGE_LATER}{advice}"
+            self.refuse(rule, what)
+        return self.take_first_system(rule, blank)
+
+    def take_first_system(self, rule: str, blank: str) -> str | None:
+        """Remove the system messages at the beginning, and return their text, or None."""
+        first = list(takewhile(lambda message: message.role == "system", self.messages))
+        self.messages = self.messages[len(first) :]
+        if not first:
+            return None
+        if len(first) > 1:
+            self.repair(rule, f"merged {len(first)} system messages")
+        system = _merged("system", first)
+        if is_blank(text := system.content):
+            self.repair(blank, "left out an empty system message")
+            return None
+        self.system = system
+        return text
+
+    def merge_system(self, rule: str) -> None:
+        """Merge all system messages into one, the first message, with blank lines between."""
+        system = [message for message in self.messages if message.role == "system"]
+        if len(system) > 1 or system != self.messages[: len(system)]:
+            others = [message for message in self.messages if message.role != "system"]
+            self.messages = [_merged("system", system), *others]
+            count = f"{len(system)} system messages" if len(system) > 1 else "a system message"
+            self.repair(rule, f"sent {count} as the first message")
+
+    def tools_as_user(self, rule: str) -> None:
+        """Make tool messages the user's: the API knows no tool call that they would answer."""
+        for at, message in enumerate(self.messages):
+            if message.role == "tool":
+                marker = Part("text", "[Tool]: ", stage=f"rule {rule}")
+                parts = (marker, *separate_first("", message.parts))
+                self.messages[at] = Turn("user", parts, message.message)
+                self.repair(rule, "sent a tool message as a user message that begins with [Tool]:")
+
+    def system_as_user(self, rule: str) -> None:
+        """Make system messages the user's."""
+        for at, message in enumerate(self.messages):
+            if message.role == "system":
+                self.messages[at] = structs.replace(message, role="user")
+                self.repair(rule, "sent a system message as a user message")
+
+    def drop_blank(self, rule: str) -> None:
+        """Remove blank messages."""
+        for message in self.messages:
+            if is_blank(message.content):
+                self.repair(rule, f"left out an empty {message.role} message")
+        self.messages = [message for message in self.messages if not is_blank(message.content)]
+
+    def merge_runs(self, rule: str) -> None:
+        """Join neighboring messages of one role by a blank line."""
+        merged: list[Turn] = []
+        for role, neighbors in groupby(self.messages, lambda message: message.role):
+            run = list(neighbors)
+            merged.append(_merged(role, run))
+            if len(run) > 1:
+                self.repair(rule, f"merged {len(run)} neighboring {role} messages")
+        self.messages = merged
+
+    def trim_end(self, rule: str) -> None:
+        """Cut the white space at the end of the last message."""
+        last = self.messages[-1]
+        parts = list(last.parts)
+        while parts and is_blank(parts[-1].text):
+            parts.pop()
+        text = parts[-1].text.rstrip() if parts else ""
+        if len(parts) < len(last.parts) or text != parts[-1].text:
+            parts[-1:] = [structs.replace(part, text=text) for part in parts[-1:]]
+            self.messages[-1] = structs.replace(last, parts=tuple(parts))
+            self.repair(rule, f"cut the white space at the end of the {last.role} message")
+
+    def alternate(self, rule: str) -> None:
+        """Merge neighbors of one role; refuse what makes user and assistant not alternate."""
+        self.merge_runs(rule)
+        turns = list(dropwhile(lambda message: message.role == "system", self.messages))
+        if any(message.role == "system" for message in turns):
+            what = "a system message stands after the conversation began"
+            self.refuse(rule, f"{what}; set later_system: merge in the target")
+        if turns and turns[0].role != "user":
+            advice = self._pipeline_advice(turns[0].content)
+            self.refuse(rule, f"begin with a user message{advice}")
+
+    def doubt_template(self, abilities: Abilities) -> None:
+        """Note where a model's own chat template would refuse a prompt, if the server uses it."""
+        turns = list(dropwhile(lambda message: message.role == "system", self.messages))
+        roles = [message.role for message in turns]
+        expected = (["user", "assistant"] * len(roles))[: len(roles)]
+        if (roles != expected or len(self.messages) - len(roles) > 1) and abilities.rows("roles"):
+            what = f"the chat template of {abilities.name} wants user and assistant to alternate"
+            self.doubts.append(
+                f"{what}, if the server uses it; set roles: alternate, or roles: any"
+            )
+        if len(turns) < len(self.messages) and abilities.rows("system"):
+            what = f"the chat template of {abilities.name} takes no system message"
+            self.doubts.append(
+                f"{what}, if the server uses it; set system_role: user, or roles: any"
+            )
+
+    def want_turns(self, rule: str) -> None:
+        """Refuse a prompt without a user or an assistant message."""
+        if all(message.role == "system" or is_blank(message.content) for message in self.messages):
+            self.refuse(rule, f"add a user message{self._pipeline_advice()}")
+
+    def want_user_first(self, rule: str) -> None:
+        """Refuse a prompt whose first message is not the user's."""
+        if self.messages and self.messages[0].role != "user":
+            advice = self._pipeline_advice(self.messages[0].content)
+            self.refuse(rule, f"begin with a user message{advice}")
+
+    def judge(self, feature: Accepted, verdict: Verdict, abilities: Abilities, advice: str) -> bool:
+        """Return whether a request may use a feature of a model; note a doubt, or refuse it."""
+        if verdict.takes is None:
+            self.doubts.append(verdict.doubt(feature, abilities.name, _AVOIDED[feature]))
+        elif not verdict.takes:
+            known = f"; say accepts: {{{feature}: true}} if {abilities.name} takes one"
+            self.refuse(verdict.rule or "C4", advice + (known if verdict.rows else ""))
+        return verdict.takes is not False
+
+    def want_user_last(self, abilities: Abilities) -> bool:
+        """Refuse a prompt that ends with the assistant, unless the model may take it.
+
+        Return whether there is such a message that is sent.
+        """
+        if not self.messages or self.messages[-1].role != "assistant":
+            return False
+        advice = f"end with a user message{self._pipeline_advice(self.messages[-1].content)}"
+        verdict = abilities.takes("final_assistant")
+        return self.judge("final_assistant", verdict, abilities, advice)
+
+    def want_system_in_place(self, abilities: Abilities) -> None:
+        """Refuse a later system message where the model takes none, or not there."""
+        for at, message in enumerate(self.messages):
+            if message.role != "system":
+                continue
+            before, after = self.messages[:at][-1:], self.messages[at + 1 :][:1]
+            for other in (each for each in before if each.role != "user"):
+                self.refuse("A10", f"one follows a message of the {other.role}; {_MERGE_LATER}")
+            for other in (each for each in after if each.role != "assistant"):
+                why = f"one stands before a message of the {other.role}"
+                self.refuse("A10", f"{why}; {_MERGE_LATER}")
+        self.want_known_later_system(abilities, f"the model takes none; {_MERGE_LATER}")
+
+    def want_known_later_system(self, abilities: Abilities, advice: str) -> None:
+        """Refuse a system message that is not the first message where the model takes none."""
+        if any(message.role == "system" for message in self.messages[1:]):
+            self.judge("later_system", abilities.takes("later_system"), abilities, advice)
+
+    def _pipeline_advice(self, text: str = "") -> str:
+        """Return the options of stages that help where a message has this text, or is missing."""
+        advice, request = "", self.request
+        if text.startswith(_SYSTEM):
+            advice += f"; if this one was a system message, {_MERGE_LATER}"
+        if request is not None and any(
+            file.guideline and file.path not in request.question for file in request.input_files
+        ):
+            advice += f"; {_KEEP_GUIDELINES}"
+        return advice
