@@ -120,12 +120,11 @@ def _open(results: str, targets_file: str | None) -> "Batches":
         MultiturnError: nothing is.
     """
     from multiturn.engine.batch_state import BatchState
-    from multiturn.engine.batches import Batches
-    from multiturn.errors import MultiturnError
+    from multiturn.engine.batches import Batches, nothing_under_way
     from multiturn.providers.targets import load_target
 
     state = BatchState(results)
     if state.target is None or not state.under_way:
-        raise MultiturnError(f"no batch for {results!r} is under way")
+        raise nothing_under_way(results)
     provider = load_target(state.target.name, file=targets_file)
     return Batches(provider, results, poll=60, say=_say)

@@ -8,6 +8,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from multiturn.documents.locks import lock
+
 
 @contextmanager
 def open_output(path: str | None, *, whole: bool = False) -> Iterator[BinaryIO]:
@@ -86,7 +88,7 @@ def _create(prefix: str, folder: Path) -> tuple[int, str]:
     while True:
         descriptor, partial = tempfile.mkstemp(prefix=prefix, dir=folder)
         with suppress(OSError):  # a file system without locks: nobody takes it for abandoned
-            _lock(descriptor, wait=True)
+            lock(descriptor)
         if os.path.exists(partial):
             return descriptor, partial
         os.close(descriptor)  # another process removed it before it was locked
@@ -99,19 +101,10 @@ def _remove_abandoned(folder: Path, prefix: str) -> None:
                 with suppress(OSError):
                     descriptor = os.open(entry.path, os.O_RDONLY)
                     try:
-                        _lock(descriptor)
+                        lock(descriptor, wait=False)  # not if somebody is writing it
                     finally:
                         os.close(descriptor)
                     os.unlink(entry.path)
-
-
-def _lock(descriptor: int, *, wait: bool = False) -> None:
-    """Lock a file until it is closed; it is an OSError if another process has."""
-    try:
-        import fcntl
-    except ImportError:  # Windows, where no open file can be removed
-        return
-    fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
 
 
 @contextmanager

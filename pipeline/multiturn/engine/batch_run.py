@@ -110,16 +110,17 @@ class BatchRun(Batches):
         Raises:
             ProviderError: the vendor refuses, or cannot be reached.
         """
-        self.settle()
-        if self.state.canceled:
-            self.say(
-                "this run was canceled: it sends no more requests, and keeps the answers so far"
-            )
-        else:
+        with self.state.alone(self.say):
+            self.settle()
+        if not self.state.canceled:
             for delivery in self.submit(record_wire=record_wire):
                 if delivery.is_answer:
                     self.run.keep(delivery.result)
                 yield delivery
+        if self.state.canceled:
+            self.say(
+                "this run was canceled: it sends no more requests, and keeps the answers so far"
+            )
         yield from self._collect(wait)
 
     def submit(self, *, record_wire: bool = False) -> Iterator[Delivery]:
@@ -150,6 +151,8 @@ class BatchRun(Batches):
                     is_full = size > self.api.most_bytes or part.requests == self.api.most_requests
                     if is_full and part.requests:
                         self._finish(part, file)
+                        if self.state.canceled:
+                            return
                         part = _new_part()
                     file.write((between if part.requests else before) + line)
                     part = replace(part, requests=part.requests + 1)
@@ -175,9 +178,12 @@ class BatchRun(Batches):
         file.truncate()
 
     def _send(self, part: BatchPart, file: BinaryIO) -> None:
-        part = self.call(self.api.prepare, part, file)
-        self.state.keep(part)
-        self.create(part, file)
+        """Send a part, unless another process has canceled the batches meanwhile."""
+        with self.state.alone(self.say):
+            if not self.state.canceled:
+                part = self.call(self.api.prepare, part, file)
+                self.state.keep(part)
+                self.create(part, file)
 
     def _collect(self, wait: bool) -> Iterator[Delivery | None]:
         """Yield the results of batches that have ended; raise an error of one after the others."""
@@ -206,7 +212,8 @@ class BatchRun(Batches):
             time.sleep(self.poll)
         if refused:
             raise refused[0]
-        self.state.forget()
+        with self.state.alone(self.say):
+            self.state.forget()
 
     def _results(self, part: BatchPart, status: BatchStatus) -> Iterator[Delivery]:
         """Yield the cases that wait for a part that has ended, each with its result."""

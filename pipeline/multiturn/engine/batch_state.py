@@ -2,14 +2,15 @@
 
 import os
 import re
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
 from msgspec import Struct
 
+from multiturn.documents.locks import lock
 from multiturn.documents.output import open_output
 from multiturn.documents.regular import lines_of, open_regular
 from multiturn.errors import MultiturnError, Place
@@ -59,28 +60,84 @@ class BatchState:
         self.parts: dict[str, BatchPart] = {}  # by their tokens
         self.canceled = False
         self._file: BinaryIO | None = None
-        for record in self._records():
-            self._note(record)
+        self._read_to = (0, 0)  # bytes and lines of the file whose records are noted
+        self._catch_up()
         if self.target is None and os.path.exists(self.path):
             what = "this is not the state of a batch; move it away"
             raise MultiturnError(what, where=self.path)
         if not self.under_way:  # a run that ended was killed before it removed the file
-            self.target, self.parts, self.canceled = None, {}, False
+            self._clear()
+
+    @contextmanager
+    def alone(self, say: Callable[[str], object]) -> Iterator[None]:
+        """Wait until no other process is in such a block, and note what others have written.
+
+        It is for whoever creates batches, cancels them or removes the file.
+        """
+        file = self._locked(say)
+        if file is None:  # there is no such file yet, or no more
+            self._clear()
+            yield
+            return
+        with file:
+            if self.target is not None:  # else the file is that of a run that ended
+                self._catch_up()
+            yield
+
+    def _locked(self, say: Callable[[str], object]) -> BinaryIO | None:
+        while True:
+            try:
+                file = open(self.path, "rb")  # noqa: SIM115 - closed by ``alone``
+            except FileNotFoundError:
+                return None
+            try:
+                try:
+                    lock(file, wait=False)
+                except BlockingIOError:
+                    say("another process is sending or canceling batches of these results; waiting")
+                    lock(file)
+                if os.path.samestat(os.stat(self.path), os.fstat(file.fileno())):
+                    return file
+            except FileNotFoundError:  # it was removed
+                pass
+            except BaseException:
+                file.close()
+                raise
+            file.close()
+
+    def _clear(self) -> None:
+        self.close()
+        self.target, self.parts, self.canceled = None, {}, False
+        self._read_to = (0, 0)
+
+    def _catch_up(self) -> None:
+        for read_to, record in self._lines(*self._read_to):
+            self._read_to = read_to
+            if record is not None:
+                self._note(record)
 
     def _records(self) -> Iterator[_Record]:
-        """Yield the records of the file, without lines cut short: nothing has relied on them."""
+        return (record for _, record in self._lines() if record is not None)
+
+    def _lines(
+        self, start: int = 0, number: int = 0
+    ) -> Iterator[tuple[tuple[int, int], _Record | None]]:
+        """Yield the bytes and lines up to the end of each line, from so many, and its record.
+
+        A line that was cut short has none: nothing has relied on it.
+        """
         if self._file is not None:
             self._file.flush()
         with suppress(FileNotFoundError), open_regular(self.path, self.path) as file:
-            for number, line in enumerate(lines_of(file, self.path), 1):
-                try:
+            file.seek(start)
+            for line in lines_of(file, self.path):
+                start, number, record = start + len(line), number + 1, None
+                with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                     record = _decode(line)
-                except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-                    continue
                 if isinstance(record, Waiting) and not _DIGEST(record.result.digest):
                     what = "the digest of this request is damaged; restore the file"
                     raise MultiturnError(what, where=Place(self.path, number))
-                yield record
+                yield (start, number), record
 
     def _note(self, record: _Record) -> None:
         if isinstance(record, Target):
@@ -97,6 +154,7 @@ class BatchState:
 
     def start(self, target: Target) -> None:
         """Write a new file, as a whole or not at all."""
+        self._clear()
         self.target = target
         with open_output(self.path) as file:
             file.write(msgspec.json.encode(target) + b"\n")
@@ -142,7 +200,10 @@ class BatchState:
         return tokens, latest
 
     def forget(self) -> None:
-        """Remove the file if nothing is under way; only the run that writes it may call this."""
+        """Remove the file if nothing is under way.
+
+        Only the run that writes it may call this, while it is ``alone``.
+        """
         if not self.under_way:
             self.close()
             Path(self.path).unlink(missing_ok=True)

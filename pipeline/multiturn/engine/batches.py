@@ -47,6 +47,7 @@ class Batches:
         self.statuses: dict[
             str, BatchStatus
         ] = {}  # the last known status of each part, by its token
+        self.output = output
         self.state = BatchState(output)
         self.target = Target(
             provider.name, provider.kind, provider.settings.model, provider.address()
@@ -154,12 +155,16 @@ class Batches:
 
         Raises:
             ProviderError: the vendor refuses to end a batch; all others were canceled.
+            MultiturnError: none is under way.
         """
-        self.state.keep(Canceled())
-        errors = {part.token: self._end(part) for part in self.state.under_way if part.batch}
-        self.settle()
-        lost = [part for part in self.state.under_way if part.token not in errors]
-        errors |= {part.token: self._end(part) for part in lost}
+        with self.state.alone(self.say):
+            if not self.state.under_way:
+                raise nothing_under_way(self.output)
+            self.state.keep(Canceled())
+            errors = {part.token: self._end(part) for part in self.state.under_way if part.batch}
+            self.settle()
+            lost = [part for part in self.state.under_way if part.token not in errors]
+            errors |= {part.token: self._end(part) for part in lost}
         for error in filter(None, errors.values()):
             raise error
 
@@ -170,3 +175,8 @@ class Batches:
         except ProviderError as error:
             return error if error.status != 409 else None  # 409: it has ended meanwhile
         return None
+
+
+def nothing_under_way(output: str) -> MultiturnError:
+    """Return the error for a results file that has no batch under way."""
+    return MultiturnError(f"no batch for {output!r} is under way")

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, Self
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from multiturn.documents.locks import lock
 from multiturn.documents.output import open_output
 from multiturn.documents.regular import lines_of, open_regular
 from multiturn.errors import MultiturnError, Place, option
@@ -132,12 +133,11 @@ class ResultsFile:
         self._resumed = resume
         if os.path.exists(path) and not os.path.isfile(path):
             raise MultiturnError(f"{path!r} is not a regular file; results are appended to one")
-        if not resume and os.path.exists(path) and os.path.getsize(path):
-            what = f"{path!r} exists; add {option('resume')} to continue it, or name another file"
-            raise MultiturnError(what)
-        self._file: BinaryIO = Path(path).open("a+b")  # noqa: SIM115 - closed by __exit__
+        self._file = _open_locked(path)  # closed by __exit__
         try:
-            _lock(self._file, path)
+            if not resume and os.path.getsize(path):
+                what = f"{path!r} exists; add {option('resume')} to continue it"
+                raise MultiturnError(f"{what}, or name another file")
             whole = 0
             for line, stored in _read(path):
                 self.untouched.add(_store(self.stored, stored))
@@ -240,16 +240,28 @@ def _store(digests: dict[bytes, str], stored: Stored) -> bytes:
 
 
 def _lock(file: BinaryIO, path: str) -> None:
-    """Refuse a file that another run has locked; lock it until it is closed, if the system can."""
+    """Lock a file until it is closed; refuse one that another run has locked."""
     try:
-        import fcntl
-    except ImportError:
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(file, wait=False)
     except BlockingIOError:
         what = f"another run is writing {path!r}; wait for it, or name another file"
         raise MultiturnError(what) from None
+
+
+def _open_locked(path: str) -> BinaryIO:
+    """Open a file to append to it, locked; not one that another run replaced meanwhile."""
+    while True:
+        file = Path(path).open("a+b")  # noqa: SIM115 - the caller closes it
+        try:
+            _lock(file, path)
+            if os.path.samestat(os.stat(path), os.fstat(file.fileno())):
+                return file
+        except FileNotFoundError:  # it was removed
+            pass
+        except BaseException:
+            file.close()
+            raise
+        file.close()
 
 
 def _read(path: str) -> Iterator[tuple[bytes, Stored]]:
