@@ -99,7 +99,7 @@ def test_the_page_of_the_api_runs_suites_as_it_says(
 
 def test_the_page_of_pipelines_works_as_it_stands(tmp_path: Path) -> None:
     text = page("pipelines.md")
-    assert play(text, tmp_path) == 5
+    assert play(text, tmp_path) == 6
     (program,), (output,) = blocks(text, "python"), blocks(text, "text")
     assert printed(program, tmp_path) == output
 

@@ -1,11 +1,15 @@
 """Render the transcript: for logs, and for agents that read a conversation as text."""
 
-from typing import Annotated
+from itertools import groupby
+from typing import Annotated, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from multiturn import Conversion, Part, marker_text, stage
-from multiturn.turns import separate_first
+from multiturn.turns import Parts, is_blank, separate_first
+
+Lone = Literal["as_written", "trimmed_segments"]
 
 
 @stage(requires={"turns"}, provides={"question"})
@@ -14,17 +18,20 @@ def render_question(
     *,
     marker: Annotated[str, marker_text("role")] = "[{role}]: ",
     separator: str = "\n",
+    lone: Lone = "as_written",
 ) -> Conversion:
     """Choose a question that shows each turn after its role (rule 9).
 
     Put it anywhere after ``resolve_segments``: the question shows the turns as they are at the
-    end. A single user turn is rendered bare.
+    end. A single user turn is rendered without its role.
 
     Args:
         marker: the text before each turn's content; ``{role}`` is the role, capitalized.
         separator: the text between two turns.
+        lone: how a single user turn is rendered. ``trimmed_segments`` cuts the white space around
+            each segment, puts a blank line between two, and leaves out the markers of guidelines.
     """
-    return conversion.replace(question_view=Transcript(marker, separator))
+    return conversion.replace(question_view=Transcript(marker, separator, lone))
 
 
 class Transcript(Struct, frozen=True):
@@ -32,15 +39,40 @@ class Transcript(Struct, frozen=True):
 
     marker: str
     separator: str
+    lone: Lone
 
-    def __call__(self, conversion: Conversion) -> tuple[Part, ...]:
+    def __call__(self, conversion: Conversion) -> Parts:
         """Return the parts of all turns, in the order of the conversation."""
         turns = conversion.turns
         if len(turns) == 1 and turns[0].role == "user":
-            return turns[0].parts
+            parts = turns[0].parts
+            return parts if self.lone == "as_written" else _trimmed_segments(parts)
         transcript: list[Part] = []
         for turn in turns:
             text = self.marker.replace("{role}", turn.role.capitalize())
             transcript.append(Part("text", text, self.separator, stage="render_question"))
             transcript += separate_first("", turn.parts)
         return tuple(transcript)
+
+
+def _trimmed_segments(parts: Parts) -> Parts:
+    said = [part for part in parts if part.kind != "reference"]
+    found: list[Part] = []
+    for _, segment in groupby(said, lambda part: (part.message, part.content)):
+        pieces = list(segment)  # a file is one segment of several parts: header, text and footer
+        while pieces and is_blank(pieces[0].text):
+            pieces.pop(0)
+        while pieces and is_blank(pieces[-1].text):
+            pieces.pop()
+        if pieces:
+            pieces[0] = _with_text(pieces[0], pieces[0].text.lstrip())
+            pieces[-1] = _with_text(pieces[-1], pieces[-1].text.rstrip())
+        found += separate_first("\n\n", tuple(pieces))
+    return tuple(found)
+
+
+def _with_text(part: Part, text: str) -> Part:
+    if text == part.text:
+        return part
+    changed_by = "render_question" if part.stage is None else None
+    return replace(part, text=text, changed_by=changed_by)

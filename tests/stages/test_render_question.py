@@ -29,6 +29,24 @@ def test_leaves_alone(run_stage: Run, pieces: Any, expected: str, options: Any) 
 
 
 @pytest.mark.parametrize(
+    ("pieces", "expected"),
+    [
+        pytest.param([" Hi\n", "\n there"], "Hi\n\nthere", id="segments are trimmed"),
+        pytest.param(["Hi", " \n", "there"], "Hi\n\nthere", id="blank ones are left out"),
+        pytest.param([MARKER, "Hi"], "Hi", id="so are markers"),
+        pytest.param(["a\n\n b"], "a\n\n b", id="white space within is kept"),
+        pytest.param([MARKER], "", id="nothing may be left"),
+    ],
+)
+def test_a_lone_prompt_of_trimmed_segments(run_stage: Run, pieces: Any, expected: str) -> None:
+    before = conversion(("user", *pieces))
+    assert run_stage(render_question, before, lone="trimmed_segments").question == expected
+    both = conversion(("user", *pieces), ("tool", " x "))
+    as_written = run_stage(render_question, both).question
+    assert run_stage(render_question, both, lone="trimmed_segments").question == as_written
+
+
+@pytest.mark.parametrize(
     ("messages", "options", "expected"),
     [
         pytest.param([], {}, "", id="no turns, no transcript"),

@@ -27,7 +27,8 @@ from multiturn.cli.options import (
     default="echo",
     show_default=True,
     shell_complete=complete_target,
-    help="Target to send prompts to.",
+    help="Target to send prompts to; echo sends nothing, and answers with the messages before the"
+    " repairs that an API requires.",
 )
 @targets_option
 @click.option(
