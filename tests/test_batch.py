@@ -62,7 +62,7 @@ def answers(folder: Path) -> dict[str, str | None]:
 
 
 @each_vendor
-def test_every_case_is_answered_and_a_duplicate_is_sent_once(
+def test_every_case_has_resulted_and_a_duplicate_is_sent_once(
     vendor: str, folder: Path, server: BatchServer
 ) -> None:
     """A state that nobody knows is waited for; results that are cut in the middle are read anew."""

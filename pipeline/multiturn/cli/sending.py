@@ -51,7 +51,7 @@ class Tally:
     def add(self, delivery: Delivery) -> None:
         """Print and count a case."""
         self.actions[delivery.action] += 1
-        if not delivery.is_answer:
+        if not delivery.has_result:
             return
         result = delivery.result
         if self.show is not None and result.id:

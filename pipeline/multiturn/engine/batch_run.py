@@ -70,7 +70,7 @@ def run_batches(
     )
     with run, BatchRun(run, poll=poll, say=say or _say_nothing) as batches:
         for delivery in batches.deliveries(wait=wait, record_wire=record_wire):
-            if delivery is not None and delivery.is_answer:
+            if delivery is not None and delivery.has_result:
                 yield delivery.result
 
 
@@ -114,7 +114,7 @@ class BatchRun(Batches):
             self.settle()
         if not self.state.canceled:
             for delivery in self.submit(record_wire=record_wire):
-                if delivery.is_answer:
+                if delivery.has_result:
                     self.run.keep(delivery.result)
                 yield delivery
         if self.state.canceled:
@@ -142,7 +142,7 @@ class BatchRun(Batches):
                     continue
                 if key in latest:
                     latest[key] = digest  # the answer under way is outdated
-                if not delivery.is_answer:
+                if not delivery.has_result:
                     yield delivery
                     continue
                 if digest not in tokens:

@@ -38,7 +38,7 @@ class Delivery(Struct, frozen=True):
     error: Exception | None = None
 
     @property
-    def is_answer(self) -> bool:
+    def has_result(self) -> bool:
         """Whether this run has a result for the case: an answer, or an error."""
         return self.action not in ("reuse", "skip")
 

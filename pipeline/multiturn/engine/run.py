@@ -24,7 +24,9 @@ Cases = Iterable[Case] | Selection | str | Path
 
 
 class Run:
-    """A run that is about to start; a context manager that opens the results file and tidies it.
+    """What a run sends and where its results go; a context manager that opens the results file.
+
+    On leaving, the file keeps one line for each case.
 
     Args:
         cases: the cases, or the path of a suite or of a folder.
@@ -58,18 +60,7 @@ class Run:
         is_default: bool = False,
     ) -> None:
         self.provider = complete(provider)
-        want(
-            *(pipeline, Pipeline | str | Path | None),
-            "pipeline must be a Pipeline, or its name or path",
-        )
-        words = "cases must be an iterable of Case, or the path of a suite"
-        want(cases, Iterable | Selection | Path, words)
-        roots = {"root": None} if isinstance(cases, str | Path) else {}
-        with from_project(pipeline=pipeline, **roots) as project:
-            self.pipeline = chosen_pipeline(project)
-            if isinstance(cases, str | Path):
-                cases = select([str(cases)], root=project.root)
-        self.cases = cases
+        self.cases, self.pipeline, name = _chosen(cases, pipeline)
         if resume and results is None:
             raise ValueError("resume continues a file of results; name it with results")
         self.path = None if results is None else str(results)
@@ -78,14 +69,16 @@ class Run:
             _check_batches(self.provider, self.path, batch=batch, resume=resume)
         if not is_dry:
             self.provider.check()
-        self.names = suite_names(cases) if isinstance(cases, Selection) else {}
+        self.names = suite_names(self.cases) if isinstance(self.cases, Selection) else {}
         self.earlier: dict[bytes, str] = {}  # digests at the revision, by the keys of results
         if against is not None:
-            if isinstance(pipeline, Pipeline) or not isinstance(cases, Selection):
+            if name is None or not isinstance(self.cases, Selection):
                 what = "against compares files: cases must be a path, and pipeline a name or a path"
                 raise ValueError(what)
-            name, is_default = str(project.pipeline or DEFAULT_PIPELINE), is_default or not pipeline
-            self.earlier = _digests_at(against, cases, name, self.provider, is_default=is_default)
+            is_default = is_default or pipeline is None
+            self.earlier = _digests_at(
+                against, self.cases, name, self.provider, is_default=is_default
+            )
         self.stored: dict[bytes, str] = {}  # digests of answered requests, by the same keys
         if is_dry and resume and self.path is not None and os.path.exists(self.path):
             self.stored = read_stored(self.path)
@@ -168,9 +161,26 @@ class Run:
         return self.results.path
 
     def sync(self) -> None:
-        """Make the results that were kept survive a failure of the machine."""
+        """Write the results so far to the disk, so that they survive a crash of the machine."""
         if self.results is not None:
             self.results.sync()
+
+
+def _chosen(
+    cases: Cases, pipeline: Pipeline | str | Path | None
+) -> tuple[Iterable[Case] | Selection, Pipeline, str | None]:
+    """Return the cases, the pipeline, and its name or path; None for a Pipeline that was given."""
+    words = "pipeline must be a Pipeline, or its name or path"
+    want(pipeline, Pipeline | str | Path | None, words)
+    words = "cases must be an iterable of Case, or the path of a suite"
+    want(cases, Iterable | Selection | Path, words)
+    roots = {"root": None} if isinstance(cases, str | Path) else {}
+    with from_project(pipeline=pipeline, **roots) as project:
+        chosen = chosen_pipeline(project)
+        if isinstance(cases, str | Path):
+            cases = select([str(cases)], root=project.root)
+    is_given = isinstance(pipeline, Pipeline)
+    return cases, chosen, None if is_given else str(project.pipeline or DEFAULT_PIPELINE)
 
 
 def _check_batches(provider: TargetProvider, path: str, *, batch: bool, resume: bool) -> None:

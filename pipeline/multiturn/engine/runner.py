@@ -67,7 +67,7 @@ async def run(
         sent = answers(opened, concurrency=concurrency, record_wire=record_wire)
         async with aclosing(sent) as deliveries:
             async for delivery in deliveries:
-                if delivery.is_answer:
+                if delivery.has_result:
                     yield delivery.result
 
 
@@ -124,7 +124,7 @@ async def _answers(
                 except Exception as error:  # raised once the requests under way are done
                     failure, is_over = error, True
                 else:
-                    if delivery.is_answer:
+                    if delivery.has_result:
                         sending = _send(delivery, run.provider, record_wire)
                         under_way.append(asyncio.create_task(sending))
                     else:

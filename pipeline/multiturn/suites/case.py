@@ -116,8 +116,8 @@ class CaseReader:
 
     def warn_of_answer(self, line: Node, case: Case) -> None:
         """Warn, once in a file, of an answer in the prompt of a line for fine-tuning."""
-        is_answer = case.input_messages[-1].role == "assistant" and case.expected_messages is None
-        if is_answer and "messages" in line.children:
+        has_result = case.input_messages[-1].role == "assistant" and case.expected_messages is None
+        if has_result and "messages" in line.children:
             what = "the last message is the assistant's, and stays in the prompt; write an answer"
             what += " to compare with as expected_messages"
             self.keys.warn_once("suite.answer_in_prompt", line.place(self.name), what)
