@@ -116,7 +116,7 @@ def reports(data: bytes) -> None:
         selection = Selection((path,), frozenset({path}))
         found = outcomes(selection, _pipeline)
         sides.append(ReviewedSuites(items(found, selection, _pipeline, lambda _: None), BytesIO()))
-    report = compare(sides[1], sides[0], "HEAD")
+    report = compare(sides[1], sides[0], "HEAD", _pipeline)
     if to_html(report).count(b"<") != _MARKUP:
         raise AssertionError("text became markup")
     to_markdown(report)

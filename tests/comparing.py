@@ -13,7 +13,7 @@ from typing import Any
 
 import commands
 from layout import laid_out
-from multiturn import load_pipeline
+from multiturn import Pipeline, load_pipeline
 from multiturn.engine.outcomes import outcomes
 from multiturn.engine.selection import select
 from multiturn.review.report.comparison import Report, compare
@@ -26,11 +26,15 @@ def write(folder: Path, files: dict[str, str]) -> None:
         (folder / name).write_text(text, encoding="utf-8")
 
 
+def pipeline_named(pipeline: str) -> Pipeline:
+    is_file = pipeline.endswith(".yaml")  # then the report names lines of it
+    return load_pipeline(pipeline) if is_file else laid_out(pipeline)
+
+
 def side(folder: Path, pipeline: str = "spec") -> ReviewedSuites:
     """Convert the suites of ``evals`` as they are."""
     with chdir(folder):
-        is_file = pipeline.endswith(".yaml")  # then the report names lines of it
-        chosen = load_pipeline(pipeline) if is_file else laid_out(pipeline)
+        chosen = pipeline_named(pipeline)
         selection = select(["evals"], root=".", may_be_gone=True)
         found = outcomes(selection, chosen)
         return ReviewedSuites(items(found, selection, chosen, lambda _: None), BytesIO())
@@ -44,7 +48,8 @@ def report_of(folder: Path, *states: dict[str, str], pipeline: str = "spec") -> 
         write(folder, files)
         sides.append(side(folder, pipeline))
     *then, now = sides
-    return compare(now, then[0], "HEAD") if then else compare(now)
+    with chdir(folder):
+        return compare(now, then[0], "HEAD", pipeline_named(pipeline)) if then else compare(now)
 
 
 def run(

@@ -274,3 +274,17 @@ def test_run_counts_the_prompts_that_were_repaired(folder: Path) -> None:
         done = commands.run("run", *options, folder=folder, env={"NO_PROXY": "127.0.0.1"})
     summary = "2 answered, 0 reused, 0 failed, 0 retried: out.jsonl; 1 sent with repairs: O1\n"
     assert (done.returncode, done.stderr) == (0, summary)
+
+
+def test_causes_are_undone_with_the_target(folder: Path) -> None:
+    """The limit of answers acts only for a target; a role only where the question leaves it out."""
+    git(folder, "init")
+    commit(folder)
+    suite = "execution: {max_output_tokens: 70}\n" + FILES["a.eval.yaml"].replace("twice", "again")
+    (folder / "a.eval.yaml").write_text(suite)
+    arguments = ("report", "a.eval.yaml", "--case", "search", "--against", "HEAD", "--format")
+    messages = "a.eval.yaml line 7: the messages of 'search'"
+    (line,) = records(run(folder, *arguments, "json", "--target", "claude"))
+    assert line["causes"] == [messages, "execution of a.eval.yaml"]
+    (line,) = records(run(folder, *arguments, "json"))
+    assert line["causes"] == [messages]

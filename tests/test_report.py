@@ -345,7 +345,7 @@ def test_a_file_that_is_found_before_another_is_a_cause(tmp_path: Path) -> None:
     del now["evals/list.txt"]
     text = markdown_of(tmp_path, FILES, now)
     assert text.startswith("## 1 case changed; 2 causes\n")
-    assert "| list.txt is there, evals/list.txt is gone |\n" in text
+    assert "| list.txt is found now, evals/list.txt is no longer found |\n" in text
 
 
 def test_what_no_single_cause_explains_comes_first(tmp_path: Path) -> None:
@@ -396,19 +396,21 @@ configure:
 """
 
 
-def test_an_option_of_a_stage_that_added_no_text_is_no_cause(tmp_path: Path) -> None:
+def test_only_an_option_that_acts_in_a_case_is_its_cause(tmp_path: Path) -> None:
     listed = "[{role: user, content: [{type: file, value: list.txt}]}]"
     then = {**FILES, SHOP: f"{SUITE}  - {{id: list, input_messages: {listed}}}\n"}
     then["p.yaml"] = "extends: spec\n"
     text = markdown_of(tmp_path, then, {**then, "p.yaml": OPTIONS}, pipeline="p.yaml")
-    layout = "consolidate_system.guideline_header in p.yaml:7"
-    layout += ", consolidate_system.guidelines_heading in p.yaml:6"
+    heading = "consolidate_system.guidelines_heading in p.yaml:6"
     header = "embed_files.header in p.yaml:4"
     assert lines_of(text, "### ") == [
-        f"one or several of {layout}: 1 case",
-        f"one or several of {layout}, {header}: 1 case",
+        "more than one cause: 1 case",
+        f"{heading}: 1 case",
         f"{header}: 1 case",
     ]
+    assert f"| price | {SHOP}:7 | {heading}, {header} |" in text
+    named = f"consolidate_system adds to a system message: 'Obey:', by {heading}, in 2 cases"
+    assert lines_of(text, "> - Change of privilege: ") == [named]
 
 
 def test_what_is_not_in_a_prompt_is_no_cause_and_the_cause_of_most_cases_is_first(

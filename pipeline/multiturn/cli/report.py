@@ -109,7 +109,7 @@ def report(
                 for error in selection.missing.values():
                     raise error
             name = against if commit.startswith(against) else f"{against} ({commit[:10]})"
-            compared = compare(now, then, name)
+            compared = compare(now, then, name, chosen, provider)
         if format_ == "html":
             text = to_html(compared, all_texts=all_texts)
         elif format_ == "markdown":

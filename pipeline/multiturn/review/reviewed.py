@@ -1,5 +1,6 @@
 """What a review needs of a converted case: snapshots, their lists and reports are made of it."""
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -36,6 +37,7 @@ class ReviewedCase(Struct, frozen=True, kw_only=True):
     request: ProviderRequest
     messages: tuple[Message, ...]  # of the chat prompt, or what is sent in its place
     question: Spans
+    folder: str | None  # where attached files are looked for first, from the root; None for nowhere
     files: Mapping[str, str]  # the attached files as they are on disk, by their paths in the root
     promoted: frozenset[Promotion]  # the files that reach a system message
     shown: frozenset[str]  # keys of the suite's texts that are in no message, but in the prompt
@@ -74,7 +76,7 @@ def review(conversion: Conversion, provider: TargetProvider | None = None) -> Re
     Raises:
         ProviderError: the target would refuse the prompt.
     """
-    case = conversion.case
+    case, files = conversion.case, conversion.case.files
     parts = [part for turn in conversion.prompt for part in turn.parts]
     return ReviewedCase(
         suite=suite_of(case),
@@ -82,10 +84,11 @@ def review(conversion: Conversion, provider: TargetProvider | None = None) -> Re
         request=request_of(conversion),
         messages=messages_of(conversion),
         question=question_of(conversion),
+        folder=None if files is None else os.path.relpath(files.folders[0], files.root),
         files=_files_on_disk(conversion),
         promoted=frozenset(promotions_of(conversion)),
         shown=frozenset(part.key for part in parts if part.key is not None),
-        sent=None if provider is None else _sent(conversion, provider),
+        sent=None if provider is None else sent_to(provider, conversion),
     )
 
 
@@ -101,7 +104,8 @@ def review_outcome(
         return None, refusal
 
 
-def _sent(conversion: Conversion, provider: TargetProvider) -> SentPrompt:
+def sent_to(provider: TargetProvider, conversion: Conversion) -> SentPrompt:
+    """Return what a target is sent of a case; a ProviderError is its refusal."""
     case, preview = conversion.case, preview_of(conversion, provider)
     given = in_spans(conversion.sent, case)
     messages = given if preview.messages is None else in_spans(preview.messages, case)

@@ -1,114 +1,161 @@
-"""The causes of a changed prompt: files, keys, messages, patterns and the pipeline."""
+"""The causes of a changed prompt: files, keys, messages, patterns and the pipeline.
 
-from collections.abc import Iterator, Mapping
+A candidate is a cause if the case, converted without this one change, is another case.
+"""
 
+from collections.abc import Callable, Iterator, Sequence
+
+from msgspec.structs import replace
+
+from multiturn.case import PROMPT_KEY, Case
 from multiturn.review.diff import changed_lines
-from multiturn.review.report.suites import Entry, Stages, texts_of
+from multiturn.review.report.suites import Entry, texts_of
+from multiturn.review.report.undo import Candidate, PipelineChange, Undoing
 from multiturn.review.reviewed import ReviewedCase
 from multiturn.text import first_of
 
 SEVERAL = "one or several of "
 UNKNOWN_CODE = "the code of a stage"  # of a module that a stage imports
 TARGET = "the settings of the target, or the rules of its API"
-
-# What is different in a pipeline, in words, and the stage whose option it is, or empty.
-PipelineChanges = Mapping[str, str]
+_MOST = 4  # candidates of a case that are undone one by one
 
 
 def causes(
-    case: Entry, new: ReviewedCase, old: ReviewedCase | None, pipeline: PipelineChanges
+    entry: Entry, was: Entry, new: ReviewedCase, old: ReviewedCase | None, undoing: Undoing
 ) -> Iterator[str]:
     """Yield the causes of a changed prompt, in words.
 
     Args:
-        case: as it is.
+        entry: the case as it is.
+        was: the case before.
         new: its texts.
         old: the texts before; None if it could not be converted.
-        pipeline: what has changed in the pipeline.
+        undoing: converts it again.
     """
     if old is None:
-        yield f"{case.suite}: it could not be converted before"
+        yield f"{entry.suite}: it could not be converted before"
         return
-    found = [*_own_causes(case, new, old), *_causes_of_target(case, new, old)]
-    yield from found
-    if touching := _touching(pipeline, new, old):
-        yield SEVERAL * (len(touching) > 1) + first_of(touching)
-    elif not found:
-        yield UNKNOWN_CODE
+    found = list(_files_found(new, old))
+    candidates = [
+        *_own_candidates(entry, new, old),
+        *_of_target(entry, new, old),
+        *_of_pipeline(undoing.changes, new, old),
+    ]
+    groups = acting(
+        candidates, lambda undone: undoing.digest(new, old, undone), entry.digest, was.digest
+    )
+    for group in groups:
+        words = [candidate.words for candidate in group]
+        found.append(SEVERAL * (len(words) > 1) + first_of(words))
+    yield from found or [UNKNOWN_CODE]
 
 
-def _touching(pipeline: PipelineChanges, new: ReviewedCase, old: ReviewedCase) -> list[str]:
-    """Return the changes of a pipeline that could be the cause.
+def acting(
+    candidates: Sequence[Candidate],
+    digest: Callable[[Sequence[Candidate]], bytes | None],
+    now: bytes,
+    then: bytes,
+) -> Iterator[Sequence[Candidate]]:
+    """Yield the candidates that have changed a case, each alone, or several as a group.
 
-    Where it is known which stages added each text that differs, the options of others are not.
+    Args:
+        candidates: the likeliest first.
+        digest: returns that of the case without some candidates; None if that is not legal.
+        now: the digest of the case as it is.
+        then: that of the case before.
     """
-    sides = ({(s.stage, s.text) for t in texts_of(side) for s in t} for side in (new, old))
+    undoable = [each for each in candidates if each.can_be_undone]
+    fixed = [each for each in candidates if not each.can_be_undone]
+    alone, others = undoable[:_MOST], undoable[_MOST:]
+    found = [each for each in alone if digest([each]) != now]
+    yield from ([each] for each in found)
+    idle = [each for each in alone if each not in found]
+    # Two changes that each suffice hide each other: without either one, the case stays the same.
+    group = others or (idle if len(idle) > 1 else [])
+    if group and digest(group) == now:
+        group = []
+    if fixed and undoable and digest(undoable) == then:
+        fixed = []  # the others explain the whole difference
+    if group or fixed:
+        yield [*group, *fixed]
+
+
+def _of_pipeline(
+    changes: Sequence[PipelineChange], new: ReviewedCase, old: ReviewedCase
+) -> list[Candidate]:
+    """Return the changes of the pipeline; first those of stages that wrote what differs."""
+    sides = ({(s.stage, s.text) for t in texts_of(case) for s in t} for case in (new, old))
     stages = {stage for stage, _ in set.symmetric_difference(*sides)}
-    if not stages or not stages <= set(filter(None, pipeline.values())):
-        return list(pipeline)
-    return [change for change, stage in pipeline.items() if not stage or stage in stages]
+    ordered = sorted(changes, key=lambda change: change.stage not in stages)
+    return [
+        Candidate(change.words, change=change, can_be_undone=change.undo is not None)
+        for change in ordered
+    ]
 
 
-def _own_causes(case: Entry, new: ReviewedCase, old: ReviewedCase) -> Iterator[str]:
+def _own_candidates(entry: Entry, new: ReviewedCase, old: ReviewedCase) -> Iterator[Candidate]:
+    """Yield what has changed in the suite and in the attached files."""
     for path in sorted(new.files.keys() & old.files.keys()):
-        if new.files[path] != old.files[path]:
-            yield f"{path} {changed_lines(old.files[path], new.files[path])}"
+        if new.files[path] != old.files[path] and _sent(path, new) != _sent(path, old):
+            lines = changed_lines(old.files[path], new.files[path])
+            yield Candidate(f"{path} {lines}", file=path)
     keys, before = new.case.keyed_texts, old.case.keyed_texts
     for key in sorted(new.shown | old.shown):
         if keys.get(key) != before.get(key):
-            yield f"{key} of {case.suite}"
+            yield Candidate(f"{key} of {entry.suite}", _key_as_it_was(key, before.get(key)))
     messages, known = _messages(new), [message for message, _ in _messages(old)]
     if [message for message, _ in messages] != known:
-        line = next((line for message, line in messages if message not in known), case.line)
-        yield f"{case.suite} line {line}: the messages of {case.id!r}"
-    else:
-        # The same words can find another file: one was put nearer, or is gone.
-        yield from (f"{path} is there" for path in sorted(new.files.keys() - old.files.keys()))
-        yield from (f"{path} is gone" for path in sorted(old.files.keys() - new.files.keys()))
+        line = next((line for message, line in messages if message not in known), entry.line)
+        words = f"{entry.suite} line {line}: the messages of {entry.id!r}"
+        yield Candidate(words, lambda case: replace(case, input_messages=old.case.input_messages))
     globs, were = new.case.guideline_patterns, old.case.guideline_patterns
-    if globs != were and _guidelines(new) & old.files.keys() != _guidelines(old) & new.files.keys():
-        yield f"guideline patterns: {', '.join(were) or 'none'} → {', '.join(globs) or 'none'}"
+    if globs != were:
+        words = f"guideline patterns: {', '.join(were) or 'none'} → {', '.join(globs) or 'none'}"
+        yield Candidate(words, lambda case: replace(case, guideline_patterns=were))
 
 
-def _causes_of_target(case: Entry, new: ReviewedCase, old: ReviewedCase) -> Iterator[str]:
-    """Yield what changed the prompt that a target gets, but not the pipeline's."""
+def _of_target(entry: Entry, new: ReviewedCase, old: ReviewedCase) -> Iterator[Candidate]:
+    """Yield what may have changed what a target gets, but not the pipeline's prompt."""
     if new.sent is None or old.sent is None:
         return
-    asked, before = (
-        (side.request.temperature, side.request.max_output_tokens) for side in (new, old)
-    )
-    prompt, was = ((side.messages, side.request.input_files) for side in (new, old))
-    if asked != before:
-        yield f"execution of {case.suite}"
-    elif new.sent.parameters != old.sent.parameters or prompt == was:
-        yield TARGET
+    now, then = new.case, old.case
+    asked = (then.temperature, then.max_output_tokens)
+    if (now.temperature, now.max_output_tokens) != asked:
+        yield Candidate(
+            f"execution of {entry.suite}",
+            lambda case: replace(case, temperature=asked[0], max_output_tokens=asked[1]),
+        )
+    is_same = (new.messages, new.request.input_files) == (old.messages, old.request.input_files)
+    if new.sent.parameters != old.sent.parameters or is_same:
+        yield Candidate(TARGET, can_be_undone=False)
 
 
-def _messages(side: ReviewedCase) -> list[tuple[object, int]]:
+def _files_found(new: ReviewedCase, old: ReviewedCase) -> Iterator[str]:
+    """Yield the files that the same words of the suite find now, or found before."""
+    if [message for message, _ in _messages(new)] == [message for message, _ in _messages(old)]:
+        yield from (f"{path} is found now" for path in sorted(new.files.keys() - old.files.keys()))
+        gone = sorted(old.files.keys() - new.files.keys())
+        yield from (f"{path} is no longer found" for path in gone)
+
+
+def _key_as_it_was(key: str, text: str | None) -> Callable[[Case], Case]:
+    def edit(case: Case) -> Case:
+        if key == PROMPT_KEY:
+            return replace(case, system_prompt=text)
+        texts = {**case.keyed_texts, key: text}
+        texts.pop(PROMPT_KEY, None)
+        return replace(case, guidelines=tuple(each for each in texts.values() if each is not None))
+
+    return edit
+
+
+def _messages(case: ReviewedCase) -> list[tuple[object, int]]:
     """Return the messages as they were written, each with its line."""
-    return [((message.role, message.content), message.line) for message in side.case.input_messages]
+    return [((message.role, message.content), message.line) for message in case.case.input_messages]
 
 
-def _guidelines(side: ReviewedCase) -> set[str]:
-    return {file.resolved_path for file in side.request.input_files if file.guideline}
-
-
-def pipeline_changes(then: Stages, now: Stages) -> PipelineChanges:
-    """Return what is different in a pipeline: an option, a stage, a stage's code."""
-    pipeline, found = now.pipeline, dict[str, str]()
-    old, new = ({stage.name: stage for stage in side.stages} for side in (then, now))
-    for name, stage in new.items():
-        if name not in old:
-            found[f"the stage {name} in {stage.places[''] or pipeline}"] = ""
-            continue
-        for option in sorted(stage.options.keys() | old[name].options.keys()):
-            if stage.options.get(option) != old[name].options.get(option):
-                place = stage.places.get(option) or stage.places[""] or pipeline
-                found[f"{name}.{option} in {place}"] = name
-    found |= {f"{name} is no longer in {pipeline}": "" for name in old if name not in new}
-    if [name for name in new if name in old] != [name for name in old if name in new]:
-        found[f"the order of the stages in {pipeline}"] = ""
-    for name, stage in new.items():
-        if name in old and old[name].code != stage.code:
-            found[f"{stage.path} {changed_lines(old[name].code, stage.code)}"] = ""
-    return found
+def _sent(path: str, case: ReviewedCase) -> object:
+    """Return the text of a file as it reaches the prompt, the transcript and an agent."""
+    texts = (text for spans in texts_of(case) for text in spans)
+    attached = [file.text for file in case.request.input_files if file.resolved_path == path]
+    return [text.text for text in texts if text.path == path and text.stage is None], attached

@@ -1,19 +1,22 @@
 """What is different between two sides: cases, grouped by cause, and the changes of privilege."""
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Literal, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn.errors import quoted
+from multiturn.pipelines.pipeline import Pipeline
+from multiturn.providers.base import TargetProvider
 from multiturn.review.locations import Key
 from multiturn.review.privilege import privilege_changes
 from multiturn.review.promotion import PromotedChange, Promotion, changes_of_privilege, in_order
 from multiturn.review.renames import renames
-from multiturn.review.report.causes import UNKNOWN_CODE, PipelineChanges, causes, pipeline_changes
+from multiturn.review.report.causes import UNKNOWN_CODE, causes
 from multiturn.review.report.suites import Entry, ReviewedSuites, section_text, sections_of
+from multiturn.review.report.undo import PipelineChange, Undoing, pipeline_changes
 from multiturn.review.reviewed import ReviewedCase
 
 Status = Literal["failed", "changed", "renamed", "added", "removed", "same"]
@@ -108,18 +111,32 @@ class Report(Struct):
         return [suite for suite in removed if suite not in left]
 
 
-def compare(now: ReviewedSuites, then: ReviewedSuites | None = None, against: str = "") -> Report:
-    """Compare the cases as they are with those of a revision, or take them as they are."""
+def compare(
+    now: ReviewedSuites,
+    then: ReviewedSuites | None = None,
+    against: str = "",
+    pipeline: Pipeline | None = None,
+    provider: TargetProvider | None = None,
+) -> Report:
+    """Compare the cases as they are with those of a revision, or take them as they are.
+
+    Args:
+        now: the cases as they are.
+        then: those of the revision.
+        against: the revision, as it is shown.
+        pipeline: which has converted the cases of ``now``; it finds the causes of changes.
+        provider: of the target whose prompts are compared; None for those of the pipeline.
+    """
     errors, changes = list(now.errors), list[str]()
-    if then is None:
+    if then is None or pipeline is None:
         found = [Comparison("failed" if c.error else "same", c) for c in now.cases.values()]
     else:
         errors += (f"at {against}: {each}" for each in then.errors if each not in errors)
-        pipeline = pipeline_changes(then.stages, now.stages)
-        found = list(_comparisons(now, then, pipeline))
+        undoing = Undoing(pipeline, pipeline_changes(then.stages, now.stages), provider)
+        found = list(_comparisons(now, then, undoing))
         if now.stages.pipeline != then.stages.pipeline:
             changes.append(f"{now.stages.pipeline} in place of {then.stages.pipeline}")
-        changes += pipeline
+        changes += (change.words for change in undoing.changes)
     sizes = Counter(comparison.causes for comparison in found)
     first = {causes: at for at, causes in enumerate(sizes)}
 
@@ -132,7 +149,7 @@ def compare(now: ReviewedSuites, then: ReviewedSuites | None = None, against: st
 
 
 def _comparisons(
-    now: ReviewedSuites, then: ReviewedSuites, pipeline: PipelineChanges
+    now: ReviewedSuites, then: ReviewedSuites, undoing: Undoing
 ) -> Iterator[Comparison]:
     """Yield each case of two sides, those of now first."""
     names = _renames(now, then)
@@ -154,8 +171,8 @@ def _comparisons(
                 yield Comparison("added", case, privileges=tuple(privileges))
                 continue
             old = None if was.error else then.read(was)
-            why = tuple(causes(case, new, old, pipeline))
-            privileges += _other_privileges(new, old, why, pipeline, promoted)
+            why = tuple(causes(case, was, new, old, undoing))
+            privileges += _other_privileges(new, old, why, undoing.changes, promoted)
             status: Status = "renamed" if key in names else "changed"
             yield Comparison(status, case, was, why, tuple(privileges))
     renamed = set(names.values())
@@ -204,7 +221,7 @@ def _other_privileges(
     new: ReviewedCase,
     old: ReviewedCase | None,
     why: tuple[str, ...],
-    pipeline: PipelineChanges,
+    pipeline: Sequence[PipelineChange],
     promoted: Container[str],
 ) -> Iterator[Warned]:
     """Yield the other changes of privilege in a case, and what made them.
@@ -216,7 +233,8 @@ def _other_privileges(
         are_same = not pipeline and UNKNOWN_CODE not in why
         if change.stage is not None and are_same:
             continue
-        by = tuple(each for each, stage in pipeline.items() if stage and stage == change.stage)
+        of_stage = {each.words for each in pipeline if each.stage and each.stage == change.stage}
+        by = tuple(each for each in why if each in of_stage)
         text = change.text if change.stage is None and not change.path else ""
         identity = change.role, change.was, change.path, change.stage, text
         yield Warned(identity, str(change), by or why)

@@ -1,13 +1,14 @@
 """The cases of some suites at one time, converted: what a report shows, or compares with."""
 
 import hashlib
+import marshal
 import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from textwrap import indent
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,12 +20,13 @@ from multiturn.engine.revision import Revision
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError, option
 from multiturn.files import root_of
+from multiturn.model import Conversion
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
 from multiturn.providers.targets import load_target
 from multiturn.review.locations import name_in_root
 from multiturn.review.promotion import Promotion
-from multiturn.review.reviewed import ReviewedCase, review_outcome
+from multiturn.review.reviewed import ReviewedCase, SentPrompt, review_outcome
 from multiturn.suites.suite import STDIN
 
 _SHIPPED = os.path.realpath(multiturn_stages.__path__[0])
@@ -51,6 +53,20 @@ def sections_of(case: ReviewedCase) -> tuple[Section, Section, Section]:
     return prompt, [("transcript", text_of(case.question))], files
 
 
+def digest_of(conversion: Conversion, sent: SentPrompt | None) -> bytes:
+    """Return a digest of all that a report compares: cases with the same one are the same."""
+    files = [(f.path, f.resolved_path, f.guideline, f.text) for f in conversion.input_files]
+    texts: tuple[Any, ...]
+    if sent is None:
+        texts = (conversion.chat is None, [(t.role, t.content) for t in conversion.prompt])
+    else:
+        prompt = [(message.role, text_of(message.spans)) for message in sent.messages]
+        texts = (prompt, sent.repairs, repr(sorted(sent.parameters.items())))
+    # Version 2 of the format has no references, which would depend on more than the values.
+    said = marshal.dumps((*texts, conversion.question, files), 2)
+    return hashlib.blake2b(said, digest_size=16).digest()
+
+
 def section_text(section: Section) -> str:
     """Return texts to compare by lines, indented below their names."""
     return "".join(f"{name}:\n{indent(text, '  ')}\n" for name, text in section)
@@ -63,7 +79,7 @@ class Entry(Struct, frozen=True):
     id: str  # empty for an error that belongs to no case
     line: int = 0
     error: str = ""  # why it could not be converted
-    digest: bytes = b""  # of its sections: two cases with the same one are the same
+    digest: bytes = b""  # from digest_of
     promoted: frozenset[Promotion] = frozenset()
     at: int = 0  # where its texts are in the file of the side
 
@@ -112,9 +128,8 @@ def items(
             suite = name_in_root(STDIN if outcome.suite == "-" else outcome.suite, root)
             yield Entry(suite, error.case_id or "", error=str(error)), b""
             on_error(error)
-        elif case is not None:
-            texts = repr(sections_of(case)).encode("utf-8", "surrogatepass")
-            digest = hashlib.blake2b(texts, digest_size=16).digest()
+        elif case is not None and outcome.conversion is not None:
+            digest = digest_of(outcome.conversion, case.sent)
             entry = Entry(*case.key, case.case.line, digest=digest, promoted=case.promoted)
             yield entry, pickle.dumps(case)
 
