@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import re
 from itertools import cycle
 from pathlib import Path
@@ -289,7 +290,17 @@ def test_one_provider_answers_many_at_once(kind: str, tmp_path: Path) -> None:
 # Keys
 
 
-KEYS = ("ANTHROPIC_API_KEY", "DB_PASSWD", "GITHUB_TOKEN", "CODEX_API_KEY", "OPENAI_API_KEY")
+FEW = (
+    *("PATH", "HOME", "USER", "SHELL", "LANG", "LC_ALL", "LC_TIME", "TERM", "TMPDIR", "TZ"),
+    *("XDG_CONFIG_HOME", "HTTP_PROXY", "https_proxy", "ALL_PROXY", "NO_PROXY", "no_proxy"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"),
+    *("CODEX_HOME", "SYSTEMROOT", "APPDATA", "LOCALAPPDATA", "USERPROFILE", "PATHEXT", "COMSPEC"),
+)
+OTHERS = (
+    *("ANTHROPIC_API_KEY", "DB_PASSWD", "GITHUB_TOKEN", "CODEX_API_KEY", "OPENAI_API_KEY"),
+    *("MY_PAT", "JWT", "AUTHORIZATION", "BEARER", "COOKIE", "NPM_CONFIG__AUTH", "DATABASE_URL"),
+    *("SENTRY_DSN", "CONNECTION_STRING", "HOUSE", "XDG", "MY_PATH", "LD_PRELOAD_X", "lang"),
+)
 
 
 @in_process
@@ -297,21 +308,54 @@ KEYS = ("ANTHROPIC_API_KEY", "DB_PASSWD", "GITHUB_TOKEN", "CODEX_API_KEY", "OPEN
     ("settings", "inherited"),
     [
         pytest.param({"pass_env": ()}, set(), id="none"),
-        pytest.param({"pass_env": ("GITHUB_TOKEN",)}, {"GITHUB_TOKEN"}, id="those that are named"),
-        pytest.param({"env": {"GITHUB_TOKEN": "x"}, "pass_env": ()}, {"GITHUB_TOKEN"}, id="given"),
+        pytest.param({"pass_env": ("MY_PAT",)}, {"MY_PAT"}, id="those that are named"),
+        pytest.param({"pass_env": ("*_PAT", "HO*E")}, {"MY_PAT", "HOUSE"}, id="by globs"),
+        pytest.param({"env": {"JWT": "x"}, "pass_env": ()}, {"JWT"}, id="given"),
     ],
 )
-def test_an_agent_inherits_variables_but_no_keys(
+def test_an_agent_inherits_a_few_variables_and_what_its_target_names(
     kind: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     settings: dict[str, Any],
     inherited: set[str],
 ) -> None:
-    for name in (*KEYS, "HOUSE", "KEYBOARD"):
+    for name in os.environ:
+        monkeypatch.delenv(name)
+    for name in (*FEW, *OTHERS):
         monkeypatch.setenv(name, "secret-4711")
     names = saw(agent(kind, tmp_path, **settings))["env"].keys()
-    assert names & {*KEYS, "HOUSE", "KEYBOARD"} == {*inherited, "HOUSE", "KEYBOARD"}
+    assert names == {*FEW, *inherited}
+
+
+@in_process
+@pytest.mark.parametrize(
+    ("name", "value", "hidden"),
+    [
+        ("MY_PAT", "pat-0123", "pat-0123"),
+        ("JWT", "eyJhbGciOi", "eyJhbGciOi"),
+        ("NPM_CONFIG__AUTH", "bmU6c2VjcmV0", "bmU6c2VjcmV0"),
+        ("SENTRY_DSN", "https://0123abcd@o1.example/2", "https://0123abcd@o1.example/2"),
+        ("https_proxy", "http://me:pa%24sword@proxy:8080", "http://me:pa%24sword@proxy:8080"),
+        ("HTTPS_PROXY", "http://me:pa%24sword@proxy:8080", "pa$sword"),
+        ("DATABASE_URL", "postgres://me:hunter22@db/x", "hunter22"),
+    ],
+)
+def test_a_value_like_a_key_is_hidden(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str, hidden: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    answer = ask(agent(kind, tmp_path), f"{hidden} and {tmp_path}")
+    assert json.loads(answer.text)["prompt"].startswith(f"*** and {tmp_path}")
+
+
+def test_the_error_of_an_agent_that_fails_names_pass_env(kind: str, tmp_path: Path) -> None:
+    with pytest.raises(ProviderError) as caught:
+        ask(agent(kind, tmp_path, "sys.exit('no key')"))
+    assert caught.value.what == (
+        "agent ended with exit code 1; the end of its output: no key; an agent inherits few"
+        " environment variables; name others that it needs in pass_env"
+    )
 
 
 @in_process
@@ -371,7 +415,11 @@ def test_an_agent_must_be_installed(kind: str, tmp_path: Path, executable: str) 
 
 def test_a_target_needs_to_name_neither_the_executable_nor_its_keys(kind: str) -> None:
     settings = standins.KINDS[kind].settings(name="a", provider=kind)
-    keys = {"codex": ("CODEX_API_KEY", "OPENAI_API_KEY"), "vscode": ()}
+    window = ("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "DBUS_SESSION_BUS_ADDRESS")
+    keys = {
+        "codex": ("CODEX_API_KEY", "OPENAI_API_KEY"),
+        "vscode": (*window, "VSCODE_IPC_HOOK_CLI"),
+    }
     assert settings.executable == {"codex": "codex", "vscode": "code"}[kind]
     assert settings.pass_env == keys[kind]
 

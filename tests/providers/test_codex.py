@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from multiturn.providers.base import ProviderError, ProviderResponse
+from multiturn.providers.environment import ADVICE
 from multiturn.request import ProviderRequest
 from standins import agent, ask
 
@@ -147,6 +148,8 @@ def test_a_failure_is_an_error_in_codex_own_words(
     codex.error = end and ProviderError("it ended", kind=end)
     with pytest.raises(ProviderError) as caught:
         codex.ask(*lines, env={"KEY": "secret-4711"})
-    assert f"{caught.value.kind}: {caught.value.what}" == error
+    what = caught.value.what.removesuffix(f"; {ADVICE}")
+    assert f"{caught.value.kind}: {what}" == error
+    assert (what != caught.value.what) == (caught.value.kind == "process")
     assert caught.value.wire == b"What now?"
     assert "4711" not in repr(caught.value)

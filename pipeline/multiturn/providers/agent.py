@@ -20,10 +20,10 @@ from multiturn.providers.base import (
     TargetProvider,
     Wire,
     hide,
-    is_secret,
     secrets_among,
 )
 from multiturn.providers.command import run_command
+from multiturn.providers.environment import ADVICE, hidden_values, inherited
 from multiturn.providers.rules import broken, named
 from multiturn.request import (
     GUIDELINES_HEADING,
@@ -35,7 +35,6 @@ from multiturn.turns import Part, Parts, Turn, Turns, is_blank, joined, separate
 
 _FOLDER = ".multiturn-"  # prefix of the folder of a request
 _PLACEHOLDER = f"{_FOLDER}request"  # stands for its name, which is random
-_SHORTEST_KEY = 8
 _SYSTEM_HEADING = "[[ ## System Prompt ## ]]"
 _CONVERSATION_HEADING = "[[ ## Conversation ## ]]"
 _MENTION = re.compile("(^|[\n\r\v\f\x85\u2028\u2029])@")
@@ -44,8 +43,8 @@ Executable = Annotated[str, Meta(description="the agent's command line program."
 PassEnv = Annotated[
     tuple[str, ...],
     Meta(
-        description="variables with names such as API_KEY that the agent inherits; it inherits no"
-        " other variable of such a name."
+        description="globs of further environment variables that the agent inherits, besides PATH,"
+        " HOME and a few others."
     ),
 ]
 
@@ -77,26 +76,15 @@ class AgentProvider(TargetProvider):
     def __init__(self, settings: Any, secrets: Iterable[str] = ()) -> None:
         super().__init__(settings, secrets)
         self._of_target = self.secrets
-        # The agent may find out a key that it does not inherit. A short value is hardly one.
-        found = {
-            name: value
-            for name, value in os.environ.items()
-            if name in settings.pass_env or len(value) >= _SHORTEST_KEY
-        }
-        self.secrets += tuple(secrets_among(found))
+        self.secrets += tuple(hidden_values(settings.pass_env))
 
     async def run(self, *arguments: str, **streams: Any) -> None:
         """Run the agent's command line; ``streams`` are as for ``run_command``."""
         settings = self.settings
-        passed = {
-            name: value
-            for name, value in os.environ.items()
-            if name in settings.pass_env or not is_secret(name)
-        }
         await run_command(
             (self.executable(), *arguments),
             cwd=settings.cwd,
-            env={**passed, **settings.env},
+            env={**inherited(settings.pass_env), **settings.env},
             secrets=self.secrets,
             timeout_seconds=settings.timeout_seconds,
             **streams,
@@ -201,6 +189,8 @@ class AgentProvider(TargetProvider):
             raise ProviderError(what, kind="process", wire=body) from None
         except ProviderError as error:
             error.wire = body
+            if error.kind == "process":
+                error.what += f"; {ADVICE}"
             raise
         return structs.replace(answer, wire=body)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta
 
 from multiturn.files import FILE
-from multiturn.providers.agent import AgentProvider, AgentSettings, Executable
+from multiturn.providers.agent import AgentProvider, AgentSettings, Executable, PassEnv
 from multiturn.providers.base import LARGEST_ANSWER, ProviderError, ProviderResponse
 from multiturn.request import InputFile
 
@@ -22,6 +22,11 @@ class VSCodeSettings(AgentSettings, frozen=True, kw_only=True):
     """The settings of a ``vscode`` target."""
 
     executable: Executable = "code"
+    # Without them, a window opens nowhere, or not where the terminal is.
+    pass_env: PassEnv = (
+        *("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "DBUS_SESSION_BUS_ADDRESS"),
+        "VSCODE_IPC_HOOK_CLI",
+    )
     system: Annotated[
         Literal["omit", "include"],
         Meta(description="`include` sends the system prompt and guidelines without a file."),
