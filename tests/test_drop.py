@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from multiturn import Case, Conversion, Part, Pipeline, TestMessage, Turn, load_pipeline, stage
+from multiturn.engine.explanation import explain
 from multiturn.engine.outcomes import Outcome
-from multiturn.engine.provenance import explain
 from multiturn.engine.record import record_of
 from multiturn.pipelines.pipeline import request_of
 from multiturn.testing import conversion, file, reference

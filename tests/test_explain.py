@@ -30,7 +30,7 @@ from multiturn import (
 )
 from multiturn.cli.drawing import as_explanation
 from multiturn.engine.outcomes import Outcome
-from multiturn.engine.provenance import text_of
+from multiturn.engine.spans import text_of
 from multiturn.pipelines.contract import Stage
 from multiturn.pipelines.pipeline_file import pipeline_names
 

@@ -17,8 +17,9 @@ from generated import cases, files_in, some_options
 from loopback import Server
 from multiturn import Case, Conversion, MultiturnError, Pipeline, ProviderError, load_pipeline
 from multiturn.engine.delivery import prepare
+from multiturn.engine.explanation import explain
 from multiturn.engine.preview import preview_of, record_for
-from multiturn.engine.provenance import explain, in_spans, text_of
+from multiturn.engine.spans import in_spans, text_of
 from multiturn.pipelines.pipeline import request_of
 from multiturn.providers.ax import ChatProvider
 from multiturn.request import prompt_of

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from multiturn.engine.provenance import Message, Span
+from multiturn.engine.spans import Message, Span
 from multiturn.review.privilege import privilege_changes
 from multiturn.review.snapshots import messages_in
 

@@ -16,7 +16,7 @@ from layout import laid_out
 from multiturn import Conversion, MultiturnError, load_suite, stage
 from multiturn.documents.dump import dump
 from multiturn.documents.yaml_events import read_documents
-from multiturn.engine.provenance import Span, text_of
+from multiturn.engine.spans import Span, text_of
 from multiturn.review.folder import SnapshotFolder
 from multiturn.review.locations import folder_of, location_of
 from multiturn.review.reviewed import review

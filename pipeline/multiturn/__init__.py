@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from multiturn.case import TestMessage as TestMessage
     from multiturn.engine.batch_run import run_batches as run_batches
     from multiturn.engine.delivery import Delivery as Delivery
+    from multiturn.engine.explanation import Explanation as Explanation
+    from multiturn.engine.explanation import Fate as Fate
+    from multiturn.engine.explanation import explain as explain
     from multiturn.engine.project import load_pipeline as load_pipeline
     from multiturn.engine.project import load_suite as load_suite
-    from multiturn.engine.provenance import Explanation as Explanation
-    from multiturn.engine.provenance import Fate as Fate
-    from multiturn.engine.provenance import Message as Message
-    from multiturn.engine.provenance import Span as Span
-    from multiturn.engine.provenance import explain as explain
     from multiturn.engine.runner import dry_run as dry_run
     from multiturn.engine.runner import run as run
+    from multiturn.engine.spans import Message as Message
+    from multiturn.engine.spans import Span as Span
     from multiturn.errors import ErrorDetail as ErrorDetail
     from multiturn.errors import MultiturnError as MultiturnError
     from multiturn.errors import PipelineError as PipelineError
@@ -66,7 +66,8 @@ _NAMES = {  # by the module that they are in
     "pipelines.contract": ("marker_text", "stage"),
     "pipelines.pipeline": ("Pipeline",),
     "pipelines.step": ("Step",),
-    "engine.provenance": ("Explanation", "Fate", "Message", "Span", "explain"),
+    "engine.explanation": ("Explanation", "Fate", "explain"),
+    "engine.spans": ("Message", "Span"),
     "providers.ax": ("AxProvider",),
     "providers.base": ("Provider", "ProviderError", "ProviderResponse", "TargetProvider", "Wire"),
     "providers.results": ("Failure", "RawRequest", "Result"),

@@ -187,9 +187,9 @@ def _check_cases(
     findings: _Findings,
 ) -> None:
     """Add what is wrong with the cases of suites; say how many cases are right."""
+    from multiturn.engine.explanation import explain
     from multiturn.engine.outcomes import outcomes
     from multiturn.engine.preview import preview_of
-    from multiturn.engine.provenance import explain
     from multiturn.logs import debug, is_debugging
     from multiturn.review.changes import name_cases
 

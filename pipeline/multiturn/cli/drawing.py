@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import click
 
 from multiturn.cli.rendering import role_heading
-from multiturn.engine.provenance import Explanation
+from multiturn.engine.explanation import Explanation
 from multiturn.engine.record import Record, to_yaml
 from multiturn.review.diff import unified_diff
 from multiturn.text import visible

@@ -33,9 +33,9 @@ def explain(
     """
     from multiturn.cli.drawing import as_explanation
     from multiturn.cli.lines import explain_line
+    from multiturn.engine.explanation import explain as find_origins
     from multiturn.engine.outcomes import outcomes
     from multiturn.engine.preview import explain_for
-    from multiturn.engine.provenance import explain as find_origins
     from multiturn.engine.record import to_json
     from multiturn.pipelines.pipeline_file import read_pipeline
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from click import unstyle
 from msgspec import Meta, Struct
 
-from multiturn.engine.provenance import Explanation, Spans
+from multiturn.engine.explanation import Explanation
+from multiturn.engine.spans import Spans
 from multiturn.errors import MultiturnError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from msgspec import Struct, structs
 
 from multiturn.case import Case
 from multiturn.documents.json_lines import Lines
-from multiturn.engine.provenance import explain
+from multiturn.engine.explanation import explain
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
 from multiturn.files import Texts

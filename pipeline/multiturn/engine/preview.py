@@ -4,8 +4,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from multiturn.engine.provenance import Explanation, explain, in_spans
+from multiturn.engine.explanation import Explanation, explain
 from multiturn.engine.record import Record, record_of
+from multiturn.engine.spans import in_spans
 from multiturn.model import Conversion
 from multiturn.pipelines.pipeline import request_of
 from multiturn.providers.base import Preview, ProviderError, TargetProvider

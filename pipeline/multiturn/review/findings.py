@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from multiturn.engine.provenance import Message
+from multiturn.engine.spans import Message
 from multiturn.errors import Place
 from multiturn.review.changes import FileChange, Finding, State
 from multiturn.review.lists import FILES, PROMOTED, ChangedFile, Lists

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from multiturn.engine.provenance import Message, Span, text_of
+from multiturn.engine.spans import Message, Span, text_of
 from multiturn.errors import quoted
 from multiturn.turns import is_blank
 

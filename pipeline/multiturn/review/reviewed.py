@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from multiturn.case import Case
 from multiturn.engine.outcomes import Outcome
 from multiturn.engine.preview import preview_of
-from multiturn.engine.provenance import Message, Spans, in_spans, messages_of, question_of, text_of
+from multiturn.engine.spans import Message, Spans, in_spans, messages_of, question_of, text_of
 from multiturn.errors import MultiturnError
 from multiturn.model import Conversion
 from multiturn.pipelines.pipeline import request_of

@@ -6,7 +6,7 @@ from typing import Any
 
 from multiturn.documents.dump import Pieces, dump
 from multiturn.documents.yaml_events import read_documents
-from multiturn.engine.provenance import Message, Span, Spans, text_of
+from multiturn.engine.spans import Message, Span, Spans, text_of
 from multiturn.errors import MultiturnError
 from multiturn.request import InputFile
 from multiturn.review.locations import Key, digest

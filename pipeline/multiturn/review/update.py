@@ -7,8 +7,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn.engine.outcomes import Outcome
-from multiturn.engine.provenance import Message
 from multiturn.engine.selection import Selection
+from multiturn.engine.spans import Message
 from multiturn.errors import MultiturnError, Place
 from multiturn.providers.base import TargetProvider
 from multiturn.review.changes import FileChange, Finding

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from multiturn.engine.provenance import text_of
+from multiturn.engine.spans import text_of
 from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings
 from multiturn.providers.azure import AzureProvider, AzureSettings
 from multiturn.providers.base import ProviderError, TargetProvider

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 import multiturn_stages
 from multiturn.engine.outcomes import Outcome
-from multiturn.engine.provenance import Spans, text_of
 from multiturn.engine.revision import Revision
 from multiturn.engine.selection import Selection
+from multiturn.engine.spans import Spans, text_of
 from multiturn.errors import MultiturnError, option
 from multiturn.files import root_of
 from multiturn.model import Conversion

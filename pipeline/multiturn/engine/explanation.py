@@ -1,4 +1,4 @@
-"""Where each character of a prompt comes from, and what became of each segment of the input.
+"""Where each text of a prompt comes from, and what became of each segment of the input.
 
 All of it is read off the finished Conversion, so a run that does not ask pays nothing.
 """
@@ -10,47 +10,11 @@ from typing import Literal
 from msgspec import Struct
 
 from multiturn.case import PROMPT_KEY, Case, first_other, segments_of
+from multiturn.engine.spans import Message, Spans, messages_of, question_of, spans_in
 from multiturn.errors import MultiturnError, Place
 from multiturn.model import DROPPED, Conversion
 from multiturn.text import number_of, visible
 from multiturn.turns import Part, Turn, as_json, is_blank, joined, kind_of
-
-
-class Span(Struct, frozen=True, gc=False):
-    """A stretch of text with one origin.
-
-    Attributes:
-        text: as the model sees it.
-        origin: where it comes from, in words.
-        path: the file that it belongs to, if it is a file's text or the header above it.
-        stage: the stage that added it, empty if that is not known; None for text of a suite or a
-            file.
-    """
-
-    text: str
-    origin: str
-    path: str = ""
-    stage: str | None = None
-
-
-Spans = tuple[Span, ...]
-
-
-def text_of(spans: Spans) -> str:
-    """Return the text that spans make."""
-    return "".join(span.text for span in spans)
-
-
-class Message(Struct, frozen=True, gc=False):
-    """A message of an explained chat prompt: its content is the text of its spans.
-
-    Attributes:
-        role: the role.
-        spans: the texts of the content, each with its origin.
-    """
-
-    role: str
-    spans: Spans
 
 
 class Fate(Struct, frozen=True):
@@ -147,58 +111,10 @@ def explain(conversion: Conversion) -> Explanation:
         suite=case.suite,
         id=case.id,
         chat=messages_of(conversion) if has_chat else None,
-        system=() if has_chat else _spans(conversion.system, case),
+        system=() if has_chat else spans_in(conversion.system, case),
         question=question_of(conversion),
         fates=tuple(_fates(conversion)),
     )
-
-
-def question_of(conversion: Conversion) -> Spans:
-    """Return the question of a finished conversion in spans."""
-    return _spans(conversion.transcript, conversion.case)
-
-
-def messages_of(conversion: Conversion) -> tuple[Message, ...]:
-    """Return the chat prompt of a conversion, or what is sent in its place, in spans."""
-    return in_spans(conversion.prompt, conversion.case)
-
-
-def in_spans(turns: Iterable[Turn], case: Case) -> tuple[Message, ...]:
-    """Return messages with the origin of each of their texts."""
-    return tuple(Message(turn.role, _spans(turn.parts, case)) for turn in turns)
-
-
-def _spans(parts: Sequence[Part], case: Case) -> Spans:
-    spans: list[Span] = []
-    above = None
-    for number, part in enumerate(parts):
-        path = part.resolved_path or ""
-        if number and part.separator:
-            origin = "between two parts (rule 6)"
-            spans.append(Span(part.separator, origin, path if path == above else "", stage=""))
-        if part.text:
-            spans.append(Span(part.text, origin_of(part, case), path, stage=part.stage))
-        above = path
-    return tuple(spans)
-
-
-def origin_of(part: Part, case: Case) -> str:
-    """Return where a part's text comes from, in words."""
-    suite = case.suite or "the case"
-    if part.stage is not None:
-        about = f" for {part.resolved_path}" if part.resolved_path else ""
-        return f"added by {part.stage or 'a stage'}{about}"
-    changed = "" if part.changed_by is None else f", changed by {part.changed_by or 'a stage'}"
-    if part.key is not None:
-        return f"{part.key} of {suite}{changed}"
-    place = case.file or suite
-    place = f"{place}:{part.line}" if part.line else place
-    if part.message is not None and not part.line:
-        place = f"{place}: {case.message_key(part.message)}.content[{part.content}]"
-    moved = f", moved by {part.moved_by}" if part.moved_by else ""
-    if part.resolved_path is not None:
-        return f"{part.resolved_path}, attached at {place}{moved}{changed}"
-    return place + moved + changed if part.message is not None else "a stage that does not say so"
 
 
 def _fates(conversion: Conversion) -> Iterator[Fate]:
