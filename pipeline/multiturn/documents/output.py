@@ -1,12 +1,15 @@
 """Output files, written whole or not at all."""
 
+import io
 import os
 import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
+
+_BLOCK = 65_536
 
 from multiturn.documents.locks import lock
 
@@ -19,7 +22,7 @@ def open_output(path: str | None, *, whole: bool = False) -> Iterator[BinaryIO]:
     regular file, such as a pipe, is written to directly, or, if ``whole``, at the end.
     """
     if path is None or path == "-":
-        with _held(sys.stdout.buffer, whole) as file:
+        with _in_blocks(sys.stdout.buffer) as blocks, _held(blocks, whole) as file:
             yield file
         sys.stdout.buffer.flush()
         return
@@ -105,6 +108,22 @@ def _remove_abandoned(folder: Path, prefix: str) -> None:
                     finally:
                         os.close(descriptor)
                     os.unlink(entry.path)
+
+
+@contextmanager
+def _in_blocks(file: BinaryIO) -> Iterator[BinaryIO]:
+    """Give a file that is written in blocks, unless it is a terminal.
+
+    Containers often set PYTHONUNBUFFERED, which makes every line a system call.
+    """
+    if file.isatty():
+        yield file
+        return
+    blocks = io.BufferedWriter(cast("io.RawIOBase", file), _BLOCK)
+    try:
+        yield blocks
+    finally:
+        blocks.detach()  # writes what is left, and leaves the file open
 
 
 @contextmanager
