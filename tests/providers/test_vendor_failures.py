@@ -117,7 +117,7 @@ def test_a_cut_connection_is_tried_again_where_the_sdk_does_so(
 
 @each_vendor
 def test_nobody_listens(connect: Connect) -> None:
-    assert failure(connect(max_retries=0)).kind == "connection"
+    assert failure(connect(max_retries=0)).kind == "unreachable"
 
 
 def content(text: Any) -> Any:

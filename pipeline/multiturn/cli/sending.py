@@ -21,6 +21,7 @@ from multiturn.engine.run import Run
 from multiturn.engine.runner import answers
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
+from multiturn.providers.base import ENDS_RUN
 from multiturn.providers.results import Result
 from multiturn.text import first_of, number_of, visible
 
@@ -69,7 +70,7 @@ class Tally:
             return
         if isinstance(delivery.error, MultiturnError):
             self.failures.add(delivery.error)
-        elif failure.type != "access_denied":
+        elif failure.type not in ENDS_RUN:
             self.failures.say(failure.message)
         elif not self.is_denied:
             self.is_denied = True

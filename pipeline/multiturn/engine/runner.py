@@ -14,7 +14,7 @@ from multiturn.case import Case
 from multiturn.engine.delivery import Delivery, answered, failed
 from multiturn.engine.run import Run, want
 from multiturn.pipelines.pipeline import Pipeline
-from multiturn.providers.base import Provider, ProviderError, TargetProvider
+from multiturn.providers.base import ENDS_RUN, Provider, ProviderError, TargetProvider
 from multiturn.providers.results import Result
 
 
@@ -34,7 +34,7 @@ async def run(
     Cases are read one by one, so memory holds only those that wait for an answer. A case that
     cannot be read or converted, or gets no answer, yields a result with an error. The ``id`` of
     that is empty if the error belongs to no case, such as that of a suite that is not YAML. After
-    an error of the type ``access_denied``, no more cases are sent.
+    an error of the type ``access_denied``, ``target`` or ``unreachable``, no more cases are sent.
 
     Args:
         cases: the cases, which may be a generator; or the path of a suite or of a folder, whose
@@ -134,7 +134,7 @@ async def _answers(
                 under_way.remove(task)
                 result = task.result().result
                 run.keep(result)
-                is_over |= result.error is not None and result.error.type == "access_denied"
+                is_over |= result.error is not None and result.error.type in ENDS_RUN
                 yield task.result()
         if failure is not None:
             raise failure

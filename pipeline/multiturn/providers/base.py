@@ -119,12 +119,17 @@ class Preview(Struct, frozen=True, kw_only=True):
     doubts: tuple[str, ...] = ()
 
 
+ENDS_RUN = ("access_denied", "target", "unreachable")  # kinds that every case would meet
+
+
 class ProviderError(MultiturnError):
     """A provider gave no answer.
 
     Attributes:
         kind: ``refused`` (before sending), ``content_filter``, ``http``,
             ``access_denied`` (HTTP 401 or 403, or a key that is not valid: the run ends),
+            ``target`` (a setting of the target is refused: the run ends), ``unreachable`` (there
+            is no connection to the server: the run ends),
             ``rate_limit``, ``timeout``, ``connection``, ``malformed``, ``process``,
             ``batch`` (it ended without this answer) or ``provider``.
         status: of HTTP; 0 if there is none.

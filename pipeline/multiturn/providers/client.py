@@ -151,5 +151,6 @@ def status_error(status: int, text: str, secrets: Iterable[str]) -> ProviderErro
     message = hide(str(message), secrets)[:_LONGEST_MESSAGE] or "without a reason"
     if code == "content_filter":
         return ProviderError(named("O3", message), kind="content_filter")
+    is_key_wrong |= "No connected db." in message  # LiteLLM's proxy, whatever the key is
     kind = "access_denied" if is_key_wrong else _KINDS.get(status, "http")
     return ProviderError(f"HTTP {status}: {message}", kind=kind, status=status)

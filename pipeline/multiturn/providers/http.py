@@ -5,7 +5,9 @@ import errno
 import importlib
 import importlib.util
 import os
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, TypeVar, get_args
@@ -19,10 +21,13 @@ from multiturn.providers.base import ProviderError, ProviderResponse, Wire, hide
 from multiturn.providers.client import Exchange, current, status_error
 from multiturn.providers.layout import Layout
 from multiturn.providers.models import Abilities, Accepted, Row
+from multiturn.providers.refusals import lesson_of
 from multiturn.turns import is_blank
 
 _T = TypeVar("_T")
 _OF_DISKS = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EROFS, errno.EIO)
+# The SDKs' own exceptions do not tell these from a connection that broke.
+_NO_CONNECTION = (ConnectionRefusedError, socket.gaierror, ssl.SSLCertVerificationError)
 _VENDORS = ("ANTHROPIC_", "AZURE_", "GEMINI_", "GOOGLE_", "OPENAI_")
 
 API_KEY = Meta(
@@ -89,6 +94,10 @@ class HttpProvider(ChatProvider):
     http: Any = None  # the HTTP client inside the SDK's
     _client: Any = None
     _loop: Any = None
+
+    def __init__(self, settings: Any, secrets: Iterable[str] = ()) -> None:
+        super().__init__(settings, secrets)
+        self._taught: set[str] = set()
 
     @property
     def vendor(self) -> str:
@@ -168,7 +177,19 @@ class HttpProvider(ChatProvider):
         except ProviderError as error:
             if error.status == 404:
                 error.what += f"; check the model and the address of the target {self.name!r}"
+            self.teach(error, wire)
             raise
+
+    def teach(self, error: ProviderError, wire: Wire) -> None:
+        """Add which setting avoids a refusal, once; one that every case would meet ends a run."""
+        lesson = lesson_of(error)
+        if lesson is None:
+            return
+        if error.kind == "http" and lesson.is_of_target(self.settings, wire.request):
+            error.kind = "target"
+        if lesson.advice not in self._taught:
+            self._taught.add(lesson.advice)
+            error.what += f"; {lesson.advice}"
 
     async def call(self, function: Callable[[Any], Awaitable[_T]]) -> _T:
         """Return what a function of the SDK's client returns.
@@ -222,9 +243,9 @@ class HttpProvider(ChatProvider):
             return ProviderError(what, kind="timeout")
         why = next((str(cause) for cause in reversed(causes) if str(cause)), type(error).__name__)
         what = f"the connection of the target {self.name!r} failed: {why}"
-        return ProviderError(
-            f"{what}; check the target's address and the network", kind="connection"
-        )
+        is_lost = any(isinstance(cause, _NO_CONNECTION) for cause in causes)
+        kind = "unreachable" if is_lost else "connection"
+        return ProviderError(f"{what}; check the target's address and the network", kind=kind)
 
     async def aclose(self) -> None:
         """Close the connections."""

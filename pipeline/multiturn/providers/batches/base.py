@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from multiturn.providers.http import HttpProvider
 
 _T = TypeVar("_T")
-_MAY_PASS = ("timeout", "connection", "rate_limit", "malformed")
+_MAY_PASS = ("timeout", "connection", "unreachable", "rate_limit", "malformed")
 
 
 class BatchPart(Struct, frozen=True, tag_field="is", tag="part"):
