@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Protocol, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Protocol, Self, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct, structs
@@ -179,6 +179,7 @@ class TargetProvider:
     The secrets are values to hide, in addition to the keys among the settings.
     """
 
+    kind: ClassVar[str] = ""  # the name that targets give it; empty for a user's own
     accepts: frozenset[str] = frozenset()  # as for ``AxProvider``
     place = Place()  # of the target, if it is of a file
 

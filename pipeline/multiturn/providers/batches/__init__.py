@@ -1,8 +1,7 @@
 """The vendors' Batch APIs: a part of a run is sent as one batch, and answered within a day."""
 
-from typing import Any
-
 from multiturn.errors import MultiturnError
+from multiturn.providers.base import TargetProvider
 from multiturn.providers.batches.anthropic import AnthropicBatchApi
 from multiturn.providers.batches.base import BatchApi
 from multiturn.providers.batches.gemini import GeminiBatchApi
@@ -16,13 +15,13 @@ APIS: dict[str, type[BatchApi]] = {
 }
 
 
-def batches_of(provider: Any) -> BatchApi:
+def batches_of(provider: TargetProvider) -> BatchApi:
     """Return the Batch API of a target's provider.
 
     Raises:
         MultiturnError: its provider has none.
     """
-    api = APIS.get(getattr(provider, "kind", ""))
+    api = APIS.get(provider.kind)
     if api is None:
         what = f"the target {provider.name!r} has no batches; leave out --batch, or name a target"
         raise MultiturnError(f"{what} of one of these providers: {', '.join(APIS)}")
