@@ -104,6 +104,15 @@ def test_json_has_the_system_message_of_a_case_without_a_chat_prompt(folder: Pat
     assert "system" not in three
 
 
+def test_results_have_the_system_message_of_a_case_without_a_chat_prompt(folder: Path) -> None:
+    three, lone = (
+        records(run(folder, "run", "a.eval.yaml", "--case", each, "--pipeline", "house.yaml"))[0]
+        for each in ("three", "lone")
+    )
+    assert "system" not in three["raw_request"]
+    assert lone["raw_request"]["system"] == RULES
+
+
 def test_explain_shows_the_system_message_of_a_case_without_a_chat_prompt(folder: Path) -> None:
     options = ("--pipeline", "house.yaml", "--case", "lone")
     shown = run(folder, "explain", "a.eval.yaml", *options)

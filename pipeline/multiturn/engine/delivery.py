@@ -70,7 +70,8 @@ def prepare(
         message = str(error) if isinstance(error, MultiturnError) else repr(error)
         result = replace(result, error=Failure("conversion", utf8(message)))
         return Delivery("refuse", result, where=where, error=error)
-    asked_for = RawRequest(request.question, request.guidelines, request.chat_prompt)
+    system = request.system if request.chat_prompt is None else UNSET
+    asked_for = RawRequest(request.question, request.guidelines, request.chat_prompt, system)
     result = replace(result, raw_request=asked_for)
     try:
         wire = provider.wire(request)

@@ -22,11 +22,15 @@ from multiturn.request import ChatMessage
 
 
 class RawRequest(Struct, frozen=True):
-    """What the provider was asked; the fields are those of ``ProviderRequest``."""
+    """What the provider was asked; the fields are those of ``ProviderRequest``.
+
+    The system message is there only if there is no chat prompt.
+    """
 
     question: str
     guidelines: tuple[str, ...]
     chat_prompt: tuple[ChatMessage, ...] | None
+    system: str | UnsetType | None = UNSET
 
 
 class Failure(Struct, frozen=True):
