@@ -14,6 +14,8 @@ from multiturn.turns import Part, Parts, Turn, Turns, edited, is_blank, joined, 
 
 DROPPED = "text.dropped"  # the event of what a stage drops on purpose
 
+_VIEWS = frozenset(("chat", "question", "transcript", "input_files"))
+
 # A view is a frozen struct that is called with a conversion, so that it compares and pickles.
 ChatView = Callable[["Conversion"], Turns | None]
 QuestionView = Callable[["Conversion"], Parts]
@@ -91,6 +93,8 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
     def input_files(self) -> tuple[InputFile, ...]:
         """Each attached file once, as the first message that attaches it has it."""
         attached = [p for p in parts_of(self) if p.resolved_path is not None and p.stage is None]
+        if not attached:
+            return ()
         attached.sort(key=lambda part: (part.message is None, part.message or 0, part.content or 0))
         guidelines = {part.resolved_path for part in self.guidelines}
         files: dict[str, InputFile] = {}
@@ -106,10 +110,10 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         Raises:
             TypeError: ``chat``, ``question`` or another view is given; views show the turns.
         """
-        for view in ("chat", "question", "transcript", "input_files"):
-            if view in changes:
-                use = "edit_chat, edit_question, map_parts or a view of your own"
-                raise TypeError(f"{view} shows the turns as they are; use {use}")
+        if not _VIEWS.isdisjoint(changes):
+            use = "edit_chat, edit_question, map_parts or a view of your own"
+            view = next(filter(_VIEWS.__contains__, changes))
+            raise TypeError(f"{view} shows the turns as they are; use {use}")
         return structs.replace(self, **changes)
 
     def map_parts(self, function: Callable[[Part], Part]) -> "Conversion":

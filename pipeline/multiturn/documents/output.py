@@ -9,9 +9,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
-_BLOCK = 65_536
-
 from multiturn.documents.locks import lock
+
+_BLOCK = 65_536
 
 
 @contextmanager
