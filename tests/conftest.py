@@ -1,6 +1,7 @@
 """What all tests share."""
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,11 @@ from hypothesis import HealthCheck, settings
 from comparing import write
 from loopback import Server
 from repositories import FILES, commit, git
+
+# Where SIGINT is ignored, as for `nohup make test &`, all processes that tests start ignore it,
+# too, even those that should end by it. A signal that is handled is not passed on like this.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, lambda *_: None)
 
 pytest_plugins = ["multiturn.testing", "pytester"]
 # Doctest would import it, and only make fuzz brings atheris.
