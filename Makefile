@@ -16,7 +16,7 @@ LOCK := .venv-lock/bin/uv pip compile --quiet --universal --generate-hashes --py
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-tools lint snapshots bench fuzz build lock clean
+.PHONY: help demo test coverage test-tools lint snapshots bench fuzz build lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,13 @@ demo: $(DEMO)  ## convert the example suites, show the prompts, and send them to
 
 test: $(READY)  ## run every test
 	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal
+
+coverage: $(READY)  ## run every test, and list the lines and branches that none of them reaches
+	$(INSTALL) --require-hashes --requirement requirements-coverage.lock
+	rm -rf .coverage && mkdir .coverage
+	-$(BIN)/coverage run -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal --quiet --tb=no
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
 
 test-tools: $(READY) $(TOOLS)/ready $(LITELLM)/ready $(OLDEST)/ready newest  ## test with the programs of others, and the oldest and newest SDKs
 	$(TOOLS)/bin/pytest tests/tools tests/test_public.py::test_these_names_are_public \
@@ -75,9 +82,10 @@ lock:  ## choose and lock the packages for pyproject.toml; UPGRADE=--upgrade tak
 		--output-file requirements-oldest.lock
 	$(LOCK) --group litellm --output-file requirements-litellm.lock
 	$(LOCK) --group fuzz --output-file requirements-fuzz.lock
+	$(LOCK) --group coverage --output-file requirements-coverage.lock
 
 clean:  ## remove everything that was made
-	rm -rf $(VENV) .venv-lock $(TOOLS) $(LITELLM) $(OLDEST) $(NEWEST) .import_linter_cache report.html results.jsonl dist .fuzz .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-lock $(TOOLS) $(LITELLM) $(OLDEST) $(NEWEST) .import_linter_cache report.html results.jsonl dist .coverage .fuzz .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(DEMO): pyproject.toml requirements-demo.lock

@@ -26,6 +26,7 @@ LOCKS = {  # inspect is a hundred packages, and not in the lock of all others
         *(each for name, extra in EXTRAS.items() if name != "inspect" for each in extra),
         *group("dev"),
     ],
+    "requirements-coverage.lock": group("coverage"),
     "requirements-demo.lock": [*NEEDED, *group("install")],
     "requirements-fuzz.lock": group("fuzz"),
     "requirements-litellm.lock": group("litellm"),
