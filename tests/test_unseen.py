@@ -4,6 +4,7 @@ import json
 import unicodedata
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 from hypothesis import example, given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from browser import Reader, open_browser
 from commands import run
+from comparing import write
 from multiturn.documents.dump import dump
 from multiturn.engine.record import to_json
 from multiturn.text import unseen, visible
@@ -120,3 +122,52 @@ def test_a_page_shows_the_same(tmp_path: Path) -> None:
         reader = Reader(browser)
         assert reader.open(tmp_path / "r.html").locator(".turn .text").text_content() == shown
     assert reader.errors == []
+
+
+NAME = "a\x1b[31m\u202eb\nforged: ok"  # of a file, and of a folder
+SHOWN_NAME = "a\\x1b[31m\\u202eb\\nforged: ok"
+COMMANDS = [
+    *("list .", "list SUITE", "check .", "check SUITE", "check PIPELINE", "check --target echo ."),
+    *("check BROKEN", "convert --format text .", "explain .", "run --format text ."),
+    *("run . --output OUTPUT", "run . --output OUTPUT", "run . --output OUTPUT --resume"),
+    *("run . --dry-run --resume --output OUTPUT", "diff --from spec --to design ."),
+    *("convert . --output OUTPUT/x", "report . --output OUTPUT.html", "snapshot . --dir FOLDER"),
+    *("snapshot . --dir FOLDER --check", "snapshot . --dir FOLDER --check --all", "show PIPELINE"),
+    *("batch status OUTPUT", "batch cancel OUTPUT", "init SUITE", "list SUITE.gone", "init"),
+    *("run . --output OUTPUT --batch", "run . --targets OUTPUT", "show SUITE", "stages SUITE"),
+]
+
+
+def test_the_name_of_a_file_forges_no_line_and_controls_no_terminal(tmp_path: Path) -> None:
+    user = "{role: user, content: [{type: file, value: n.txt}, Hi]}"
+    messages = f"[{user}, {{role: assistant, content: Ho}}]"
+    paths = {
+        "SUITE": f"{NAME}.eval.yaml",
+        "PIPELINE": f"{NAME}.yaml",
+        "OUTPUT": f"{NAME}.jsonl",
+        "FOLDER": NAME,
+        "BROKEN": f"broken/{NAME}.yaml",
+    }
+    files = {
+        paths["SUITE"]: f"evalcases: [{{id: a, input_messages: {messages}}}]",
+        paths["PIPELINE"]: "extends: spec\nremove: [render_question]",
+        paths["BROKEN"]: "evalcases: [{id: a}]",
+        ".git/HEAD": "",
+        "n.txt": "x",
+    }
+    write(tmp_path, files)
+    seen = ""
+    for command in COMMANDS:
+        words = [
+            next((word.replace(key, path) for key, path in paths.items() if key in word), word)
+            for word in command.split()
+        ]
+        if "--check" in words:
+            write(tmp_path, {"n.txt": "y"})
+        done = run(*words, folder=tmp_path)
+        shown = click.unstyle(done.stdout) + done.stderr
+        seen += shown
+        assert "\x1b" not in shown, command
+        assert "\u202e" not in shown, command
+        assert not [line for line in shown.split("\n") if line.startswith("forged")], command
+    assert seen.count(SHOWN_NAME) > len(COMMANDS)

@@ -65,7 +65,8 @@ class Place(NamedTuple):
     def __str__(self) -> str:
         """Return ``file:line:column: label``, without what is not known."""
         numbers = [str(number) for number in (self.line, self.column) if number]
-        place = ":".join([self.file, *numbers]) if self.file else ""
+        file = self.file.replace("\n", "\\n")  # a name forges no line of an error
+        place = ":".join([file, *numbers]) if file else ""
         return ": ".join(filter(None, (place, self.label)))
 
 

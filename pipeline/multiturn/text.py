@@ -62,6 +62,15 @@ def escape(match: re.Match[str]) -> str:
     return f"\\U{code:08x}" if code > 0xFFFF else f"\\u{code:04x}"
 
 
+def in_line(text: str) -> str:
+    r"""Show a name as one line: a line break in it would forge another line of ours.
+
+    >>> print(in_line("a\nb\x1b[2J.yaml"))
+    a\nb\x1b[2J.yaml
+    """
+    return visible(text).replace("\n", "\\n")
+
+
 def indented(text: str) -> str:
     """Indent all lines but the first, so that none of them can pose as a line of ours."""
     return visible(text).replace("\n", "\n    ")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from multiturn.cli.options import PATH, say_summary, targets_option
-from multiturn.text import number_of, visible
+from multiturn.text import in_line, number_of
 
 if TYPE_CHECKING:
     from multiturn.cli.sending import Tally
@@ -65,7 +65,7 @@ def send_batch(run: "Run", tally: "Tally", *, record_wire: bool, poll: float, wa
 
 
 def _say(text: str) -> None:
-    click.echo(visible(text), err=True)
+    click.echo(in_line(text), err=True)
 
 
 @click.group()
@@ -94,9 +94,9 @@ def status(results: str, targets_file: str | None) -> None:
                 failures.say(f"{part.batch}: {error.what}")
                 continue
             count = "" if found.answered is None else f"{found.answered:,} of "
-            click.echo(visible(f"{part.batch}: {found.state}, {count}{requests}"))
+            click.echo(in_line(f"{part.batch}: {found.state}, {count}{requests}"))
             if found.why:
-                click.echo(f"  {visible(found.why)}")
+                click.echo(f"  {in_line(found.why)}")
     failures.finish()
 
 

@@ -10,7 +10,7 @@ from multiturn.cli.drawing import as_text_diff, colored
 from multiturn.review.changes import FileChange, name_cases
 from multiturn.review.diff import distinct, unified_diff
 from multiturn.review.findings import Update
-from multiturn.text import visible
+from multiturn.text import in_line, visible
 
 _NAMED = 3  # files of a folder that are named where there are many
 
@@ -31,10 +31,10 @@ def as_lines(update: Update, show: Literal["once", "stat", "all"]) -> Iterator[s
         yield from _once(changes)
     for change in changes if show == "stat" else ():
         signs = [line[0] for line in unified_diff(*change.texts, "", "")][2:]
-        yield f"{visible(str(change))} +{signs.count('+')} -{signs.count('-')}"
+        yield f"{in_line(str(change))} +{signs.count('+')} -{signs.count('-')}"
     for change in changes if show == "all" else ():
         if change.state != "changed":
-            yield visible(str(change))
+            yield in_line(str(change))
         if diff := diff_of(change):
             yield diff.removesuffix("\n")
 
@@ -46,12 +46,12 @@ def _once(changes: Sequence[FileChange]) -> Iterator[str]:
         if change.state != "changed" or change.case is None:
             folders.setdefault((change.state, os.path.dirname(change.name)), []).append(change)
     for (state, folder), those in folders.items():
-        yield from (visible(str(change)) for change in those[:_NAMED])
+        yield from (in_line(str(change)) for change in those[:_NAMED])
         if len(those) > _NAMED:
-            yield visible(f"{state}: {len(those) - _NAMED:,} more in {folder}")
+            yield in_line(f"{state}: {len(those) - _NAMED:,} more in {folder}")
     changed = {each.case: each for each in changes if each.case and each.old and each.new}
     for lines, cases in distinct((case, *each.texts) for case, each in changed.items()):
-        yield visible(name_cases(cases)) + ":"
+        yield in_line(name_cases(cases)) + ":"
         old, new = _headings(changed[cases[0]])
         yield colored((f"--- {old}", f"+++ {new}", *lines)).removesuffix("\n")
 

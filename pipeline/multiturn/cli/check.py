@@ -19,7 +19,7 @@ from multiturn.cli.options import (
     targets_option,
 )
 from multiturn.errors import MultiturnError, PipelineError, Place, StageError, nearest
-from multiturn.text import number_of, visible
+from multiturn.text import in_line, number_of, visible
 
 if TYPE_CHECKING:
     from multiturn.cli.lines import Severity
@@ -118,7 +118,7 @@ class _Findings(Failures):
     def note(self, where: Place, what: str) -> None:
         """Print what is worth knowing, and no error."""
         if self.is_text:
-            click.echo(visible(f"note: {where}: {what}"), err=True)
+            click.echo(in_line(f"note: {where}: {what}"), err=True)
         else:
             self._print(MultiturnError(what, where=where), "note")
 
@@ -157,7 +157,7 @@ def _check_pipeline(path: str, findings: _Findings) -> None:
         for each in error.errors:
             findings.add(MultiturnError(each.what, where=each.where))
         if error.advice and findings.is_text:
-            click.echo(error.advice, err=True)
+            click.echo(visible(error.advice), err=True)
         return
     except MultiturnError as error:
         findings.add(error)

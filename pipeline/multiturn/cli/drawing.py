@@ -8,7 +8,7 @@ from multiturn.cli.rendering import role_heading
 from multiturn.engine.explanation import Explanation
 from multiturn.engine.record import Record, to_yaml
 from multiturn.review.diff import unified_diff
-from multiturn.text import visible
+from multiturn.text import in_line, visible
 from multiturn.turns import ROLES
 
 
@@ -37,7 +37,7 @@ def as_diff(before: Record, after: Record, old: str, new: str) -> str:
 
 def as_text_diff(before: str, after: str, old: str, new: str) -> str:
     """Draw the difference of two texts, with their names, as a unified diff; empty if none."""
-    return colored(unified_diff(before, after, old, new))
+    return colored(unified_diff(before, after, in_line(old), in_line(new)))
 
 
 def colored(lines: Iterable[str]) -> str:

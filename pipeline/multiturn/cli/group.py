@@ -23,7 +23,7 @@ from multiturn.cli.run import run
 from multiturn.cli.snapshot import snapshot
 from multiturn.cli.watch import watch
 from multiturn.errors import MultiturnError, options_as
-from multiturn.text import visible
+from multiturn.text import in_line, visible
 
 _UNUSABLE = 2  # what click returns for a wrong option
 _NO_READER = 141
@@ -38,6 +38,8 @@ class _Commands(click.Group):
             with options_as("--{}"):
                 code = super().main(args, *rest, **{**options, "standalone_mode": False})
         except click.ClickException as error:
+            # It may quote the name of a file; and nobody but ``show`` reads it.
+            error.message = in_line(error.message)  # type: ignore[misc]
             error.show()
             code = error.exit_code
         except click.Abort:  # Ctrl-C

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from multiturn.text import number_of
+from multiturn.text import in_line, number_of
 
 _SUITE = ("evals/tone.instructions.md", "evals/first.eval.yaml")  # which needs the other one
 _DEFAULTS = "multiturn.toml"
@@ -52,7 +52,7 @@ def init() -> None:
         with writing(target.as_posix()):
             target.parent.mkdir(parents=True, exist_ok=True)
             is_new = _write(target, _filled_in(_template(target.name), folder, address))
-        click.echo(f"{'wrote' if is_new else 'kept '} {target.as_posix()}")
+        click.echo(f"{'wrote' if is_new else 'kept '} {in_line(target.as_posix())}")
         if is_new and target.name == Path(_WORKFLOW).name and address is None:
             must_fill_in = target.as_posix()
     if must_fill_in:
@@ -125,7 +125,7 @@ def _wanted() -> Iterator[str]:
     else:
         yield from _SUITE
     if defaults and defaults != _DEFAULTS:
-        click.echo(f"kept  {defaults}")
+        click.echo(f"kept  {in_line(defaults)}")
     else:
         yield _DEFAULTS
     yield _WORKFLOW

@@ -6,7 +6,7 @@ import click
 
 from multiturn.cli.failures import Failures
 from multiturn.cli.options import SuiteOptions, case_format_option, pipeline_option, suite_options
-from multiturn.text import number_of, visible
+from multiturn.text import in_line, number_of
 
 if TYPE_CHECKING:
     from multiturn.model import Conversion
@@ -37,8 +37,8 @@ def list_cases(options: SuiteOptions, pipeline: str, format_: str) -> None:
             continue
         if case.suite != listed:
             listed = case.suite
-            click.secho(visible(case.suite), bold=True)
-        click.echo(f"  {visible(case.id)}: {visible(_words(conversion))}")
+            click.secho(in_line(case.suite), bold=True)
+        click.echo(f"  {in_line(case.id)}: {in_line(_words(conversion))}")
     failures.finish()
 
 

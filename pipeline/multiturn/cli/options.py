@@ -11,6 +11,7 @@ from click.core import ParameterSource
 
 from multiturn.cli.completion import complete_case, complete_pipeline, complete_target
 from multiturn.errors import MultiturnError
+from multiturn.text import in_line
 
 if TYPE_CHECKING:
     from multiturn.engine.selection import Selection
@@ -225,7 +226,7 @@ def _each(value: Any) -> tuple[Any, ...]:
 def say_summary(text: str, *, err: bool = False) -> None:
     """Print how a command has gone as a whole, unless --quiet is given."""
     if not click.get_current_context().meta[_QUIET]:
-        click.echo(text, err=err)
+        click.echo(in_line(text), err=err)
 
 
 def is_default(option: str) -> bool:

@@ -9,7 +9,7 @@ from multiturn.engine.record import Record, record_of, to_json, to_yaml
 from multiturn.model import Conversion
 from multiturn.pipelines.pipeline import request_of
 from multiturn.request import ChatMessage
-from multiturn.text import visible
+from multiturn.text import in_line, visible
 
 if TYPE_CHECKING:
     from multiturn.providers.base import TargetProvider
@@ -64,8 +64,8 @@ def _warn_of_markers(conversion: Conversion) -> None:
 
 def to_text(record: Record, *, color: bool = False) -> bytes:
     """Render a record for reading: each message under its role."""
-    title = f"{record['suite']} · {record['id']}".replace("\n", "\\n")
-    lines = [click.style(visible(title), bold=True)]
+    title = f"{record['suite']} · {record['id']}"
+    lines = [click.style(in_line(title), bold=True)]
     lines += [click.style(f"  repaired {repair}", dim=True) for repair in record.get("repairs", ())]
     messages = record["messages"] if "messages" in record else record["chat_prompt"]
     if messages is None:
@@ -80,8 +80,8 @@ def to_text(record: Record, *, color: bool = False) -> bytes:
 
 def to_result_text(result: "Result", *, color: bool) -> bytes:
     """Render an answer for reading, below where it is from."""
-    title = f"{result.suite} · {result.id} · {result.target}".replace("\n", "\\n")
-    lines = [click.style(visible(title), bold=True)]
+    title = f"{result.suite} · {result.id} · {result.target}"
+    lines = [click.style(in_line(title), bold=True)]
     lines += [click.style(f"  repaired {repair}", dim=True) for repair in result.repairs]
     lines += [f"  {line}".rstrip() for line in visible(result.response or "").split("\n")]
     return _joined(lines, color)

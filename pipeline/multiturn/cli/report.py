@@ -18,7 +18,7 @@ from multiturn.cli.options import (
     say_summary,
     suite_options,
 )
-from multiturn.text import number_of, visible
+from multiturn.text import number_of
 
 if TYPE_CHECKING:
     from multiturn.review.report.suites import TargetThen
@@ -120,7 +120,7 @@ def report(
         file.write(text)
     if output is not None:
         number = number_of(len(compared.comparisons), "case")
-        say_summary(visible(f"{output}: {number}, {ceil(len(text) / 1e5) / 10} MB"), err=True)
+        say_summary(f"{output}: {number}, {ceil(len(text) / 1e5) / 10} MB", err=True)
     failures.finish()
 
 

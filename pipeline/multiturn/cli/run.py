@@ -116,7 +116,7 @@ def run(
     from multiturn.cli.sending import Tally, preview, print_json, print_text, send
     from multiturn.engine.run import Run
     from multiturn.providers.targets import load_target
-    from multiturn.text import number_of, visible
+    from multiturn.text import number_of
 
     if resume and output is None:
         raise click.UsageError("--resume continues the file that --output names; add --output")
@@ -159,5 +159,5 @@ def run(
                     )
     if against is not None:
         unchanged = number_of(tally.actions["skip"], "unchanged case")
-        say_summary(visible(f"{unchanged} skipped (compared with {against})"), err=True)
+        say_summary(f"{unchanged} skipped (compared with {against})", err=True)
     failures.finish()

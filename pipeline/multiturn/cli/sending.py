@@ -23,7 +23,7 @@ from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
 from multiturn.providers.base import ENDS_RUN
 from multiturn.providers.results import Result
-from multiturn.text import first_of, number_of, visible
+from multiturn.text import first_of, in_line, number_of
 
 
 class Tally:
@@ -163,7 +163,8 @@ def send(
             path = run.results_path()
             kept = f": finished results are in {path}; continue with --resume" if path else ""
             progress.__exit__()
-            click.echo(f"interrupted after {number_of(tally.done, 'case')}{kept}", err=True)
+            what = f"interrupted after {number_of(tally.done, 'case')}{kept}"
+            click.echo(in_line(what), err=True)
             sys.exit(exit_code(ended_by))
     path = run.results_path()
     if run.results is None:
@@ -172,7 +173,7 @@ def send(
     if strays:
         what = f"{path} still has {number_of(len(strays), 'result')} of cases"
         click.echo(
-            f"{what} that are no longer in the suites: {visible(first_of(strays))}", err=True
+            in_line(f"{what} that are no longer in the suites: {first_of(strays)}"), err=True
         )
     counts = f"{tally.summary()}, {tally.retried:,} retried"
     say_summary(f"{counts}: {path}{tally.repairs()}", err=True)

@@ -10,7 +10,7 @@ import click
 
 from multiturn.cli.options import SuiteOptions, pipeline_option, suite_options
 from multiturn.errors import MultiturnError
-from multiturn.text import first_of, number_of, visible
+from multiturn.text import first_of, in_line, number_of
 
 _WAIT = 100  # milliseconds for which the first conversion waits until all folders are watched
 
@@ -127,7 +127,7 @@ def _show(old: Prompts, new: Prompts, paths: set[str], failed: int | None) -> No
     )
     what += f", {failed:,} failed" if failed else ""
     what += "" if failed is None else "; with errors, see above"
-    click.echo(visible(f"{first_of(names)}: {what}"))
+    click.echo(in_line(f"{first_of(names)}: {what}"))
 
 
 def _as_yaml(line: bytes | None) -> str:

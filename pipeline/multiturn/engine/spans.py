@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from multiturn.case import Case
+from multiturn.errors import Place
 from multiturn.model import Conversion
 from multiturn.turns import Part, Turn
 
@@ -78,15 +79,13 @@ def spans_in(parts: Sequence[Part], case: Case) -> Spans:
 
 def origin_of(part: Part, case: Case) -> str:
     """Return where a part's text comes from, in words."""
-    suite = case.suite or "the case"
     if part.stage is not None:
         about = f" for {part.resolved_path}" if part.resolved_path else ""
         return f"added by {part.stage or 'a stage'}{about}"
     changed = "" if part.changed_by is None else f", changed by {part.changed_by or 'a stage'}"
     if part.key is not None:
-        return f"{part.key} of {suite}{changed}"
-    place = case.file or suite
-    place = f"{place}:{part.line}" if part.line else place
+        return f"{part.key} of {Place(case.suite or 'the case')}{changed}"
+    place = str(Place(case.file or case.suite or "the case", part.line))
     if part.message is not None and not part.line:
         place = f"{place}: {case.message_key(part.message)}.content[{part.content}]"
     moved = f", moved by {part.moved_by}" if part.moved_by else ""
