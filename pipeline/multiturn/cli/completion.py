@@ -1,4 +1,8 @@
-"""Completion of arguments and options in shells: quick, and silent about errors."""
+"""Completion of arguments and options in shells: quick, and silent about errors.
+
+Shells run multiturn for each completion, as they do for every program of click. Ids are completed,
+too, although that reads suites: they are long, and nobody knows them by heart.
+"""
 
 import re
 from collections.abc import Iterable, Iterator
