@@ -216,3 +216,39 @@ def test_cases_are_estimated_in_suites_of_any_quotes(folder: Path, quote: str) -
     path = folder / "a.eval.yaml"
     path.write_text(path.read_text().replace('"', quote))
     assert estimate(Selection((str(path),))) == 20
+
+
+def test_an_empty_answer_and_a_refusal_are_told_apart_and_counted(
+    folder: Path, server: Server
+) -> None:
+    no = {"choices": [{"message": {"content": None, "refusal": "I will not."}}]}
+    server.answer("Hello")
+    server.answer(" \n")
+    server.answer(body=no)
+    write_suite(folder, ["Hello"] * 3)
+    done = run(*AZ, "--concurrency", "1", folder=folder)
+    assert done.stderr == (
+        "3 answered (1 empty, 1 refused), 0 reused, 0 failed, 0 retried: out.jsonl\n"
+    )
+    found = by_id(folder / "out.jsonl")
+    answers = [(result["answer"], result["response"]) for result in found.values()]
+    assert answers == [("text", "Hello"), ("empty", " \n"), ("refusal", "I will not.")]
+
+
+def test_a_result_has_what_a_grader_needs(folder: Path, server: Server) -> None:
+    server.fail(400, "no", times=1)
+    (folder / "a.eval.yaml").write_text(
+        "evalcases:\n"
+        "- {id: plain, input: Hi}\n"
+        "- id: full\n"
+        "  input: Hi\n"
+        "  outcome: Greets.\n"
+        "  expected_messages: [{role: assistant, content: Hello}]\n"
+    )
+    run(*AZ, "--concurrency", "1", folder=folder)
+    found = by_id(folder / "out.jsonl")
+    assert found["plain"]["answer"] is None
+    assert not {"outcome", "expected_messages"} & found["plain"].keys()
+    assert found["full"]["answer"] == "text"
+    assert found["full"]["outcome"] == "Greets."
+    assert found["full"]["expected_messages"] == [{"role": "assistant", "content": "Hello"}]

@@ -39,6 +39,7 @@ class Tally:
         self.show = show
         self.actions: Counter[str] = Counter()  # number of cases by their action
         self.done = 0  # number of cases with a result in this run
+        self.answers: Counter[str | None] = Counter()  # number of those by kind of answer
         self.retried = 0  # number of those whose request was repeated
         self.repaired = 0  # number of those whose prompt was repaired
         self.rules: set[str] = set()  # ids of the rules that required it
@@ -59,6 +60,7 @@ class Tally:
             self.show(result)
         self.done += 1
         self.retried += result.retries > 0
+        self.answers[result.answer] += 1
         if delivery.action == "send" and result.repairs:
             self.repaired += 1
             self.rules |= {repair.partition(":")[0] for repair in result.repairs}
@@ -81,7 +83,10 @@ class Tally:
     def summary(self) -> str:
         """Return how many cases were answered, reused and failed."""
         failed, reused = self.failures.count, self.actions["reuse"]
-        return f"{self.done - failed:,} answered, {reused:,} reused, {failed:,} failed"
+        kinds = {"empty": self.answers["empty"], "refused": self.answers["refusal"]}
+        noted = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items() if count)
+        of_these = f" ({noted})" if noted else ""
+        return f"{self.done - failed:,} answered{of_these}, {reused:,} reused, {failed:,} failed"
 
     def repairs(self) -> str:
         """Return how many prompts were repaired, and by which rules, as a clause of a summary."""

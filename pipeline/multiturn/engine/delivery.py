@@ -1,7 +1,7 @@
 """One case of a run: what is sent for it, and its result."""
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
@@ -13,6 +13,7 @@ from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.providers.base import ProviderError, ProviderResponse, TargetProvider, Wire
 from multiturn.providers.results import Failure, RawRequest, Result, is_stored
 from multiturn.text import utf8
+from multiturn.turns import is_blank
 
 Action = Literal["send", "reuse", "skip", "refuse", "unreadable"]
 
@@ -61,7 +62,9 @@ def prepare(
         suite=utf8(case.suite),
         id=case.id,
         target=provider.name,
-        conversation_id=UNSET if case.conversation_id is None else case.conversation_id,
+        outcome=_if_given(case.outcome),
+        expected_messages=_if_given(case.expected_messages),
+        conversation_id=_if_given(case.conversation_id),
     )
     where = str(case.where())
     try:
@@ -79,6 +82,10 @@ def prepare(
     except Exception as error:  # so may a custom provider
         return Delivery("refuse", failed(result, where, error), where=where)
     return Delivery("send", result, wire, where)
+
+
+def _if_given(value: Any) -> Any:
+    return UNSET if value is None else value
 
 
 def unless_known(
@@ -108,9 +115,11 @@ def failed(result: Result, where: str, error: Exception) -> Result:
 
 def answered(result: Result, answer: ProviderResponse) -> Result:
     """Return the result of a case with an answer."""
+    kind = "refusal" if answer.is_refusal else "empty" if is_blank(answer.text) else "text"
     return replace(
         result,
         response=utf8(answer.text),
+        answer=kind,
         finish_reason=answer.finish_reason,
         usage=answer.usage,
         retries=answer.retries,

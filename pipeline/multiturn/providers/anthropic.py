@@ -138,4 +138,5 @@ class AnthropicProvider(HttpProvider):
                 cache_write_tokens="cache_creation_input_tokens",
             ),
             finish_reason=answer.get("stop_reason"),
+            is_refusal=answer.get("stop_reason") == "refusal",
         )

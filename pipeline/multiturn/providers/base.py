@@ -43,6 +43,8 @@ class ProviderResponse(Struct, frozen=True, kw_only=True):
             cache) and ``cache_write_tokens``, where the provider counts them.
         raw: the decoded answer.
         finish_reason: why the model stopped, in the provider's own word.
+        is_refusal: the model, or a filter of the provider, refused to answer; ``text`` is what was
+            said instead, if anything.
         retries: number of retries.
         wire: the exact body that was sent.
     """
@@ -51,6 +53,7 @@ class ProviderResponse(Struct, frozen=True, kw_only=True):
     usage: Mapping[str, int] = {}
     raw: Any = None
     finish_reason: str | None = None
+    is_refusal: bool = False
     retries: int = 0
     wire: bytes = b""
 

@@ -12,6 +12,8 @@ from multiturn.providers.http import HttpProvider, HttpSettings
 from multiturn.providers.layout import Layout
 from multiturn.request import ProviderRequest
 
+# Reasons to stop that are filters' (types.FinishReason of the SDK).
+_BLOCKED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII")
 _ROLES = {"user": "user", "assistant": "model"}
 
 
@@ -107,4 +109,5 @@ class GeminiProvider(HttpProvider):
                 cached_tokens="cachedContentTokenCount",
             ),
             finish_reason=candidate.get("finishReason"),
+            is_refusal=candidate.get("finishReason") in _BLOCKED,
         )

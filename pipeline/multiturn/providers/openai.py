@@ -157,6 +157,8 @@ class OpenAIProvider(HttpProvider):
                 cached_tokens="prompt_tokens_details.cached_tokens",
             ),
             finish_reason=choice.get("finish_reason"),
+            is_refusal=bool(message.get("refusal"))
+            or choice.get("finish_reason") == "content_filter",
         )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, Literal, Self
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -62,6 +62,10 @@ class Result(Struct, frozen=True, kw_only=True):
         raw_request: what was asked; None if the case could not be converted.
         digest: hash of the exact request; the same hash would get the same answer.
         wire: the exact body.
+        answer: ``text``; ``empty`` if the model said nothing; ``refusal`` if it, or a filter of the
+            provider, refused to answer; None after an error.
+        outcome: the case's, where it has one: what the answer should achieve.
+        expected_messages: the case's, where it has some: what a grader compares the answer with.
         conversation_id: the case's, where it has one.
     """
 
@@ -78,6 +82,9 @@ class Result(Struct, frozen=True, kw_only=True):
     raw_request: RawRequest | None = None
     digest: str = ""
     wire: str | UnsetType = UNSET
+    answer: Literal["text", "empty", "refusal"] | None = None
+    outcome: Any = UNSET
+    expected_messages: Any = UNSET
     conversation_id: Any = UNSET
 
 
