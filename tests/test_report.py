@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import sys
 import time
 from contextlib import chdir
 from html import unescape
@@ -14,6 +15,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 import commands
+import standins
 from comparing import data_of, report_of, run, summary, title, write
 from multiturn import Case, Conversion, TestMessage, load_pipeline
 from multiturn.engine.git import commit_of
@@ -21,6 +23,7 @@ from multiturn.review.report import markdown
 from multiturn.review.report.payloads import payloads_of, sample_providers
 from multiturn.review.reviewed import review
 from repositories import FILES, STAGE, SUITE, TONE, commit, git, replace
+from running import wait_for
 
 SHOP = "evals/shop.eval.yaml"
 Edit = tuple[str, str, str]  # the name of a file, and what replaces a text in it
@@ -217,6 +220,25 @@ def test_ctrl_c_ends_both_sides_and_leaves_nothing(repository: Path, tmp_path: P
     assert not (repository / "r.html").exists()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of a parent's end")
+def test_the_process_of_the_revision_does_not_outlive_a_killed_report(
+    repository: Path, tmp_path: Path
+) -> None:
+    with standins.witness(tmp_path) as witness:
+        stay = (
+            f"    import os, time; end = os.open({witness.path!r}, os.O_WRONLY)\n"
+            "    os.write(end, b'%d\\n' % os.getpid()); time.sleep(60)\n    return"
+        )
+        replace(repository, "house/house.py", "    return", stay)
+        commit(repository)
+        write(repository, FILES)
+        arguments = ("evals", "--against=HEAD", "--pipeline=house/pipeline.yaml")
+        process = commands.start("report", *arguments, "--output=r.html", folder=repository)
+        wait_for(witness.heard)
+        process.kill()
+        process.communicate(timeout=30)
+
+
 EXITING = STAGE.replace("    return", "    import os; os._exit(3)\n    return")
 
 
@@ -225,6 +247,7 @@ EXITING = STAGE.replace("    return", "    import os; os._exit(3)\n    return")
     [
         ("pipeline.yaml", "extends: nope", "as it was then, house/pipeline.yaml:1:10: no pipeline"),
         ("house.py", EXITING, r"the process that converts the suites of \w{10} died$"),
+        ("house.py", EXITING.replace("3", "0"), r"the process that converts the suites of \w{10}"),
     ],
 )
 def test_what_cannot_be_read_of_then_is_one_line(

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterable
 from concurrent.futures import Future
 from pathlib import Path
@@ -356,3 +357,20 @@ def test_a_signal_while_workers_start_ends_the_run(tmp_path: Path, number: int) 
     assert "Exception ignored" not in stderr
     assert (tmp_path / "out").read_text() == "as it was"
     assert list(tmp_path.glob(".out.*")) == []
+
+
+@needs_proc
+def test_interrupts_end_a_worker_that_was_stopped(tmp_path: Path) -> None:
+    process = slow(tmp_path)
+    found = working(tmp_path)
+    os.kill(found[0], signal.SIGSTOP)
+    for number in (signal.SIGINT, signal.SIGINT, signal.SIGTERM):
+        process.send_signal(number)
+        time.sleep(0.2)
+    try:
+        _, stderr = process.communicate(timeout=30)
+    finally:
+        process.kill()  # if it hangs
+    assert (process.returncode, stderr) == (130, "")
+    assert not any(map(is_there, found))
+    assert (tmp_path / "out").read_text() == "as it was"

@@ -25,15 +25,17 @@ def commit_of(revision: str) -> str:
 
 
 def git(*arguments: str, otherwise: str = "", **environment: str) -> str:
-    """Return what Git prints.
+    """Return what Git prints in the current folder, whatever variables of Git's are set.
 
     Raises:
         MultiturnError: there is no Git, or it fails: in the words of ``otherwise``, or its own.
     """
+    # GIT_DIR, GIT_WORK_TREE and others would make it another repository, or other files.
+    own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         done = subprocess.run(  # noqa: S603 - a list of arguments, and no shell
             ("git", *_NO_HOOKS, *arguments),  # noqa: S607 - the git that the user runs, too
-            env={**os.environ, **_NO_FETCH, **environment},
+            env={**own, **_NO_FETCH, **environment},
             capture_output=True,
             text=True,
             errors="surrogateescape",

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Generator, Iterable
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -27,6 +28,7 @@ from multiturn.providers.guard import die_with_parent
 
 _AHEAD = 3  # slices under way for each process, so that none waits for another
 _PATIENCE = 1  # seconds for idle workers to end; those whose stages have left processes do not
+_GRACE = 5  # seconds for workers to end after a signal, together
 _DIED = "a worker process died; try fewer --workers"
 
 
@@ -55,11 +57,13 @@ def on_processes(
     except BrokenProcessPool:
         raise MultiturnError(_DIED) from None
     finally:
-        end = threading.Thread(target=executor.shutdown, kwargs={"cancel_futures": True})
-        end.start()
-        end.join(patience)
-        _end(started)
-        end.join()
+        # A second interrupt must not leave workers behind: Python would wait for them at its end.
+        with masked("SIG_BLOCK"):
+            end = threading.Thread(target=executor.shutdown, kwargs={"cancel_futures": True})
+            end.start()
+            end.join(patience)
+            _end(started)
+            end.join()
 
 
 def _begin(log: LogSettings, parent: int) -> None:
@@ -84,13 +88,14 @@ def _convert(job: ConversionJob, part: Slice) -> list[Rendered]:
 
 def _end(workers: Iterable[BaseProcess]) -> None:
     """Terminate workers that have not ended well, with what their stages have started."""
-    for worker in workers:
-        if worker.exitcode == 0 or worker.pid is None:
-            continue
-        for name, end in (("SIGTERM", worker.terminate), ("SIGKILL", worker.kill)):
-            with contextlib.suppress(AttributeError, OSError):  # no groups on Windows
-                os.killpg(worker.pid, getattr(signal, name))
-            end()
-            worker.join(5)
-            if worker.exitcode is not None:
-                break
+    left = [(worker, worker.pid) for worker in workers if worker.exitcode != 0 and worker.pid]
+    for names in (("SIGTERM", "SIGCONT"), ("SIGKILL",)):  # a stopped process only hears SIGKILL
+        for worker, group in left:
+            for name in names:
+                with contextlib.suppress(AttributeError, OSError):  # no groups on Windows
+                    os.killpg(group, getattr(signal, name))
+            worker.terminate() if "SIGTERM" in names else worker.kill()
+        end = time.monotonic() + _GRACE
+        for worker, _ in left:
+            worker.join(max(0.0, end - time.monotonic()))
+        left = [(worker, group) for worker, group in left if worker.exitcode is None]

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,7 @@ from multiturn.files import is_below
 from multiturn.logs import LogSettings, configure
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE, pipeline_names, read_pipeline
+from multiturn.providers.guard import die_with_parent
 from multiturn.request import ProviderRequest
 
 T = TypeVar("T")
@@ -86,6 +88,7 @@ class _RevisionJob(Struct, frozen=True):
     pipeline: str
     is_default: bool
     path: list[str]  # sys.path
+    parent: int  # the process whose end is that of the job, too
     spelling: str = field(default_factory=spelling)  # of options, in errors
 
 
@@ -135,7 +138,7 @@ def reading_at(
             os.makedirs(here, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
             raise MultiturnError(f"--against: {os.getcwd()} was no folder then") from None
-        job = _RevisionJob(checkout, read, selection, pipeline, is_default, sys.path)
+        job = _RevisionJob(checkout, read, selection, pipeline, is_default, sys.path, os.getpid())
         with open(os.path.join(folder, _JOB), "wb") as file:
             pickle.dump(job, file)
         with ExitStack() as ending:
@@ -186,18 +189,21 @@ def _items(process: "subprocess.Popen[bytes]", folder: str, commit: str) -> Iter
 def run_child(folder: str) -> None:
     """Convert a revision: the entry point of the child process that ``reading_at`` starts.
 
-    The job is a file in the folder, and the items are written to another one beside it. A
-    MultiturnError is an item, too, so that the parent can raise it.
+    The job is a file in the folder, and the items are written to another one beside it, which takes
+    its name at the end: a stage may end the process, with any exit code. A MultiturnError is an
+    item, too, so that the parent can raise it.
     """
     with open(os.path.join(folder, _JOB), "rb") as file:
         job: _RevisionJob = pickle.load(file)  # noqa: S301 - from the parent process
+    die_with_parent(job.parent, signal.SIGKILL)
     checkout, now = job.checkout, os.getcwd()
     configure(LogSettings("error"))  # warnings are those of the current files
     sys.path[:] = [_entry_then(checkout, entry) for entry in job.path]
     os.chdir(checkout.inside("."))
     named = sorted(job.selection.named)
     outside = [name for name in named if os.path.exists(name) and not checkout.has(name)]
-    with open(os.path.join(folder, _ITEMS), "wb") as file, options_as(job.spelling):
+    items = os.path.join(folder, _ITEMS)
+    with open(f"{items}.part", "wb") as file, options_as(job.spelling):
         try:
             selection = select(
                 (name for name in named if name not in outside),
@@ -216,6 +222,7 @@ def run_child(folder: str) -> None:
                 pickle.dump(item, file)
         except MultiturnError as error:
             pickle.dump(MultiturnError(f"--against: as it was then, {error}"), file)
+    os.replace(f"{items}.part", items)
 
 
 def _pipeline_then(job: _RevisionJob, now: str) -> tuple[str, str]:
