@@ -136,6 +136,6 @@ class KeyCheck:
         advice = _INSTEAD.get(key) if "guidelines" in words.used else None
         if advice is None:
             near = nearest(key, sorted(words.known))
-            advice = did_you_mean(key, [near] if near else sorted(words.ours or words.used))
+            advice = did_you_mean(key, [near] if near else sorted(words.ours or words.known))
         what = f'unknown key "{cut(key)}"; {advice}'
         self.warn("suite.unknown_key", node.children[key].key_place(self.name), what)

@@ -1,0 +1,385 @@
+"""Laws of reading: no string of a suite vanishes, and each dialect gives the same requests."""
+
+import csv
+import io
+import json
+import random
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from layout import laid_out
+from multiturn import Case, Conversion, MultiturnError, ProviderRequest, explain, load_suite
+from multiturn.logs import Notice, warnings_to
+
+PAGE = (Path(__file__).parent.parent / "docs/suites.md").read_text(encoding="utf-8")
+SPEC = laid_out()
+
+# --- Each string of a suite is in the prompt, documented as something else, or named
+
+MARK = "zq"  # in each string that a suite makes up
+LISTED = [
+    set(re.findall("`(.+?)`", row.split("|")[2]))
+    for row in PAGE.partition("### Keys of other tools")[2].splitlines()
+    if row.startswith("| ") and "`" in row
+]
+IRRELEVANT = dict(zip(("suite", "case", "message", "options", "input"), LISTED, strict=True))
+ANSWERS = ["expected_messages", "expected_output", "preferred_output", "ideal"]
+ANSWERS += ["outcome", "criteria", "expected_outcome"]
+SETTINGS = {"$schema", "id", "guideline_patterns", "conversation_id", "execution", *ANSWERS}
+PROMPTS = ("systemPrompt", "system_prompt")
+MESSAGES = ("input_messages", "input", "messages")
+REFUSED = ["system", "instructions", "instruction", "tools", "choices", "turns", "include"]
+
+
+class Maker:
+    """Makes up parts of a suite; each string is there once, and begins with a mark."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.count = 0
+
+    def word(self) -> str:
+        self.count += 1
+        return f"{MARK}{self.count}x"
+
+    def chance(self, percent: int) -> bool:
+        return self.random.randrange(100) < percent
+
+    def one_of(self, *choices: Any) -> Any:
+        return self.random.choice(choices)
+
+    def anything(self) -> Any:
+        word = self.word
+        return self.one_of(word(), [word(), {word(): word()}], {word(): [word()]}, 5, None)
+
+    def some(self, keys: dict[str, Any], percent: int = 25) -> dict[str, Any]:
+        """Return some of the keys, each with what its function makes."""
+        return {key: make() for key, make in keys.items() if self.chance(percent)}
+
+    def extra(self, place: str) -> dict[str, Any]:
+        """Return keys that are irrelevant, unknown, or refused."""
+        known = sorted(IRRELEVANT[place])
+        keys = {self.one_of(*known): self.anything() for _ in range(2) if self.chance(30)}
+        if self.chance(25):
+            keys[self.word()] = self.anything()
+        if place in ("suite", "case") and self.chance(5):
+            keys[self.one_of(*REFUSED)] = self.anything()
+        return keys
+
+    def text(self) -> str:
+        word = self.word()
+        return str(self.one_of(word, f"{word} and {self.word()}", f"{{{{ {word} }}}}", word, word))
+
+    def segment(self) -> Any:
+        return self.one_of(
+            self.text(),
+            {"type": "text", "value": self.text()},
+            {"type": "text", "text": self.text(), **self.extra("input")},
+            {"type": "file", "value": "a.md"},
+            {self.word(): self.word(), self.word(): [self.word(), {self.word(): self.text()}]},
+            {"file": self.word()},
+        )
+
+    def message(self) -> dict[str, Any]:
+        content = self.segment() if self.chance(60) else [self.segment(), self.segment()]
+        role = self.one_of("user", "user", "assistant", "system", "developer", "tool")
+        odd = {"name": self.word, "tool_calls": lambda: self.one_of([], None, [self.anything()])}
+        return {"role": role, "content": content, **self.some(odd, 3), **self.extra("message")}
+
+    def conversation(self) -> list[dict[str, Any]]:
+        return [self.message() for _ in range(self.random.randint(1, 3))]
+
+    def given_input(self) -> Any:
+        return self.one_of(
+            self.text(),
+            self.conversation(),
+            json.dumps(self.conversation()),
+            self.message(),
+            {self.word(): self.text()},
+            {"messages": self.conversation(), **self.extra("input")},
+        )
+
+    def metadata(self) -> Any:
+        return self.some({**dict.fromkeys(PROMPTS, self.word), self.word(): self.anything}, 40)
+
+    def options(self) -> Any:
+        keys = dict.fromkeys([*sorted(IRRELEVANT["options"]), self.word()], self.anything)
+        return self.some(keys, 20) | self.some({"prefix": self.word, "transformVars": self.word}, 3)
+
+    def variables(self, name: str) -> Any:
+        return self.some({name: self.given_input, self.word(): self.anything}, 60)
+
+    def common(self) -> dict[str, Any]:
+        keys: dict[str, Any] = {
+            "metadata": self.metadata,
+            "guidelines": lambda: [self.text()],
+            "execution": lambda: {self.word(): self.word(), "temperature": 0},
+            "options": self.options,
+        }
+        return self.some(keys)
+
+    def case(self, number: int, variable: str) -> dict[str, Any]:
+        messages = self.one_of(*MESSAGES, "input", "vars" if variable else "input")
+        keys = {"id": f"c{number}", **self.common(), **self.extra("case")}
+        keys |= self.some(dict.fromkeys(ANSWERS, self.anything), 8)
+        keys |= self.some({"input_files": lambda: ["a.md"], "vars": lambda: self.variables("x")}, 8)
+        if messages == "vars":
+            return keys | {"vars": self.variables(variable) | {variable: self.given_input()}}
+        own = self.conversation() if messages == "input_messages" else self.given_input()
+        return keys | {messages: own} | self.some({MESSAGES[0]: self.conversation}, 2)
+
+    def suite(self) -> dict[str, Any]:
+        variable = self.one_of("", "", "input", "query")
+        head = {**self.common(), **self.extra("suite")}
+        head |= self.some({"input": self.given_input, "input_files": lambda: ["b.md"]}, 20)
+        head |= self.some({"templates": lambda: "literal"}, 50)
+        if variable:
+            head["prompts"] = [f"{{{{ {variable} }}}}"]
+            defaults = {"vars": lambda: self.variables(variable), "options": self.options}
+            keys = dict.fromkeys(("default_test", "defaultTest"), lambda: self.some(defaults))
+            head |= self.some(keys, 30)
+        cases = [self.case(each, variable) for each in range(self.random.randint(1, 3))]
+        return head | {self.one_of("tests", "evalcases", "cases"): cases}
+
+
+def strings(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], str]]:
+    """Yield each made-up word below a value, of keys, too, with the keys above it."""
+    if isinstance(value, str) and value.startswith('[{"'):
+        yield from strings(json.loads(value), path)
+    elif isinstance(value, str):
+        yield from ((path, word) for word in re.findall(rf"{MARK}\d+x", value))
+    elif isinstance(value, dict):
+        for key, child in value.items():
+            yield from strings(key, path)
+            yield from strings(child, (*path, key))
+    elif isinstance(value, list):
+        for number, child in enumerate(value):
+            yield from strings(child, (*path, number))
+
+
+def is_documented(place: str, path: tuple[Any, ...], variable: str) -> bool:
+    """Return whether the page says that what is at a path does not become prompt text."""
+    match path:
+        case (key, *_) if key in SETTINGS or key in IRRELEVANT[place]:
+            return True
+        case ("metadata", key, *_):
+            return key not in PROMPTS
+        case ("metadata",):
+            return True
+        case ("vars", key, *below):
+            return bool(key != variable) or is_documented(place, ("input", *below), variable)
+        case ("vars",):
+            return True
+        case ("options", key, *_):
+            return key in IRRELEVANT["options"]
+        case ("default_test" | "defaultTest", *below):
+            return is_documented("case", tuple(below), variable)
+        case (key, "messages", int(), below, *_) if key in MESSAGES:
+            return below in IRRELEVANT["message"]
+        case (key, int(), below, *_) if key in MESSAGES:
+            return below in IRRELEVANT["message"]
+        case (key, below, *_) if key in MESSAGES:
+            return below in IRRELEVANT["message"] | IRRELEVANT["input"]
+    return False
+
+
+def is_overridden(path: tuple[Any, ...], case: dict[str, Any], variable: str) -> bool:
+    """Return whether a case says something else in place of what its suite says at a path."""
+    match path:
+        case ("metadata", key, *_) if key in PROMPTS:
+            return any(each in case.get("metadata", {}) for each in PROMPTS)
+        case ("default_test" | "defaultTest", "vars", key, *_) if key == variable:
+            return variable in case.get("vars", {}) or not {*MESSAGES}.isdisjoint(case)
+    return False
+
+
+def said_of(case: Case, request: ProviderRequest) -> str:
+    """Return the prompt of a case, and what is said of what is not in it."""
+    prompt = [message.content for message in request.chat_prompt or ()]
+    conversion = SPEC(Conversion(case))
+    notices = [f"{notice.where} {notice.why}" for notice in conversion.notices]
+    return "\n".join(
+        [request.question, *request.guidelines, *prompt, *notices, str(explain(conversion))]
+    )
+
+
+def written(suite: dict[str, Any], form: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the part of a suite that a form can hold, and its files; the first is the suite."""
+    (key,) = {"tests", "evalcases", "cases"} & suite.keys()
+    lines = "".join(json.dumps(case) + "\n" for case in suite[key])
+    if form == "lines":
+        return {key: suite[key]}, {"x.jsonl": lines}
+    if form == "file of cases":
+        return suite, {"x.yaml": json.dumps({**suite, key: "cases.jsonl"}), "cases.jsonl": lines}
+    return suite, {"x.yaml": json.dumps(suite)}
+
+
+def lost(folder: Path, given: dict[str, Any], form: str) -> list[str]:
+    """Return each word of a suite that is nowhere, for each of its cases that is read."""
+    suite, files = written(given, form)
+    for name, text in {**files, "a.md": "A file.", "b.md": "Another."}.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    notices: list[Notice] = []
+    with warnings_to(notices.append):
+        cases = list(load_suite(folder / next(iter(files)), on_error=lambda _: None))
+    warned = "\n".join(f"{notice.where} {notice.why}" for notice in notices)
+    (listed,) = (value for key, value in suite.items() if key in ("tests", "evalcases", "cases"))
+    head = {key: value for key, value in suite.items() if value is not listed}
+    variable = re.sub(r"\W", "", str(suite.get("prompts", "")))
+    found = []
+    for case in cases:
+        try:
+            said = f"{warned}\n{said_of(case, SPEC.request(case))}"
+        except MultiturnError:
+            continue
+        own = listed[int(case.id[1:])]
+        words = [("suite", *each) for each in strings(head)]
+        words += [("case", *each) for each in strings(own)]
+        for place, above, word in words:
+            named = [f'unknown key "{key}"' for key in above]
+            named += ["metadata.systemPrompt"] if above[:1] == ("metadata",) else []
+            is_named = word in said or any(each in said for each in named)
+            is_elsewhere = place == "suite" and is_overridden(above, own, variable)
+            if not (is_named or is_elsewhere or is_documented(place, above, variable)):
+                found.append(f"{place} {above} {word}")
+    return found
+
+
+@settings(max_examples=100)
+@given(st.integers(0, 2**32), st.sampled_from(["suite", "file of cases", "lines"]))
+def test_each_string_of_a_suite_is_in_the_prompt_or_accounted_for(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, form: str
+) -> None:
+    assert lost(tmp_path_factory.getbasetemp(), Maker(seed).suite(), form) == []
+
+
+# --- Each dialect gives the same requests
+
+texts = st.text(
+    st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=9
+)
+texts |= st.sampled_from(
+    ["{{ x }}", "{% if %}", "a,b", 'say "hi"', "two\nlines", "- x: y", "[1]", "#"]
+)
+contents = texts | st.lists(texts | st.just({"a": [1, "x"]}), min_size=1, max_size=2)
+turns = st.lists(
+    st.fixed_dictionaries(
+        {"role": st.sampled_from(["user", "assistant", "tool"]), "content": contents}
+    ),
+    min_size=1,
+    max_size=3,
+)
+conversations = st.tuples(
+    st.lists(st.fixed_dictionaries({"role": st.just("system"), "content": texts}), max_size=1),
+    turns,
+).map(lambda both: both[0] + both[1])
+
+Files = dict[str, str]
+Message = dict[str, Any]
+
+
+def ours(messages: list[Message], answer: str) -> Files:
+    case = {"id": "a", "input_messages": messages, "expected_messages": answered(answer)}
+    return {"x.yaml": json.dumps({"evalcases": [case]})}
+
+
+def answered(answer: str) -> list[Message]:
+    return [{"role": "assistant", "content": answer}]
+
+
+def agentv(messages: list[Message], answer: str) -> Files:
+    case = {"id": "a", "input": messages, "expected_output": answer}
+    return {"x.yaml": json.dumps({"tests": [case]})}
+
+
+def agentv_shared(messages: list[Message], answer: str) -> Files:
+    case = {"id": "a", "input": messages[1:], "expected_output": answered(answer)}
+    given = messages[0] if len(messages) > 1 else []
+    suite = {"input": given, "cases": [case if given else {**case, "input": messages}]}
+    return {"x.yaml": json.dumps(suite)}
+
+
+def agentv_folder(messages: list[Message], answer: str) -> Files:
+    case = {"input": messages, "expected_output": answer}
+    return {"x.yaml": "tests: cases", "cases/a/case.yaml": json.dumps(case)}
+
+
+def openai_lines(messages: list[Message], answer: str) -> Files:
+    renamed = [{**each, "content": openai_parts(each["content"])} for each in messages]
+    for each in renamed:
+        each["role"] = each["role"].replace("system", "developer")
+    return {"x.jsonl": json.dumps({"id": "a", "messages": renamed, "ideal": answer})}
+
+
+def openai_parts(content: Any) -> Any:
+    if not isinstance(content, list):
+        return content
+    return [{"type": "text", "text": part} if isinstance(part, str) else part for part in content]
+
+
+def openai_preferences(messages: list[Message], answer: str) -> Files:
+    line = {"id": "a", "input": {"messages": messages}, "preferred_output": answered(answer)}
+    return {"x.jsonl": json.dumps(line)}
+
+
+def inspect(messages: list[Message], answer: str) -> Files:
+    return {"x.jsonl": json.dumps({"id": "a", "input": messages, "target": answer})}
+
+
+def json_in_text(messages: list[Message], answer: str) -> Files:
+    case = {"id": "a", "input": json.dumps(messages), "ideal": answer}
+    return {"x.yaml": json.dumps({"eval_cases": [case]})}
+
+
+def promptfoo(messages: list[Message], answer: str) -> Files:
+    test = {"description": "a", "vars": {"turns": messages}, "expected_output": answer}
+    suite = {"templates": "literal", "prompts": ["{{turns}}"], "tests": [test]}
+    return {"x.yaml": json.dumps(suite)}
+
+
+def promptfoo_defaults(messages: list[Message], answer: str) -> Files:
+    defaults = {"vars": {"turns": json.dumps(messages)}}
+    suite = {"templates": "literal", "prompts": "{{ turns }}", "defaultTest": defaults}
+    return {"x.yaml": json.dumps({**suite, "tests": [{"id": "a", "expected_output": answer}]})}
+
+
+def rows(messages: list[Message], answer: str) -> Files:
+    table = io.StringIO()
+    csv.writer(table).writerows([["id", "input", "ideal"], ["a", json.dumps(messages), answer]])
+    return {"x.yaml": "tests: [cases.csv]", "cases.csv": table.getvalue()}
+
+
+DIALECTS = [agentv, agentv_shared, agentv_folder, openai_lines, openai_preferences, inspect]
+DIALECTS += [json_in_text, promptfoo, promptfoo_defaults, rows]
+
+
+def request_of(folder: Path, files: Files) -> tuple[Any, ...] | str:
+    """Return what is sent for the only case of a suite, or why it is none."""
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8", newline="")
+    with warnings_to(lambda _: None):
+        (case,) = load_suite(folder / next(iter(files)))
+    try:
+        sent = SPEC.request(case)
+    except MultiturnError as error:
+        return error.what
+    return sent.eval_id, sent.chat_prompt, sent.question, sent.expected_messages
+
+
+@settings(max_examples=40)
+@given(conversations, texts)
+def test_each_dialect_gives_the_same_request(
+    tmp_path_factory: pytest.TempPathFactory, messages: list[Message], answer: str
+) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    expected = request_of(folder, ours(messages, answer))
+    assert {write.__name__: request_of(folder, write(messages, answer)) for write in DIALECTS} == {
+        write.__name__: expected for write in DIALECTS
+    }
