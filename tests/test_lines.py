@@ -178,7 +178,7 @@ def test_github_gets_each_difference_of_snapshots_once(repository: Path) -> None
             f" {SHOP}: opening, price)",
         ),
         ("evals/list.txt", f"evals/list.txt changed ({SHOP}: price)"),
-        ("evals/z.eval.yaml,line=1,col=8", "case 'z': input_messages must be a list, not a number"),
+        ("evals/z.eval.yaml,line=1,col=8", "case 'z': input must be a list, not a number"),
         (f"{SHOP},line=10", f"the prompt is not as recorded ({SHOP}: bye):%0A{BYE}"),
         (f"{NEW},line=4", "new: snapshots/evals/new/hours.yaml"),
         (
