@@ -162,7 +162,7 @@ BLANK = ("dropped", "blank text is no content (rule 2)")
 GONE = ("lost", "no section of the system message holds it")
 MERGED = ("merged", "into one system message (rule 7)")
 REPLACED = ("dropped", "a system message that leads replaces it (rule 7)")
-OTHER = ("lost", "the prompt has another text, and no stage says that it changed it")
+OTHER = ("lost", "its text is missing from the prompt, and no stage explains why")
 SHOWN = ("shown", "")
 IMAGE = {"type": "image", "value": "x"}
 LEFT_OUT = (
@@ -248,8 +248,8 @@ def test_strict_refuses_what_is_lost() -> None:
     messages = [TestMessage("user", "Hello", line=line) for line in (3, 4, 5)]
     case = Case(id="x", input_messages=tuple(messages), suite="s.yaml")
     assert str(Outcome("s.yaml", case).converted(CUTTING, strict=True).error) == (
-        "s.yaml:3: case 'x': input_messages[0].content: lost: the prompt has another text, and no"
-        " stage says that it changed it; 2 more: see multiturn explain"
+        "s.yaml:3: case 'x': input_messages[0].content: lost: its text is missing from the"
+        " prompt, and no stage explains why; 2 more: see multiturn explain"
     )
 
 

@@ -160,7 +160,7 @@ def _as_written(where: Place, parts: Sequence[Part], text: str | None) -> Fate |
     said = joined(parts)  # a file says the same with and without the newlines at its end
     if text is None or text in (said, said.rstrip("\n"), "".join(part.text for part in parts)):
         return None
-    return Fate(where, "lost", "the prompt has another text, and no stage says that it changed it")
+    return Fate(where, "lost", "its text is missing from the prompt, and no stage explains why")
 
 
 def _fate(

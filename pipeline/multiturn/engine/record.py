@@ -56,7 +56,8 @@ def to_json(record: Any) -> bytes:
         text = json.dumps(msgspec.to_builtins(record), ensure_ascii=False, separators=(",", ":"))
         line = utf8(text).encode() + b"\n"
     others = {*line.translate(None, _PLAIN).decode()}
-    if others and unseen().search(" ".join(others)):  # apart, so that none excuses another
+    # Spaces keep the characters apart: next to each other, some would count as one visible sign.
+    if others and unseen().search(" ".join(others)):
         return unseen().sub(_escape, line.decode()).encode()
     return line
 

@@ -91,4 +91,6 @@ def origin_of(part: Part, case: Case) -> str:
     moved = f", moved by {part.moved_by}" if part.moved_by else ""
     if part.resolved_path is not None:
         return f"{part.resolved_path}, attached at {place}{moved}{changed}"
-    return place + moved + changed if part.message is not None else "a stage that does not say so"
+    if part.message is None:
+        return "unknown origin (added by a stage)"
+    return place + moved + changed

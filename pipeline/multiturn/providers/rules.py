@@ -26,7 +26,7 @@ A10 | Anthropic | some models take system after user, and last or before assista
 A11 | Anthropic | since API version 2026-10-21, temperature must not be set | migration guide, SDK 2.11
 G1 | Gemini | system must go into system_instruction, or not at all | inspect_ai
 G2 | Gemini | contents must not be empty | litellm #13769
-G3 | Gemini | roles must be user and model, by turns | autogen #2900
+G3 | Gemini | user and model must alternate | autogen #2900
 G4 | Gemini | the first turn must be user; for some models, the last one, too | one-api #836, dify #3449, pipecat #5821
 G5 | Gemini | text parts must not be empty | inspect_ai
 G6 | Gemini | proxies and some fields want v1beta, not v1 | LiteLLM 1.106
@@ -47,7 +47,7 @@ F1 | command lines | an argument must not exceed 128 KiB | Codex
 F2 | command lines | a line that starts with @ mentions a file | AgentV
 F3 | agents | a file needs a path, and what to do with it | AgentV #422, #1072
 F4 | agents | neither temperature nor limit can be set | codex exec --help
-F5 | agents | VS Code gets transcript and files, unless told | VS Code's chat
+F5 | agents | VS Code gets the transcript and files, unless configured otherwise | VS Code's chat
 R1 | GitHub | a step summary must not exceed 1,024 KiB | runner
 C1 | all | a prompt must have a user or an assistant message | multiturn
 C2 | all | a temperature must be finite and not negative | multiturn
