@@ -4,6 +4,7 @@ import json
 import os
 from contextlib import chdir
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -118,12 +119,13 @@ def test_a_pipe_a_device_or_an_endless_file_is_an_error_at_once(
         monkeypatch.setattr(os, "getuid", lambda: project.stat().st_uid + 1)
     file = project / name
     owner = f"../../{name}: another user owns this file" if is_foreign and name == OURS else ""
-    for make, error in (
+    makes: list[tuple[Any, str]] = [
         (lambda: os.mkfifo(file), "this is not a regular file"),
         (lambda: file.symlink_to("/dev/zero"), "this is not a regular file"),
         (file.mkdir, "Is a directory"),
-        (lambda: file.touch() or os.truncate(file, 2**30), "defaults of over 1,000,000 bytes"),
-    ):
+        (lambda: (file.touch(), os.truncate(file, 2**30)), "defaults of over 1,000,000 bytes"),  # type: ignore[func-returns-value]
+    ]
+    for make, error in makes:
         make()
         with limited(megabytes=5), pytest.raises(MultiturnError, match=owner or error):
             find_defaults()

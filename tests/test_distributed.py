@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import os
 import pickle
 import re
 import signal
@@ -20,6 +21,7 @@ import pytest
 import commands
 from multiturn import MultiturnError, load_pipeline
 from multiturn.distributed import convert_bag, slices_at, to_line
+from multiturn.documents.locks import lock
 from multiturn.engine.selection import Selection
 from multiturn.engine.slices import ConversionJob, convert_slice
 from running import wait_for, write_stage
@@ -224,3 +226,31 @@ def test_an_interrupt_ends_the_command(cluster: Any, folder: Path) -> None:
     assert process.returncode not in (0, 2)
     assert "Traceback" not in stderr
     assert not (folder / "out/_SUCCESS").exists()
+
+
+def test_of_two_commands_one_writes_into_a_folder(cluster: Any, folder: Path) -> None:
+    options = ("--scheduler", cluster.scheduler_address, "--output", "out")
+    processes = [
+        commands.start("convert", suite, *options, folder=folder)
+        for suite in ("a.eval.yaml", "b.eval.yaml")
+    ]
+    errors = [process.communicate(timeout=60)[1] for process in processes]
+    codes = [process.returncode for process in processes]
+    (refused,) = [error for code, error in zip(codes, errors, strict=True) if code == 2]
+    assert "another command is writing its parts into" in refused or "is not empty" in refused
+    (part,) = (folder / "out").glob("part-*")
+    assert len({json.loads(line)["suite"] for line in part.read_text().splitlines()}) == 1
+
+
+def test_a_folder_that_another_command_writes_into_is_refused(
+    convert: Convert, folder: Path
+) -> None:
+    (folder / "out").mkdir()
+    other = os.open(folder / "out", os.O_RDONLY)
+    try:
+        lock(other)
+        done = convert("a.eval.yaml")
+    finally:
+        os.close(other)
+    what = f"another command is writing its parts into {str(folder / 'out')!r}; name another folder"
+    assert (done.returncode, done.stderr) == (2, f"Error: {what}\n")

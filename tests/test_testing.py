@@ -292,3 +292,15 @@ def test_a_glob_that_matches_no_suite_is_told_what_would_be_right(project: Path)
         cases("evals/", root=project)
     with pytest.raises(TypeError, match=r'write cases\("evals/\*\*/\*\.eval\.yaml"'):
         cases()
+
+
+def test_snapshots_are_where_the_project_has_them(project: Path, call_pytest: Pytest) -> None:
+    write(project, {"multiturn.toml": 'snapshots = "kept"\nsuites = ["evals"]\n'})
+    test = project / "tests/test_prompts.py"
+    test.write_text(re.sub(r"cases\(.*\)\)", "cases())", test.read_text()))
+    assert "cases())" in test.read_text()
+    assert call_pytest("--snapshot-update")[0] == 0
+    written = {path.name for path in (project / "kept").rglob("*.yaml")}
+    assert len(written) == 3
+    assert not (project / "snapshots").exists()
+    assert "3 snapshots: 3 same" in run("snapshot", "--check", folder=project).stdout
