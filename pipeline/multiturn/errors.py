@@ -150,7 +150,7 @@ class PipelineError(MultiturnError):
         super().__init__("\n".join([*lines, advice] if advice else lines))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by what it is made of, and not by its message."""
+        """Pickle by the arguments: an exception would pass its message to ``__init__``."""
         return type(self), (self.errors, self.advice)
 
 
@@ -199,6 +199,7 @@ def add_or_mend(missing: str, unknown: Iterable[str]) -> str:
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """Return the known word that is nearest to another, if one is near; case does not count."""
+    # difflib counts "Header" and "header" as different letters, so both are compared in lower case.
     by_plain = {name.casefold(): name for name in known}
     return next(map(by_plain.get, difflib.get_close_matches(word.casefold(), by_plain, n=1)), None)
 
@@ -206,7 +207,7 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 def nearly(key: str, names: Iterable[str], there: Iterable[str] = ()) -> str | None:
     """Return the name that a key is meant to be, misspelled or in another case; None if none is.
 
-    A key that is only similar to a name that is there, too, may be somebody's own.
+    If the name itself is there, too, a key that is only similar to it may be meant as it is.
 
     >>> nearly("note", ["role"]), nearly("guidelines_dir", ["guidelines"])
     (None, None)
@@ -223,6 +224,7 @@ def nearly(key: str, names: Iterable[str], there: Iterable[str] = ()) -> str | N
 
 @lru_cache(1000)  # each case of a suite may have the same keys
 def _is_similar(key: str, name: str) -> bool:
+    # "guidelines_dir" shares most letters with "guidelines", but three letters more are no slip.
     is_as_long = abs(len(key) - len(name)) <= 2
     return is_as_long and bool(difflib.get_close_matches(key, [name], cutoff=0.75))
 

@@ -31,6 +31,7 @@ FILE = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOCTTY", 0) | _
 # A path stands in headers and markers, where a line break would forge another line.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+# Case does not count: on macOS and Windows ``.ENV`` opens the file ``.env``.
 _PRIVATE = re.compile(
     r"\.git|\.env(?!\.(example|sample|template)$)(\..*)?", re.IGNORECASE | re.DOTALL
 )
@@ -139,6 +140,7 @@ class Files:
         for number, folder in enumerate(folders):
             candidate = os.path.normpath(os.path.join(folder, path))
             if not is_below(candidate, self.root):
+                # From a folder above the first, the same ".." leads higher than its author meant.
                 if number == 0:
                     raise outside_root(written, self.root)
                 continue
@@ -235,7 +237,8 @@ def open_below(folder: str, names: Sequence[str], flags: int) -> int:
 
     No such file, or a name that is a link, is an OSError.
     """
-    if os.open not in os.supports_dir_fd:  # Windows
+    # Windows cannot open a name in an open folder: a link that was there only meanwhile is missed.
+    if os.open not in os.supports_dir_fd:
         path = os.path.join(folder, *names)
         descriptor = os.open(path, flags)
         if os.path.normcase(os.path.realpath(path)) != os.path.normcase(path):
@@ -248,6 +251,7 @@ def open_below(folder: str, names: Sequence[str], flags: int) -> int:
             try:
                 opened = os.open(name, FOLDER, dir_fd=above)
             except NotADirectoryError:
+                # With O_DIRECTORY, Linux says of a link that it is no folder, and not ELOOP.
                 if stat.S_ISLNK(os.lstat(name, dir_fd=above).st_mode):
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
                 raise

@@ -46,6 +46,7 @@ def visible(text: str) -> str:
     >>> print(visible("\x1b[2J a\u202eb \U000e0041"))
     \x1b[2J a\u202eb \U000e0041
     """
+    # Nearly all texts are plain, and these two tests are much faster than the pattern.
     if text.isascii() and text.isprintable():
         return text
     return unseen().sub(_code, text)
@@ -124,6 +125,8 @@ def _marker_at_line_start(markers: tuple[str, ...]) -> "re.Pattern[str]":
     """Return a pattern that finds the start of a line that a reader may take for a marker."""
     if not markers:
         return re.compile("(?!)")  # finds nothing
+    # A model reads "[System]:" and "[ System ]:" alike, but only white space that the marker has
+    # is varied here: everything more would find markers in ordinary text.
     texts = (f"{_SPACE}+".join(map(re.escape, re.split(r"\s+", text))) for text in markers)
     # "System" is not the beginning of "Systematic".
     whole = (text + r"(?!\w)" if text[-1].isalnum() else text for text in texts)

@@ -66,7 +66,8 @@ class _Commands(click.Group):
         except MultiturnError as error:
             _fail(with_defaults(error, context))
         except OSError as error:
-            if error.filename is None:  # only standard output has no name
+            # Whatever opens a file names it; a write to standard output does not.
+            if error.filename is None:
                 _drop_output()
                 _fail(f"cannot write '-': {error.strerror}")
             _fail(f"cannot open {error.filename!r}: {error.strerror}")
@@ -78,7 +79,10 @@ def _fail(message: str) -> NoReturn:
 
 
 def _drop_output() -> None:
-    """Send what is still in the buffer nowhere: it would fail once more at exit."""
+    """Redirect standard output to the null device.
+
+    Python flushes it at exit, and would report the error that ended the command once more.
+    """
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

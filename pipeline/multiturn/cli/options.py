@@ -26,6 +26,7 @@ _COMMAND = "multiturn.command"
 
 
 def _note_quiet(context: click.Context, _: click.Parameter, is_quiet: bool) -> None:
+    # The option is read long before the summary is printed, by another function.
     context.meta[_QUIET] = is_quiet
 
 

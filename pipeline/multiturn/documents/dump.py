@@ -80,7 +80,8 @@ def _item(value: Any, indent: str) -> str:
 def _block(text: str, indent: str) -> str:
     body = text.rstrip("\n")
     ending = "-" if body == text else "" if len(text) == len(body) + 1 else "+"
-    hint = "2" if text[0] in " \t\n" else ""  # the first line does not show the indentation
+    # YAML takes the indentation from the first line, which must then not begin with white space.
+    hint = "2" if text[0] in " \t\n" else ""
     lines = [indent + line if line else "" for line in text.split("\n")]
     if body != text:
         del lines[-1]
@@ -105,7 +106,7 @@ def _scalar(value: Any) -> str:
         if _PLAIN.fullmatch(value):
             return value
         return f'"{_escaped(value)}"'
-    # JSON is YAML, except for the names of these three.
+    # JSON is YAML, except for the names of these three numbers.
     return {"NaN": ".nan", "Infinity": ".inf", "-Infinity": "-.inf"}.get(
         text := json.dumps(value), text
     )

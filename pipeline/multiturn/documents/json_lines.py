@@ -57,6 +57,7 @@ def read_json_lines(
         where = Place(name, number)
         try:
             if len(line) == MAX_LINE and not line.endswith(b"\n"):
+                # Read on to the end of the line, so that the next one begins where it begins.
                 while (rest := file.readline(MAX_LINE)) and not rest.endswith(b"\n"):
                     pass
                 raise ValueError(f"a line of over {MAX_LINE:,} bytes")
@@ -76,6 +77,8 @@ def read_json_lines(
 
 def read_json(text: str) -> Any:
     """Return the value of a JSON text; what no case may have is a ValueError."""
+    # json has no limit of its own: 40 MB of "[0,0,0" would take a gigabyte. It also keeps the last
+    # of several equal keys in silence, and lets half of a character pass, which no file can hold.
     _check_size(text)
     value = json.loads(text, object_pairs_hook=_distinct, parse_constant=_refuse_constant)
     if "\\u" in text and (half := _HALF.search(json.dumps(value, ensure_ascii=False))):

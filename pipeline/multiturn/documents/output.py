@@ -79,6 +79,7 @@ def _partial(target: Path) -> Iterator[tuple[BinaryIO, str]]:
 
 def _finish(file: BinaryIO, partial: str, target: Path) -> None:
     file.flush()
+    # Else a power cut could leave the new name with none of its bytes.
     os.fsync(file.fileno())
     os.chmod(partial, _mode(target))
     if os.name == "nt":  # which renames no open file
@@ -94,7 +95,7 @@ def _create(prefix: str, folder: Path) -> tuple[int, str]:
             lock(descriptor)
         if os.path.exists(partial):
             return descriptor, partial
-        os.close(descriptor)  # another process removed it before it was locked
+        os.close(descriptor)  # Another process took it for abandoned before it was locked.
 
 
 def _remove_abandoned(folder: Path, prefix: str) -> None:
@@ -144,6 +145,8 @@ def _held(file: BinaryIO, whole: bool) -> Iterator[BinaryIO]:
 def _mode(target: Path) -> int:
     if target.exists():
         return stat.S_IMODE(target.stat().st_mode)
+    # mkstemp makes files that only their owner can read; what others expect is what open would
+    # have given. The umask can be read only by setting it.
     umask = os.umask(0)
     os.umask(umask)
     return 0o666 & ~umask

@@ -93,6 +93,8 @@ class Reader:
 
     def node(self, event: Any) -> Node:
         """Build the value that begins with an event."""
+        # This runs for each value of a suite. Events have no subclasses, so comparing the class is
+        # as right as isinstance, and faster.
         kind = event.__class__
         if kind is AliasEvent:
             return self.alias(event)
@@ -109,6 +111,8 @@ class Reader:
             node = self.mapping(event) if kind is MappingStartEvent else self.sequence(event)
             self.depth -= 1
         node.size = self.size - size
+        # An alias is counted as if it were written out, so a node that has an anchor keeps its
+        # numbers: to count again at each alias would take quadratic time.
         if event.anchor is not None:
             node.height = _height(node)
             node.values = self.values - values
