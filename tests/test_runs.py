@@ -23,7 +23,7 @@ from multiturn import (
     run,
     run_batches,
 )
-from repositories import TONE, replace
+from repositories import TONE, commit, replace
 from running import by_id, write_suite
 from vendors import azure, openai
 
@@ -157,6 +157,22 @@ def test_a_request_that_is_as_it_was_at_a_revision_is_not_sent(
     planned = actions(dry_run(Path("evals"), "spec", load_target(), against="HEAD"))
     assert planned == [("hours", "send"), ("price", "send"), ("bye", "skip")]
     assert ids(results_of("evals", against="HEAD")) == ["hours", "price"]
+
+
+def test_an_error_of_a_revision_names_the_argument(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(repository)
+    write(repository, {"p.yaml": "extends: gone\n"})
+    commit(repository)
+    write(repository, {"p.yaml": "extends: spec\n"})
+    for given, words in (
+        (("spec", "NOPE"), "against=: there is no commit 'NOPE' here"),
+        (("p.yaml", "HEAD"), "against=: as it was then, p.yaml:1"),
+    ):
+        pipeline, revision = given
+        with pytest.raises(MultiturnError, match=f"^{words}"):
+            list(dry_run("evals", pipeline, load_target(), against=revision))
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import os
 import subprocess
 
-from multiturn.errors import MultiturnError
+from multiturn.errors import MultiturnError, option
 
 _NO_HOOKS = ("-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false")
 # A partial clone would fetch what it lacks, by a program that its configuration names.
@@ -42,12 +42,12 @@ def git(*arguments: str, otherwise: str = "", **environment: str) -> str:
             check=True,
         )
     except FileNotFoundError:
-        raise MultiturnError("--against needs git, and there is none") from None
+        raise MultiturnError(f"{option('against')} needs git, and there is none") from None
     except subprocess.CalledProcessError as error:
         why = error.stderr.strip().removeprefix("fatal: ").partition("\n")[0]
         if "promisor" in error.stderr or "transport" in error.stderr:
             why = "this partial clone lacks files of that commit; git archive REV fetches them"
         elif why.startswith("not a git repository"):
             why += "; run it inside the repository"
-        raise MultiturnError(f"--against: {otherwise or why}") from None
+        raise MultiturnError(f"{option('against')}: {otherwise or why}") from None
     return done.stdout.rstrip("\n")

@@ -20,7 +20,7 @@ from multiturn.engine.git import git
 from multiturn.engine.outcomes import Outcome, outcomes
 from multiturn.engine.selection import Selection, select
 from multiturn.engine.signals import masked
-from multiturn.errors import MultiturnError, options_as, spelling
+from multiturn.errors import MultiturnError, option, options_as, spelling
 from multiturn.files import is_below
 from multiturn.logs import LogSettings, configure
 from multiturn.pipelines.pipeline import Pipeline, request_of
@@ -121,7 +121,7 @@ def reading_at(
             iterator raises it if the pipeline could not be loaded as it was.
     """
     if "-" in selection.named:
-        raise MultiturnError("--against compares files, and - is not a file")
+        raise MultiturnError(f"{option('against')} compares files, and - is not a file")
     top = os.path.realpath(git("rev-parse", "--show-toplevel"))
     with tempfile.TemporaryDirectory(prefix="multiturn-") as folder:
         checkout = _Checkout(top, os.path.join(os.path.realpath(folder), "tree"))
@@ -137,7 +137,7 @@ def reading_at(
                 raise NotADirectoryError  # a link leads out of the repository
             os.makedirs(here, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
-            raise MultiturnError(f"--against: {os.getcwd()} was no folder then") from None
+            raise MultiturnError(f"{option('against')}: {os.getcwd()} was no folder then") from None
         job = _RevisionJob(checkout, read, selection, pipeline, is_default, sys.path, os.getpid())
         with open(os.path.join(folder, _JOB), "wb") as file:
             pickle.dump(job, file)
@@ -175,7 +175,7 @@ def _items(process: "subprocess.Popen[bytes]", folder: str, commit: str) -> Iter
     path = os.path.join(folder, _ITEMS)
     if process.wait() != 0 or not os.path.exists(path):
         raise MultiturnError(
-            f"--against: the process that converts the suites of {commit[:10]} died"
+            f"{option('against')}: the process that converts the suites of {commit[:10]} died"
         )
     with open(path, "rb") as file:
         while file.peek(1):
@@ -221,7 +221,7 @@ def run_child(folder: str) -> None:
             for item in job.read(Revision(found, selection, chosen, notes)):
                 pickle.dump(item, file)
         except MultiturnError as error:
-            pickle.dump(MultiturnError(f"--against: as it was then, {error}"), file)
+            pickle.dump(MultiturnError(f"{option('against')}: as it was then, {error}"), file)
     os.replace(f"{items}.part", items)
 
 
