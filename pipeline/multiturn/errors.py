@@ -234,6 +234,19 @@ def _plain(key: str) -> str:
     return re.sub("[-_ ]", "", key).casefold()
 
 
+def in_words(error: BaseException) -> str:
+    """Return the type and text of an exception of a user's own code, whose text may fail, too.
+
+    >>> in_words(KeyError("a"))
+    "KeyError: 'a'"
+    """
+    try:
+        text = str(error)
+    except Exception:
+        text = "its text cannot be shown"
+    return f"{type(error).__name__}: {text}"
+
+
 def line_of(function: Any, error: BaseException) -> str:
     """Return `` at FILE:LINE``: where in a function's file an exception comes from, if it does."""
     code = getattr(inspect.unwrap(function), "__code__", None)

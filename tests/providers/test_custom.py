@@ -165,3 +165,107 @@ def test_a_variable_names_no_code(module: str, monkeypatch: pytest.MonkeyPatch) 
     Path("targets.yaml").write_text("[{name: mine, provider: '${{ KIND }}'}]")
     with pytest.raises(MultiturnError, match="there is no such provider"):
         load_target("mine")
+
+
+LEAKY = """\
+import sys
+from multiturn import ProviderError, ProviderResponse
+
+
+class Silent(Exception):
+    def __init__(self, key):
+        self.key = key
+
+    def __str__(self):
+        raise ValueError(self.key)
+
+
+class Own(BaseException):
+    pass
+
+
+def fail(kind, key):
+    if kind.endswith("error"):
+        raise ValueError(f"bad {key}")
+    if kind.endswith("exit"):
+        sys.exit(key)
+    if kind.endswith("silent"):
+        raise Silent(key)
+    if kind.endswith("own"):
+        raise Own(key)
+
+
+class Leaky:
+    def __init__(self, *, token, fail):
+        self.key, self.kind = token, fail
+        self.fail("start")
+
+    def fail(self, where):
+        if self.kind.startswith(where):
+            fail(self.kind, self.key)
+
+    @property
+    def accepts(self):
+        self.fail("accepts")
+        return ()
+
+    async def __aenter__(self):
+        self.fail("open")
+
+    async def __aexit__(self, *error):
+        self.fail("close")
+
+    async def invoke(self, request):
+        self.fail("invoke")
+        if self.kind == "kind":
+            raise ProviderError("no", kind=self.key, wire=self.key.encode())
+        if self.kind == "place":
+            raise ProviderError("no", where=self.key, case_id=self.key)
+        if self.kind == "what":
+            raise ProviderError([self.key])
+        return ProviderResponse(
+            text="Hello",
+            finish_reason=f"because of {self.key}",
+            usage={f"tokens of {self.key}": 3},
+            raw=({self.key: (self.key,)},),
+            wire=self.key.encode(),
+        )
+"""
+
+
+@pytest.mark.parametrize(
+    "fail",
+    [
+        *(f"{where} {how}" for where in ("start", "accepts", "open", "close", "invoke")
+          for how in ("error", "exit", "silent", "own")),
+        *("kind", "place", "what", "nothing"),
+    ],
+)  # fmt: skip
+def test_a_key_is_in_no_output_of_a_command(module: str, fail: str) -> None:
+    Path(f"{module}.py").write_text(LEAKY)
+    write(module, name="Leaky", token="${{ THE_KEY }}", fail=fail)
+    write_suite(Path(), ["Hello"])
+    arguments = ("run", "a.eval.yaml", "--target", "mine", "--record-wire", "--output", "out.jsonl")
+    done = commands.run(*arguments, folder=Path.cwd())
+    results = Path("out.jsonl").read_text() if Path("out.jsonl").exists() else ""
+    assert KEY not in done.stdout + done.stderr + results
+    where, _, how = fail.partition(" ")
+    said = {"error": "ValueError: bad ***", "exit": "SystemExit: ***", "own": "Own: ***"}
+    if how:
+        text = said.get(how, "Silent: its text cannot be shown")
+        line = f"{module}:Leaky {WORDS[where]}"
+        assert re.search(rf"{line}[^:]*(:\d+)?: {re.escape(text)}\n", done.stderr)
+        assert "Traceback" not in done.stderr
+        assert done.returncode == (1 if where == "invoke" else 2)
+    if fail == "nothing":
+        [result] = records(results)
+        assert result["finish_reason"] == "because of ***"
+        assert (result["usage"], result["wire"]) == ({"tokens of ***": 3}, "***")
+
+
+WORDS = {
+    **dict.fromkeys(("start", "accepts"), "does not start"),
+    "open": "does not open",
+    "close": "does not close",
+    "invoke": "failed at",
+}

@@ -19,12 +19,11 @@ from multiturn.providers.base import (
     Settings,
     TargetProvider,
     Wire,
-    hide,
-    secrets_among,
 )
 from multiturn.providers.command import run_command
 from multiturn.providers.environment import ADVICE, hidden_values, inherited
 from multiturn.providers.rules import broken, named
+from multiturn.providers.secrets import hide, secrets_among
 from multiturn.request import (
     GUIDELINES_HEADING,
     InputFile,

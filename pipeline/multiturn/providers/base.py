@@ -1,22 +1,19 @@
 """The interface of providers, and what all of them share."""
 
+import asyncio
 import hashlib
-import re
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, ClassVar, Protocol, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Protocol, Self
 
 import msgspec
 from msgspec import Meta, Struct, structs
 
-from multiturn.errors import MultiturnError, Place
+from multiturn.errors import MultiturnError, Place, in_words
 from multiturn.logs import Notice, warn
+from multiturn.providers.secrets import hide
 from multiturn.request import InputFile, ProviderRequest
 from multiturn.turns import Parts, Turns
 
-_SECRET_NAME = re.compile(
-    r"(?:^|_)[A-Z0-9]*(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?[0-9]*(?:_|$)",
-    re.IGNORECASE,
-)
 # The fields that an answer depends on; the other fields are for evaluating the answer.
 _SENT = (
     "question",
@@ -28,10 +25,11 @@ _SENT = (
     "temperature",
     "max_output_tokens",
 )
-_T = TypeVar("_T")
 Seconds = Annotated[float, Meta(gt=0)]
 LARGEST_ANSWER = 16 * 2**20  # bytes, unpacked
-_SHORTEST_SECRET = 4  # replacing shorter values would damage ordinary words
+_MAY_HOLD_SECRETS = ("text", "usage", "raw", "finish_reason", "wire")  # of an answer
+# They end a request, and are no failure of it.
+PASSING = (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit)
 
 
 class ProviderResponse(Struct, frozen=True, kw_only=True):
@@ -240,23 +238,36 @@ class TargetProvider:
         raise NotImplementedError
 
     async def send(self, wire: Wire) -> ProviderResponse:
-        """Send what ``wire`` returned; no secret is in the answer, or in the error."""
+        """Send what ``wire`` returned; no secret is in the answer, or in the error.
+
+        Raises:
+            ProviderError: there is no answer, for whatever reason.
+        """
         try:
             answer = await self.ask(wire)
-        except ProviderError as error:
+            fields = {name: getattr(answer, name) for name in _MAY_HOLD_SECRETS}
+            return structs.replace(answer, **hide(fields, self.secrets))
+        except PASSING:
+            raise
+        except BaseException as error:  # also SystemExit, whose text Python would print
             raise self.hidden(error) from None
-        text, raw = hide(answer.text, self.secrets), hide(answer.raw, self.secrets)
-        return structs.replace(answer, text=text, raw=raw)
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
         """Answer a request."""
         return await self.send(self.wire(request))
 
-    def hidden(self, error: ProviderError) -> ProviderError:
-        """Remove the secrets from an error, and return it."""
-        error.what = hide(error.what, self.secrets)
-        error.args = (error.what,)
-        return error
+    def hidden(self, error: BaseException) -> ProviderError:
+        """Return an error without secrets; one that is not the provider's own has its type."""
+        if not isinstance(error, ProviderError):
+            return ProviderError(hide(in_words(error), self.secrets), kind="provider")
+        what = error.what if isinstance(error.what, str) else in_words(error)
+        return ProviderError(
+            hide(what, self.secrets),
+            kind=hide(error.kind, self.secrets),
+            status=error.status,
+            retries=error.retries,
+            wire=hide(error.wire, self.secrets),
+        )
 
 
 def body_of(request: ProviderRequest) -> bytes:
@@ -265,38 +276,6 @@ def body_of(request: ProviderRequest) -> bytes:
     if request.system and not any(m.role == "system" for m in request.chat_prompt or ()):
         fields["system"] = request.system
     return msgspec.json.encode(fields)
-
-
-def is_secret(name: str) -> bool:
-    """Return whether a variable has the name of a key, such as GITHUB_TOKEN or api_key."""
-    return _SECRET_NAME.search(name) is not None
-
-
-def secrets_among(values: Mapping[str, Any]) -> list[str]:
-    """Return the texts whose names are those of keys."""
-    return [text for name, text in values.items() if isinstance(text, str) and is_secret(name)]
-
-
-def hide(value: _T, secrets: Iterable[str]) -> _T:
-    """Return a text, or decoded JSON with texts, with every secret replaced by ``***``.
-
-    >>> hide({"sk-12345": ["no such key: sk-12345"]}, ["no", "sk-1", "sk-12345"])
-    {'***': ['no such key: ***']}
-    """
-    ordered = sorted(secrets, key=len, reverse=True)
-
-    def hidden(value: Any) -> Any:
-        if isinstance(value, str):
-            for secret in ordered:
-                if len(secret) >= _SHORTEST_SECRET:
-                    value = value.replace(secret, "***")
-        elif isinstance(value, list):
-            return [hidden(item) for item in value]
-        elif isinstance(value, dict):
-            return {hidden(key): hidden(item) for key, item in value.items()}
-        return value
-
-    return hidden(value)  # type: ignore[no-any-return]
 
 
 def counts(usage: Any, **names: str) -> Mapping[str, int]:

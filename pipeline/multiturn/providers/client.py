@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from multiturn.providers.base import LARGEST_ANSWER, ProviderError, hide
+from multiturn.providers.base import LARGEST_ANSWER, ProviderError
 from multiturn.providers.rules import named
+from multiturn.providers.secrets import hide
 
 _LONGEST_DELAY = 60  # seconds
 _LONGEST_MESSAGE = 500

@@ -9,8 +9,9 @@ import msgspec
 from msgspec import structs
 
 from multiturn.documents.imports import import_path
-from multiturn.errors import MultiturnError, line_of
+from multiturn.errors import MultiturnError, in_words, line_of
 from multiturn.providers.base import (
+    PASSING,
     Provider,
     ProviderError,
     ProviderResponse,
@@ -18,9 +19,8 @@ from multiturn.providers.base import (
     TargetProvider,
     Wire,
     body_of,
-    hide,
-    secrets_among,
 )
+from multiturn.providers.secrets import hide, secrets_among
 from multiturn.request import ProviderRequest
 
 
@@ -60,11 +60,11 @@ class InvokedProvider(TargetProvider):
                 answer = await answer
             elif isinstance(answer, ProviderResponse):
                 raise ProviderError(f"invoke of {path} must be async def", kind="provider")
-        except ProviderError:
+        except (ProviderError, *PASSING):
             raise
-        except Exception as error:  # whatever the provider raises
+        except BaseException as error:  # whatever the provider raises
             place = line_of(self.provider.invoke, error)
-            what = f"{path} failed{place}: {type(error).__name__}: {error}"
+            what = f"{path} failed{place}: {in_words(error)}"
             raise ProviderError(what, kind="provider") from None
         if not isinstance(answer, ProviderResponse):
             what = f"{path} returned {type(answer).__name__} instead of a ProviderResponse"
@@ -94,11 +94,12 @@ class CustomProvider(InvokedProvider):
             what = f"{path!r} is not a provider; a provider is a class with a method invoke"
             raise MultiturnError(what)
         try:
-            provider = found(**settings.options)
-        except Exception as error:  # whatever the class raises
-            what = f"{path} does not start: {type(error).__name__}: {error}"
+            super().__init__(found(**settings.options), settings, secrets)
+        except PASSING:
+            raise
+        except BaseException as error:  # whatever the class raises
+            what = f"{path} does not start: {in_words(error)}"
             raise MultiturnError(hide(what, (*settings.secrets(), *secrets))) from error
-        super().__init__(provider, settings, secrets)
 
     def wire(self, request: ProviderRequest) -> Wire:
         """Return the request as JSON; the options are part of its digest, keys are not."""
@@ -110,15 +111,22 @@ class CustomProvider(InvokedProvider):
         )
 
     async def __aenter__(self) -> Self:
-        enter = getattr(self.provider, "__aenter__", None)
-        if enter is not None:
-            await enter()
+        await self._call("__aenter__", "does not open")
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        leave = getattr(self.provider, "__aexit__", None)
-        if leave is not None:
-            await leave(*error)
+        await self._call("__aexit__", "does not close", *error)
+
+    async def _call(self, method: str, fails: str, *arguments: object) -> None:
+        """Call a method that the class may have; no secret is in its error."""
+        try:
+            if (found := getattr(self.provider, method, None)) is not None:
+                await found(*arguments)
+        except PASSING:
+            raise
+        except BaseException as error:
+            what = f"{self.settings.provider} {fails}: {in_words(error)}"
+            raise MultiturnError(hide(what, self.secrets)) from None
 
 
 def _is_provider(value: Any) -> bool:

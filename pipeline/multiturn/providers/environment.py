@@ -7,7 +7,7 @@ from contextlib import suppress
 from fnmatch import fnmatchcase
 from urllib.parse import unquote, urlsplit
 
-from multiturn.providers.base import is_secret
+from multiturn.providers.secrets import is_secret
 
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 _INHERITED = (

@@ -17,11 +17,12 @@ from msgspec import Meta, structs
 
 from multiturn.errors import MultiturnError
 from multiturn.providers.ax import ChatProvider, ChatSettings, Model
-from multiturn.providers.base import ProviderError, ProviderResponse, Wire, hide
+from multiturn.providers.base import ProviderError, ProviderResponse, Wire
 from multiturn.providers.client import Exchange, current, status_error
 from multiturn.providers.layout import Layout
 from multiturn.providers.models import Abilities, Accepted, Row
 from multiturn.providers.refusals import lesson_of
+from multiturn.providers.secrets import hide
 from multiturn.turns import is_blank
 
 _T = TypeVar("_T")

@@ -19,7 +19,7 @@ from multiturn.logs import Notice, warn
 from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings
 from multiturn.providers.ax import ChatSettings
 from multiturn.providers.azure import AzureProvider, AzureSettings
-from multiturn.providers.base import Settings, TargetProvider, hide
+from multiturn.providers.base import Settings, TargetProvider
 from multiturn.providers.codex import CodexProvider, CodexSettings
 from multiturn.providers.custom import CustomProvider, CustomSettings
 from multiturn.providers.echo import EchoProvider
@@ -27,6 +27,7 @@ from multiturn.providers.gemini import GeminiProvider, GeminiSettings
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.models import Row, read_rows
 from multiturn.providers.openai import OpenAIProvider, OpenAISettings
+from multiturn.providers.secrets import hide
 from multiturn.providers.variables import Values, environment, folders
 from multiturn.providers.vscode import InsidersSettings, VSCodeProvider, VSCodeSettings
 from multiturn.turns import kind_of

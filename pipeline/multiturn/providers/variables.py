@@ -8,7 +8,7 @@ from typing import Any
 
 from multiturn.documents.node import Node
 from multiturn.errors import MultiturnError, Place
-from multiturn.providers.base import is_secret
+from multiturn.providers.secrets import is_secret
 
 VARIABLE = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 

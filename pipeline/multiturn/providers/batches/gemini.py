@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from multiturn.providers.base import ProviderResponse, hide
+from multiturn.providers.base import ProviderResponse
 from multiturn.providers.batches.base import (
     BatchApi,
     BatchPart,
@@ -15,6 +15,7 @@ from multiturn.providers.batches.base import (
     BatchStatus,
     VendorError,
 )
+from multiturn.providers.secrets import hide
 
 _ENDED = ("succeeded", "partially_succeeded", "failed", "cancelled", "expired")
 _LIMITED = (8, 429)  # codes of gRPC and of HTTP

@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from multiturn.providers.base import ProviderResponse, hide
+from multiturn.providers.base import ProviderResponse
 from multiturn.providers.batches.base import (
     BatchApi,
     BatchPart,
@@ -16,6 +16,7 @@ from multiturn.providers.batches.base import (
     VendorError,
 )
 from multiturn.providers.client import status_error
+from multiturn.providers.secrets import hide
 
 _UNPROCESSED = ("notRunning", "pending", "running")  # Azure refuses a batch of such a file
 
