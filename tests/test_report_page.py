@@ -402,10 +402,12 @@ def greeting(words: str) -> dict[str, str]:
 
 
 def test_a_pipeline_without_a_chat_prompt_says_so(open_page: OpenPage, tmp_path: Path) -> None:
-    nothing = "The pipeline gives no chat prompt; providers get the transcript."
+    nothing = "The pipeline gives no chat prompt; these messages are sent in its place."
     then = greeting("Hello") | {"p.yaml": "extends: shipped\n"}
     page = open_page(page_of(tmp_path, then, then | greeting("Good morning"), pipeline="p.yaml"))
-    assert texts(page, "#panel") == [nothing]
+    assert texts(page, "#panel .absent") == [nothing, nothing]
+    assert texts(page, "#panel li h3") == ["user", "user"]
+    assert texts(page, "#panel ins") == ["Good morning"]
     press(page, "6")
     assert texts(page, "#panel .text")[-1] == "Good morning"
     now = greeting("Good morning") | {"p.yaml": "extends: spec\n"}

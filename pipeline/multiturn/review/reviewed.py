@@ -55,9 +55,14 @@ class ReviewedCase(Struct, frozen=True, kw_only=True):
         return None if chat is None else self.messages[: len(chat)]
 
     @property
-    def prompt(self) -> tuple[Message, ...] | None:
-        """What the target gets; without one, the chat prompt."""
-        return self.chat if self.sent is None else self.sent.messages
+    def prompt(self) -> tuple[Message, ...]:
+        """What the target gets; without one, the chat prompt, or what is sent in its place."""
+        return self.messages if self.sent is None else self.sent.messages
+
+    @property
+    def lacks_chat(self) -> bool:
+        """Whether the prompt is what is sent in place of a chat prompt."""
+        return self.sent is None and self.chat is None
 
     @property
     def system(self) -> Spans:

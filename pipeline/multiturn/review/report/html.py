@@ -128,9 +128,9 @@ class _Data:
 
     def side(self, case: ReviewedCase) -> dict[str, Any]:
         """Return the texts of one side of a case: three numbers a span, and what is sent."""
-        prompt = case.prompt
         return {
-            "roles": prompt and [message.role for message in prompt],
+            "roles": [message.role for message in case.prompt],
+            "lacksChat": case.lacks_chat,
             "texts": [
                 [self.number(text) for s in spans for text in (s.text, s.origin, s.path)]
                 for spans in texts_of(case)

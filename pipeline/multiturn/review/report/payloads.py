@@ -90,7 +90,9 @@ def _marked(request: ProviderRequest) -> ProviderRequest:
         replace(message, content=_marked_text(number, message.content))
         for number, message in enumerate(request.chat_prompt, 1)
     )
-    return replace(request, chat_prompt=chat, question=_marked_text(0, request.question))
+    system = request.system if chat else _marked_text(1, request.system or "")
+    question = _marked_text(0, request.question)
+    return replace(request, chat_prompt=chat, system=system, question=question)
 
 
 def _marked_text(number: int, text: str) -> str:

@@ -35,14 +35,13 @@ Section = list[tuple[str, str]]  # texts with their names
 
 def texts_of(case: ReviewedCase) -> list[Spans]:
     """Return the question, and each message of the prompt."""
-    return [case.question, *(message.spans for message in case.prompt or ())]
+    return [case.question, *(message.spans for message in case.prompt)]
 
 
 def sections_of(case: ReviewedCase) -> tuple[Section, Section, Section]:
     """Return the prompt, the transcript and the attached files."""
-    prompt = [] if case.prompt is not None else [("no chat prompt", "")]
-    messages = case.messages if case.prompt is None else case.prompt
-    prompt += [(message.role, text_of(message.spans)) for message in messages]
+    prompt = [("no chat prompt", "")] if case.lacks_chat else []
+    prompt += [(message.role, text_of(message.spans)) for message in case.prompt]
     if case.sent is not None:
         prompt += [("repaired", repair) for repair in case.sent.repairs]
         prompt += [(name, str(value)) for name, value in sorted(case.sent.parameters.items())]

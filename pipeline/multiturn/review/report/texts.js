@@ -63,7 +63,7 @@ function sidesOf(entry) {
   const raw = parse(texts[entry.texts]);
   const sides = {};
   for (const side of SIDES.filter((name) => raw[name])) {
-    const { roles, texts: numbers, payloads } = raw[side];
+    const { roles, lacksChat, texts: numbers, payloads } = raw[side];
     const spans = numbers.map((list) => {
       const found = [];
       for (let at = 0; at < list.length; at += 3) {
@@ -72,8 +72,8 @@ function sidesOf(entry) {
       }
       return found;
     });
-    const chat = roles && roles.map((role, at) => ({ role, spans: spans[at + 1] }));
-    sides[side] = { chat, question: spans[0], payloads, spans };
+    const chat = roles.map((role, at) => ({ role, spans: spans[at + 1] }));
+    sides[side] = { chat, lacksChat, question: spans[0], payloads, spans };
   }
   return sides;
 }
@@ -144,7 +144,7 @@ const box = (content) => make("div", { class: "text" }, content);
 const showTurn = ({ role, spans }, side, changes) =>
   make("li", { class: `turn ${role}` }, make("h3", {}, role), box(showSpans(spans, side, role === "system", changes)));
 
-const NO_CHAT = "The pipeline gives no chat prompt; providers get the transcript.";
+const NO_CHAT = "The pipeline gives no chat prompt; these messages are sent in its place.";
 const absent = (what) => make("div", { class: "absent" }, what);
 const heads = () => [`at ${data.against}`, "now"];
 const columns = (...content) =>
@@ -159,14 +159,16 @@ function beside(sides, show) {
 
 function showChat(sides) {
   const { then, now } = sides;
-  if (!then?.chat && !now?.chat) return absent(NO_CHAT);
-  if (!then || !now) return make("ol", { class: "turns" }, (then || now).chat.map((turn) => showTurn(turn, "")));
-  return columns(rowsOf(then.chat || [], now.chat || []).map(({ pair, same }) => {
+  if (!then || !now) {
+    const { chat, lacksChat } = then || now;
+    return [lacksChat ? absent(NO_CHAT) : "", make("ol", { class: "turns" }, chat.map((turn) => showTurn(turn, "")))];
+  }
+  const notes = [then, now].map(({ lacksChat }) => make("div", {}, lacksChat ? absent(NO_CHAT) : ""));
+  return columns(then.lacksChat || now.lacksChat ? notes : [], rowsOf(then.chat, now.chat).map(({ pair, same }) => {
     if (same) return make("ol", { class: "both" }, showTurn(pair[1], ""));
     const changes = changedFiles(pair);
     return pair.map((turn, at) => {
-      const missing = sides[SIDES[at]].chat ? "no such message" : NO_CHAT;
-      const shown = turn ? showTurn(turn, SIDES[at], changes) : make("li", {}, absent(missing));
+      const shown = turn ? showTurn(turn, SIDES[at], changes) : make("li", {}, absent("no such message"));
       return make("ol", { "data-side": heads()[at] }, shown);
     });
   }));
