@@ -1,4 +1,4 @@
-"""From cases to results through a vendor's batches, so that a killed process loses nothing."""
+"""Runs in batches: cases are sent through a vendor's Batch API; a killed run can be continued."""
 
 import math
 import os
@@ -186,7 +186,10 @@ class BatchRun(Batches):
                 self.create(part, file)
 
     def _collect(self, wait: bool) -> Iterator[Delivery | None]:
-        """Yield the results of batches that have ended; raise an error of one after the others."""
+        """Yield the cases of batches that have ended, with their results.
+
+        An error of one batch is raised once the others have ended.
+        """
         parts = self.state.under_way
         refused = []
         while parts:

@@ -1,4 +1,4 @@
-"""The state of the batches under way: a file beside the results, which survives the process."""
+"""The state of the batches under way, in a file beside the results, for the next process."""
 
 import os
 import re
@@ -45,9 +45,9 @@ _decode = msgspec.json.Decoder(_Record).decode
 
 
 class BatchState:
-    """The state file of a run in batches: lines of JSON, of which the last one about a part counts.
+    """The state file of a run in batches: lines of JSON, the first of which is the target.
 
-    The target is its first line.
+    Of several lines about a part, the last one is valid.
 
     Raises:
         MultiturnError: the file is not a state file.
@@ -65,7 +65,9 @@ class BatchState:
         if self.target is None and os.path.exists(self.path):
             what = "this is not the state of a batch; move it away"
             raise MultiturnError(what, where=self.path)
-        if not self.under_way:  # a run that ended was killed before it removed the file
+        if (
+            not self.under_way
+        ):  # the last run was killed once it was done, before it removed the file
             self._clear()
 
     @contextmanager
@@ -195,7 +197,7 @@ class BatchState:
         for record in self._records() if under_way else ():
             if isinstance(record, Waiting) and record.part in under_way:
                 digest = bytes.fromhex(record.result.digest)
-                tokens[digest] = self.parts[record.part].token  # one string for all its requests
+                tokens[digest] = self.parts[record.part].token  # one object for all its requests
                 latest[key_of(record.result)] = digest
         return tokens, latest
 
@@ -209,7 +211,7 @@ class BatchState:
             Path(self.path).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Close the file, and write what was recorded since it was last kept."""
+        """Close the file; records that are still in the buffer are written."""
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -1,4 +1,4 @@
-"""A run: the cases, who is asked, what need not be asked again, and where the results go."""
+"""A run: its cases and provider, which requests need not be sent again, and the results file."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -37,8 +37,8 @@ class Run:
         against: Git revision; a request that was the same there is not sent.
         batch: whether the requests are sent in batches.
         is_dry: whether nothing is sent or written.
-        is_default: whether the pipeline is nobody's choice, so that the project defaults of the
-            revision may name another one.
+        is_default: whether the pipeline comes from the project's defaults; those of the revision
+            may then name another one.
 
     Raises:
         TypeError: an argument has the wrong type.
@@ -98,8 +98,8 @@ class Run:
     def problems(self) -> Iterator[Delivery]:
         """Prepare every case, and yield those with an error; ``deliveries`` can follow.
 
-        Requests of up to 16 MiB stay in memory for it. If there are more, it reads and converts
-        the cases again: memory must not grow with the suites.
+        Requests of up to 16 MiB are kept in memory, and ``deliveries`` yields those. If there are
+        more, it reads and converts the cases again, because memory must not grow with the suites.
 
         Raises:
             MultiturnError: a suite that cannot be read again, such as a pipe, has more.
@@ -154,7 +154,7 @@ class Run:
             self.results.append(result)
 
     def results_path(self) -> str | None:
-        """Return where the results are: in another file if somebody removed or replaced theirs."""
+        """Return the path of the results file; another one if the file was removed or replaced."""
         if self.results is None:
             return None
         self.results.keep()

@@ -25,7 +25,7 @@ from multiturn.request import ProviderRequest
 
 
 def complete(provider: Provider) -> TargetProvider:
-    """Return a provider with everything that running needs; the only place that looks what it has.
+    """Return a provider with every method that a run needs; nothing else checks what it has.
 
     Raises:
         TypeError: it has no name, or no method ``invoke``.
