@@ -106,6 +106,19 @@ def test_two_dots_that_leave_the_root_are_refused(files: Files, written: str) ->
 
 
 @pytest.mark.parametrize(
+    "path", ["../secret.txt", "sub/../../secret.txt", "/etc/hostname", "", "..", "./a.txt", "a//b"]
+)
+@pytest.mark.parametrize("call", ["read", "known"])
+def test_what_find_does_not_return_is_not_read(
+    root: Path, files: Files, path: str, call: str
+) -> None:
+    (root.parent / "secret.txt").write_text("secret")
+    arguments = (1_000,) if call == "read" else ()
+    with pytest.raises(OutsideRootError, match="is outside the root"):
+        getattr(files, call)(path, *arguments)
+
+
+@pytest.mark.parametrize(
     "written",
     [
         *("../secret.txt", "..\\..\\secret.txt", "%2e%2e/%2e%2e/secret.txt", ".. /.. /secret.txt"),

@@ -43,6 +43,7 @@ WRITTEN: dict[str, dict[str, Any]] = {
     "promptfoo": {
         "description": NAME,
         "vars": {"messages": PROMPT},
+        "options": {"temperature": 0, "max_tokens": 9},
         "metadata": {**METADATA, "target": "Hello"},
     },
 }
@@ -131,6 +132,30 @@ TOOL = "input_messages: [{role: user, content: Hi}, {role: tool, content: '18'}]
 REPAIR = "O1: sent a tool message as a user message that begins with [Tool]:"
 
 
+ANSWER = "the line does not end with an answer of the assistant's; add expected_messages"
+
+
+@pytest.mark.parametrize(
+    ("expected", "is_warned"),
+    [
+        ("", True),
+        ("expected_messages: [{role: user, content: Bye}],", True),
+        ("expected_messages: [{role: assistant, content: Hello}],", False),
+    ],
+)
+def test_a_line_for_openai_that_ends_without_an_answer_is_a_warning(
+    tmp_path: Path, expected: str, is_warned: bool
+) -> None:
+    _, log = converted(tmp_path, "openai", f"{expected} {MESSAGES}")
+    warning = f"shop.eval.yaml:2: warning: case 'greet': {ANSWER}\n"
+    assert log == (warning if is_warned else "")
+
+
+def test_a_test_of_promptfoo_without_execution_has_no_options(tmp_path: Path) -> None:
+    record, _ = converted(tmp_path, "promptfoo", f"outcome: Greets, {MESSAGES}")
+    assert "options" not in record
+
+
 @pytest.mark.parametrize("format_", TOOL_FORMATS)
 def test_a_tool_message_goes_out_as_the_users_and_the_log_says_so(
     tmp_path: Path, format_: str
@@ -144,14 +169,16 @@ def test_a_tool_message_goes_out_as_the_users_and_the_log_says_so(
     ]
     if "metadata" in record:
         assert record["metadata"]["repairs"] == [REPAIR]
-    (event,) = records(log)
+    event, *others = records(log)
     assert (event["event"], event["why"]) == ("prompt.repaired", REPAIR)
+    assert [other["event"] for other in others] == ["answer.missing"] * (format_ == "openai")
     assert event["where"].endswith("case 'greet'")
 
 
 def test_with_strict_a_repair_is_an_error_of_its_case_alone(tmp_path: Path) -> None:
-    cases = f"[{{id: a, {TOOL}}}, {{id: b, {TOOL}}}]"
-    (tmp_path / "shop.eval.yaml").write_text(f"evalcases: {cases}")
+    given = f"expected_messages: [Warm], {TOOL}"
+    cases = ", ".join(f"{{id: {name}, {given}}}" for name in "ab")
+    (tmp_path / "shop.eval.yaml").write_text(f"evalcases: [{cases}]")
     for workers in ("1", "2"):
         command = ("convert", "shop.eval.yaml", "--format", "openai", "--strict")
         done = commands.run(*command, "--workers", workers, folder=tmp_path)

@@ -106,7 +106,8 @@ class Files:
             written: what errors call it; by default, its resolved path.
 
         Raises:
-            OutsideRootError: a symbolic link replaced the file, or a folder, since it was found.
+            OutsideRootError: the path leads outside the root, or a symbolic link replaced the file,
+                or a folder, since it was found.
             AttachmentError: not a regular file, unreadable, too large, or not UTF-8.
         """
         shown = quoted(written or resolved_path)
@@ -128,7 +129,13 @@ class Files:
         return None if known is None else known[1]
 
     def _path(self, resolved_path: str) -> str:
-        return os.path.join(self.root, *resolved_path.split("/"))
+        names = resolved_path.split("/")
+        path = os.path.join(self.root, *names)
+        # ``find`` returns no such path, but ``read`` is public, and a path may come from elsewhere.
+        is_normal = resolved_path == "." or not {"", ".", ".."} & set(names)
+        if not (is_normal and is_below(os.path.normpath(path), self.root)):
+            raise outside_root(resolved_path, self.root)
+        return path
 
     def _find(self, written: str) -> str:
         if not written.strip():

@@ -27,10 +27,18 @@ class Sample(NamedTuple):
 
 
 def to_openai(conversion: Conversion) -> dict[str, Any]:
-    """Return ``messages``: the prompt, and after it the messages that are expected."""
-    expected = expected_messages(conversion.case.expected_messages)
+    """Return ``messages``: the prompt, and after it the messages that are expected.
+
+    A line whose last message is not the assistant's teaches nothing: that is a warning.
+    """
+    case = conversion.case
+    expected = expected_messages(case.expected_messages)
     turns = (Turn(m.role, (Part("text", m.content),)) for m in expected)
-    return {"messages": _repaired((*_prompt(conversion), *turns), conversion)[0]}
+    messages = _repaired((*_prompt(conversion), *turns), conversion)[0]
+    if messages[-1].role != "assistant":
+        why = "the line does not end with an answer of the assistant's; add expected_messages"
+        warn(Notice("answer.missing", case.where(), why, case_id=case.id))
+    return {"messages": messages}
 
 
 def to_evals(conversion: Conversion) -> dict[str, Any]:
@@ -51,11 +59,17 @@ def to_inspect(conversion: Conversion) -> dict[str, Any]:
 
 
 def to_promptfoo(conversion: Conversion) -> dict[str, Any]:
-    """Return a test of promptfoo, for a prompt file with ``{{ messages | dump | safe }}``."""
-    sample = sample_of(conversion)
+    """Return a test of promptfoo, for a prompt file with ``{{ messages | dump | safe }}``.
+
+    Its ``options`` are what promptfoo gives to its providers beside their own configuration.
+    """
+    sample, request = sample_of(conversion), request_of(conversion)
+    given = {"temperature": request.temperature, "max_tokens": request.max_output_tokens}
+    options = {name: value for name, value in given.items() if value is not None}
     return {
         "description": sample.id,
         "vars": {"messages": sample.input},
+        **({"options": options} if options else {}),
         "metadata": {**sample.metadata, "target": sample.target},
     }
 
