@@ -375,3 +375,20 @@ def test_ctrl_c_leaves_the_batch_and_says_how_to_go_on(folder: Path, server: Bat
     server.lag = 0
     assert ask("openai", "--resume", folder=folder).returncode == 0
     assert (answers(folder), server.sent()) == (ALL, ONCE)
+
+
+def test_a_case_that_was_removed_meanwhile_is_named_when_its_batch_is_collected(
+    folder: Path, server: BatchServer
+) -> None:
+    server.lag = 3
+    write_suite(folder, PROMPTS)
+    assert ask("openai", "--no-wait", folder=folder).returncode == 0
+    text = (folder / "a.eval.yaml").read_text()
+    suite = json.loads(text)
+    del suite["evalcases"][1]
+    (folder / "a.eval.yaml").write_text(json.dumps(suite))
+    done = ask("openai", "--resume", folder=folder)
+    assert "c1" in answers(folder)
+    line = "out.jsonl still has 1 result of cases that are no longer in the suites: c1\n"
+    assert done.stderr.count(line) == 1
+    assert ask("openai", "--resume", folder=folder).stderr.count("no longer") == 1

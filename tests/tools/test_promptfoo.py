@@ -11,6 +11,7 @@ import pytest
 
 import commands
 import npm
+from loopback import KEY, Server
 from pages import sessions, shell_command
 from running import records
 
@@ -56,3 +57,35 @@ def test_promptfoo_sends_the_messages_to_the_letter(
         result = by_name[test["description"]]
         assert json.loads(result["response"]["output"]) == test["vars"]["messages"]
         assert test["metadata"].items() <= result["testCase"]["metadata"].items()
+
+
+def test_promptfoo_asks_with_the_temperature_and_the_limit_of_execution(
+    tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    promptfoo = npm.installed("promptfoo@0.121.20", "promptfoo", pytestconfig)
+    shutil.copy(SUITE, tmp_path)
+    command = ("convert", SUITE.name, "--format", "promptfoo", "--output", "tests.jsonl")
+    commands.run(*command, folder=tmp_path)
+    (tmp_path / "messages.txt").write_text("{{ messages | dump | safe }}\n")
+    with Server() as server:
+        environment = {
+            **os.environ,
+            "NO_PROXY": "127.0.0.1",
+            "OPENAI_API_KEY": KEY,
+            "OPENAI_BASE_URL": f"{server.url}/v1",
+            "PROMPTFOO_CONFIG_DIR": str(tmp_path / "home"),
+            "PROMPTFOO_DISABLE_TELEMETRY": "1",
+            "PROMPTFOO_DISABLE_UPDATE": "1",
+        }
+        arguments = ["--tests", "tests.jsonl", "--prompts", "file://messages.txt"]
+        done = subprocess.run(
+            [promptfoo, "eval", *arguments, "--providers", "openai:gpt-4o-mini", "--no-cache"],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    bodies = [request.json for request in server.requests]
+    assert sorted(body["temperature"] for body in bodies) == [0, 0.5, 0.5]
+    assert [body["max_tokens"] for body in bodies if body["temperature"] == 0] == [9]

@@ -34,7 +34,9 @@ def preview_batch(run: "Run", tally: "Tally") -> None:
 def send_batch(run: "Run", tally: "Tally", *, record_wire: bool, poll: float, wait: bool) -> None:
     """Send the cases of a run in batches, and print what becomes of them."""
     from multiturn.cli.progress import Progress
+    from multiturn.cli.sending import name_removed
     from multiturn.engine.batch_run import BatchRun
+    from multiturn.engine.selection import Selection
     from multiturn.errors import MultiturnError
     from multiturn.providers.base import ProviderError
 
@@ -59,6 +61,8 @@ def send_batch(run: "Run", tally: "Tally", *, record_wire: bool, poll: float, wa
             raise MultiturnError(f"{error}; {advice}; {last}") from None
         left = batches.requests
     path = run.results_path()
+    if run.results is not None and isinstance(run.cases, Selection) and not run.cases.case_ids:
+        name_removed([*batches.removed, *run.results.strays()], path)
     if left:
         _say(f"{number_of(left, 'request')} under way; get their results with --resume --batch")
     say_summary(f"{tally.summary()}: {path}{tally.repairs()}", err=True)

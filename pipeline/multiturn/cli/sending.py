@@ -4,7 +4,7 @@ import asyncio
 import signal
 import sys
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -95,6 +95,13 @@ class Tally:
         return f"; {self.repaired:,} sent with repairs: {', '.join(sorted(self.rules))}"
 
 
+def name_removed(ids: Sequence[str], path: str | None) -> None:
+    """Print which results of a file are of cases that the suites no longer have."""
+    if ids:
+        what = f"{path} still has {number_of(len(ids), 'result')} of cases"
+        click.echo(in_line(f"{what} that are no longer in the suites: {first_of(ids)}"), err=True)
+
+
 def print_json(result: Result) -> None:
     """Print a result as a line of JSON."""
     sys.stdout.buffer.write(to_json(result))
@@ -174,11 +181,7 @@ def send(
     path = run.results_path()
     if run.results is None:
         return
-    strays = [] if tally.is_denied or selection.case_ids else run.results.strays()
-    if strays:
-        what = f"{path} still has {number_of(len(strays), 'result')} of cases"
-        click.echo(
-            in_line(f"{what} that are no longer in the suites: {first_of(strays)}"), err=True
-        )
+    if not (tally.is_denied or selection.case_ids):
+        name_removed(run.results.strays(), path)
     counts = f"{tally.summary()}, {tally.retried:,} retried"
     say_summary(f"{counts}: {path}{tally.repairs()}", err=True)

@@ -82,6 +82,9 @@ class BatchRun(Batches):
             raise ValueError("batches need a file of results; name it with results")
         super().__init__(run.provider, run.path, poll=poll, say=say)
         self.run = run
+        self.removed: list[str] = []  # ids of cases with a result that the suites no longer have
+        self._seen: set[bytes] = set()  # keys of the results of this run's cases
+        self._suites: set[str] = set()  # of these cases
 
     @property
     def requests(self) -> int:
@@ -134,10 +137,13 @@ class BatchRun(Batches):
         with TemporaryFile(dir=self._folder) as file:
             for delivery in self.run.deliveries():
                 result = delivery.result
+                key = key_of(result)
+                self._seen.add(key)
+                self._suites.add(result.suite)
                 if delivery.wire is None:  # there is an error
                     yield delivery
                     continue
-                key, digest = key_of(result), bytes.fromhex(result.digest)
+                digest = bytes.fromhex(result.digest)
                 if latest.get(key) == digest:
                     continue
                 if key in latest:
@@ -227,8 +233,11 @@ class BatchRun(Batches):
             for waiting in self.state.asked(part):
                 result = waiting.result
                 digest = bytes.fromhex(result.digest)
-                if latest.get(key_of(result), digest) != digest:
+                key = key_of(result)
+                if latest.get(key, digest) != digest:
                     continue  # its case has another request now
+                if key not in self._seen and result.suite in self._suites:
+                    self.removed.append(result.id)
                 try:
                     if result.digest not in found:
                         why = status.why or f"{part.batch} ended without an answer to this request"
