@@ -273,7 +273,7 @@ def keeps_a_lambda(given: Conversion) -> Conversion:
     [
         (writes_on, "writes_on gives something else when it runs twice"),
         (writes_over, "writes_over changed the Conversion that it was given"),
-        (keeps_an_object, "keeps_an_object chose a view that is another one when it was pickled"),
+        (keeps_an_object, "keeps_an_object chose a view that changes when it is pickled"),
         (keeps_a_lambda, "keeps_a_lambda chose a view that cannot be pickled"),
     ],
 )

@@ -220,7 +220,7 @@ def _notice(conversion: Conversion, item: Turn | Part, why: str) -> Notice:
     if isinstance(item, Part):
         content, key, line = item.content, item.key, item.line
     if key is None and message is not None:
-        key = f"input_messages[{message}]"
+        key = conversion.case.message_key(message)
     where = conversion.case.where(line, key or "")
     why = f"{why} (the stage {conversion.stage})" if conversion.stage else why
     return Notice(DROPPED, where, why, message, content, is_warning=False)

@@ -21,7 +21,7 @@ def omit_lone_prompt(conversion: Conversion) -> Conversion:
 
 
 class UnlessLone(Struct, frozen=True):
-    """The view of the chat that ``omit_lone_prompt`` chooses: another one, or no chat."""
+    """The view of the chat that ``omit_lone_prompt`` chooses: the earlier one, or no chat."""
 
     view: Any
 

@@ -69,8 +69,8 @@ def _looks(stage: Stage) -> tuple[tuple[_Look, str], ...]:
 def checked(before: Conversion, after: Any, stage: Stage) -> Conversion:
     """Return what a stage made; each text that the stage changed or added names the stage.
 
-    A ValueError says what is wrong with it: it is no Conversion, something in it has a wrong type,
-    or a fact that the stage declares is not true.
+    A ValueError says what is wrong with it: it is not a Conversion, something in it has a wrong
+    type, or a fact that the stage declares is not true.
     """
     if not isinstance(after, Conversion):
         hint = "Maybe you forgot to return what conversion.replace() gives?"

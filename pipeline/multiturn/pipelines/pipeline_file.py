@@ -28,7 +28,7 @@ from multiturn.pipelines.step import Step
 DEFAULT_PIPELINE = "spec"
 _SHIPPED = Path(__file__).parent
 _MAX_TRAIL = 20  # files that extend each other
-_A_SUITE = "this is a suite, and no pipeline; multiturn convert takes it"
+_A_SUITE = "this is a suite, not a pipeline; multiturn convert takes it"
 
 
 def pipeline_names() -> list[str]:

@@ -125,6 +125,6 @@ def _run_stage(
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         pytest.fail(f"{step.name} chose a view that cannot be pickled: {error}")
     if again != views:
-        pytest.fail(f"{step.name} chose a view that is another one when it was pickled")
+        pytest.fail(f"{step.name} chose a view that changes when it is pickled")
     _ = once.chat, once.question
     return once
