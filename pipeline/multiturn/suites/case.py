@@ -12,17 +12,23 @@ from multiturn.errors import MultiturnError, Place, did_you_mean, quoted
 from multiturn.files import Files
 from multiturn.suites.dialects import Dialect
 from multiturn.suites.messages import PROMPT_FILE, Wording
-from multiturn.suites.paths import AS_GUIDELINE, ATTACH, warn_of_file_key, warn_of_path
+from multiturn.suites.paths import (
+    AS_GUIDELINE,
+    ATTACH,
+    may_be_path,
+    warn_of_file_key,
+    warn_of_path,
+)
 from multiturn.suites.schema import (
     CaseKeys,
     ExecutionKeys,
     Metadata,
     MetadataKeys,
 )
+from multiturn.suites.vocabulary import OF_MESSAGES
 from multiturn.turns import ROLES
 
 MAX_CASE_SIZE = 10_000_000
-_OURS = Wording()
 
 
 class CaseReader:
@@ -99,7 +105,7 @@ class CaseReader:
             shared,
             id=case_id,
             input_messages=tuple(
-                self._message(message, label, wording, index)
+                self._message(message, wording, index)
                 for index, message in enumerate(node.children["input_messages"].children)
             ),
             line=node.line,
@@ -122,40 +128,44 @@ class CaseReader:
             what += " to compare with as expected_messages"
             self.keys.warn_once("suite.answer_in_prompt", line.place(self.name), what)
 
-    def _message(self, node: Node, case: str, wording: Wording, index: int) -> TestMessage:
-        key = wording.of(index)
-        label = f"{case}: {key}"
-        self.keys.check(node, "message", label=label)
+    def _message(self, node: Node, wording: Wording, index: int) -> TestMessage:
+        if not node.value.keys() <= OF_MESSAGES:
+            self.keys.check(node, "message", label=wording.label(index))
         role, content = node.children["role"], node.children["content"]
         if role.value not in ROLES:
             what = f"there is no role {quoted(role.value)}; {did_you_mean(role.value, ROLES)}"
-            raise MultiturnError(what, where=role.place(self.name, label))
-        segments = content.children if isinstance(content.value, list) else [content]
+            raise MultiturnError(what, where=role.place(self.name, wording.label(index)))
+        is_list = isinstance(content.value, list)
+        segments = content.children if is_list else [content]
         for number, segment in enumerate(segments):
-            position = f"[{number}]" if segments is content.children else ""
-            self._segment(segment, f"{label}.content{position}")
+            if not isinstance(segment.value, str) or may_be_path(segment.value):
+                key = f"content[{number}]" if is_list else "content"
+                self._segment(segment, f"{wording.label(index)}.{key}")
         lines = tuple([segment.line for segment in segments])
-        return TestMessage(
-            role.value, content.value, node.line, lines, "" if wording == _OURS else key
-        )
+        key = "" if wording.is_ours else wording.of(index)
+        return TestMessage(role.value, content.value, node.line, lines, key)
 
     def _segment(self, segment: Node, label: str) -> None:
         """Check a segment of a message's content."""
-        if not isinstance(segment.value, dict):
-            warn_of_path(segment, self.files, self.keys, label, ATTACH)
-        elif "type" not in segment.value:
-            self.keys.check_structured(segment, label)
-            warn_of_file_key(segment, self.keys, label)
-        elif "value" in segment.value:
-            self.keys.check(segment, "segment", label=label)
-            if segment.value["type"] == "text":
-                warn_of_path(segment.children["value"], self.files, self.keys, label, ATTACH)
+        text = segment
+        if isinstance(segment.value, dict):
+            if "type" not in segment.value:
+                self.keys.check_structured(segment, label)
+                warn_of_file_key(segment, self.keys, label)
+            elif "value" in segment.value:
+                self.keys.check(segment, "segment", label=label)
+            if segment.value.get("type") != "text":
+                return
+            text = segment.children.get("value", segment)
+        if isinstance(text.value, str) and may_be_path(text.value):
+            warn_of_path(text, self.files, self.keys, label, ATTACH)
 
     def _warn_of_paths(self, node: Node, label: str) -> None:
         """Warn of guidelines that are paths."""
         guidelines = node.children.get("guidelines")
         for text in (guidelines.children or ()) if guidelines is not None else ():
-            warn_of_path(text, self.files, self.keys, label, AS_GUIDELINE)
+            if may_be_path(text.value):
+                warn_of_path(text, self.files, self.keys, label, AS_GUIDELINE)
 
     def _system_prompt(self, node: Node, label: str = "") -> str | None:
         """Return the system prompt in the metadata of a suite or a case."""

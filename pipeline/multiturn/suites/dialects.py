@@ -17,6 +17,7 @@ from multiturn.suites.vocabulary import ANSWER_NAMES, CASE_NAMES, INPUT_KEYS, SU
 
 _WITH_INPUT = {**CASE_NAMES, **ANSWER_NAMES}
 _SHARED = ("guidelines", "metadata", "execution")  # by all cases, as an input and vars are
+_OF_PROMPTFOO = frozenset(("vars", "options"))
 _REWRITTEN = frozenset({*CASE_NAMES, "input_files", "options", "vars"})
 
 
@@ -74,7 +75,7 @@ class Dialect:
 
     def case(self, node: Node, label: str) -> tuple[Node, Wording]:
         """Return a case by our names, and how to call its messages; ``label`` is the case's."""
-        wording = Wording()
+        wording = Wording(label)
         if not isinstance(node.children, dict):
             return node, wording
         self.keys.refuse(node, "case", label=label)
@@ -88,8 +89,7 @@ class Dialect:
         if messages is not None and isinstance(messages.children, list):
             for index, message in enumerate(messages.children):
                 if isinstance(message.children, dict):
-                    place = f"{label}: {wording.of(index)}"
-                    rewrite(message, self.keys, place, self.read_as)
+                    rewrite(message, self.keys, wording, index, self.read_as)
         return node, wording
 
     def _check_shared(self) -> None:
@@ -104,7 +104,9 @@ class Dialect:
 
     def _rewritten(self, node: Node, label: str) -> tuple[Node, Wording]:
         keys = dict(node.children)
-        variable = take_messages(self.variables, keys, self.keys, label)
+        variable = ""
+        if self.variables.messages or not _OF_PROMPTFOO.isdisjoint(keys):
+            variable = take_messages(self.variables, keys, self.keys, label)
         files, written = keys.pop("input_files", None), ""
         _check_paths(files, self.name, label)
         skips = _value(_children(keys.get("execution")).get("skip_defaults"))
@@ -116,7 +118,7 @@ class Dialect:
         if files is not None and files.value and not written:
             raise needs_text(files, self.name, label)
         keys = self._renamed(keys, _WITH_INPUT if written else CASE_NAMES, label)
-        wording = Wording(written or "input_messages")
+        wording = Wording(label, written or "input_messages")
         messages = keys.get("input_messages")
         if messages is not None and not written and _value(shared.get("input_files")):
             self._warn_of_files(messages, label)
@@ -125,9 +127,9 @@ class Dialect:
             if isinstance(before.children, list) and isinstance(messages.children, list):
                 both = [*before.children, *messages.children]
                 keys["input_messages"] = list_of(both, messages.mark)
-                wording = Wording(wording.key, len(before.children))
-        given = {"vars": node.children["vars"]} if "vars" in node.children else {}
-        check_case(self._braces, {**keys, **given}, self.name, label)
+                wording = Wording(label, wording.key, len(before.children))
+        if self._braces.beside or "vars" in node.children:
+            check_case(self._braces, keys, "vars" in node.children, self.name, label)
         return with_keys(node, keys), wording
 
     def _messages(

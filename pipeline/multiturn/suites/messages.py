@@ -9,7 +9,7 @@ from multiturn.documents.json_lines import node_of, read_json
 from multiturn.documents.node import Node, Repeats, list_of, values_in, with_keys
 from multiturn.errors import MultiturnError
 from multiturn.suites.keys import KeyCheck
-from multiturn.suites.vocabulary import ROLE_NAMES
+from multiturn.suites.vocabulary import OF_MESSAGES, ROLE_NAMES
 
 _MESSAGES = re.compile(r"input_messages(?:\[(\d+)\])?")
 _HALF = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
@@ -19,14 +19,24 @@ PROMPT_FILE = "PROMPT.md"
 class Wording(NamedTuple):
     """What errors call the messages of a case: by the key that somebody wrote."""
 
+    case: str  # what errors call the case
     key: str = "input_messages"
     shared: int = 0  # how many of the messages are those of the suite's ``input``
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the messages stand where they are read."""
+        return self.key == "input_messages" and not self.shared
 
     def of(self, index: int) -> str:
         """Return the name of a message."""
         if index < self.shared:
             return f"the suite's input[{index}]"
         return f"{self.key}[{index - self.shared}]"
+
+    def label(self, index: int) -> str:
+        """Return what errors call a message and its case."""
+        return f"{self.case}: {self.of(index)}"
 
     def path(self, path: str) -> str:
         """Return a path below ``input_messages`` as somebody wrote it."""
@@ -78,10 +88,13 @@ def needs_text(files: Node, suite: str, label: str) -> MultiturnError:
     return MultiturnError(what, where=files.key_place(suite, label))
 
 
-def rewrite(message: Node, check: KeyCheck, label: str, read_as: dict[str, str]) -> None:
+def rewrite(
+    message: Node, check: KeyCheck, wording: Wording, index: int, read_as: dict[str, str]
+) -> None:
     """Rewrite what is not ours in a message, in place; ``read_as`` gets what that is."""
     keys = message.children
-    check.refuse(message, "message", label=label)
+    if not message.value.keys() <= OF_MESSAGES:
+        check.refuse(message, "message", label=wording.label(index))
     role, content = keys.get("role"), keys.get("content")
     if role is not None and isinstance(role.value, str) and role.value in ROLE_NAMES:
         ours = ROLE_NAMES[role.value]
@@ -91,7 +104,7 @@ def rewrite(message: Node, check: KeyCheck, label: str, read_as: dict[str, str])
         for number, part in enumerate(content.children):
             value = part.value
             if isinstance(value, dict) and "text" in value and value.get("type") == "text":
-                _rename_text(part, check.name, f"{label}.content[{number}]")
+                _rename_text(part, check.name, f"{wording.label(index)}.content[{number}]")
                 read_as["text of a part"] = "value"
 
 

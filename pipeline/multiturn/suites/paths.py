@@ -15,11 +15,14 @@ _LONGEST = 1000
 _URL = "file://"
 
 
+def may_be_path(text: str) -> bool:
+    """Return whether a text looks like a path; quick, as each text is asked for."""
+    return len(text) <= _LONGEST and _PATH.fullmatch(text) is not None
+
+
 def warn_of_path(text: Node, files: Files, check: KeyCheck, label: str, advice: str) -> None:
     """Warn of a text that is the path of a file; ``advice`` ends the sentence."""
     written = text.value
-    if not isinstance(written, str) or len(written) > _LONGEST or not _PATH.fullmatch(written):
-        return
     is_url = written.startswith(_URL)
     if is_url or _is_file(written, files):
         path = written.removeprefix(_URL)

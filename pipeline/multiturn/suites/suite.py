@@ -29,6 +29,7 @@ from multiturn.text import utf8
 
 STDIN = "<stdin>"
 CONFIG = ".agentv/config.yaml"
+_OF_A_LINE = frozenset((*MESSAGES_KEYS, "vars", "input_files"))
 MAX_CASES_FILE = 40_000_000  # bytes of a file of cases that a suite names
 
 SuiteItem = Case | MultiturnError | Notice
@@ -189,7 +190,7 @@ class SuiteReader:
     def check_line(self, node: Node, where: Place) -> None:
         """Refuse a line without messages: it may be of any data set."""
         keys = node.children if isinstance(node.children, dict) else {}
-        if keys.keys().isdisjoint((*MESSAGES_KEYS, "vars", "input_files")):
+        if keys.keys().isdisjoint(_OF_A_LINE):
             self.reader.keys.refuse_misspelled(node, MESSAGES_KEYS)
             found = ", ".join(f'"{cut(key)}"' for key in [*keys][:5])
             what = 'a line has its messages as "messages" or "input"'

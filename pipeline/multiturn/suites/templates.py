@@ -31,9 +31,11 @@ def braces_of(keys: Mapping[str, Node], name: str) -> Braces:
     return Braces(beside, is_literal, shared)
 
 
-def check_case(braces: Braces, keys: Mapping[str, Node], name: str, label: str) -> None:
-    """Refuse a template in a case, by the keys of the case or of its suite."""
-    beside = "vars" if "vars" in keys else braces.beside
+def check_case(
+    braces: Braces, keys: Mapping[str, Node], has_vars: bool, name: str, label: str
+) -> None:
+    """Refuse a template in a case, if it has variables, or its suite says so."""
+    beside = "vars" if has_vars else braces.beside
     if beside and not braces.is_literal:
         found = next(_templates_in(_texts(keys)), braces.shared)
         if found is not None:

@@ -144,3 +144,6 @@ def vocabulary(*places: str) -> Vocabulary:
     irrelevant = frozenset(key for place in asked for key in IRRELEVANT.get(place, ()))
     refused = {key: why for place in asked for key, why in REFUSED.get(place, {}).items()}
     return Vocabulary(ours, used, used | irrelevant, refused)
+
+
+OF_MESSAGES = vocabulary("message").known
