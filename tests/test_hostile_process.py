@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import commands
 import standins
 from commands import Process, full_disk, start
 from running import wait_for
@@ -38,6 +40,40 @@ def folder(tmp_path: Path) -> Path:
 
 
 # Ctrl-C, and kill -9
+
+DYING = (
+    "import os; os.fsync = lambda _: os.kill(os.getpid(), 9); from multiturn.__main__ import main"
+)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(TO_A_FILE, id="convert"),
+        pytest.param(("snapshot", "a.yaml"), id="snapshot"),
+        pytest.param(("init",), id="init"),
+        pytest.param(
+            ("run", "a.yaml", "--target", "t", "--batch", "--output", "new.jsonl"), id="batch"
+        ),
+    ],
+)
+def test_the_next_command_removes_what_a_killed_one_has_left(
+    folder: Path, arguments: tuple[str, ...]
+) -> None:
+    """It is killed where it would write the file through to the disk."""
+    (folder / ".git").mkdir()
+    target = "{name: t, provider: openai, model: m, api_key: k, base_url: 'http://127.0.0.1:1'}"
+    (folder / "targets.yaml").write_text(f"targets: [{target}]")
+
+    def partial() -> list[str]:
+        return [path.name for path in folder.rglob("*") if ".multiturn-" in path.name]
+
+    killed = subprocess.run([sys.executable, "-c", f"{DYING}; main()", *arguments], cwd=folder)
+    assert (killed.returncode, len(partial())) == (-signal.SIGKILL, 1)
+    again = (*arguments, "--resume") if "--batch" in arguments else arguments
+    done = commands.run(*again, folder=folder)
+    assert "cannot" not in done.stderr
+    assert partial() == []
 
 
 @pytest.mark.parametrize(

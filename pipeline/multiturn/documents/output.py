@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from multiturn.documents.locks import lock
+from multiturn.documents.partial import create_partial, remove_abandoned
 
 _BLOCK = 65_536
 
@@ -61,13 +61,10 @@ def open_new(target: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _partial(target: Path) -> Iterator[tuple[BinaryIO, str]]:
-    """Create a file beside another, for what that is to hold; remove it after an error.
-
-    Its writer locks it. Those without a lock, whose writers were killed, are removed before.
-    """
+    """Create a file beside another, for what that is to hold; remove it after an error."""
     prefix = f".{target.name[:40]}.multiturn-"
-    _remove_abandoned(target.parent, prefix)
-    descriptor, partial = _create(prefix, target.parent)
+    remove_abandoned(str(target.parent), prefix)
+    descriptor, partial = create_partial(os.path.join(target.parent, prefix), 0o600)
     try:
         with open(descriptor, "wb") as file:
             yield file, partial
@@ -84,31 +81,6 @@ def _finish(file: BinaryIO, partial: str, target: Path) -> None:
     os.chmod(partial, _mode(target))
     if os.name == "nt":  # which renames no open file
         file.close()
-
-
-def _create(prefix: str, folder: Path) -> tuple[int, str]:
-    import tempfile  # a fifth of the start-up, and only needed here
-
-    while True:
-        descriptor, partial = tempfile.mkstemp(prefix=prefix, dir=folder)
-        with suppress(OSError):  # a file system without locks: nobody takes it for abandoned
-            lock(descriptor)
-        if os.path.exists(partial):
-            return descriptor, partial
-        os.close(descriptor)  # Another process took it for abandoned before it was locked.
-
-
-def _remove_abandoned(folder: Path, prefix: str) -> None:
-    with suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name.startswith(prefix) and entry.is_file(follow_symlinks=False):
-                with suppress(OSError):
-                    descriptor = os.open(entry.path, os.O_RDONLY)
-                    try:
-                        lock(descriptor, wait=False)  # not if somebody is writing it
-                    finally:
-                        os.close(descriptor)
-                    os.unlink(entry.path)
 
 
 @contextmanager

@@ -6,13 +6,14 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from multiturn.documents.partial import create_partial, remove_abandoned
 from multiturn.errors import MultiturnError
 from multiturn.files import FILE, FOLDER, open_below
 from multiturn.review.locations import Key, location_of
 from multiturn.review.snapshots import case_in
 from multiturn.text import utf8
 
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+_PARTIAL = ".multiturn-"  # begins the name of a file that is being written
 _ABSENT = (FileNotFoundError, NotADirectoryError)
 
 
@@ -25,6 +26,7 @@ class SnapshotFolder:
     """
 
     def __init__(self, path: str) -> None:
+        self._tidied: set[str] = set()  # folders without what killed processes have left
         self._shown = utf8(path.rstrip("/") or path or ".")
         above, name = os.path.split(os.path.abspath(path))
         self._real = os.path.join(os.path.realpath(above), name)
@@ -57,13 +59,19 @@ class SnapshotFolder:
         with self._refusing(name, "written"):
             self._make(os.path.dirname(name))
             with self._above(name) as (file, folder):
-                partial = os.path.join(os.path.dirname(file), f".multiturn-{os.urandom(8).hex()}")
+                beside = os.path.dirname(file)  # empty where the folder is open
+                if os.path.dirname(name) not in self._tidied:
+                    remove_abandoned(beside, _PARTIAL, folder)
+                    self._tidied.add(os.path.dirname(name))
+                descriptor, partial = create_partial(os.path.join(beside, _PARTIAL), 0o666, folder)
                 try:
-                    with open(os.open(partial, _CREATE, 0o666, dir_fd=folder), "wb") as opened:
+                    with open(descriptor, "wb") as opened:
                         opened.write(text.encode())
                         opened.flush()
                         os.fsync(opened.fileno())
-                    os.replace(partial, file, src_dir_fd=folder, dst_dir_fd=folder)
+                        if folder is None:  # Windows, which renames no open file
+                            opened.close()
+                        os.replace(partial, file, src_dir_fd=folder, dst_dir_fd=folder)
                 except BaseException:
                     with suppress(FileNotFoundError):  # an interrupt right after it took its name
                         os.unlink(partial, dir_fd=folder)
