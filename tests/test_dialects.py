@@ -127,6 +127,14 @@ def test_any_variable_may_be_the_only_prompt(prompt: str) -> None:
     assert [messages(case) for case in cases(suite)] == [HI, HI]
 
 
+def test_a_variable_that_is_no_text_is_as_it_is_written() -> None:
+    suite = (
+        'prompts: ["{{ n }}"]\ntests: [{vars: {n: 2024}}, {vars: {n: true}}, {vars: {n: 1.50}}]\n'
+    )
+    written = [messages(case) for case in cases(suite)]
+    assert written == [[("user", "2024")], [("user", "true")], [("user", "1.50")]]
+
+
 def test_a_test_of_promptfoo_needs_no_id() -> None:
     suite = """\
         prompts: ["{{query}}"]

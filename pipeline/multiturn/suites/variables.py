@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from msgspec import structs
+
 from multiturn.documents.node import Node
 from multiturn.errors import MultiturnError
 from multiturn.suites.keys import KeyCheck
@@ -62,6 +64,8 @@ def take_messages(variables: Variables, keys: dict[str, Node], check: KeyCheck, 
         what = f"{written} and vars.{name} are one thing; keep one of them"
         raise MultiturnError(what, where=given.key_place(check.name, label))
     _check_plain(given, name, check.name, label)
+    if given.source:  # a number, or a boolean: promptfoo writes it as text
+        given = structs.replace(given, value=given.source, source=None)
     keys["input"] = given
     return f"vars.{name}"
 
