@@ -17,7 +17,7 @@ from multiturn.engine.defaults import find_defaults
 from multiturn.engine.outcomes import outcomes
 from multiturn.engine.selection import Selection
 from multiturn.providers.results import read_stored
-from multiturn.review.lists import PROMOTED, lock_text, read_promoted
+from multiturn.review.lock_files import PROMOTED, lock_text, read_promoted
 from multiturn.review.report.comparison import compare
 from multiturn.review.report.html import to_html
 from multiturn.review.report.markdown import to_markdown

@@ -277,7 +277,7 @@ def test_run_counts_the_prompts_that_were_repaired(folder: Path) -> None:
 
 
 def test_causes_are_undone_with_the_target(folder: Path) -> None:
-    """The limit of answers acts only for a target; a role only where the question leaves it out."""
+    """The limit of answers acts only in what a target gets."""
     git(folder, "init")
     commit(folder)
     suite = "execution: {max_output_tokens: 70}\n" + FILES["a.eval.yaml"].replace("twice", "again")

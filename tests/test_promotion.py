@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 from commands import run
 from multiturn import Conversion, MultiturnError, Part, Turn, load_pipeline, load_suite
-from multiturn.review.lists import FILES, PROMOTED, lock_text, read_files, read_promoted
+from multiturn.review.lock_files import FILES, PROMOTED, lock_text, read_files, read_promoted
 from multiturn.review.promotion import Promotion, promotions_of
 
 SUITE = """\
@@ -88,15 +88,25 @@ def test_a_file_that_no_stage_moved_is_there_by_its_role(folder: Path) -> None:
         assert promotions_of(conversion) == {expected}
 
 
-def test_other_suites_keep_their_sections(folder: Path) -> None:
-    other, list_ = {"b.eval.yaml": (TEXT_B,)}, folder / "snapshots/promoted.lock"
+def test_a_list_of_0_1_is_read_and_written_anew(folder: Path) -> None:
+    """It had a section for each suite; what it lists is not new."""
+    list_ = folder / "snapshots/promoted.lock"
     list_.parent.mkdir()
-    list_.write_text(lock_text(PROMOTED, other))
+    entry = f"  - path: a.rules.md\n    sha256: {RULE_A.sha256}\n    pattern: '*.rules.md'\n"
+    list_.write_text(f"---\na.eval.yaml:\n{entry}b.eval.yaml:\n{entry}    cases: 2\n")
+    assert read_promoted(list_.read_text(), "x") == {"a.rules.md": (RULE_A,)}
+    done = run("snapshot", "a.eval.yaml", "--check", folder=folder)
+    assert "privilege" not in done.stdout
     assert run("snapshot", "a.eval.yaml", folder=folder).returncode == 0
-    assert list_.read_text() == lock_text(PROMOTED, {"a.eval.yaml": (RULE_A,), **other})
-    (folder / "a.eval.yaml").write_text("input_messages: [{role: user, content: Hi}]")
-    assert run("snapshot", "a.eval.yaml", folder=folder).returncode == 0
-    assert list_.read_text() == lock_text(PROMOTED, other)
+    assert list_.read_text() == lock_text(PROMOTED, {"a.rules.md": (RULE_A,)})
+
+
+def test_a_hook_may_remove_the_blank_line_at_the_end(folder: Path) -> None:
+    run("snapshot", "a.eval.yaml", folder=folder)
+    for list_ in (folder / "snapshots").glob("*.lock"):
+        list_.write_text(list_.read_text().rstrip("\n") + "\n")
+    done = run("snapshot", "a.eval.yaml", "--check", folder=folder)
+    assert (done.returncode, done.stdout) == (0, "1 snapshot: 1 same\n")
 
 
 # Reading a list
@@ -105,10 +115,10 @@ def test_other_suites_keep_their_sections(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        pytest.param("", "x: it is not a list of files by suite", id="empty"),
+        pytest.param("", "x: it is not a list of files", id="empty"),
         pytest.param(
             "<<<<<<< ours\na:\n=======\n>>>>>>> theirs\n",
-            "x: it has a merge conflict",
+            "x: it has a merge conflict; run multiturn snapshot --resolve for all suites",
             id="a conflict",
         ),
         pytest.param(
@@ -123,9 +133,9 @@ def test_other_suites_keep_their_sections(folder: Path) -> None:
             "x:3:5: [0] has no 'sha256'; add it",
             id="torn between lines",
         ),
-        pytest.param("- a\n", "x: it is not a list of files by suite", id="a list"),
+        pytest.param("- a\n", "x: it is not a list of files", id="a list"),
         pytest.param("a: b\n", "x:1:4: this must be a list, not text", id="a section that is none"),
-        pytest.param("a: []\n---\nb: []\n", "x: it is not a list of files by suite", id="two"),
+        pytest.param("a: []\n---\nb: []\n", "x: it is not a list of files", id="two"),
         pytest.param(
             "a:\n- {path: b, sha256: '', pattern: false}",
             'x:2:34: [0].pattern must be text, not a boolean; quote it: pattern: "false"',
@@ -137,7 +147,7 @@ def test_a_list_that_is_none_is_an_error(text: str, error: str) -> None:
     with pytest.raises(MultiturnError) as raised:
         read_promoted(text, "x")
     advice = "; restore it, or remove it and run multiturn snapshot for all suites"
-    assert str(raised.value) == error + advice
+    assert str(raised.value) == error + advice * ("conflict" not in error)
 
 
 @pytest.mark.parametrize("name", [PROMOTED, FILES])
@@ -152,21 +162,21 @@ def test_a_list_that_cannot_be_read_stays(folder: Path, name: str) -> None:
 
 
 def test_lists_read_back() -> None:
-    files = {"x: y\n": {"a\n b": "0" * 64, "é\t": "1e10"}}
+    files = {"x: y\n": ("0" * 64, "1e10"), "é\t": ("1" * 64,)}
     assert read_files(lock_text(FILES, files), "x") == files
-    with pytest.raises(MultiturnError, match="x:4:3: this must be text, not a number; restore it"):
+    with pytest.raises(MultiturnError, match=r"\[1\] must be text, not a number"):
         read_files(lock_text(FILES, files).replace('"1e10"', "1e10"), "x")
 
-    entries = (Promotion("a\n b", "0" * 64, "*"), Promotion("c", "1e10", None))
-    lock = {"x: y\n": entries, "z": (Promotion("é", "", "é\t"),)}
+    entries = (Promotion("x: y\n", "0" * 64, "*"), Promotion("x: y\n", "1e10", None))
+    lock = {"x: y\n": entries, "é": (Promotion("é", "", "é\t"),)}
     text = lock_text(PROMOTED, lock)
     assert read_promoted(text, "x") == lock
     assert read_promoted(text.replace("pattern: null", "pattern: null\n    cases: 2"), "x") == lock
 
 
 def test_a_list_may_be_long_but_has_no_aliases_that_grow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("multiturn.review.lists.MAX_VALUES", 3)
-    many = {"x.yaml": dict.fromkeys("abcdef", "")}
+    monkeypatch.setattr("multiturn.review.lock_files.MAX_VALUES", 3)
+    many = dict.fromkeys("abcdef", ("",))
     assert read_files(lock_text(FILES, many), "x") == many
     bomb = "a: &a [x, x, x, x]\n" + "".join(
         f"{b}: &{b} [*{a}, *{a}, *{a}, *{a}]\n" for a, b in pairwise("abcdefghijk")

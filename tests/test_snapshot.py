@@ -97,14 +97,12 @@ def test_the_lists_have_each_file_that_snapshots_name(folder: Path) -> None:
     assert write(folder) == "3 snapshots: 3 new, 0 same; promoted.lock and files.lock changed\n"
     assert (folder / "snapshots/files.lock").read_text() == (
         "# The files that snapshots name in place of their texts: the SHA-256 of each text.\n"
-        f'---\nevals/shop.eval.yaml:\n  evals/order.txt: "{ORDER}"\n'
-        f'  evals/terms.md: "{TERMS}"\n  evals/tone.rules.md: "{TONE}"\n'
+        f'---\nevals/order.txt:\n  - "{ORDER}"\n\nevals/terms.md:\n  - "{TERMS}"\n\n'
+        f'evals/tone.rules.md:\n  - "{TONE}"\n\n'
     )
     assert yaml.safe_load((folder / "snapshots/promoted.lock").read_text()) == {
-        "evals/shop.eval.yaml": [
-            {"path": "evals/terms.md", "sha256": TERMS, "pattern": None},
-            {"path": "evals/tone.rules.md", "sha256": TONE, "pattern": "**/*.rules.md"},
-        ]
+        "evals/terms.md": [{"sha256": TERMS, "pattern": None}],
+        "evals/tone.rules.md": [{"sha256": TONE, "pattern": "**/*.rules.md"}],
     }
 
 

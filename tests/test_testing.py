@@ -15,7 +15,7 @@ from commands import run
 from comparing import write
 from multiturn import MultiturnError
 from multiturn.review.folder import SnapshotFolder
-from multiturn.review.lists import FILES, lock_text, read_files
+from multiturn.review.lock_files import FILES, lock_text, read_files
 from multiturn.testing import PromptSnapshot, cases, suites
 
 TEST = """\
@@ -177,12 +177,12 @@ def test_a_file_with_another_text_fails_and_changes_the_list_alone(
     assert call_pytest("--snapshot-update")[0] == 0
     before, files = snapshots(project), project / "snapshots/files.lock"
     digest, other = (hashlib.sha256(text).hexdigest() for text in (b"Be brief.", b"Be careful."))
-    assert f'\n  evals/tone.md: "{digest}"\n' in files.read_text()
+    assert f'\nevals/tone.md:\n  - "{digest}"\n' in files.read_text()
     write(project, {"evals/tone.md": "Be careful."})
     code, out = call_pytest()
     assert code == 1
     assert "2 snapshots failed. 1 snapshot passed." in out
-    assert out.count(f'+   evals/tone.md: "{other}"') == 1
+    assert out.count(f'+   - "{other}"') == 1
     said = "The same difference as that of suite: evals/shop.eval.yaml, id: one"
     assert out.count(f"E         {said}") == 1
     assert call_pytest("--snapshot-update")[0] == 0
@@ -200,13 +200,13 @@ def test_several_processes_lose_no_digest_of_each_other(
         location = f"{number}.yaml"
         monkeypatch.setitem(suites._places, location, (folder, location))
         collection = SnapshotCollection(location)
-        data = f"---\n{lock_text(FILES, {'a.eval.yaml': {f'{number:02}.md': '0' * 64}})}"
+        data = f"---\n{lock_text(FILES, {f'{number:02}.md': ('0' * 64,)})}"
         collection.add(Snapshot(location, data))
         PromptSnapshot.write_snapshot_collection(snapshot_collection=collection)
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(write, range(20)))
-    recorded = read_files(folder.read(FILES), FILES)["a.eval.yaml"]
+    recorded = read_files(folder.read(FILES), FILES)
     assert list(recorded) == [f"{number:02}.md" for number in range(20)]
 
 

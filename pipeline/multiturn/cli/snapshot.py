@@ -40,6 +40,12 @@ from multiturn.errors import MultiturnError
     help="Write nothing; show what differs from the snapshots, each difference once, and exit with"
     " 1 if anything does.",
 )
+@click.option(
+    "--resolve",
+    is_flag=True,
+    help="Show what both sides of a merge conflict have in promoted.lock and files.lock, and write"
+    " the lists anew.",
+)
 @click.option("--stat", is_flag=True, help="With --check, show one line for each file.")
 @click.option("--all", "show_all", is_flag=True, help="With --check, show each file's difference.")
 @click.option(
@@ -70,6 +76,7 @@ def snapshot(
     targets_file: str | None,
     snapshots: str | None,
     check: bool,
+    resolve: bool,
     stat: bool,
     show_all: bool,
     inline_snapshots: bool,
@@ -94,6 +101,8 @@ def snapshot(
         raise click.UsageError("--stat and --all are for --check, one of them")
     if format_ != "text" and (not check or stat or show_all):
         raise click.UsageError(f"--format {format_} is for --check, without --stat and --all")
+    if resolve and (check or options.case_ids):
+        raise click.UsageError("--resolve writes the lists: leave out --check and --case")
     chosen, failures = read_pipeline(pipeline), Failures(debug=options.debug)
     if "-" in options.suites:
         raise MultiturnError("a snapshot is named after its suite's file, and - has none")
@@ -105,6 +114,7 @@ def snapshot(
         check=check,
         inline=inline_snapshots,
         provider=preview_provider(snapshot_target, targets_file),
+        resolve=resolve,
     )
     run.refuse_nothing()
     errors: list[MultiturnError] = []
@@ -121,6 +131,8 @@ def snapshot(
         nullcontext() if format_ == "json" else _no_commands(),
         warnings_to(warnings.append) if is_github and not options.strict else nullcontext(),
     ):
+        if resolve:
+            _show_conflicts(run.scope.snapshots)
         update = run.update(show_progress(outcomes(selection, chosen)), on_error)
         if options.strict and not check:
             failures.finish()
@@ -142,6 +154,17 @@ def snapshot(
     if check and (update.changes or update.findings):
         sys.exit(1)
     failures.finish()
+
+
+def _show_conflicts(snapshots: str) -> None:
+    """Print how the two sides of a merge conflict differ in the lists of a folder."""
+    from multiturn.cli.drawing import as_text_diff
+    from multiturn.review.folder import SnapshotFolder
+    from multiturn.review.lists import conflicts_in
+
+    for change in conflicts_in(SnapshotFolder(snapshots)):
+        names = (f"{change.name} · {side}" for side in ("ours", "theirs"))
+        click.echo(as_text_diff(*change.texts, *names), nl=False)
 
 
 @contextmanager

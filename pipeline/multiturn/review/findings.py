@@ -9,8 +9,9 @@ from msgspec import Struct
 from multiturn.engine.spans import Message
 from multiturn.errors import Place
 from multiturn.review.changes import FileChange, Finding, State
-from multiturn.review.lists import FILES, PROMOTED, ChangedFile, Lists
+from multiturn.review.lists import ChangedFile, Lists, RecordedLists
 from multiturn.review.locations import Key
+from multiturn.review.lock_files import FILES, PROMOTED
 from multiturn.review.privilege import privilege_changes
 from multiturn.review.snapshots import inline_guidelines_in, messages_in
 from multiturn.text import number_of
@@ -29,6 +30,7 @@ class Update(Struct, frozen=True, kw_only=True):
     changes: Sequence[FileChange]
     files: Sequence[ChangedFile]
     places: Mapping[Key, Place]  # of the cases in their suites
+    other_suites: int  # beside the selected ones, that have a file whose entry is new or changed
     same: int  # cases whose snapshot is as recorded
     failures: int
 
@@ -52,7 +54,9 @@ class Update(Struct, frozen=True, kw_only=True):
         names = [os.path.basename(each.name) for each in self.changes if each.case is None]
         if names:
             *first, last = names
-            yield f"{' and '.join(filter(None, (', '.join(first), last)))} changed"
+            others = f", also for {number_of(self.other_suites, 'other suite')}"
+            changed = " and ".join(filter(None, (", ".join(first), last)))
+            yield f"{changed} changed{others if self.other_suites else ''}"
         outdated = {PROMOTED if each.is_privilege else FILES for each in self.findings}
         if outdated:
             yield f"to update {' and '.join(sorted(outdated, reverse=True))}, run it without --case"
@@ -76,6 +80,7 @@ def findings_of(
     changes: Iterable[FileChange],
     messages: Mapping[Key, Sequence[Message]],
     lists: Lists,
+    recorded: RecordedLists,
     files: Iterable[ChangedFile],
     *,
     is_partial: bool,
@@ -86,27 +91,28 @@ def findings_of(
         changes: the changed snapshots.
         messages: of the cases that have changed, as they are now.
         lists: with the files of all cases.
+        recorded: the lists as they are in the folder.
         files: those that snapshots name, and whose text is not the recorded one.
         is_partial: only some cases are selected.
     """
     found: dict[tuple[str, str, bool], list[Key]] = {}  # the cases, by the rest of a Finding
-    listed: dict[str, set[str]] = {}  # the promoted files that are named, by suite
-    for file, cases in lists.privileges():
-        listed.setdefault(file.suite, set()).add(file.path)
+    listed: dict[str, list[Key]] = {}  # the cases of each promoted file that is named
+    for file, cases in lists.privileges(recorded):
+        listed[file.path] = cases
         found.setdefault((file.what, file.path, True), []).extend(cases)
     for change in changes:
         case = change.case
         if case is None or case not in messages or not change.old:
             continue
-        before, named = messages_in(change.old), listed.get(case[0], set())
-        for privilege in privilege_changes(before, messages[case], named):
+        for privilege in privilege_changes(messages_in(change.old), messages[case], listed):
             # An inline snapshot does not say whether a guideline was in a system message.
             if privilege.role or privilege.path not in inline_guidelines_in(change.new):
                 found.setdefault((str(privilege), privilege.path, True), []).append(case)
-    for suite, path, is_listed, cases in files:
+    for path, is_listed, cases in files:
         what = "changed" if is_listed else f"is not in {FILES}"
         # Without --case, the change of the list says which files are new.
-        if path not in listed.get(suite, ()) and (is_listed or is_partial):
-            found.setdefault((f"{path} {what}", path, False), []).extend(cases)
+        others = [case for case in cases if case not in listed.get(path, ())]
+        if others and (is_listed or is_partial):
+            found.setdefault((f"{path} {what}", path, False), []).extend(others)
     for (words, path, is_privilege), cases in found.items():
         yield Finding(words, cases, is_privilege, path)

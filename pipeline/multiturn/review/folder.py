@@ -6,6 +6,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from multiturn.documents.locks import lock
 from multiturn.documents.partial import create_partial, remove_abandoned
 from multiturn.errors import MultiturnError
 from multiturn.files import FILE, FOLDER, open_below
@@ -91,17 +92,36 @@ class SnapshotFolder:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Lock the folder against other processes that call this; does nothing on Windows."""
-        try:
-            import fcntl
-        except ImportError:  # Windows
+        """Wait for other processes that do this, and keep them waiting; nothing on Windows.
+
+        The folder is made if it is missing, and removed again if it stays empty.
+        """
+        if os.open not in os.supports_dir_fd:  # Windows opens no folder
             yield
             return
-        opened = os.open(self._real, os.O_RDONLY)
         try:
-            fcntl.flock(opened, fcntl.LOCK_EX)
+            opened = self._lock()
+        except OSError as error:
+            what = f"cannot be written: {error.strerror}"
+            raise MultiturnError(what, where=self._shown) from error
+        try:
             yield
         finally:
+            with suppress(OSError):  # something is in it
+                os.rmdir(self._real)
+            os.close(opened)
+
+    def _lock(self) -> int:
+        """Open and lock the folder."""
+        while True:
+            os.makedirs(self._real, exist_ok=True)
+            opened = os.open(self._real, os.O_RDONLY)
+            with suppress(OSError):  # the file system has no locks
+                lock(opened)
+            # Whoever had the lock may have removed the empty folder.
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(opened), os.stat(self._real)):
+                    return opened
             os.close(opened)
 
     def snapshots(self, folder: str, *, below: bool = False) -> Iterator[str]:

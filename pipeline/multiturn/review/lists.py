@@ -1,18 +1,23 @@
-"""The lists beside the snapshots: the files in system messages, and those that snapshots name."""
+"""The lists beside the snapshots, as they are recorded and as a run finds them."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeVar
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
-import msgspec
+from msgspec import Struct
 
-from multiturn.documents.dump import dump
-from multiturn.documents.node import MAX_VALUES
-from multiturn.documents.validation import read_as
-from multiturn.documents.yaml_events import read_documents
-from multiturn.errors import MultiturnError
 from multiturn.review.changes import FileChange
 from multiturn.review.folder import SnapshotFolder
-from multiturn.review.locations import Key, digest
+from multiturn.review.locations import Key, digest, folder_of, location_of
+from multiturn.review.lock_files import (
+    FILES,
+    PROMOTED,
+    FilesLock,
+    lock_text,
+    read_files,
+    read_promoted,
+    sides_of,
+)
 from multiturn.review.promotion import (
     PromotedChange,
     PromotedLock,
@@ -21,111 +26,137 @@ from multiturn.review.promotion import (
     in_order,
 )
 from multiturn.review.reviewed import ReviewedCase
-from multiturn.review.snapshots import has_conflict
+from multiturn.review.snapshots import case_in, files_in, has_conflict
 from multiturn.text import utf8
-
-_T = TypeVar("_T")
-PROMOTED, FILES = "promoted.lock", "files.lock"
-_COMMENTS = {
-    PROMOTED: "# The files in system messages: a change of this list is a change of privilege.\n",
-    FILES: "# The files that snapshots name in place of their texts: the SHA-256 of each text.\n",
-}
-
-FilesLock = Mapping[str, Mapping[str, str]]  # the digest of each file, by suite and path
-
-
-def lock_text(name: str, lock: PromotedLock | FilesLock) -> str:
-    """Return the text of a list: a section for each suite that has anything on it."""
-    sections = {suite: msgspec.to_builtins(lock[suite]) for suite in sorted(lock) if lock[suite]}
-    return _COMMENTS[name] + utf8(dump(sections))
-
-
-def read_promoted(text: str | None, name: str) -> PromotedLock:
-    """Read the list of promoted files; None is an empty one, a torn one an error."""
-    return _read(text, name, tuple[Promotion, ...])
-
-
-def read_files(text: str | None, name: str) -> FilesLock:
-    """Read the list of files that snapshots name, as ``read_promoted`` does."""
-    return _read(text, name, dict[str, str])
-
-
-def _read(text: str | None, name: str, section: type[_T]) -> dict[str, _T]:
-    try:
-        if text is None:
-            return {}
-        if has_conflict(text):
-            raise MultiturnError("it has a merge conflict", where=name)
-        # As many as the files of all suites are: a list of any length, but no aliases that grow.
-        documents = list(read_documents(text, name, max(MAX_VALUES, len(text))))
-        if len(documents) != 1 or not isinstance(documents[0].value, dict):
-            raise MultiturnError("it is not a list of files by suite", where=name)
-        children = documents[0].children.items()
-        return {suite: read_as(node, section, where=name) for suite, node in children}
-    except MultiturnError as error:
-        advice = "restore it, or remove it and run multiturn snapshot for all suites"
-        raise MultiturnError(f"{error.what}; {advice}", where=error.where) from None
 
 
 class ChangedFile(NamedTuple):
     """A file that snapshots name, with another text than recorded."""
 
-    suite: str
     path: str
     is_listed: bool
     cases: list[Key]  # that attach it
 
 
-class Lists:
-    """``promoted.lock`` and ``files.lock``, as they are recorded and as this run finds them."""
+class RecordedLists(Struct, frozen=True):
+    """The lists as they are in the folder of snapshots."""
 
-    def __init__(self, folder: SnapshotFolder, suites: Iterable[str]) -> None:
-        self._folder = folder
-        self._texts = {name: folder.read(name) for name in (PROMOTED, FILES)}
-        self._promoted = read_promoted(self._texts[PROMOTED], folder.shown(PROMOTED))
-        self._files = read_files(self._texts[FILES], folder.shown(FILES))
-        # The cases that have each entry, by suite; a file's path goes with its digest.
-        self._promoting: dict[str, dict[Promotion, list[Key]]] = {suite: {} for suite in suites}
-        self._naming: dict[str, dict[tuple[str, str], list[Key]]] = {suite: {} for suite in suites}
+    texts: Mapping[str, str | None]  # by name; None for a list that is not there
+    promoted: PromotedLock
+    files: FilesLock
+
+
+def read_lists(folder: SnapshotFolder, *, resolve: bool = False) -> RecordedLists:
+    """Read the lists of a folder; if ``resolve``, of both sides of a merge conflict."""
+    texts = {name: folder.read(name) for name in (PROMOTED, FILES)}
+    promoted: dict[str, tuple[Promotion, ...]] = {}
+    files: dict[str, tuple[str, ...]] = {}
+    for text in _sides(texts[PROMOTED], resolve=resolve):
+        for path, items in read_promoted(text, folder.shown(PROMOTED)).items():
+            promoted[path] = in_order({*promoted.get(path, ()), *items})
+    for text in _sides(texts[FILES], resolve=resolve):
+        for path, digests in read_files(text, folder.shown(FILES)).items():
+            files[path] = tuple(sorted({*files.get(path, ()), *digests}))
+    return RecordedLists(texts, promoted, files)
+
+
+def conflicts_in(folder: SnapshotFolder) -> Iterator[FileChange]:
+    """Yield each list that has a merge conflict, as our side has it and as theirs does."""
+    for name in (PROMOTED, FILES):
+        text = folder.read(name)
+        if text is not None and has_conflict(text):
+            yield FileChange(folder.shown(name), None, *sides_of(text))
+
+
+def _sides(text: str | None, *, resolve: bool) -> tuple[str | None, ...]:
+    return sides_of(text) if resolve and text is not None and has_conflict(text) else (text,)
+
+
+class OtherSuites(Struct):
+    """The files of suites that a run does not cover, by their recorded snapshots."""
+
+    attaching: dict[str, set[str]] = {}  # the suites, by the path of each file
+    promoting: dict[str, set[str]] = {}  # those in whose system messages it is, or may be
+
+
+def other_suites(
+    folder: SnapshotFolder, covered: Iterable[str], stale: Iterable[Key]
+) -> OtherSuites:
+    """Read the recorded snapshots that are neither of covered suites nor stale."""
+    found, known, gone = OtherSuites(), {folder_of(suite) for suite in covered}, set(stale)
+    for name in folder.snapshots("", below=True):
+        if os.path.dirname(name) in known:
+            continue
+        text = folder.read(name) or ""
+        case = case_in(text)
+        if case is None or case in gone or location_of(*case) != name:
+            continue
+        attached, promoted = files_in(text)
+        for paths, suites in ((attached, found.attaching), (promoted, found.promoting)):
+            for path in paths:
+                suites.setdefault(path, set()).add(case[0])
+    return found
+
+
+class Lists:
+    """The files that a run finds for ``promoted.lock`` and ``files.lock``."""
+
+    def __init__(self) -> None:
+        self._promoting: dict[Promotion, list[Key]] = {}  # the cases that have each entry
+        self._naming: dict[tuple[str, str], list[Key]] = {}  # those of each path and digest
 
     def add(self, case: ReviewedCase, *, inline: bool) -> None:
         """Add the files of a case; if it is not inline, also those that its snapshot may name."""
-        key, suite = case.key, case.suite
         for promotion in case.promoted:
-            self._promoting[suite].setdefault(promotion, []).append(key)
+            self._promoting.setdefault(promotion, []).append(case.key)
         for path, text in () if inline else case.files.items():
-            self._naming[suite].setdefault((utf8(path), digest(text)), []).append(key)
+            self._naming.setdefault((utf8(path), digest(text)), []).append(case.key)
 
-    def changes(self, broken: set[str], is_removed: Callable[[str], bool]) -> Iterator[FileChange]:
-        """Yield the lists that have changed; broken suites keep what is recorded of them."""
-        promoted = {suite: in_order(found) for suite, found in self._promoting.items()}
-        files = {suite: dict(sorted(found)) for suite, found in self._naming.items()}
-        new: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
-            PROMOTED: (self._promoted, promoted),
-            FILES: (self._files, files),
+    def changes(
+        self, recorded: RecordedLists, others: OtherSuites, folder: SnapshotFolder
+    ) -> Iterator[FileChange]:
+        """Yield the lists that have changed; entries that only other suites have stay."""
+        new: dict[str, tuple[Mapping[str, Any], Mapping[str, Any], Iterable[str]]] = {
+            PROMOTED: (recorded.promoted, self._promoted(), others.promoting),
+            FILES: (recorded.files, self._files(), others.attaching),
         }
-        for name, (recorded, found) in new.items():
-            lock = {suite: recorded[suite] for suite in recorded if not is_removed(suite)}
-            lock |= {suite: found[suite] for suite in found if suite not in broken}
-            old = self._texts[name]
-            text = lock_text(name, lock) if name == PROMOTED or any(lock.values()) else ""
-            if text != (old or ""):
-                yield FileChange(self._folder.shown(name), None, old or "", text)
+        for name, (before, found, elsewhere) in new.items():
+            kept = {path: before[path] for path in elsewhere if path in before}
+            lock, old = {**kept, **found}, recorded.texts[name]
+            text = lock_text(name, lock) if name == PROMOTED or lock else ""
+            # Many a commit hook removes the blank line at the end of a file.
+            if text.rstrip("\n") != (old or "").rstrip("\n"):
+                yield FileChange(folder.shown(name), None, old or "", text)
 
-    def privileges(self) -> Iterator[tuple[PromotedChange, list[Key]]]:
+    def also_of(self, recorded: RecordedLists, others: OtherSuites) -> set[str]:
+        """Return the other suites that have a file whose entry is new or changed."""
+        files = self._files()
+        changed = (path for path in files if files[path] != recorded.files.get(path))
+        return set().union(*(others.attaching.get(path, set()) for path in changed))
+
+    def privileges(self, recorded: RecordedLists) -> Iterator[tuple[PromotedChange, list[Key]]]:
         """Yield each new or changed file in system messages; none if nothing is recorded."""
-        if self._texts[PROMOTED] is None:
+        if recorded.texts[PROMOTED] is None:
             return
-        new = {suite: in_order(found) for suite, found in self._promoting.items()}
-        for change in changes_of_privilege(self._promoted, new):
-            found = self._promoting[change.suite].items()
+        for change in changes_of_privilege(recorded.promoted, self._promoted()):
+            found = self._promoting.items()
             cases = [key for entry, keys in found if entry.path == change.path for key in keys]
             yield change, list(dict.fromkeys(cases))
 
-    def changed_files(self) -> Iterator[ChangedFile]:
-        """Yield each file that snapshots name, whose text is not the recorded one."""
-        for suite, found in self._naming.items():
-            recorded = self._files.get(suite, {})
-            for (path, sha256), cases in found.items():
-                if recorded.get(path) != sha256:
-                    yield ChangedFile(suite, path, path in recorded, cases)
+    def changed_files(self, recorded: RecordedLists) -> Iterator[ChangedFile]:
+        """Yield each file that snapshots name, whose text is not a recorded one."""
+        for (path, sha256), cases in self._naming.items():
+            if sha256 not in recorded.files.get(path, ()):
+                yield ChangedFile(path, path in recorded.files, cases)
+
+    def _promoted(self) -> dict[str, tuple[Promotion, ...]]:
+        found: dict[str, set[Promotion]] = {}
+        for entry in self._promoting:
+            found.setdefault(entry.path, set()).add(entry)
+        return {path: in_order(entries) for path, entries in found.items()}
+
+    def _files(self) -> dict[str, tuple[str, ...]]:
+        found: dict[str, tuple[str, ...]] = {}
+        for path, sha256 in sorted(self._naming):
+            found[path] = (*found.get(path, ()), sha256)
+        return found

@@ -24,7 +24,7 @@ class Promotion(Struct, frozen=True):
     pattern: str | None
 
 
-PromotedLock = Mapping[str, tuple[Promotion, ...]]  # by suite
+PromotedLock = Mapping[str, tuple[Promotion, ...]]  # by path
 
 
 def promotions_of(conversion: Conversion) -> set[Promotion]:
@@ -48,14 +48,13 @@ def promotions_of(conversion: Conversion) -> set[Promotion]:
 
 
 def in_order(promotions: Iterable[Promotion]) -> tuple[Promotion, ...]:
-    """Return the promotions of a suite in the lock's order."""
+    """Return promotions in the order of the list."""
     return tuple(sorted(promotions, key=lambda e: (e.path, e.pattern or "", e.sha256)))
 
 
 class PromotedChange(NamedTuple):
-    """A file that is new in the system messages of a suite, or changed there."""
+    """A file that is new in system messages, or changed there."""
 
-    suite: str
     path: str
     is_new: bool
     what: str  # in words
@@ -67,32 +66,21 @@ def changes_of_privilege(old: PromotedLock, new: PromotedLock) -> Iterator[Promo
     What another suite had, with the same text by the same pattern, is not new: suites are renamed,
     and new ones share guidelines.
     """
-    anywhere = _by_path(entry for entries in old.values() for entry in entries)
-    for suite, entries in new.items():
-        before, after = _by_path(old.get(suite, ())), _by_path(entries)
-        for path in sorted(after):
-            was, now = before.get(path) or anywhere.get(path, []), after[path]
-            texts, patterns = {e.sha256 for e in was}, {e.pattern for e in was}
-            added = " and ".join(_by(entry) for entry in now if entry.pattern not in patterns)
-            if not was:
-                what = f"{path} is new in a system message, {added}"
-                yield PromotedChange(suite, path, True, what)
-                continue
-            has_changed = any(entry.sha256 not in texts for entry in now)
-            if added:
-                also = " changed; it" if has_changed else ""
-                what = f"{path}{also} is now part of a system message {added}"
-                yield PromotedChange(suite, path, False, what)
-            elif has_changed:
-                what = f"{path} changed; it is part of a system message"
-                yield PromotedChange(suite, path, False, what)
-
-
-def _by_path(entries: Iterable[Promotion]) -> dict[str, list[Promotion]]:
-    paths: dict[str, list[Promotion]] = {}
-    for entry in entries:
-        paths.setdefault(entry.path, []).append(entry)
-    return paths
+    for path in sorted(new):
+        was, now = old.get(path, ()), new[path]
+        texts, patterns = {e.sha256 for e in was}, {e.pattern for e in was}
+        others = dict.fromkeys(_by(entry) for entry in now if entry.pattern not in patterns)
+        added = " and ".join(others)
+        has_changed = any(entry.sha256 not in texts for entry in now)
+        if not was:
+            yield PromotedChange(path, True, f"{path} is new in a system message, {added}")
+        elif added:
+            also = " changed; it" if has_changed else ""
+            what = f"{path}{also} is now part of a system message {added}"
+            yield PromotedChange(path, False, what)
+        elif has_changed:
+            what = f"{path} changed; it is part of a system message"
+            yield PromotedChange(path, False, what)
 
 
 def _by(entry: Promotion) -> str:

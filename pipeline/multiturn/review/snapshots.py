@@ -184,6 +184,22 @@ def named_files_in(text: str) -> list[str]:
         return []
 
 
+def files_in(text: str) -> tuple[set[str], set[str]]:
+    """Return the paths of the files that a snapshot has, and of those in its system messages.
+
+    Of a file whose text it has in full, it does not say where that is: it counts as both.
+    """
+    try:
+        files = _recorded(text)["input_files"]
+        attached = {str(file["resolved_path"]) for file in files}
+        inline = {str(file["resolved_path"]) for file in files if "sha256" in file}
+    except _EDITED:
+        return set(), set()
+    systems = (message for message in messages_in(text) if message.role == "system")
+    promoted = {span.path for message in systems for span in message.spans}
+    return attached, (promoted & attached) | inline
+
+
 def inline_guidelines_in(text: str) -> list[str]:
     """Return the paths of the guidelines whose texts, if any, a snapshot has in full."""
     try:

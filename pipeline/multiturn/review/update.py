@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,7 +15,7 @@ from multiturn.providers.base import TargetProvider
 from multiturn.review.changes import FileChange, Finding
 from multiturn.review.findings import Update, findings_of
 from multiturn.review.folder import SnapshotFolder
-from multiturn.review.lists import ChangedFile, Lists
+from multiturn.review.lists import ChangedFile, Lists, other_suites, read_lists
 from multiturn.review.locations import Key, folder_of, legal_path, location_of
 from multiturn.review.renames import renames
 from multiturn.review.reviewed import ReviewedCase, review_outcome
@@ -45,6 +46,7 @@ class SnapshotRun(Struct, frozen=True, kw_only=True):
         check: write nothing.
         inline: repeat the texts of attached files.
         provider: of the target whose prompts are recorded, too; None for none.
+        resolve: write lists anew that have a merge conflict.
     """
 
     selection: Selection
@@ -53,6 +55,7 @@ class SnapshotRun(Struct, frozen=True, kw_only=True):
     check: bool
     inline: bool
     provider: TargetProvider | None = None
+    resolve: bool = False
 
     @property
     def is_partial(self) -> bool:
@@ -76,24 +79,39 @@ class SnapshotRun(Struct, frozen=True, kw_only=True):
 
         With ``--strict``, nothing is written after an error. ``on_error`` gets the errors of cases.
         """
-        folder = SnapshotFolder(self.scope.snapshots)
-        lists = Lists(folder, self.scope.names.values())
+        folder, lists = SnapshotFolder(self.scope.snapshots), Lists()
+        read_lists(folder, resolve=self.resolve)  # raises the error of a torn one at once
         compared = self._compare(outcomes, folder, lists, on_error)
+        writes = not self.check and not (self.selection.strict and compared.failures)
+        # Another run may write other suites of the folder now: its entries must not be lost.
+        with folder.alone() if writes else nullcontext():
+            update, stale = self._update(folder, lists, compared)
+            if writes:
+                _write(folder, update.changes, stale)
+        return update
+
+    def _update(
+        self, folder: SnapshotFolder, lists: Lists, compared: _Compared
+    ) -> tuple[Update, Iterable[Key]]:
+        """Return what has changed, and the cases whose snapshots are to be removed."""
+        recorded = read_lists(folder, resolve=self.resolve)
+        also: set[str] = set()
         stale = {} if self.is_partial else self._stale(folder, compared)
         changes = list(_with_renames(compared.changes, stale, folder))
         if not self.is_partial:
-            changes += lists.changes(compared.broken, self.scope.is_removed)
+            suites = set(self.scope.names.values()) - compared.broken
+            others = other_suites(folder, suites, stale)
+            changes += lists.changes(recorded, others, folder)
+            also = lists.also_of(recorded, others) - compared.broken
             changes += filter(None, [change_of_lock(folder, self.provider)])
         files = list[ChangedFile]()
         findings = list[Finding]()
         if self.check or self.is_partial:
-            files += lists.changed_files()
+            files += lists.changed_files(recorded)
             findings += findings_of(
-                changes, compared.messages, lists, files, is_partial=self.is_partial
+                changes, compared.messages, lists, recorded, files, is_partial=self.is_partial
             )
-        if not self.check and not (self.selection.strict and compared.failures):
-            _write(folder, changes, stale)
-        return Update(
+        update = Update(
             check=self.check,
             is_partial=self.is_partial,
             pipeline=self.pipeline,
@@ -102,9 +120,11 @@ class SnapshotRun(Struct, frozen=True, kw_only=True):
             changes=changes,
             files=files,
             places=compared.places,
+            other_suites=len(also),
             same=compared.same,
             failures=compared.failures,
         )
+        return update, stale
 
     def _compare(
         self,

@@ -2,7 +2,7 @@
 
 import glob
 import os
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Never
@@ -25,8 +25,8 @@ from multiturn.providers.base import TargetProvider
 from multiturn.providers.targets import load_target
 from multiturn.review.diff import unified_diff
 from multiturn.review.folder import SnapshotFolder
-from multiturn.review.lists import FILES, lock_text, read_files
 from multiturn.review.locations import digest, folder_of, location_of, name_in_root, suite_of
+from multiturn.review.lock_files import FILES, FilesLock, lock_text, read_files
 from multiturn.review.reviewed import review
 from multiturn.review.snapshots import named_files_in, snapshot_text
 from multiturn.review.target import LOCK, change_of_lock, shared_parameters
@@ -130,8 +130,8 @@ class PromptSnapshot(SingleFileSnapshotExtension):
         defaults = find_defaults()[0]
         inline, provider = defaults.inline_snapshots, _provider(defaults.snapshot_target)
         case, shared = review(data, provider), shared_parameters(provider) if provider else {}
-        digests = {} if inline else {path: digest(text) for path, text in case.files.items()}
-        text = _with_files(snapshot_text(case, inline=inline, shared=shared), case.suite, digests)
+        digests = {} if inline else {path: (digest(text),) for path, text in case.files.items()}
+        text = _with_files(snapshot_text(case, inline=inline, shared=shared), digests)
         if _texts.setdefault((self.snapshot_dirname, *case.key), text) != text:
             what = f"two prompts would share the snapshot of the case {case.case.id!r}"
             raise MultiturnError(f"{what}; give one of them a snapshot_dirname of its own")
@@ -180,11 +180,11 @@ class PromptSnapshot(SingleFileSnapshotExtension):
         folder, name = _places[snapshot_collection.location]
         text, begins, files = str(snapshot.data).partition(_LIST)
         folder.write(name, text + begins[:1])
-        for suite, digests in read_files(begins + files, name).items() if files else ():
+        if files:
             with folder.alone():  # pytest-xdist has several processes
                 lock = read_files(folder.read(FILES), folder.shown(FILES))
-                section = dict(sorted({**lock.get(suite, {}), **digests}.items()))
-                folder.write(FILES, lock_text(FILES, {**lock, suite: section}))
+                lock = {**lock, **read_files(begins + files, name)}
+                folder.write(FILES, lock_text(FILES, lock))
         with folder.alone():
             change = change_of_lock(folder, _provider(find_defaults()[0].snapshot_target))
             if change is not None and change.new:
@@ -196,9 +196,8 @@ class PromptSnapshot(SingleFileSnapshotExtension):
         text, case = folder.read(name), folder.case_of(name)
         if text is None or case is None:
             return text
-        recorded = read_files(folder.read(FILES), folder.shown(FILES)).get(case[0], {})
-        paths = named_files_in(text)
-        return _with_files(text, case[0], {path: recorded.get(path, "") for path in paths})
+        recorded = read_files(folder.read(FILES), folder.shown(FILES))
+        return _with_files(text, {path: recorded.get(path, ()) for path in named_files_in(text)})
 
     def diff_lines(self, serialized_data: Any, snapshot_data: Any) -> Iterator[str]:
         """Yield the difference, or where the same one has been shown."""
@@ -237,9 +236,9 @@ def _loaded(target: str, folder: str) -> TargetProvider:
     return load_target(target, sends=False)
 
 
-def _with_files(text: str, suite: str, digests: Mapping[str, str]) -> str:
+def _with_files(text: str, digests: FilesLock) -> str:
     """Return the text of a snapshot, and below it a list of the files that it names."""
-    return text + lock_text(FILES, {suite: dict(sorted(digests.items()))}) if digests else text
+    return text + lock_text(FILES, digests) if digests else text
 
 
 def _case(test_location: PyTestLocation) -> Case | None:

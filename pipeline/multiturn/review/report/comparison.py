@@ -164,8 +164,8 @@ def _comparisons(
             yield Comparison("renamed" if key in names else "same", case, was)
         else:
             new = now.read(case)
-            keys = ((case.suite, entry.path) for entry in in_order(case.promoted))
-            promoted = {key[1]: promotions[key] for key in keys if key in promotions}
+            paths = (entry.path for entry in in_order(case.promoted))
+            promoted = {path: promotions[path] for path in paths if path in promotions}
             privileges = list(_promoted(new, promoted.values()))
             if was is None:
                 yield Comparison("added", case, privileges=tuple(privileges))
@@ -199,15 +199,16 @@ def _renames(now: ReviewedSuites, then: ReviewedSuites) -> dict[Key, Key]:
     return renames(*sides)
 
 
-def _promotions(now: ReviewedSuites, then: ReviewedSuites) -> dict[tuple[str, str], PromotedChange]:
-    """Return what is new or changed in system messages, by the suite and the file."""
+def _promotions(now: ReviewedSuites, then: ReviewedSuites) -> dict[str, PromotedChange]:
+    """Return what is new or changed in system messages, by the file."""
     locks: list[dict[str, tuple[Promotion, ...]]] = []
     for side in (then, now):
         found: dict[str, set[Promotion]] = {}
         for case in side.cases.values():
-            found.setdefault(case.suite, set()).update(case.promoted)
-        locks.append({suite: in_order(promotions) for suite, promotions in found.items()})
-    return {(change.suite, change.path): change for change in changes_of_privilege(*locks)}
+            for promotion in case.promoted:
+                found.setdefault(promotion.path, set()).add(promotion)
+        locks.append({path: in_order(promotions) for path, promotions in found.items()})
+    return {change.path: change for change in changes_of_privilege(*locks)}
 
 
 def _promoted(case: ReviewedCase, changes: Iterable[PromotedChange]) -> Iterator[Warned]:

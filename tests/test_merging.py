@@ -1,0 +1,245 @@
+"""Branches that change other files merge; what git cannot merge in a list, the command resolves."""
+
+import fcntl
+import os
+import subprocess
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from commands import run, start
+from repositories import commit, git
+
+LISTS = {"snapshots/promoted.lock", "snapshots/files.lock"}
+GUIDELINES = [f"{letter}.rules.md" for letter in "abcdef"]
+FILES = [*GUIDELINES, "x.txt", "y.txt"]
+State = dict[str, Any]
+
+
+def case(name: str, attached: list[str]) -> str:
+    files = "".join(f"          - {{type: file, value: {path}}}\n" for path in attached)
+    return (
+        f"  - id: {name}\n    input_messages:\n      - role: user\n        content:\n{files}"
+        f"          - The question {name}\n\n"
+    )
+
+
+def write(folder: Path, state: State) -> None:
+    for path in filter(Path.is_file, folder.iterdir()):
+        path.unlink()
+    for path, text in state["files"].items():
+        (folder / path).write_text(f"{text}\n")
+    for suite, attached in state["suites"].items():
+        head = 'guideline_patterns: ["*.rules.md"]\nevalcases:\n'
+        cases = (case(f"case-{number}", files) for number, files in enumerate(attached))
+        (folder / f"{suite}.eval.yaml").write_text(head + "".join(cases))
+    header = f"    header: {state['header']!r}\n" if state["header"] else ""
+    configure = f"configure:\n  embed_files:\n{header}" if header else ""
+    (folder / "p.yaml").write_text(f"extends: spec\n{configure}")
+
+
+SOME = st.lists(st.sampled_from(FILES), max_size=3, unique=True)
+BASE = st.fixed_dictionaries(
+    {
+        "files": st.just({path: f"The text of {path}" for path in FILES}),
+        "suites": st.fixed_dictionaries(
+            {suite: st.lists(SOME, min_size=1, max_size=3) for suite in ("one", "three", "two")}
+        ),
+        "header": st.sampled_from(["", "# {path}"]),
+    }
+)
+CHANGES = st.lists(
+    st.one_of(
+        st.tuples(st.just("edit"), st.sampled_from(FILES), st.integers(1, 9)),
+        st.tuples(st.just("edit"), st.sampled_from(FILES), st.integers(1, 9)),
+        st.tuples(st.just("add"), st.sampled_from(["aa.rules.md", "cc.rules.md", "z.txt"]), SOME),
+        st.tuples(st.just("suite"), st.sampled_from(["four", "new", "one", "two"]), SOME),
+        st.tuples(st.just("remove"), st.sampled_from(["one", "three"]), st.none()),
+        st.tuples(st.just("header"), st.sampled_from(["", "# {path}", "{path}:"]), st.none()),
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
+def changed(state: State, changes: list[Any]) -> State:
+    state = deepcopy(state)
+    for kind, name, value in changes:
+        match kind:
+            case "edit":
+                state["files"][name] += f" {value}"
+            case "add":  # a new file, in a suite of its own
+                state["files"][name] = f"The text of {name}"
+                state["suites"][f"with-{name[0]}"] = [[name, *value]]
+            case "suite":
+                state["suites"].setdefault(name, []).append(value)
+            case "remove":
+                state["suites"].pop(name, None)
+            case "header":
+                state["header"] = name
+    return state
+
+
+def snapshot(folder: Path, *options: str) -> "subprocess.CompletedProcess[str]":
+    return run("snapshot", ".", "--pipeline", "p.yaml", *options, folder=folder)
+
+
+def paths_in(folder: Path) -> list[set[str]]:
+    """Return the files that each list has."""
+    return [set(yaml.safe_load((folder / name).read_text())) for name in sorted(LISTS)]
+
+
+@settings(max_examples=12, suppress_health_check=list(HealthCheck))
+@given(BASE, CHANGES, CHANGES)
+def test_branches_whose_prompts_do_not_conflict_merge(
+    tmp_path_factory: pytest.TempPathFactory, base: State, ours: list[Any], theirs: list[Any]
+) -> None:
+    """After it, the check is clean or says what to run; so it is where only lists conflict."""
+    base["suites"]["all"] = [[path] for path in FILES]  # so that each list has entries
+    folder = tmp_path_factory.mktemp("merging")
+    git(folder, "init", "-q", "-b", "main")
+    entries = []
+    for branch, changes in (("main", []), ("ours", ours), ("theirs", theirs)):
+        if changes:
+            git(folder, "checkout", "-q", "-b", branch, "main")
+        write(folder, changed(base, changes))
+        assert snapshot(folder).returncode == 0
+        entries.append(paths_in(folder))
+        commit(folder)
+    merged = subprocess.run(
+        ["git", "-c", "user.name=a", "-c", "user.email=a@b", "merge", "-q", "--no-edit", "ours"],
+        cwd=folder,
+        capture_output=True,
+    )
+    conflicts = set(git(folder, "diff", "--name-only", "--diff-filter=U").split())
+    if conflicts - LISTS:
+        return  # the prompts, or what they are made of, conflict
+    if conflicts:
+        assert entries[0] != entries[1], "edits alone merge"
+        assert entries[0] != entries[2], "edits alone merge"
+        done = snapshot(folder, "--check")
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert "it has a merge conflict; run multiturn snapshot --resolve" in done.stderr
+        assert snapshot(folder, "--resolve").returncode == 0
+    else:
+        assert merged.returncode == 0
+    done = snapshot(folder, "--check")
+    if done.returncode:
+        last = done.stdout.splitlines()[-1]
+        assert last.endswith("run snapshot without --check and commit the result")
+        assert snapshot(folder).returncode == 0
+    assert snapshot(folder, "--check").returncode == 0
+
+
+BARE: State = {"files": {}, "suites": {}, "header": ""}
+
+
+def project(folder: Path, **suites: list[str]) -> None:
+    """Write suites of one case, and the files that they attach."""
+    files = {path: f"The text of {path}" for attached in suites.values() for path in attached}
+    write(folder, {**BARE, "files": files, "suites": {s: [suites[s]] for s in suites}})
+
+
+def test_two_entries_in_one_place_are_resolved_by_the_command(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "-b", "main")
+    project(tmp_path, one=["a.rules.md", "z.txt"])
+    snapshot(tmp_path)
+    commit(tmp_path)
+    for branch, path in (("ours", "b.rules.md"), ("theirs", "c.rules.md")):
+        git(tmp_path, "checkout", "-q", "-b", branch, "main")
+        project(tmp_path, one=["a.rules.md", "z.txt"], **{branch: [path]})
+        snapshot(tmp_path)
+        commit(tmp_path)
+    with pytest.raises(subprocess.CalledProcessError):
+        git(tmp_path, "merge", "-q", "ours")
+    assert set(git(tmp_path, "diff", "--name-only", "--diff-filter=U").split()) == LISTS
+    for options in ((), ("--check",)):
+        done = snapshot(tmp_path, *options)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == (
+            "Error: snapshots/promoted.lock: it has a merge conflict;"
+            " run multiturn snapshot --resolve for all suites\n"
+        )
+    done = snapshot(tmp_path, "--resolve")
+    assert (done.returncode, done.stderr) == (0, "")
+    name = "snapshots/promoted.lock"
+    assert f"--- {name} · ours\n+++ {name} · theirs\n" in done.stdout
+    assert "\n-c.rules.md:\n" in done.stdout
+    assert "\n+b.rules.md:\n" in done.stdout
+    assert done.stdout.endswith("3 snapshots: 3 same; promoted.lock and files.lock changed\n")
+    assert paths_in(tmp_path) == [
+        {"a.rules.md", "b.rules.md", "c.rules.md", "z.txt"},
+        {"a.rules.md", "b.rules.md", "c.rules.md"},
+    ]
+    assert snapshot(tmp_path, "--check").returncode == 0
+    assert run("snapshot", ".", "--resolve", "--check", folder=tmp_path).returncode == 2
+
+
+def test_a_new_entry_is_for_all_suites_that_have_the_file(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    suites = {"one": ["a.rules.md", "x.txt"], "two": ["a.rules.md"], "three": ["y.txt"]}
+    project(tmp_path, **suites)
+    assert run("snapshot", ".", folder=tmp_path).returncode == 0
+    before = paths_in(tmp_path)
+    (tmp_path / "a.rules.md").write_text("Other\n")
+    done = run("snapshot", "one.eval.yaml", folder=tmp_path)
+    changed = "promoted.lock and files.lock changed, also for 1 other suite"
+    assert done.stdout == f"1 snapshot: 1 same; {changed}\n"
+    assert run("snapshot", ".", "--check", folder=tmp_path).returncode == 0
+    assert paths_in(tmp_path) == before
+    project(tmp_path, **{**suites, "one": ["x.txt"]})
+    (tmp_path / "a.rules.md").write_text("Other\n")
+    assert run("snapshot", "one.eval.yaml", folder=tmp_path).returncode == 0
+    assert paths_in(tmp_path) == before, "another suite has it"
+    project(tmp_path, **{**suites, "one": [], "two": []})
+    assert run("snapshot", "one.eval.yaml", "two.eval.yaml", folder=tmp_path).returncode == 0
+    assert paths_in(tmp_path) == [{"y.txt"}, set()]
+    assert run("snapshot", ".", "--check", folder=tmp_path).returncode == 0
+
+
+def test_a_suite_with_an_error_keeps_its_entries(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    project(tmp_path, one=["a.rules.md", "x.txt"], two=["y.txt"])
+    run("snapshot", ".", folder=tmp_path)
+    before = paths_in(tmp_path)
+    (tmp_path / "x.txt").unlink()
+    (tmp_path / "y.txt").write_text("Other\n")
+    assert run("snapshot", ".", folder=tmp_path).returncode == 1
+    assert paths_in(tmp_path) == before
+
+
+def test_two_commands_at_once_lose_nothing_of_each_other(tmp_path: Path) -> None:
+    """Each records one suite, whose files no other suite has."""
+    (tmp_path / ".git").mkdir()
+    names = ("one", "two", "three", "four")
+    project(tmp_path, **{name: [f"{name}.rules.md", f"{name}.txt"] for name in names})
+    for _ in range(3):
+        started = [start("snapshot", f"{name}.eval.yaml", folder=tmp_path) for name in names]
+        for process in started:
+            _, errors = process.communicate(timeout=120)
+            assert (process.returncode, errors) == (0, "")
+        rules = {f"{name}.rules.md" for name in names}
+        assert paths_in(tmp_path) == [rules | {f"{name}.txt" for name in names}, rules]
+        for path in (tmp_path / "snapshots").glob("*.lock"):
+            path.unlink()
+
+
+def test_a_command_waits_for_another_one(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    project(tmp_path, one=["a.rules.md"])
+    (tmp_path / "snapshots").mkdir()
+    opened = os.open(tmp_path / "snapshots", os.O_RDONLY)
+    fcntl.flock(opened, fcntl.LOCK_EX)
+    process = start("snapshot", ".", folder=tmp_path)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(timeout=3)
+    assert not (tmp_path / "snapshots/promoted.lock").exists()
+    os.close(opened)
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert (tmp_path / "snapshots/promoted.lock").exists()
