@@ -252,6 +252,21 @@ def test_batches_that_are_not_waited_for_are_collected_by_a_later_call(folder: P
     assert (": 2 requests, " in said[0], said[-1].endswith(": completed")) == (True, True)
 
 
+def test_inside_an_event_loop_batches_need_a_thread(folder: Path) -> None:
+    write_suite(folder, ["one"])
+
+    async def main(url: str) -> list[Result]:
+        given: Any = ("a.eval.yaml", "spec", openai(url), "out.jsonl")
+        with pytest.raises(RuntimeError, match="call it in a thread"):
+            next(run_batches(*given))
+        assert not Path("out.jsonl").exists()
+        return await asyncio.to_thread(list, run_batches(*given, poll=0.001))
+
+    with BatchServer() as server:
+        (result,) = asyncio.run(main(server.url))
+    assert result.response == text_for("one")
+
+
 def test_a_provider_without_batches_is_refused(folder: Path) -> None:
     write_suite(folder, ["one"])
     with pytest.raises(MultiturnError, match="the target 'echo' has no batches"):

@@ -1,5 +1,6 @@
 """Runs in batches: cases are sent through a vendor's Batch API; a killed run can be continued."""
 
+import asyncio
 import math
 import os
 import secrets
@@ -41,7 +42,7 @@ def run_batches(
     A case that cannot be read or converted yields its result first. What is under way is recorded
     in a file beside the results, so that a later call with ``resume`` sends nothing twice, even if
     this process is killed. It blocks, and has an event loop of its own: inside another one, call it
-    in a thread.
+    in a thread, as in ``await asyncio.to_thread(list, run_batches(...))``.
 
     Args:
         cases: as for ``run``.
@@ -59,12 +60,16 @@ def run_batches(
     Raises:
         TypeError: an argument has the wrong type.
         ValueError: arguments do not go together.
+        RuntimeError: it is called inside an event loop.
         ProviderError: the vendor refuses a batch, or cannot be reached.
         MultiturnError: as for ``run``; or the provider has no batches, or others are under way.
         OSError: a file cannot be written.
     """
     if not 0 < poll < math.inf:
         raise ValueError("poll must be a number of seconds, such as 60")
+    if _is_in_event_loop():
+        what = "run_batches has an event loop of its own; inside another one, call it in a thread:"
+        raise RuntimeError(f"{what} await asyncio.to_thread(list, run_batches(...))")
     run = Run(
         *(cases, pipeline, provider), results=results, resume=resume, against=against, batch=True
     )
@@ -262,6 +267,14 @@ class DryBatchRun(BatchRun):
 
     def _send(self, part: BatchPart, file: BinaryIO) -> None:
         self.parts.append(part)
+
+
+def _is_in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _say_nothing(_: str) -> None:
