@@ -200,7 +200,11 @@ def test_the_file_of_another_user_is_refused(project: Path, is_link: bool) -> No
     [
         (OURS, "this is not read [", "another user owns this file"),
         (SHARED, "[tool.multiturn", "another user owns this file"),
+        (SHARED, "[tool]\nmultiturn = [", "another user owns this file"),
+        (SHARED, "tool = {multiturn = {pipeline = 'theirs'}}", "another user owns this file"),
+        (SHARED, "[ 'tool' . \"multiturn\" ]", "another user owns this file"),
         (SHARED, "[project]\nname = 'theirs'", None),  # it says nothing to anybody
+        (SHARED, "[project]\ndependencies = ['multiturn']\n[tool.ruff]\n", None),
     ],
 )
 def test_a_file_above_is_asked_for_its_owner_before_it_is_parsed(
@@ -219,6 +223,17 @@ def test_a_file_above_is_asked_for_its_owner_before_it_is_parsed(
     monkeypatch.chdir(project / "deep")
     monkeypatch.setattr("multiturn.engine.defaults.is_foreign", lambda path: path.parent == project)
     assert find_defaults()[0].pipeline == "design"
+
+
+@pytest.mark.parametrize("blank", ["\n", "\t", "[", " ", "tool"])
+def test_a_long_file_of_another_user_is_searched_at_once(
+    project: Path, monkeypatch: pytest.MonkeyPatch, blank: str
+) -> None:
+    write(project, {SHARED: f"# multiturn{blank * 240_000}tool"})
+    monkeypatch.chdir(project / "deep")
+    monkeypatch.setattr(os, "getuid", lambda: project.stat().st_uid + 1)
+    with limited(seconds=2):
+        assert find_defaults() == (Defaults(), "")
 
 
 def test_tests_of_suites_take_them(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,12 @@ from multiturn.pipelines.pipeline_file import pipeline_names
 _OWN = "multiturn.toml"
 _SHARED = "pyproject.toml"
 _MOST_BYTES = 1_000_000
+# How our table begins, in a file that is not parsed: it may be another user's. The possessive "*+"
+# takes no time for a megabyte of blanks.
+_TABLE = re.compile(
+    rb"""tool["'\s]*+\.["'\s]*+multiturn|^[ \t]*+\[*+[ \t]*+["']?tool["']?[ \t]*+[\]=]""",
+    re.MULTILINE,
+)
 
 
 class Defaults(Struct, frozen=True):
@@ -76,6 +82,8 @@ def _values(path: Path) -> dict[str, Any] | None:
             raise MultiturnError(f"defaults of over {_MOST_BYTES:,} bytes", where=name)
         if path.name == _SHARED:
             if b"multiturn" not in data:
+                return None
+            if is_foreign(path) and not _TABLE.search(data):  # a dependency, say
                 return None
             _refuse_foreign(path, name)
     except FileNotFoundError:
