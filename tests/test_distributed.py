@@ -143,6 +143,48 @@ def test_a_scheduler_that_is_not_there_is_named(
     assert done.stderr.splitlines()[-1].startswith(f"Error: cannot use the scheduler {url!r}: ")
 
 
+def said_of(url: str, folder: Path) -> str:
+    """Return the one line that the command says of a scheduler that it cannot use."""
+    arguments = ("convert", "a.eval.yaml", "--scheduler", url, "--output", "out")
+    done = commands.run(*arguments, folder=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
+    return line
+
+
+def test_a_scheduler_without_workers_is_said_after_a_while(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("multiturn.distributed._WORKER_TIMEOUT", 0.5)
+    with distributed.LocalCluster(n_workers=0, dashboard_address=":0", processes=False) as lonely:
+        url = lonely.scheduler_address
+        assert said_of(url, folder) == (
+            f"Error: the scheduler {url!r} has no workers after 0.5 s; start one with:"
+            f" dask worker {url}"
+        )
+
+
+def test_a_scheduler_of_another_version_is_one_line(
+    cluster: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = cluster.scheduler_address
+    monkeypatch.setattr("multiturn.distributed.distributed.__version__", "1.2.3")
+    assert said_of(url, folder).startswith(f"Error: the scheduler {url!r} has distributed 20")
+    assert said_of(url, folder).endswith(", and here it is 1.2.3; install the same version")
+
+
+def test_an_error_of_a_scheduler_that_does_not_know_what_is_asked_is_one_line(
+    cluster: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def identity(*_: Any, **__: Any) -> None:
+        raise TypeError("Scheduler.identity() got an unexpected keyword argument\nand more")
+
+    monkeypatch.setattr("multiturn.distributed.distributed.Client", identity)
+    assert "TypeError: Scheduler.identity() got an unexpected keyword argument; does it have" in (
+        said_of(cluster.scheduler_address, folder)
+    )
+
+
 @pytest.mark.parametrize("package", ["distributed", "fsspec", "dask.bag"])
 def test_without_the_extra_it_is_said_what_to_install(
     folder: Path, convert: Convert, monkeypatch: pytest.MonkeyPatch, package: str

@@ -41,6 +41,7 @@ __all__ = ["convert_bag"]
 PARTITION_SIZE = 16 * 2**20  # bytes of a JSON Lines suite that are one partition
 _AHEAD = 4  # slices under way for each thread of the cluster
 _TIMEOUT = "5s"
+_WORKER_TIMEOUT = 10  # seconds
 
 
 def convert_bag(
@@ -144,7 +145,8 @@ def _on_cluster(
     for name in ("distributed", "distributed.client"):  # what matters is raised
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
-        with distributed.Client(scheduler, timeout=_TIMEOUT, set_as_default=False) as client:
+        with _connected(scheduler) as client:
+            _check_cluster(client, scheduler)
             threads = sum(client.nthreads().values())
             submit = partial(client.get_executor(pure=False).submit, convert_slice, job)
             yield from results_in_order(submit, slices, _AHEAD * max(1, threads))
@@ -153,6 +155,31 @@ def _on_cluster(
         raise MultiturnError(f"cannot use the scheduler {scheduler!r}: {why}") from None
     except distributed.scheduler.KilledWorker:
         raise MultiturnError("the workers that converted a suite died, one after another") from None
+
+
+def _connected(scheduler: str) -> Any:
+    """Return a client; a scheduler of another version may answer with any error."""
+    try:
+        return distributed.Client(scheduler, timeout=_TIMEOUT, set_as_default=False)
+    except (OSError, ValueError, TimeoutError):
+        raise
+    except Exception as error:
+        what = f"cannot use the scheduler {scheduler!r}: {type(error).__name__}:"
+        what += f" {str(error).partition(chr(10))[0]}; does it have another version of distributed"
+        raise MultiturnError(f"{what} than {distributed.__version__}, as here?") from None
+
+
+def _check_cluster(client: Any, scheduler: str) -> None:
+    """Refuse a scheduler of another version, or one that no worker joins in time."""
+    theirs = client.get_versions()["scheduler"]["packages"]["distributed"]
+    if theirs != distributed.__version__:
+        what = f"the scheduler {scheduler!r} has distributed {theirs}, and here it is"
+        raise MultiturnError(f"{what} {distributed.__version__}; install the same version")
+    try:
+        client.wait_for_workers(1, timeout=_WORKER_TIMEOUT)
+    except TimeoutError:
+        what = f"the scheduler {scheduler!r} has no workers after {_WORKER_TIMEOUT:g} s"
+        raise MultiturnError(f"{what}; start one with: dask worker {scheduler}") from None
 
 
 def _lines_of(job: ConversionJob, part: Slice) -> list[str]:
