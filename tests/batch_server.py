@@ -89,6 +89,7 @@ class BatchServer(Server):
         # what becomes of a request, by its prompt: errored, expired, canceled, missing, garbled;
         # succeeded if it is not here
         self.fates = {"theirs": "expired"}
+        self.wrong = f"it is wrong ({KEY})"  # what is said of a request that errored
         self.page = 20  # the most batches in one answer to a list
         # called with the operation, before and after the server acts (False, True); if it returns
         # true, the connection is cut without an answer
@@ -278,7 +279,7 @@ class BatchServer(Server):
                 response = {"status_code": 200, "request_id": "r", "body": body}
                 lines[0].append({**line, "response": response, "error": None})
             elif fate == "errored":
-                body = error_body("azure", 400, f"it is wrong ({KEY})", "invalid_value")
+                body = error_body("azure", 400, self.wrong, "invalid_value")
                 response = {"status_code": 400, "request_id": "r", "body": body}
                 lines[1].append({**line, "response": response, "error": None})
             elif fate != "missing":
@@ -323,7 +324,7 @@ class BatchServer(Server):
                 message = answer_to("anthropic", batch.requests[id_])
                 result = {"type": "succeeded", "message": message if fate == "succeeded" else {}}
             elif fate == "errored":
-                body = error_body("anthropic", 400, f"it is wrong ({KEY})", "invalid_request_error")
+                body = error_body("anthropic", 400, self.wrong, "invalid_request_error")
                 result["error"] = {**body, "request_id": "r"}
             if fate != "missing":
                 lines.append({"custom_id": id_, "result": result})
@@ -379,7 +380,7 @@ class BatchServer(Server):
                 body = answer_to("gemini", batch.requests[id_]) if fate == "succeeded" else {}
                 lines.append({"key": id_, "response": body})
             elif fate == "errored":
-                body = error_body("gemini", 400, f"it is wrong ({KEY})", "invalid_argument")
+                body = error_body("gemini", 400, self.wrong, "invalid_argument")
                 lines.append({"key": id_, **body})
         batch.files[0] = self._keep(lines, "files/batch-")
 

@@ -392,3 +392,16 @@ def test_a_case_that_was_removed_meanwhile_is_named_when_its_batch_is_collected(
     line = "out.jsonl still has 1 result of cases that are no longer in the suites: c1\n"
     assert done.stderr.count(line) == 1
     assert ask("openai", "--resume", folder=folder).stderr.count("no longer") == 1
+
+
+@each_vendor
+def test_a_refusal_in_a_batch_teaches_once(vendor: str, folder: Path, server: BatchServer) -> None:
+    server.wrong = "Unsupported value: 'temperature' does not support 0 with this model."
+    server.fates = dict.fromkeys(PROMPTS, "errored")
+    ask(vendor, folder=folder)
+    results = by_id(folder / "out.jsonl").values()
+    messages = [result["error"]["message"] for result in results if result["error"]]
+    assert len(messages) > 1
+    assert ["set temperature: omit in the target" in message for message in messages].count(
+        True
+    ) == 1

@@ -250,6 +250,7 @@ class BatchRun(Batches):
                     file.seek(found[result.digest])
                     result = answered(result, self.api.read(file.readline()))
                 except ProviderError as error:
+                    self.api.provider.teach(error)
                     result = failed(result, waiting.where, error)
                 self.run.keep(result)
                 yield Delivery("send", result, where=waiting.where)

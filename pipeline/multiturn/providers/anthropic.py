@@ -1,5 +1,6 @@
 """Anthropic, through its SDK: system messages apart, user and assistant messages in turn."""
 
+import re
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
@@ -11,6 +12,7 @@ from multiturn.providers.http import HttpProvider, HttpSettings
 from multiturn.providers.layout import Layout
 from multiturn.request import ProviderRequest
 
+_DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 _DEFAULT_LIMIT = 4096  # the API requires one
 
 
@@ -23,8 +25,8 @@ class AnthropicSettings(HttpSettings, frozen=True, kw_only=True):
     api_version: Annotated[
         str,
         Meta(
-            pattern=r"^\d{4}-\d\d-\d\d$",
             description="sent as `anthropic-version`; temperatures need `2023-06-01` (A11).",
+            extra_json_schema={"pattern": _DAY},
         ),
     ] = "2026-10-21"
     auth: Annotated[
@@ -49,6 +51,12 @@ class AnthropicSettings(HttpSettings, frozen=True, kw_only=True):
             " for 5 minutes, `1h` for an hour."
         ),
     ] = False
+
+    def __post_init__(self) -> None:
+        """Refuse a version that is none."""
+        super().__post_init__()
+        if not re.search(_DAY, self.api_version):
+            raise ValueError("api_version must be a day, such as 2026-10-21")
 
 
 class AnthropicProvider(HttpProvider):

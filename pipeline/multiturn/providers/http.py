@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, TypeVar, get_args
 import msgspec
 from msgspec import Meta, structs
 
-from multiturn.errors import MultiturnError
+from multiturn.errors import MultiturnError, did_you_mean
 from multiturn.providers.ax import ChatProvider, ChatSettings, Model
 from multiturn.providers.base import ProviderError, ProviderResponse, Wire
 from multiturn.providers.client import Exchange, current, status_error
@@ -43,7 +43,7 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
     model: Model
     api_key: Annotated[str, API_KEY]
     accepts: Annotated[
-        Mapping[Accepted, bool],
+        Mapping[str, bool],
         Meta(
             description="what the model takes; this wins over what multiturn knows of it.",
             extra_json_schema={"propertyNames": {"enum": [*get_args(Accepted)]}},
@@ -61,6 +61,10 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
         if key is not None and not (key.isascii() and key.isprintable()):
             what = "api_key has a line break or another character that no key has; check it"
             raise ValueError(what)
+        for name in self.accepts:
+            if name not in get_args(Accepted):
+                near = did_you_mean(name, get_args(Accepted))
+                raise ValueError(f"accepts has no {name!r}; {near}")
         for name in ("base_url", "endpoint"):
             address = getattr(self, name, None)
             if address is not None and not address.lower().startswith(("http://", "https://")):
@@ -181,12 +185,14 @@ class HttpProvider(ChatProvider):
             self.teach(error, wire)
             raise
 
-    def teach(self, error: ProviderError, wire: Wire) -> None:
+    def teach(self, error: ProviderError, wire: Wire | None = None) -> None:
         """Add which setting avoids a refusal, once; one that every case would meet ends a run."""
         lesson = lesson_of(error)
         if lesson is None:
             return
-        if error.kind == "http" and lesson.is_of_target(self.settings, wire.request):
+        # A batch has ended anyway, and a wrong key ends a run by itself.
+        is_of_target = wire is not None and lesson.is_of_target(self.settings, wire.request)
+        if is_of_target and error.kind == "http":
             error.kind = "target"
         if lesson.advice not in self._taught:
             self._taught.add(lesson.advice)

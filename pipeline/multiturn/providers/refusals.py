@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 from multiturn.providers.base import ProviderError
 from multiturn.request import ProviderRequest
 
-_STATUSES = (400, 401, 422)
+_STATUSES = (0, 400, 401, 422)  # 0: an error in the results of a batch
 _OMIT = "set temperature: omit in the target"
 
 
@@ -96,7 +96,7 @@ _LESSONS = [
 
 def lesson_of(error: ProviderError) -> Lesson | None:
     """Return what avoids an error of a vendor's server, if its words tell."""
-    if error.status not in _STATUSES:
+    if error.kind not in ("http", "access_denied") or error.status not in _STATUSES:
         return None
     for lesson in _LESSONS:
         if re.search(lesson.words, error.what, re.IGNORECASE):
