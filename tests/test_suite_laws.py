@@ -215,9 +215,19 @@ def written(suite: dict[str, Any], form: str) -> tuple[dict[str, Any], dict[str,
     lines = "".join(json.dumps(case) + "\n" for case in suite[key])
     if form == "lines":
         return {key: suite[key]}, {"x.jsonl": lines}
+    if form == "merge keys":  # of two, the key of the mapping itself counts
+        merged = json.dumps({**suite, key: [merging(case) for case in suite[key]]})
+        return suite, {"x.yaml": merged.replace('"<<": ', "<<: ")}
     if form == "file of cases":
         return suite, {"x.yaml": json.dumps({**suite, key: "cases.jsonl"}), "cases.jsonl": lines}
     return suite, {"x.yaml": json.dumps(suite)}
+
+
+def merging(case: dict[str, Any]) -> dict[str, Any]:
+    """Return a case that merges half of its keys from a mapping, and overrides its id."""
+    own = dict(list(case.items())[::2])
+    others = {key: value for key, value in case.items() if key not in own}
+    return {**own, "<<": {**others, "id": "overridden"}}
 
 
 def lost(folder: Path, given: dict[str, Any], form: str) -> list[str]:
@@ -252,7 +262,7 @@ def lost(folder: Path, given: dict[str, Any], form: str) -> list[str]:
 
 
 @settings(max_examples=100)
-@given(st.integers(0, 2**32), st.sampled_from(["suite", "file of cases", "lines"]))
+@given(st.integers(0, 2**32), st.sampled_from(["suite", "merge keys", "file of cases", "lines"]))
 def test_each_string_of_a_suite_is_in_the_prompt_or_accounted_for(
     tmp_path_factory: pytest.TempPathFactory, seed: int, form: str
 ) -> None:
