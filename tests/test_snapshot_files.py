@@ -197,7 +197,7 @@ def test_a_folder_that_is_a_link_is_refused(
         SnapshotFolder(name)
     assert str(raised.value) == (
         "snapshots: the folder of snapshots is a symbolic link; remove it, or name where it leads"
-        " (--dir)"
+        " (snapshot_dirname=)"
     )
 
 

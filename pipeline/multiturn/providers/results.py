@@ -297,4 +297,4 @@ def _no_result(line: bytes) -> str:
         return "the file begins with a byte-order mark; save it as UTF-8 without one"
     if not line.strip():
         return "the line is blank; remove it"
-    return "this is not a result; name another file as --output"
+    return f"this is not a result; name another file as {option('output', 'results')}"

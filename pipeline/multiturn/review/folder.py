@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 
 from multiturn.documents.locks import lock
 from multiturn.documents.partial import create_partial, remove_abandoned
-from multiturn.errors import MultiturnError
+from multiturn.errors import MultiturnError, option
 from multiturn.files import FILE, FOLDER, open_below
 from multiturn.review.locations import Key, location_of
 from multiturn.review.snapshots import case_in
@@ -33,7 +33,8 @@ class SnapshotFolder:
         self._real = os.path.join(os.path.realpath(above), name)
         if os.path.islink(self._real):
             what = "the folder of snapshots is a symbolic link; remove it, or name where it leads"
-            raise MultiturnError(f"{what} (--dir)", where=self._shown)
+            how = option("dir", "snapshot_dirname")
+            raise MultiturnError(f"{what} ({how})", where=self._shown)
 
     def shown(self, name: str) -> str:
         """Return the path of a file for messages."""
