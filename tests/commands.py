@@ -54,9 +54,9 @@ def start(*arguments: str, folder: Path, **options: Any) -> Process:
 
 
 def read_terminal(*arguments: str, folder: Path, stream: str, **options: Any) -> str:
-    """Start a command with one stream on a terminal, and return what that shows."""
+    """Start a command with a stream, or several, on a terminal, and return what that shows."""
     ours, its = pty.openpty()
-    process = start(*arguments, folder=folder, **{stream: its}, **options)
+    process = start(*arguments, folder=folder, **dict.fromkeys(stream.split(), its), **options)
     os.close(its)
     shown = b""
     with suppress(OSError):  # Linux says EIO when the last writer is gone

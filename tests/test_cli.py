@@ -14,6 +14,7 @@ import pytest
 from commands import read_terminal, run
 from multiturn import MultiturnError
 from multiturn.cli.failures import Failures
+from running import write_stage
 
 SUITE = """\
 evalcases:
@@ -300,3 +301,28 @@ def test_nothing_heavy_is_imported_before_it_is_needed(
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "click" in imported
     assert imported & unwanted == set()
+
+
+@pytest.mark.parametrize(
+    ("command", "counts", "last"),
+    [
+        (["convert", "--output", "out"], True, "out: 3 cases"),
+        (["check"], True, "slow.eval.yaml: 3 cases, without errors"),
+        (["convert"], False, "  c"),
+    ],
+)
+def test_a_long_command_counts_on_a_terminal_if_it_prints_no_cases_there(
+    tmp_path: Path, command: list[str], counts: bool, last: str
+) -> None:
+    write_stage(tmp_path, "import time; time.sleep(0.6)")
+    cases = "".join(f"- {{id: {each}, input: {each}}}\n" for each in "abc")
+    (tmp_path / "slow.eval.yaml").write_text(f"tests:\n{cases}")
+    shown = read_terminal(
+        *(*command, "slow.eval.yaml", "--pipeline", "p.yaml"),
+        folder=tmp_path,
+        stream="stdout stderr",
+        env={**os.environ, "TERM": "xterm"},
+    )
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
+    assert ("3 cases 0:00:0" in plain) == counts
+    assert last in re.split(r"[\r\n]+", plain)

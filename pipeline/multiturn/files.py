@@ -32,9 +32,7 @@ FILE = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOCTTY", 0) | _
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 # Case does not count: on macOS and Windows ``.ENV`` opens the file ``.env``.
-_PRIVATE = re.compile(
-    r"\.git|\.env(?!\.(example|sample|template)$)(\..*)?", re.IGNORECASE | re.DOTALL
-)
+_PRIVATE = re.compile(r"(?is)\.git|\.env(?!\.(example|sample|template)$)(\..*)?")
 _MOST_COMPARED = 100  # names in a folder, with that of a missing file: 4 ms for each of them
 
 
@@ -257,8 +255,7 @@ def open_below(folder: str, names: Sequence[str], flags: int) -> int:
         for name in names[:-1]:
             try:
                 opened = os.open(name, FOLDER, dir_fd=above)
-            except NotADirectoryError:
-                # With O_DIRECTORY, Linux says of a link that it is no folder, and not ELOOP.
+            except NotADirectoryError:  # what Linux says of a link, too, with O_DIRECTORY
                 if stat.S_ISLNK(os.lstat(name, dir_fd=above).st_mode):
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
                 raise

@@ -187,6 +187,7 @@ def _check_cases(
     findings: _Findings,
 ) -> None:
     """Add what is wrong with the cases of suites; say how many cases are right."""
+    from multiturn.cli.progress import show_progress
     from multiturn.engine.explanation import explain
     from multiturn.engine.outcomes import outcomes
     from multiturn.engine.preview import preview_of
@@ -197,7 +198,7 @@ def _check_cases(
     wrong: set[str] = set()
     repaired: dict[str, list[Key]] = {}  # the cases of each repair
     places: dict[str, Place] = {}  # of its first case
-    for outcome in outcomes(selection, pipeline):
+    for outcome in show_progress(outcomes(selection, pipeline), prints=not findings.is_text):
         error = outcome.error
         if error is None and provider is not None and outcome.conversion is not None:
             try:

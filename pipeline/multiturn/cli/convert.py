@@ -1,6 +1,7 @@
 """The command that converts suites."""
 
 import os
+import sys
 from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from multiturn.cli.options import (
     suite_options,
 )
 from multiturn.errors import MultiturnError
+from multiturn.text import in_line, number_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -123,11 +125,16 @@ def convert(
     else:
         items = (rendered(job, each) for each in outcomes(selection, chosen))
     with writing(output), open_output(output, whole=options.strict) as file, closing(items):
-        for item in show_progress(items):
+        count = 0
+        for item in show_progress(items, prints=output in (None, "-")):
             _say(item, failures)
-            file.write(item.text or b"")
+            if item.text is not None:
+                count += 1
+                file.write(item.text)
         if options.strict:
             failures.finish()
+    if output not in (None, "-") and sys.stderr.isatty():  # a script sees the exit code, and the file
+        click.echo(in_line(f"{output}: {number_of(count, 'case')}"), err=True)
     failures.finish()
 
 

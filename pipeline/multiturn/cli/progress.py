@@ -51,9 +51,15 @@ class Progress:
         self._shown.update(self._task, completed=done, description=words)
 
 
-def show_progress(cases: Iterable[_T]) -> Iterator[_T]:
-    """Yield the cases, and count them unless standard output is a terminal."""
-    with Progress(lambda: None, hidden=sys.stdout.isatty(), after=1) as progress:
+def show_progress(cases: Iterable[_T], *, prints: bool = True) -> Iterator[_T]:
+    """Yield the cases, and count them on a terminal.
+
+    Args:
+        cases: to be counted.
+        prints: whether the command prints cases meanwhile. If standard output is a terminal, too,
+            the count would stand between their lines, so none is shown.
+    """
+    with Progress(lambda: None, hidden=prints and sys.stdout.isatty(), after=1) as progress:
         for count, case in enumerate(cases, 1):
             yield case
             progress.update(count, f"{count:,} cases")
