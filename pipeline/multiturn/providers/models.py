@@ -110,6 +110,19 @@ def read_rows(node: Node, where: str) -> tuple[Row, ...]:
     return tuple(read_as(row, Row, where=where, label="models") for row in node.children)
 
 
+@cache
+def _shipped_about(
+    vendor: str, name: str, feature: Feature, api_version: str | None
+) -> tuple[Row, ...]:
+    """Return the rows of a vendor about a model; at another server, those of all vendors."""
+    every = shipped_rows()
+    rows = [*every.get(vendor, ())]
+    if vendor == SERVERS:
+        others = (row for other in every if other != SERVERS for row in every[other])
+        rows += (row for row in others if row.names != ("*",))
+    return tuple(row for row in rows if row.is_about(name, feature, api_version))
+
+
 class Verdict(NamedTuple):
     """Whether a model takes something."""
 
@@ -163,21 +176,9 @@ class Abilities(NamedTuple):
 
     def rows(self, feature: Feature) -> tuple[Row, ...]:
         """Return the rows about the model: those of the user's own, else those that ship."""
-        own = self._among(self.own, feature)
-        return own or self._among(self._shipped(), feature)
-
-    def _shipped(self) -> Iterable[Row]:
-        """Return the rows of the vendor; of another server those of all vendors that name it."""
-        every = shipped_rows()
-        yield from every.get(self.vendor, ())
-        if self.vendor == SERVERS:
-            for vendor, rows in every.items():
-                if vendor != SERVERS:
-                    yield from (row for row in rows if row.names != ("*",))
-
-    def _among(self, rows: Iterable[Row], feature: Feature) -> tuple[Row, ...]:
         name = plain_name(self.model)
-        return tuple(row for row in rows if row.is_about(name, feature, self.api_version))
+        own = tuple(row for row in self.own if row.is_about(name, feature, self.api_version))
+        return own or _shipped_about(self.vendor, name, feature, self.api_version)
 
     def _judge(self, feature: Accepted, takes: Callable[[Row], bool]) -> Verdict:
         if feature in self.accepts:
