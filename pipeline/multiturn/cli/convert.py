@@ -133,7 +133,7 @@ def convert(
                 file.write(item.text)
         if options.strict:
             failures.finish()
-    if output not in (None, "-") and sys.stderr.isatty():  # a script sees the exit code, and the file
+    if output not in (None, "-") and sys.stderr.isatty():  # scripts see the exit code
         click.echo(in_line(f"{output}: {number_of(count, 'case')}"), err=True)
     failures.finish()
 
