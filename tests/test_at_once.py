@@ -169,6 +169,18 @@ def test_cancel_at_the_end_of_a_run_leaves_no_state_without_a_target(
     assert not (tmp_path / "out.jsonl.batch").exists()
 
 
+def test_batches_may_be_canceled_twice_at_once(tmp_path: Path, server: BatchServer) -> None:
+    write_targets(tmp_path, server)
+    write_suite(tmp_path, ("one", "two"))
+    server.lag, server.end = 1_000_000, "cancelled"
+    assert finish(start(*BATCH, "--no-wait", folder=tmp_path))[0][0] == 0
+    assert [code for code, _ in finish(*(cancel(tmp_path) for _ in range(3)))] == [0, 0, 0]
+    server.lag = 0
+    assert finish(start(*BATCH, "--resume", folder=tmp_path))[0][0] == 1
+    assert (sorted(by_id(tmp_path / "out.jsonl")), len(server.batches)) == (["c0", "c1"], 1)
+    assert not (tmp_path / "out.jsonl.batch").exists()
+
+
 # pytest and multiturn snapshot
 
 TESTS = """\
