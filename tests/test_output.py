@@ -1,13 +1,11 @@
 """Output: written whole or not at all, and safe to read by machines, by diffs and on terminals."""
 
-import io
 import json
 import os
 import stat
 import subprocess
 import sys
 import threading
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -178,36 +176,6 @@ def test_a_pipe_is_written_to(tmp_path: Path) -> None:
     reader.join(5)
     assert received == [b"one\ntwo\n"]
     assert pipe.is_fifo()
-
-
-class Counting(io.RawIOBase):
-    """Standard output as PYTHONUNBUFFERED makes it; counts what is written."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.writes: list[bytes] = []
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any, /) -> int:
-        self.writes.append(bytes(data))
-        return len(data)
-
-
-@pytest.mark.parametrize("mishap", [None, RuntimeError("half-way")])
-def test_standard_output_is_written_in_blocks(
-    monkeypatch: pytest.MonkeyPatch, mishap: Exception | None
-) -> None:
-    raw = Counting()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, write_through=True))  # type: ignore[type-var]
-    with suppress(RuntimeError), open_output(None) as file:
-        for _ in range(1000):
-            file.write(b"line\n")
-        if mishap is not None:
-            raise mishap
-    assert raw.writes == [b"line\n" * 1000]
-    assert not raw.closed
 
 
 def test_nothing_named_is_standard_output(capfdbinary: pytest.CaptureFixture[bytes]) -> None:

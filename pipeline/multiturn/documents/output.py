@@ -1,17 +1,14 @@
 """Output files, written whole or not at all."""
 
-import io
 import os
 import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 from multiturn.documents.partial import create_partial, remove_abandoned
-
-_BLOCK = 65_536
 
 
 @contextmanager
@@ -22,7 +19,7 @@ def open_output(path: str | None, *, whole: bool = False) -> Iterator[BinaryIO]:
     regular file, such as a pipe, is written to directly, or, if ``whole``, at the end.
     """
     if path is None or path == "-":
-        with _in_blocks(sys.stdout.buffer) as blocks, _held(blocks, whole) as file:
+        with _held(sys.stdout.buffer, whole) as file:
             yield file
         sys.stdout.buffer.flush()
         return
@@ -81,22 +78,6 @@ def _finish(file: BinaryIO, partial: str, target: Path) -> None:
     os.chmod(partial, _mode(target))
     if os.name == "nt":  # which renames no open file
         file.close()
-
-
-@contextmanager
-def _in_blocks(file: BinaryIO) -> Iterator[BinaryIO]:
-    """Give a file that is written in blocks, unless it is a terminal.
-
-    Containers often set PYTHONUNBUFFERED, which makes every line a system call.
-    """
-    if file.isatty():
-        yield file
-        return
-    blocks = io.BufferedWriter(cast("io.RawIOBase", file), _BLOCK)
-    try:
-        yield blocks
-    finally:
-        blocks.detach()  # writes what is left, and leaves the file open
 
 
 @contextmanager
