@@ -197,8 +197,10 @@ class Layout:
         if verdict.takes is None:
             self.doubts.append(verdict.doubt(feature, abilities.name, _AVOIDED[feature]))
         elif not verdict.takes:
-            known = f"; say accepts: {{{feature}: true}} if {abilities.name} takes one"
-            self.refuse(verdict.rule or "C4", advice + (known if verdict.rows else ""))
+            # What a version of the API refuses for every model is no question of the model.
+            if any(row.api_version is None for row in verdict.rows):
+                advice += f"; say accepts: {{{feature}: true}} if {abilities.name} takes one"
+            self.refuse(verdict.rule or "C4", advice)
         return verdict.takes is not False
 
     def want_user_last(self, abilities: Abilities) -> bool:
