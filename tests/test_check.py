@@ -44,7 +44,8 @@ def refuse(conversion):
     "refusing.yaml": "extends: spec\ninsert: [{stage: house:refuse, after: resolve_segments}]",
     "neither.yaml": "stages: [resolve_segments, embed_files]",
     "targets.yaml": "- {name: claude, provider: anthropic, model: claude-sonnet-4-6,"
-    ' api_key: "${{ CLAUDE_KEY }}"}\n',
+    ' api_key: "${{ CLAUDE_KEY }}"}\n'
+    "- {name: new, provider: anthropic, model: claude-9, api_key: none}\n",
 }
 
 
@@ -142,6 +143,20 @@ def test_a_target_adds_its_rules(tmp_path: Path) -> None:
     assert (code, said) == (1, [])
     rule = "A4: for some models, the last message must not be assistant (Anthropic); "
     assert error.startswith(f"a.eval.yaml:4: case 'two': {rule}")
+
+
+def test_what_is_not_known_of_the_targets_model_is_a_warning_and_with_strict_an_error(
+    tmp_path: Path,
+) -> None:
+    doubt = (
+        "target 'new': not known whether claude-9 takes a final assistant message;"
+        " say accepts: {final_assistant: true}, or end with a user message"
+    )
+    code, said, (warning,) = checked(tmp_path, "a.eval.yaml --target new")
+    assert (code, said) == (0, ["a.eval.yaml: 2 cases, without errors"])
+    assert warning == f"targets.yaml:2:3: warning: {doubt}"
+    code, _, (error,) = checked(tmp_path, "a.eval.yaml --target new --strict")
+    assert (code, error) == (1, f"targets.yaml:2:3: {doubt}")
 
 
 def test_verbose_names_a_system_prompt_that_is_replaced(tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ MODELS = {
 }
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.sampled_from([(vendor, model) for vendor, models in MODELS.items() for model in models]),
     st.lists(

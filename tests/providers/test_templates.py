@@ -1,5 +1,6 @@
 """Chat templates of models: what they refuse is foreseen, and ``roles: alternate`` meets it."""
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,12 @@ prompts = st.lists(
 ).map(lambda roles: [(role, f"text-{at}") for at, role in enumerate(roles)])
 
 
+@cache
+def template(model: str) -> jinja2.Template:
+    environment = jinja2.Environment(autoescape=False)
+    return environment.from_string(TEMPLATES.value[model]["template"])
+
+
 def rendered(model: str, body: bytes) -> str:
     """Return what a server makes of a request.
 
@@ -35,9 +42,8 @@ def rendered(model: str, body: bytes) -> str:
     def refuse(what: str) -> None:
         raise ValueError(what)
 
-    template = jinja2.Environment(autoescape=False).from_string(TEMPLATES.value[model]["template"])
     messages = msgspec.json.decode(body)["messages"]
-    return template.render(messages=messages, raise_exception=refuse)
+    return template(model).render(messages=messages, raise_exception=refuse)
 
 
 @each_model
