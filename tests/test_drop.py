@@ -69,8 +69,8 @@ def test_dropping_nothing_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("items", "why", "words"),
     [
-        (Turn("user", (Part("text", "Two."),)), WHY, "turns and parts that are in this Conver"),
-        ([GIVEN.turns[0], Part("text", "One.")], WHY, "turns and parts that are in this Conver"),
+        (Turn("user", (Part("text", "Two."),)), WHY, "turns and parts that are in this"),
+        ([GIVEN.turns[0], Part("text", "One.")], WHY, "turns and parts that are in this"),
         ("Two.", WHY, "turns and parts that are in this Conversion"),
         (GIVEN.turns[0], " ", "drop takes a reason"),
     ],
