@@ -131,8 +131,10 @@ class KeyCheck:
         """Warn of an unknown key, once for all mappings of its kind."""
         if (words.used, key) in self._warned:
             return
-        if len(self._warned) <= MAX_WARNED:  # those after them are only counted
-            self._warned.add((words.used, key))
+        if self._count >= MAX_WARNED:  # those after them are only counted
+            self._count += 1
+            return
+        self._warned.add((words.used, key))
         advice = _INSTEAD.get(key) if "guidelines" in words.used else None
         if advice is None:
             near = nearest(key, sorted(words.known))
