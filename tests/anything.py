@@ -3,19 +3,26 @@
 Each function takes bytes, and raises what is neither. Hypothesis and make fuzz look for such bytes.
 """
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import chdir, contextmanager
 from io import BytesIO
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 from unittest.mock import patch
 
+import msgspec
+
 from multiturn import MultiturnError, load_pipeline, load_suite, load_target
+from multiturn.case import CASES_KEYS
 from multiturn.engine.batch_state import BatchState
 from multiturn.engine.defaults import find_defaults
 from multiturn.engine.outcomes import outcomes
 from multiturn.engine.selection import Selection
+from multiturn.logs import Notice, warnings_to
 from multiturn.providers.results import read_stored
 from multiturn.review.lock_files import PROMOTED, lock_text, read_promoted
 from multiturn.review.report.comparison import compare
@@ -23,6 +30,7 @@ from multiturn.review.report.html import to_html
 from multiturn.review.report.markdown import to_markdown
 from multiturn.review.report.suites import ReviewedSuites, items
 from multiturn.suites.patterns import guideline_matcher
+from multiturn.suites.vocabulary import IRRELEVANT
 
 _temporary = TemporaryDirectory()
 _folder = Path(_temporary.name)
@@ -42,6 +50,117 @@ def suites(data: bytes) -> None:
             errors.append(error)
     for each in errors:
         _check_place(each, path)
+
+
+def dialects(data: bytes) -> None:
+    """Load a suite with keys of any tool, chosen by the bytes; no text of it is lost unsaid.
+
+    Each text is in a case or its request, or below a key that does not concern the prompt, or that
+    a warning names, or is a variable that no prompt uses; or its case is an error.
+    """
+    suite = _Chosen(iter(data)).suite()
+    path = _written("s.yaml", msgspec.json.encode(suite))
+    errors: list[MultiturnError] = []
+    warnings: list[Notice] = []
+    with warnings_to(warnings.append):
+        loaded = list(load_suite(path, on_error=errors.append))
+    said = " ".join(notice.why for notice in warnings)
+    there = "".join(map(_as_json, loaded))
+    for case in loaded:
+        try:
+            there += _as_json(_pipeline.request(case))
+        except MultiturnError as error:
+            errors.append(error)
+    for each in errors:
+        _check_place(each, path)
+    for text, keys in () if errors else _texts(suite):
+        is_variable = any(above == "vars" and key != "input" for above, key in pairwise(keys))
+        is_said = any(key in _IRRELEVANT or key in said for key in keys)
+        is_default = keys[0] in ("execution", "metadata")  # a case's own wins
+        if text not in there and not (is_variable or is_said or is_default):
+            raise AssertionError(f"{text} is lost, below {keys} of {path.read_text()}")
+
+
+def _as_json(value: Any) -> str:
+    return msgspec.json.encode(value, enc_hook=str).decode()
+
+
+_IRRELEVANT = frozenset().union(*IRRELEVANT.values())
+_CASE_KEYS = (
+    *("id", "input_messages", "input", "messages", "input", "metadata", "guidelines", "execution"),
+    *("outcome", "criteria", "expected_output", "expected_messages", "conversation_id", "ideal"),
+    *("vars", "target", "description", "assert", "unheard_of", "choices", "options"),
+)
+_SUITE_KEYS = (
+    *("input", "metadata", "guidelines", "execution", "prompts", "defaultTest", "description"),
+    *("vars", "unheard_of", "system", "tracing", "options"),
+)
+_INNER_KEYS = ("role", "content", "type", "text", "value", "input", "unheard_of", "weight", "vars")
+
+
+def _texts(value: Any, keys: tuple[str, ...] = ()) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield each text of a suite that stands nowhere else in it, with the keys above it."""
+    if isinstance(value, str) and value.startswith("[{"):
+        value = json.loads(value)
+    if isinstance(value, str) and value.startswith("text."):
+        yield value, keys
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item, keys)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _texts(item, (*keys, key))
+
+
+class _Chosen:
+    """Makes a suite as some bytes choose."""
+
+    def __init__(self, choices: Iterator[int]) -> None:
+        self._count = 0
+        self._choices = choices
+
+    def suite(self) -> dict[str, Any]:
+        """Return a suite."""
+        head = self._mapping(_SUITE_KEYS)
+        cases = [self._mapping(_CASE_KEYS) for _ in range(1 + self._choice(2))]
+        for number, case in enumerate(cases):
+            case.setdefault("id", f"c{number}")
+        if "prompts" in head:
+            head["prompts"] = ["{{ input }}"]
+        return {**head, CASES_KEYS[self._choice(len(CASES_KEYS))]: cases}
+
+    def _choice(self, count: int) -> int:
+        return next(self._choices, 0) % count
+
+    def _mapping(self, names: tuple[str, ...], level: int = 0) -> dict[str, Any]:
+        found = {}
+        for _ in range(self._choice(5)):
+            key = names[self._choice(len(names))]
+            found[key] = self._value(level + 1)
+        return found
+
+    def _value(self, level: int) -> Any:
+        match self._choice(8 if level < 5 else 3):
+            case 0 | 1 | 2:
+                return self._text()
+            case 3:
+                return [self._value(level) for _ in range(self._choice(3))]
+            case 4:
+                return [self._message(level) for _ in range(1 + self._choice(2))]
+            case 5:
+                return json.dumps([self._message(level)])
+            case _:
+                return self._mapping(_INNER_KEYS, level)
+
+    def _message(self, level: int) -> dict[str, Any]:
+        role = ("user", "assistant", "developer", "system")[self._choice(4)]
+        part = {"type": "text", "text": self._text()}
+        content = [self._text(), [part], self._value(level)][self._choice(3)]
+        return {"role": role, "content": content, **self._mapping(_INNER_KEYS[6:], level)}
+
+    def _text(self) -> str:
+        self._count += 1
+        return f"text.{self._count}."
 
 
 def pipelines(data: bytes) -> None:
@@ -125,7 +244,18 @@ def reports(data: bytes) -> None:
 KINDS: dict[str, Callable[[bytes], None]] = {
     function.__name__: function
     for function in (
-        *(suites, pipelines, targets, patterns, defaults, states, results, locks, reports),
+        *(
+            suites,
+            dialects,
+            pipelines,
+            targets,
+            patterns,
+            defaults,
+            states,
+            results,
+            locks,
+            reports,
+        ),
     )
 }
 

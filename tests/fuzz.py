@@ -50,6 +50,8 @@ def seeds(kind: str) -> list[bytes]:
         return [path.read_bytes() for each in globs for path in sorted(ROOT.glob(each))]
 
     match kind:
+        case "dialects":  # each byte is a choice
+            return [bytes(range(start, start + 64)) for start in range(0, 192, 16)]
         case "patterns":
             return [f"{pattern}\na/b.instructions.md".encode() for pattern in PATTERNS]
         case "pipelines":

@@ -264,7 +264,7 @@ WORDS = {
 @settings(max_examples=50)
 @given(data=st.data())
 def test_anything_is_read_or_is_an_error_with_a_place(kind: str, data: st.DataObject) -> None:
-    pieces = st.lists(st.sampled_from([*WORDS[kind], *SYNTAX]), max_size=25).map("".join)
+    pieces = st.lists(st.sampled_from([*WORDS.get(kind, ()), *SYNTAX]), max_size=25).map("".join)
     written = pieces.map(lambda text: text.encode("utf-8", "surrogatepass"))
     with limited():
         anything.KINDS[kind](data.draw(st.binary() | written))

@@ -29,6 +29,9 @@ def variables_of(keys: dict[str, Node], check: KeyCheck) -> Variables:
         raise MultiturnError(what, where=keys[both[1]].key_place(check.name))
     messages = _only_prompt(keys.pop("prompts"), check.name) if "prompts" in keys else ""
     check_options(keys, check, "")
+    values = _mapping(keys.get("vars"), "vars", check.name, "")
+    if "input" in values:
+        raise _no_prompts(values["input"], check.name, "")
     if not both:
         return Variables(messages)
     defaults = keys.pop(both[0])
@@ -46,15 +49,16 @@ def take_messages(variables: Variables, keys: dict[str, Node], check: KeyCheck, 
     """Write the variable with the messages as the ``input`` of a case; return its name, if any."""
     check_options(keys, check, label)
     own = keys.pop("vars", None)
+    values = _mapping(own, "vars", check.name, label)
     written = next((key for key in (*INPUT_KEYS, "input_messages") if key in keys), "")
     name = variables.messages
     if not name:
-        given = own.children.get("input") if own and isinstance(own.children, dict) else None
+        given = values.get("input")
         if given is not None and not written:
             raise _no_prompts(given, check.name, label)
         name = "input"
     else:
-        given = {**variables.defaults, **_mapping(own, "vars", check.name, label)}.get(name)
+        given = {**variables.defaults, **values}.get(name)
     if given is None:
         if not written and variables.messages and own is not None:
             what = f"there is no vars.{name}, which holds the messages; add it"
@@ -73,7 +77,7 @@ def take_messages(variables: Variables, keys: dict[str, Node], check: KeyCheck, 
 def check_options(keys: Mapping[str, Node], check: KeyCheck, label: str) -> None:
     """Check the options of a suite, a case, or the defaults of all cases."""
     options = keys.get("options")
-    if options is not None and isinstance(options.children, dict):
+    if options is not None and _mapping(options, "options", check.name, label):
         check.check(options, "options", label=": ".join(filter(None, (label, "options"))))
 
 
