@@ -1,6 +1,7 @@
 """``convert --format`` for other tools, and what ``convert`` says of a case beside its prompt."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,8 @@ def test_the_command_offers_the_formats_that_are_tested() -> None:
     (option,) = (option for option in convert.params if option.name == "format_")
     assert isinstance(option.type, click.Choice)
     assert [*option.type.choices] == ["json", "yaml", "text", *WRITTEN]
+    page = (Path(__file__).parent.parent / "docs/formats.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == [*WRITTEN]
 
 
 @pytest.mark.parametrize("format_", ["json", *WRITTEN])

@@ -29,7 +29,9 @@ from multiturn import (
 )
 from multiturn.distributed import convert_bag, to_line
 from multiturn.engine.formats import samples_of
+from multiturn.pipelines.contract import options_of
 from multiturn.testing import cases, convert
+from multiturn_stages.render_question import render_question
 
 SUITE = """\
 metadata: {systemPrompt: Be brief.}
@@ -41,7 +43,14 @@ evalcases:
   - {role: assistant, content: Ho}
   - {role: user, content: Bye}
 """
-HOUSE = "extends: design\nconfigure: {render_question: {marker: '<{role}> '}}\n"
+HOUSE = """\
+extends: design
+configure:
+  embed_files: {header: "=== {path} ==="}
+  render_question: {marker: "<{role}> "}
+"""
+# How the question of a pipeline that ships begins, where the house's begins with <User>.
+AS_SHIPPED = options_of(render_question)["marker"].default.format(role="User")
 TARGETS = (
     "targets: [{name: t, provider: openai, base_url: 'http://127.0.0.1:1/v1', model: gpt-x,"
     " max_tokens_field: max_tokens}]\n"
@@ -91,11 +100,11 @@ def test_python_takes_the_defaults_of_the_project(project: Path) -> None:
 def test_an_argument_wins(project: Path) -> None:
     (case, _) = load_suite("../../evals", root="../..")
     assert case.suite == "evals/a.eval.yaml"
-    assert "[User]: " in load_pipeline("spec").request(case).question
-    assert "[User]: " in convert(case, "spec").question
+    assert AS_SHIPPED in load_pipeline("spec").request(case).question
+    assert AS_SHIPPED in convert(case, "spec").question
     assert [each.id for each in cases("evals/*.yaml", root=project)] == ["evals/a.eval.yaml a"]
     (line,) = convert_bag("../../evals/a.eval.yaml", "spec", root=project).compute(scheduler="sync")
-    assert ("[User]: " in line, json.loads(line)["suite"]) == (True, "evals/a.eval.yaml")
+    assert (AS_SHIPPED in line, json.loads(line)["suite"]) == (True, "evals/a.eval.yaml")
 
 
 def asked(cases_: Any, pipeline: str | None) -> list[str]:
@@ -111,7 +120,7 @@ def asked(cases_: Any, pipeline: str | None) -> list[str]:
 def test_run_takes_them_too(project: Path) -> None:
     assert sorted(asked("../../evals", None)) == sorted(of_the_project())
     (question,) = asked(load_suite("../../evals/a.eval.yaml", root=project), "spec")
-    assert question.startswith("[User]: ")
+    assert question.startswith(AS_SHIPPED)
 
 
 CALLS: dict[str, Callable[[], object]] = {
