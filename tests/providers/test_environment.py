@@ -59,4 +59,4 @@ def test_no_variable_is_the_address_where_the_target_has_none(
         monkeypatch.setenv(name, server.url)
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")  # nobody outside is asked
     error = failure(connect(base_url=None, max_retries=0))
-    assert (error.kind, server.requests) == ("connection", [])
+    assert (error.kind, server.requests) == ("unreachable", [])
