@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from commands import run, start
@@ -17,7 +17,8 @@ from repositories import commit, git
 
 LISTS = {"snapshots/promoted.lock", "snapshots/files.lock"}
 GUIDELINES = [f"{letter}.rules.md" for letter in "abcdef"]
-FILES = [*GUIDELINES, "x.txt", "y.txt"]
+LISTED = [*GUIDELINES, "x.txt", "y.txt"]  # in each base
+FILES = [*LISTED, "u.txt"]
 State = dict[str, Any]
 
 
@@ -55,9 +56,9 @@ BASE = st.fixed_dictionaries(
 )
 CHANGES = st.lists(
     st.one_of(
+        st.tuples(st.just("edit"), st.sampled_from([*FILES, "u.txt"]), st.integers(1, 9)),
         st.tuples(st.just("edit"), st.sampled_from(FILES), st.integers(1, 9)),
-        st.tuples(st.just("edit"), st.sampled_from(FILES), st.integers(1, 9)),
-        st.tuples(st.just("add"), st.sampled_from(["aa.rules.md", "cc.rules.md", "z.txt"]), SOME),
+        st.tuples(st.just("add"), st.sampled_from(["aa.rules.md", "ab.rules.md", "cc.txt"]), SOME),
         st.tuples(st.just("suite"), st.sampled_from(["four", "new", "one", "two"]), SOME),
         st.tuples(st.just("remove"), st.sampled_from(["one", "three"]), st.none()),
         st.tuples(st.just("header"), st.sampled_from(["", "# {path}", "{path}:"]), st.none()),
@@ -65,6 +66,13 @@ CHANGES = st.lists(
     min_size=1,
     max_size=3,
 )
+
+
+SIMPLE: State = {
+    "files": {path: f"The text of {path}" for path in FILES},
+    "suites": {"one": [[]], "two": [[]]},
+    "header": "",
+}
 
 
 def changed(state: State, changes: list[Any]) -> State:
@@ -75,7 +83,7 @@ def changed(state: State, changes: list[Any]) -> State:
                 state["files"][name] += f" {value}"
             case "add":  # a new file, in a suite of its own
                 state["files"][name] = f"The text of {name}"
-                state["suites"][f"with-{name[0]}"] = [[name, *value]]
+                state["suites"][f"with-{name[:2]}"] = [[name, *value]]
             case "suite":
                 state["suites"].setdefault(name, []).append(value)
             case "remove":
@@ -96,11 +104,14 @@ def paths_in(folder: Path) -> list[set[str]]:
 
 @settings(max_examples=12, suppress_health_check=list(HealthCheck))
 @given(BASE, CHANGES, CHANGES)
+@example(SIMPLE, [("add", "aa.rules.md", [])], [("add", "ab.rules.md", [])])  # lists conflict
+@example(SIMPLE, [("edit", "u.txt", 1)], [("suite", "one", ["u.txt"])])  # the check says so
 def test_branches_whose_prompts_do_not_conflict_merge(
     tmp_path_factory: pytest.TempPathFactory, base: State, ours: list[Any], theirs: list[Any]
 ) -> None:
     """After it, the check is clean or says what to run; so it is where only lists conflict."""
-    base["suites"]["all"] = [[path] for path in FILES]  # so that each list has entries
+    base = deepcopy(base)
+    base["suites"]["all"] = [[path] for path in LISTED]
     folder = tmp_path_factory.mktemp("merging")
     git(folder, "init", "-q", "-b", "main")
     entries = []
