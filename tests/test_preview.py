@@ -7,6 +7,7 @@ import pytest
 
 import commands
 from comparing import data_of, write
+from layout import write_layout
 from loopback import Server
 from repositories import commit, git, replace
 from running import records
@@ -102,12 +103,14 @@ def test_diff_compares_what_the_target_gets(folder: Path) -> None:
 
 
 def test_an_agent_shows_its_transcript(folder: Path) -> None:
+    write_layout(folder)
     arguments = ("convert", "a.eval.yaml", "--case", "ends", "--target", "agent")
     (shown,) = records(run(folder, *arguments))
     assert shown["messages"] == [{"role": "user", "content": "[User]: Hi\n[Assistant]: Hello"}]
 
 
 def test_a_provider_of_ones_own_shows_its_request(folder: Path) -> None:
+    write_layout(folder)
     arguments = ("convert", "a.eval.yaml", "--case", "ends", "--target", "own")
     (shown,) = records(run(folder, *arguments))
     assert "messages" not in shown
