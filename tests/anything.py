@@ -17,12 +17,12 @@ from unittest.mock import patch
 import msgspec
 
 from multiturn import MultiturnError, load_pipeline, load_suite, load_target
-from multiturn.case import CASES_KEYS
 from multiturn.engine.batch_state import BatchState
 from multiturn.engine.defaults import find_defaults
 from multiturn.engine.outcomes import outcomes
 from multiturn.engine.selection import Selection
 from multiturn.logs import Notice, warnings_to
+from multiturn.model.case import CASES_KEYS
 from multiturn.providers.results import read_stored
 from multiturn.review.lock_files import PROMOTED, lock_text, read_promoted
 from multiturn.review.report.comparison import compare

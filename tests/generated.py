@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from multiturn import Case, Files, TestMessage
 from multiturn.documents.validation import choices_of
+from multiturn.model.turns import ROLES
 from multiturn.pipelines.contract import Stage, options_of, placeholders_of
-from multiturn.turns import ROLES
 
 SECRET = "ada@example.org"
 FILES = {

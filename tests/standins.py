@@ -12,11 +12,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from multiturn.model.request import ProviderRequest
 from multiturn.providers.agent import AgentProvider
 from multiturn.providers.base import ProviderResponse
 from multiturn.providers.codex import CodexProvider, CodexSettings
 from multiturn.providers.vscode import VSCodeProvider, VSCodeSettings
-from multiturn.request import ProviderRequest
 
 T = TypeVar("T")
 PATIENCE = 20  # seconds, for what happens at once on any machine

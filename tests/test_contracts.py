@@ -32,6 +32,7 @@ from multiturn import (
 from multiturn.cli.drawing import as_explanation
 from multiturn.documents.validation import choices_of
 from multiturn.errors import StageError
+from multiturn.model.turns import ROLES
 from multiturn.pipelines.contract import Contract, Stage, contract_of, options_of
 from multiturn.pipelines.ordering import order_errors
 from multiturn.pipelines.pipeline import request_of
@@ -40,7 +41,6 @@ from multiturn.pipelines.trial import built_in_case, try_out
 from multiturn.providers.codex import CodexProvider, CodexSettings
 from multiturn.review.reviewed import review
 from multiturn.review.snapshots import snapshot_text
-from multiturn.turns import ROLES
 from multiturn_stages.embed_files import embed_files
 from multiturn_stages.extract_guidelines import extract_guidelines
 from multiturn_stages.render_question import render_question

@@ -9,9 +9,9 @@ from multiturn import Case, Conversion, Part, Pipeline, TestMessage, Turn, load_
 from multiturn.engine.explanation import explain
 from multiturn.engine.outcomes import Outcome
 from multiturn.engine.record import record_of
+from multiturn.model.turns import is_blank
 from multiturn.pipelines.pipeline import request_of
 from multiturn.testing import conversion, file, reference
-from multiturn.turns import is_blank
 from shown import Run, contents
 
 SPEC = load_pipeline("spec")

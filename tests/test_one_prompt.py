@@ -20,9 +20,9 @@ from multiturn.engine.delivery import prepare
 from multiturn.engine.explanation import explain
 from multiturn.engine.preview import preview_of, record_for
 from multiturn.engine.spans import in_spans, text_of
+from multiturn.model.request import prompt_of
 from multiturn.pipelines.pipeline import request_of
 from multiturn.providers.ax import ChatProvider
-from multiturn.request import prompt_of
 from multiturn.review.report.markdown import to_markdown
 from multiturn.review.reviewed import review
 from running import records

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     __version__: str
 
-    from multiturn.case import Case as Case
-    from multiturn.case import TestMessage as TestMessage
     from multiturn.engine.batch_run import run_batches as run_batches
     from multiturn.engine.delivery import Delivery as Delivery
     from multiturn.engine.explanation import Explanation as Explanation
@@ -32,7 +30,14 @@ if TYPE_CHECKING:
     from multiturn.errors import Place as Place
     from multiturn.files import Files as Files
     from multiturn.logs import Notice as Notice
-    from multiturn.model import Conversion as Conversion
+    from multiturn.model.case import Case as Case
+    from multiturn.model.case import TestMessage as TestMessage
+    from multiturn.model.conversion import Conversion as Conversion
+    from multiturn.model.request import ChatMessage as ChatMessage
+    from multiturn.model.request import InputFile as InputFile
+    from multiturn.model.request import ProviderRequest as ProviderRequest
+    from multiturn.model.turns import Part as Part
+    from multiturn.model.turns import Turn as Turn
     from multiturn.pipelines.contract import marker_text as marker_text
     from multiturn.pipelines.contract import stage as stage
     from multiturn.pipelines.pipeline import Pipeline as Pipeline
@@ -47,11 +52,6 @@ if TYPE_CHECKING:
     from multiturn.providers.results import RawRequest as RawRequest
     from multiturn.providers.results import Result as Result
     from multiturn.providers.targets import load_target as load_target
-    from multiturn.request import ChatMessage as ChatMessage
-    from multiturn.request import InputFile as InputFile
-    from multiturn.request import ProviderRequest as ProviderRequest
-    from multiturn.turns import Part as Part
-    from multiturn.turns import Turn as Turn
 
 _NAMES = {  # by the module that they are in
     "engine.batch_run": ("run_batches",),
@@ -60,8 +60,8 @@ _NAMES = {  # by the module that they are in
     "engine.runner": ("dry_run", "run"),
     "errors": ("ErrorDetail", "MultiturnError", "PipelineError", "Place"),
     "files": ("Files",),
-    "case": ("Case", "TestMessage"),
-    "model": ("Conversion",),
+    "model.case": ("Case", "TestMessage"),
+    "model.conversion": ("Conversion",),
     "logs": ("Notice",),
     "pipelines.contract": ("marker_text", "stage"),
     "pipelines.pipeline": ("Pipeline",),
@@ -72,8 +72,8 @@ _NAMES = {  # by the module that they are in
     "providers.base": ("Provider", "ProviderError", "ProviderResponse", "TargetProvider", "Wire"),
     "providers.results": ("Failure", "RawRequest", "Result"),
     "providers.targets": ("load_target",),
-    "request": ("ChatMessage", "InputFile", "ProviderRequest"),
-    "turns": ("Part", "Turn"),
+    "model.request": ("ChatMessage", "InputFile", "ProviderRequest"),
+    "model.turns": ("Part", "Turn"),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 

@@ -24,7 +24,7 @@ from multiturn.engine.slices import (
 )
 from multiturn.errors import MultiturnError
 from multiturn.logs import warn
-from multiturn.model import Conversion
+from multiturn.model.conversion import Conversion
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.suites.discovery import find_suites
 

@@ -5,7 +5,6 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,15 +18,8 @@ from multiturn.errors import (
     option,
     quoted,
 )
+from multiturn.paths import FILE, is_below, open_below, real_path, root_of
 
-_NO_LINK = (
-    getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_NONBLOCK", 0)  # opening a FIFO must not wait for its writer
-)
-# With O_PATH, a folder need not be readable, as for any other way to open a file in it.
-FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | _NO_LINK
-FILE = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOCTTY", 0) | _NO_LINK
 # A path stands in headers and markers, where a line break would forge another line.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
@@ -205,65 +197,12 @@ class Files:
         return os.path.relpath(real, self.root).split(os.sep)
 
 
-def root_of(path: str | Path) -> str:
-    """Return the root of a suite or a folder, wherever a link to it leads.
-
-    It is the nearest folder above with ``.git``, else the folder itself.
-    """
-    real = Path(real_path(path))
-    folder = real if real.is_dir() else real.parent
-    above = (folder, *folder.parents)
-    return str(next((top for top in above if os.path.exists(top / ".git")), folder))
-
-
 def outside_root(written: str, root: str) -> OutsideRootError:
     """Return the error for a path that leads outside the root."""
     return OutsideRootError(
         f"{quoted(written)} is outside the root {root}, and only files inside it are read;"
         f" move the file, or name a root that holds it ({option('root')})"
     )
-
-
-def is_below(path: str, folder: str) -> bool:
-    """Return whether a path is a folder, or below it; both are real paths."""
-    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
-
-
-def real_path(path: str | Path) -> str:
-    """Return a path without links."""
-    try:
-        return os.path.realpath(path)
-    except OSError as error:
-        raise MultiturnError(f"cannot read it: {error.strerror}", where=str(path)) from None
-
-
-def open_below(folder: str, names: Sequence[str], flags: int) -> int:
-    """Open a file below a real path, name by name, so that no link is followed.
-
-    No such file, or a name that is a link, is an OSError.
-    """
-    # Windows cannot open a name in an open folder: a link that was there only meanwhile is missed.
-    if os.open not in os.supports_dir_fd:
-        path = os.path.join(folder, *names)
-        descriptor = os.open(path, flags)
-        if os.path.normcase(os.path.realpath(path)) != os.path.normcase(path):
-            os.close(descriptor)
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-        return descriptor
-    above = os.open(folder, FOLDER)
-    try:
-        for name in names[:-1]:
-            try:
-                opened = os.open(name, FOLDER, dir_fd=above)
-            except NotADirectoryError:  # what Linux says of a link, too, with O_DIRECTORY
-                if stat.S_ISLNK(os.lstat(name, dir_fd=above).st_mode):
-                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
-                raise
-            os.close(above)
-            above = opened
-        return os.open(names[-1], flags, dir_fd=above)
-    finally:
-        os.close(above)
 
 
 def _read_regular(root: str, resolved_path: str, shown: str, max_bytes: int) -> bytes:

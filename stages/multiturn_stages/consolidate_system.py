@@ -8,8 +8,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn import Conversion, Part, Turn, marker_text, stage
-from multiturn.case import first_other
-from multiturn.turns import is_blank, separate_first
+from multiturn.model.case import first_other
+from multiturn.model.turns import is_blank, separate_first
 
 Section = Literal[
     "prompt_unless_leading", "messages_else_prompt", "messages", "prompt", "guidelines"

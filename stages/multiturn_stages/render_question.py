@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn import Conversion, Part, marker_text, stage
-from multiturn.turns import Parts, is_blank, separate_first
+from multiturn.model.turns import Parts, is_blank, separate_first
 
 Lone = Literal["as_written", "trimmed_segments"]
 

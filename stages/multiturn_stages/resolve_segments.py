@@ -6,7 +6,6 @@ The only stage that touches the file system, so that all others can be swapped a
 from typing import Any, Literal
 
 from multiturn import Conversion, Notice, Part, Turn, stage
-from multiturn.case import PROMPT_KEY, Case, segments_of
 from multiturn.errors import (
     AttachmentError,
     MultiturnError,
@@ -15,7 +14,8 @@ from multiturn.errors import (
     cut,
     nearest,
 )
-from multiturn.turns import as_json, is_blank
+from multiturn.model.case import PROMPT_KEY, Case, segments_of
+from multiturn.model.turns import as_json, is_blank
 
 MAX_CASE_SIZE = 10_000_000  # characters: a small suite can attach one large file very often
 

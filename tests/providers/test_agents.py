@@ -12,8 +12,8 @@ import pytest
 
 import standins
 from multiturn.errors import MultiturnError
+from multiturn.model.request import ChatMessage, InputFile, ProviderRequest
 from multiturn.providers.base import ProviderError, Wire
-from multiturn.request import ChatMessage, InputFile, ProviderRequest
 from standins import agent, ask, left
 
 pytestmark = pytest.mark.parametrize("kind", list(standins.KINDS))

@@ -12,9 +12,9 @@ import pytest
 import npm
 import standins
 from loopback import KEY, Request, Server
+from multiturn.model.request import InputFile, ProviderRequest
 from multiturn.providers.agent import AgentProvider
 from multiturn.providers.base import ProviderError
-from multiturn.request import InputFile, ProviderRequest
 
 PACKAGE = "@openai/codex@0.169.0"
 CREATED = {"type": "response.created", "response": {"id": "r"}}

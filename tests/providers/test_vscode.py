@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from multiturn.model.request import InputFile
 from multiturn.providers.base import ProviderError
-from multiturn.request import InputFile
 from standins import agent, ask
 
 FILES = (

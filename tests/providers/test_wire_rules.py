@@ -7,7 +7,7 @@ import pytest
 
 from loopback import Server
 from multiturn import ProviderError, ProviderRequest
-from multiturn.request import DEFAULT_SYSTEM_PROMPT
+from multiturn.model.request import DEFAULT_SYSTEM_PROMPT
 from vendors import PROVIDERS, Connect, chat, echo, entries, failure, openai, sent
 
 DEFAULT = ("system", DEFAULT_SYSTEM_PROMPT)

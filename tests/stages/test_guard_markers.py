@@ -18,9 +18,9 @@ from multiturn import (
     marker_text,
     stage,
 )
+from multiturn.model.turns import ROLES
 from multiturn.testing import conversion, file
 from multiturn.text import escape_markers, forged_markers
-from multiturn.turns import ROLES
 from multiturn_stages.embed_files import embed_files
 from multiturn_stages.guard_markers import guard_markers
 from shown import Run, contents, viewed

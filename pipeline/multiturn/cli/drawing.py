@@ -7,9 +7,9 @@ import click
 from multiturn.cli.rendering import role_heading
 from multiturn.engine.explanation import Explanation
 from multiturn.engine.record import Record, to_yaml
+from multiturn.model.turns import ROLES
 from multiturn.review.diff import unified_diff
 from multiturn.text import in_line, visible
-from multiturn.turns import ROLES
 
 
 def as_explanation(explanation: Explanation) -> str:

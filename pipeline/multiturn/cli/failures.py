@@ -13,7 +13,7 @@ from multiturn.text import indented
 
 if TYPE_CHECKING:
     from multiturn.engine.outcomes import Outcome
-    from multiturn.model import Conversion
+    from multiturn.model.conversion import Conversion
 
 
 class Failures:

@@ -9,7 +9,7 @@ from multiturn.cli.options import SuiteOptions, case_format_option, pipeline_opt
 from multiturn.text import in_line, number_of
 
 if TYPE_CHECKING:
-    from multiturn.model import Conversion
+    from multiturn.model.conversion import Conversion
 
 
 @click.command("list")

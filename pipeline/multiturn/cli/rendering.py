@@ -6,9 +6,9 @@ import click
 
 from multiturn.cli.formats import TOOL_FORMATS
 from multiturn.engine.record import Record, record_of, to_json, to_yaml
-from multiturn.model import Conversion
+from multiturn.model.conversion import Conversion
+from multiturn.model.request import ChatMessage
 from multiturn.pipelines.pipeline import request_of
-from multiturn.request import ChatMessage
 from multiturn.text import in_line, visible
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from typing import BinaryIO
 
 from msgspec.structs import replace
 
-from multiturn.case import Case
 from multiturn.engine.batch_state import Waiting
 from multiturn.engine.batches import Batches
 from multiturn.engine.delivery import Delivery, answered, failed
 from multiturn.engine.run import Run
+from multiturn.model.case import Case
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import Provider, ProviderError
 from multiturn.providers.batches.base import BatchPart, BatchStatus, may_pass, places

@@ -6,14 +6,14 @@ from typing import Any, Literal
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from multiturn.case import Case
 from multiturn.engine.outcomes import converted
 from multiturn.errors import MultiturnError
+from multiturn.model.case import Case
+from multiturn.model.turns import is_blank
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.providers.base import ProviderError, ProviderResponse, TargetProvider, Wire
 from multiturn.providers.results import Failure, RawRequest, Result, is_stored
 from multiturn.text import utf8
-from multiturn.turns import is_blank
 
 Action = Literal["send", "reuse", "skip", "refuse", "unreadable"]
 

@@ -9,12 +9,12 @@ from typing import Literal
 
 from msgspec import Struct
 
-from multiturn.case import PROMPT_KEY, Case, first_other, segments_of
 from multiturn.engine.spans import Message, Spans, messages_of, question_of, spans_in
 from multiturn.errors import MultiturnError, Place
-from multiturn.model import DROPPED, Conversion
+from multiturn.model.case import PROMPT_KEY, Case, first_other, segments_of
+from multiturn.model.conversion import DROPPED, Conversion
+from multiturn.model.turns import Part, Turn, as_json, is_blank, joined, kind_of
 from multiturn.text import number_of, visible
-from multiturn.turns import Part, Turn, as_json, is_blank, joined, kind_of
 
 
 class Fate(Struct, frozen=True):

@@ -9,12 +9,12 @@ from multiturn.engine.outcomes import outcomes
 from multiturn.engine.project import chosen_pipeline, chosen_suites, from_project
 from multiturn.engine.selection import select
 from multiturn.logs import Notice, warn
-from multiturn.model import Conversion
+from multiturn.model.conversion import Conversion
+from multiturn.model.request import ChatMessage, ProviderRequest
+from multiturn.model.turns import Part, Turn, Turns, is_blank
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.providers.layout import Layout
-from multiturn.request import ChatMessage, ProviderRequest
 from multiturn.text import utf8
-from multiturn.turns import Part, Turn, Turns, is_blank
 
 
 class Sample(NamedTuple):

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 from msgspec import Struct, structs
 
-from multiturn.case import Case
 from multiturn.documents.json_lines import Lines
 from multiturn.engine.explanation import explain
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
 from multiturn.files import Texts
 from multiturn.logs import warn
-from multiturn.model import Conversion
+from multiturn.model.case import Case
+from multiturn.model.conversion import Conversion
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.suites.discovery import stay_inside
 from multiturn.suites.suite import SuiteReader

@@ -7,10 +7,10 @@ from msgspec.structs import replace
 from multiturn.engine.explanation import Explanation, explain
 from multiturn.engine.record import Record, record_of
 from multiturn.engine.spans import in_spans
-from multiturn.model import Conversion
+from multiturn.model.conversion import Conversion
+from multiturn.model.request import ChatMessage
 from multiturn.pipelines.pipeline import request_of
 from multiturn.providers.base import Preview, ProviderError, TargetProvider
-from multiturn.request import ChatMessage
 
 _INSTEAD = ("question", "chat_prompt", "system", "guidelines")  # the target gets messages
 

@@ -7,14 +7,14 @@ from typing import Any
 
 from msgspec import structs
 
-from multiturn.case import Case
 from multiturn.engine.defaults import Defaults, find_defaults, named_in
 from multiturn.engine.outcomes import read_cases
 from multiturn.engine.selection import Selection, select
 from multiturn.errors import MultiturnError
+from multiturn.model.case import Case
+from multiturn.model.turns import kind_of
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE, read_pipeline
-from multiturn.turns import kind_of
 
 
 @contextmanager

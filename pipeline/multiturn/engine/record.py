@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from multiturn.logs import Notice
-from multiturn.request import ProviderRequest
+from multiturn.model.request import ProviderRequest
 from multiturn.text import unseen, utf8
 
 _PLAIN = bytes(range(0x7F))  # without DEL, which JSON does not escape

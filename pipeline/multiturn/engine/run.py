@@ -6,12 +6,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-from multiturn.case import Case
 from multiturn.engine.delivery import Delivery, prepare, unless_known, unreadable
 from multiturn.engine.outcomes import Outcome, read_cases
 from multiturn.engine.project import chosen_pipeline, from_project
 from multiturn.engine.selection import Selection, select, suite_names
 from multiturn.errors import MultiturnError
+from multiturn.model.case import Case
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE
 from multiturn.providers.base import Provider, TargetProvider

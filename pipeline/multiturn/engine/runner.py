@@ -10,9 +10,9 @@ from time import perf_counter
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from multiturn.case import Case
 from multiturn.engine.delivery import Delivery, answered, failed
 from multiturn.engine.run import Run, want
+from multiturn.model.case import Case
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import ENDS_RUN, Provider, ProviderError, TargetProvider
 from multiturn.providers.results import Result

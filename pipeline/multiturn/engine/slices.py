@@ -15,7 +15,7 @@ from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError, Place, options_as, spelling
 from multiturn.files import Texts
 from multiturn.logs import Notice, warnings_to
-from multiturn.model import Conversion
+from multiturn.model.conversion import Conversion
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.suites.suite import duplicate_id
 

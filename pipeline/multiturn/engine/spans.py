@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from multiturn.case import Case
 from multiturn.errors import Place
-from multiturn.model import Conversion
-from multiturn.turns import Part, Turn
+from multiturn.model.case import Case
+from multiturn.model.conversion import Conversion
+from multiturn.model.turns import Part, Turn
 
 
 class Span(Struct, frozen=True, gc=False):

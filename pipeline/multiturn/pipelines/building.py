@@ -7,11 +7,11 @@ from types import FunctionType
 from typing import Any
 
 from multiturn.errors import ErrorDetail, MultiturnError, PipelineError
+from multiturn.model.turns import kind_of
 from multiturn.pipelines.contract import Stage, contract_of, markers_of, read_options
 from multiturn.pipelines.ordering import legal_order, order_errors
 from multiturn.pipelines.registry import stage_names
 from multiturn.pipelines.step import Step
-from multiturn.turns import kind_of
 
 # Functions that return a coroutine or a generator instead of running.
 _LATER = CO_COROUTINE | CO_GENERATOR | CO_ASYNC_GENERATOR

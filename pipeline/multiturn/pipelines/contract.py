@@ -13,8 +13,8 @@ import msgspec
 
 from multiturn.documents.validation import choices_of, must_be
 from multiturn.errors import MultiturnError, Place, cut, did_you_mean, from_here, nearest
-from multiturn.model import Conversion
-from multiturn.turns import ROLES, is_blank
+from multiturn.model.conversion import Conversion
+from multiturn.model.turns import ROLES, is_blank
 
 Stage = Callable[..., Conversion]
 _S = TypeVar("_S", bound=Stage)

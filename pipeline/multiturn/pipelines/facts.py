@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from multiturn.case import Case
 from multiturn.logs import Notice
-from multiturn.model import Conversion, changed, parts_of
+from multiturn.model.case import Case
+from multiturn.model.conversion import Conversion, changed, parts_of
+from multiturn.model.turns import check_fields, check_parts, check_turns, kind_of, signed, texts_of
 from multiturn.pipelines.contract import Stage, contract_of, in_order
-from multiturn.turns import check_fields, check_parts, check_turns, kind_of, signed, texts_of
 
 _Look = Callable[[Conversion], bool]
 

@@ -6,16 +6,16 @@ from typing import Any
 from msgspec import structs
 from toolz import compose_left
 
-from multiturn.case import Case
 from multiturn.errors import ErrorDetail, MultiturnError, PipelineError, Place, did_you_mean
 from multiturn.logs import is_debugging, warn
-from multiturn.model import Conversion
+from multiturn.model.case import Case
+from multiturn.model.conversion import Conversion
+from multiturn.model.request import ChatMessage, ProviderRequest
+from multiturn.model.turns import check_parts, check_turns, is_blank, joined, kind_of
 from multiturn.pipelines.building import prepared
 from multiturn.pipelines.contract import Stage
 from multiturn.pipelines.registry import name_of
 from multiturn.pipelines.step import Step, failed, placed
-from multiturn.request import ChatMessage, ProviderRequest
-from multiturn.turns import check_parts, check_turns, is_blank, joined, kind_of
 
 _Run = Callable[[Conversion], Conversion]
 

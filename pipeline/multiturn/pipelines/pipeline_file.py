@@ -18,7 +18,7 @@ from multiturn.errors import (
     did_you_mean,
     nearest,
 )
-from multiturn.model import Conversion
+from multiturn.model.conversion import Conversion
 from multiturn.pipelines.contract import Stage
 from multiturn.pipelines.pipeline import Pipeline, insertion, position
 from multiturn.pipelines.registry import find_stage

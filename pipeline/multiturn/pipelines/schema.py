@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from multiturn.case import CASES_KEYS, MESSAGES_KEYS
+from multiturn.model.case import CASES_KEYS, MESSAGES_KEYS
 
 
 class Insertion(Struct, forbid_unknown_fields=True):

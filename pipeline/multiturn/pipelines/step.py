@@ -7,10 +7,10 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from multiturn.case import Case
 from multiturn.errors import MultiturnError, StageError, line_of
 from multiturn.logs import debug
-from multiturn.model import Conversion
+from multiturn.model.case import Case
+from multiturn.model.conversion import Conversion
 from multiturn.pipelines.contract import Stage
 from multiturn.pipelines.facts import checked
 from multiturn.pipelines.registry import find_stage, pickled_stage

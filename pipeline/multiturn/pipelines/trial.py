@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from multiturn.case import Case, TestMessage
 from multiturn.errors import MultiturnError, StageError
 from multiturn.files import Files
 from multiturn.logs import warnings_to
-from multiturn.model import Conversion
+from multiturn.model.case import Case, TestMessage
+from multiturn.model.conversion import Conversion
 from multiturn.pipelines.pipeline import Pipeline
 
 # The files that the case attaches are two that are there wherever multiturn is.

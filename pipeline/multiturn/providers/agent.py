@@ -11,6 +11,13 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta, structs
 
 from multiturn.errors import MultiturnError
+from multiturn.model.request import (
+    GUIDELINES_HEADING,
+    InputFile,
+    ProviderRequest,
+    guidelines_with_files,
+)
+from multiturn.model.turns import Part, Parts, Turn, Turns, is_blank, joined, separate_first
 from multiturn.providers.base import (
     Preview,
     ProviderError,
@@ -24,13 +31,6 @@ from multiturn.providers.command import run_command
 from multiturn.providers.environment import ADVICE, hidden_values, inherited
 from multiturn.providers.rules import broken, named
 from multiturn.providers.secrets import hide, secrets_among
-from multiturn.request import (
-    GUIDELINES_HEADING,
-    InputFile,
-    ProviderRequest,
-    guidelines_with_files,
-)
-from multiturn.turns import Part, Parts, Turn, Turns, is_blank, joined, separate_first
 
 _FOLDER = ".multiturn-"  # prefix of the folder of a request
 _PLACEHOLDER = f"{_FOLDER}request"  # stands for its name, which is random

@@ -8,10 +8,10 @@ import msgspec
 from msgspec import Meta
 
 from multiturn.documents.validation import LARGEST_NUMBER
+from multiturn.model.request import ChatMessage, ProviderRequest, prompt_of
+from multiturn.model.turns import Parts, Turns
 from multiturn.providers.base import Preview, ProviderResponse, Settings, TargetProvider, Wire
 from multiturn.providers.layout import Layout
-from multiturn.request import ChatMessage, ProviderRequest, prompt_of
-from multiturn.turns import Parts, Turns
 
 Model = Annotated[str, Meta(description="the model, or the deployment, to ask.")]
 _MESSAGES = ("messages", "system", "contents", "systemInstruction")  # keys of the vendors' bodies

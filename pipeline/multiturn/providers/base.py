@@ -10,9 +10,9 @@ from msgspec import Meta, Struct, structs
 
 from multiturn.errors import MultiturnError, Place, in_words
 from multiturn.logs import Notice, warn
+from multiturn.model.request import InputFile, ProviderRequest
+from multiturn.model.turns import Parts, Turns
 from multiturn.providers.secrets import hide
-from multiturn.request import InputFile, ProviderRequest
-from multiturn.turns import Parts, Turns
 
 # The fields that an answer depends on; the other fields are for evaluating the answer.
 _SENT = (

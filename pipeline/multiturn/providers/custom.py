@@ -10,6 +10,7 @@ from msgspec import structs
 
 from multiturn.documents.imports import import_path
 from multiturn.errors import MultiturnError, in_words, line_of
+from multiturn.model.request import ProviderRequest
 from multiturn.providers.base import (
     PASSING,
     Provider,
@@ -21,7 +22,6 @@ from multiturn.providers.base import (
     body_of,
 )
 from multiturn.providers.secrets import hide, secrets_among
-from multiturn.request import ProviderRequest
 
 
 def complete(provider: Provider) -> TargetProvider:

@@ -4,10 +4,10 @@ from typing import Any
 
 import msgspec
 
+from multiturn.model.request import ProviderRequest
 from multiturn.providers.ax import ChatProvider
 from multiturn.providers.base import ProviderResponse, Wire
 from multiturn.providers.layout import Layout
-from multiturn.request import ProviderRequest
 
 
 class EchoProvider(ChatProvider):

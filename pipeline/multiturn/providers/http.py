@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Meta, structs
 
 from multiturn.errors import MultiturnError, did_you_mean
+from multiturn.model.turns import is_blank
 from multiturn.providers.ax import ChatProvider, ChatSettings, Model
 from multiturn.providers.base import ProviderError, ProviderResponse, Wire
 from multiturn.providers.client import Exchange, current, status_error
@@ -23,7 +24,6 @@ from multiturn.providers.layout import Layout
 from multiturn.providers.models import Abilities, Accepted, Row
 from multiturn.providers.refusals import lesson_of
 from multiturn.providers.secrets import hide
-from multiturn.turns import is_blank
 
 _T = TypeVar("_T")
 _OF_DISKS = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EROFS, errno.EIO)

@@ -10,11 +10,11 @@ from typing import Any
 
 from msgspec import structs
 
+from multiturn.model.request import ChatMessage, ProviderRequest
+from multiturn.model.turns import Part, Role, Turn, Turns, is_blank, separate_first
 from multiturn.providers.base import ProviderError
 from multiturn.providers.models import Abilities, Accepted, Verdict
 from multiturn.providers.rules import broken, named
-from multiturn.request import ChatMessage, ProviderRequest
-from multiturn.turns import Part, Role, Turn, Turns, is_blank, separate_first
 
 _MERGE_LATER = "later_system: merge of consolidate_system avoids it"
 _KEEP_GUIDELINES = "references_only: keep of filter_empty keeps one that only attaches guidelines"

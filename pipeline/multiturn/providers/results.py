@@ -18,7 +18,7 @@ from multiturn.documents.locks import lock
 from multiturn.documents.output import open_output
 from multiturn.documents.regular import lines_of, open_regular
 from multiturn.errors import MultiturnError, Place, option
-from multiturn.request import ChatMessage
+from multiturn.model.request import ChatMessage
 
 
 class RawRequest(Struct, frozen=True):

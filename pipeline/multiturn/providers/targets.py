@@ -16,6 +16,7 @@ from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError, did_you_mean, nearly, option
 from multiturn.logs import Notice, warn
+from multiturn.model.turns import kind_of
 from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings
 from multiturn.providers.ax import ChatSettings
 from multiturn.providers.azure import AzureProvider, AzureSettings
@@ -30,7 +31,6 @@ from multiturn.providers.openai import OpenAIProvider, OpenAISettings
 from multiturn.providers.secrets import hide
 from multiturn.providers.variables import Values, environment, folders
 from multiturn.providers.vscode import InsidersSettings, VSCodeProvider, VSCodeSettings
-from multiturn.turns import kind_of
 
 FILES = ("targets.yaml", ".agentv/targets.yaml")
 DEFAULT = "echo"

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta
 
-from multiturn.files import FILE
+from multiturn.model.request import InputFile
+from multiturn.paths import FILE
 from multiturn.providers.agent import AgentProvider, AgentSettings, Executable, PassEnv
 from multiturn.providers.base import LARGEST_ANSWER, ProviderError, ProviderResponse
-from multiturn.request import InputFile
 
 if TYPE_CHECKING:
     from multiturn.providers.command import Command

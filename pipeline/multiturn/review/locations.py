@@ -4,9 +4,9 @@ import hashlib
 import re
 from functools import lru_cache
 
-from multiturn.case import Case
 from multiturn.errors import MultiturnError, option
-from multiturn.files import real_path
+from multiturn.model.case import Case
+from multiturn.paths import real_path
 from multiturn.suites.suite import path_in
 
 Key = tuple[str, str]  # suite and id

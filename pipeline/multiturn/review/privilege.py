@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from multiturn.engine.spans import Message, Span, text_of
 from multiturn.errors import quoted
-from multiturn.turns import is_blank
+from multiturn.model.turns import is_blank
 
 _NOTHING = Span("", "")
 

@@ -7,15 +7,15 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from multiturn.case import Case
 from multiturn.engine.outcomes import Outcome
 from multiturn.engine.preview import preview_of
 from multiturn.engine.spans import Message, Spans, in_spans, messages_of, question_of, text_of
 from multiturn.errors import MultiturnError
-from multiturn.model import Conversion
+from multiturn.model.case import Case
+from multiturn.model.conversion import Conversion
+from multiturn.model.request import ProviderRequest
 from multiturn.pipelines.pipeline import request_of
 from multiturn.providers.base import ProviderError, TargetProvider
-from multiturn.request import ProviderRequest
 from multiturn.review.locations import Key, suite_of
 from multiturn.review.promotion import Promotion, promotions_of
 

@@ -8,7 +8,7 @@ from multiturn.documents.dump import Pieces, dump
 from multiturn.documents.yaml_events import read_documents
 from multiturn.engine.spans import Message, Span, Spans, text_of
 from multiturn.errors import MultiturnError
-from multiturn.request import InputFile
+from multiturn.model.request import InputFile
 from multiturn.review.locations import Key, digest
 from multiturn.review.reviewed import ReviewedCase, SentPrompt
 from multiturn.text import utf8

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from multiturn.documents.dump import dump
+from multiturn.model.request import ChatMessage, ProviderRequest, prompt_of
 from multiturn.providers.base import ProviderError, TargetProvider
-from multiturn.request import ChatMessage, ProviderRequest, prompt_of
 from multiturn.review.changes import FileChange
 from multiturn.review.folder import SnapshotFolder
 from multiturn.text import utf8

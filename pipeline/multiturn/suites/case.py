@@ -5,11 +5,12 @@ from typing import Any
 
 from msgspec import structs
 
-from multiturn.case import Case, TestMessage
 from multiturn.documents.node import Node
 from multiturn.documents.validation import read_as
 from multiturn.errors import MultiturnError, Place, did_you_mean, quoted
 from multiturn.files import Files
+from multiturn.model.case import Case, TestMessage
+from multiturn.model.turns import ROLES
 from multiturn.suites.dialects import Dialect
 from multiturn.suites.messages import PROMPT_FILE, Wording
 from multiturn.suites.paths import (
@@ -26,7 +27,6 @@ from multiturn.suites.schema import (
     MetadataKeys,
 )
 from multiturn.suites.vocabulary import OF_MESSAGES
-from multiturn.turns import ROLES
 
 MAX_CASE_SIZE = 10_000_000
 

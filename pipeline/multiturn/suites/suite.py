@@ -8,15 +8,16 @@ from pathlib import Path
 
 from msgspec import structs
 
-from multiturn.case import CASES_KEYS, MESSAGES_KEYS, Case
 from multiturn.documents.json_lines import Lines
 from multiturn.documents.node import Node
 from multiturn.documents.source import check_path
 from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError, Place, cut, quoted
-from multiturn.files import Files, Texts, is_below, real_path, root_of
+from multiturn.files import Files, Texts
 from multiturn.logs import Notice, debug
+from multiturn.model.case import CASES_KEYS, MESSAGES_KEYS, Case
+from multiturn.paths import is_below, real_path, root_of
 from multiturn.suites.case import CaseReader
 from multiturn.suites.case_files import LINES, files_at, read_case, read_cases
 from multiturn.suites.dialects import Dialect

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from contextlib import suppress
 
-from multiturn.case import Case
 from multiturn.documents.node import Node
 from multiturn.errors import MultiturnError, quoted
 from multiturn.files import Files
 from multiturn.logs import Notice
+from multiturn.model.case import Case
 from multiturn.suites.patterns import guideline_matcher
 
 EVENT = "suite.unused_pattern"

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from multiturn.case import CASES_KEYS, MESSAGES_KEYS
+from multiturn.model.case import CASES_KEYS, MESSAGES_KEYS
 from multiturn.suites.schema import CaseKeys, MessageKeys, SegmentKeys, SuiteKeys
 
 CASES = frozenset(CASES_KEYS)

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from multiturn.case import PROMPT_KEY, Case, TestMessage
-from multiturn.model import Conversion
+from multiturn.model.case import PROMPT_KEY, Case, TestMessage
+from multiturn.model.conversion import Conversion
+from multiturn.model.turns import Part, Turn
 from multiturn.pipelines.contract import contract_of, read_options
 from multiturn.pipelines.pipeline_file import read_pipeline
 from multiturn.pipelines.step import Step
-from multiturn.turns import Part, Turn
 
 
 def file(path: str, text: str = "", *, resolved_path: str | None = None) -> Part:

@@ -12,14 +12,15 @@ from syrupy.data import Snapshot, SnapshotCollection, SnapshotCollections
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from syrupy.location import PyTestLocation
 
-from multiturn.case import Case
 from multiturn.engine.defaults import find_defaults
 from multiturn.engine.outcomes import read_suite
 from multiturn.engine.project import chosen_suites, from_project, load_pipeline
 from multiturn.engine.selection import Selection, select
 from multiturn.errors import MultiturnError
-from multiturn.files import Texts, root_of
-from multiturn.model import Conversion
+from multiturn.files import Texts
+from multiturn.model.case import Case
+from multiturn.model.conversion import Conversion
+from multiturn.paths import root_of
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
 from multiturn.providers.targets import load_target

@@ -1,9 +1,9 @@
 """The JSON Schema of suites."""
 
 from multiturn.cli.schemas.structs import DRAFT, Schema, object_schema, struct_schema
+from multiturn.model.turns import ROLES
 from multiturn.suites import schema as keys
 from multiturn.suites import vocabulary
-from multiturn.turns import ROLES
 
 
 def suite_schema() -> Schema:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from multiturn.case import PROMPT_KEY, Case
+from multiturn.model.case import PROMPT_KEY, Case
 from multiturn.review.diff import changed_lines
 from multiturn.review.report.suites import Entry, texts_of
 from multiturn.review.report.undo import Candidate, PipelineChange, Undoing

@@ -9,6 +9,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from multiturn.engine.spans import text_of
+from multiturn.model.request import ProviderRequest
+from multiturn.model.turns import is_blank
 from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings
 from multiturn.providers.azure import AzureProvider, AzureSettings
 from multiturn.providers.base import ProviderError, TargetProvider
@@ -16,10 +18,8 @@ from multiturn.providers.codex import CodexProvider, CodexSettings
 from multiturn.providers.gemini import GeminiProvider, GeminiSettings
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.vscode import VSCodeProvider, VSCodeSettings
-from multiturn.request import ProviderRequest
 from multiturn.review.report.suites import texts_of
 from multiturn.review.reviewed import ReviewedCase
-from multiturn.turns import is_blank
 
 # No suite can contain it, because nobody knows it before.
 _TOKEN = os.urandom(8).hex()

@@ -19,8 +19,8 @@ from multiturn.engine.revision import Revision
 from multiturn.engine.selection import Selection
 from multiturn.engine.spans import Spans, text_of
 from multiturn.errors import MultiturnError, option
-from multiturn.files import root_of
-from multiturn.model import Conversion
+from multiturn.model.conversion import Conversion
+from multiturn.paths import root_of
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
 from multiturn.providers.targets import load_target

@@ -9,11 +9,11 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from multiturn.case import Case
 from multiturn.errors import MultiturnError
 from multiturn.files import Files, Texts
 from multiturn.logs import warnings_to
-from multiturn.model import Conversion
+from multiturn.model.case import Case
+from multiturn.model.conversion import Conversion
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.pipelines.registry import find_stage
 from multiturn.pipelines.step import Step

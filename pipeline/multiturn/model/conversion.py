@@ -6,11 +6,21 @@ from typing import Any, cast
 
 from msgspec import Struct, structs
 
-from multiturn.case import Case
 from multiturn.logs import Notice
-from multiturn.request import InputFile, as_sent, plain_system
+from multiturn.model.case import Case
+from multiturn.model.request import InputFile, as_sent, plain_system
+from multiturn.model.turns import (
+    Part,
+    Parts,
+    Turn,
+    Turns,
+    edited,
+    is_blank,
+    joined,
+    mapped,
+    whole_chat,
+)
 from multiturn.text import brief
-from multiturn.turns import Part, Parts, Turn, Turns, edited, is_blank, joined, mapped, whole_chat
 
 DROPPED = "text.dropped"  # the event of what a stage drops on purpose
 

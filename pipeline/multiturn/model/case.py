@@ -7,8 +7,8 @@ from msgspec import Struct
 
 from multiturn.errors import Place, did_you_mean, quoted
 from multiturn.files import Files
+from multiturn.model.turns import ROLES, Role
 from multiturn.text import brief, tuple_of_texts
-from multiturn.turns import ROLES, Role
 
 PROMPT_KEY = "metadata.systemPrompt"
 CASES_KEYS = ("evalcases", "tests", "eval_cases", "cases")  # of a suite: ours, then other tools'

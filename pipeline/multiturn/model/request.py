@@ -5,8 +5,8 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from multiturn.model.turns import Part, Parts, Role, Turn, Turns, is_blank, joined
 from multiturn.text import brief
-from multiturn.turns import Part, Parts, Role, Turn, Turns, is_blank, joined
 
 DEFAULT_SYSTEM_PROMPT = "You are a careful assistant."
 GUIDELINES_HEADING = "[[ ## Guidelines ## ]]"
