@@ -62,6 +62,13 @@ def test_the_list_of_commands_is_grouped_and_fits_a_screen(folder: Path) -> None
     assert found == COMMANDS
 
 
+@pytest.mark.parametrize("command", [[], ["batch"]])
+def test_a_command_without_its_own_command_shows_its_help(folder: Path, command: list[str]) -> None:
+    done = run(*command, folder=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == run(*command, "--help", folder=folder).stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "summary"),
     [

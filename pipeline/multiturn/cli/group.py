@@ -37,6 +37,9 @@ class _Commands(click.Group):
         try:
             with options_as("--{}"):
                 code = super().main(args, *rest, **{**options, "standalone_mode": False})
+        except click.exceptions.NoArgsIsHelpError as error:
+            error.show()  # its message is the help, which has lines of its own
+            code = error.exit_code
         except click.ClickException as error:
             # It may quote the name of a file; and nobody but ``show`` reads it.
             error.message = in_line(error.message)  # type: ignore[misc]
