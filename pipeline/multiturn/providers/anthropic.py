@@ -63,6 +63,7 @@ class AnthropicProvider(HttpProvider):
     """Sends the chat prompt to the Messages API."""
 
     kind = "anthropic"
+    title = "Anthropic"
     sdk = "anthropic"
     path = "/v1/messages"
     address_settings = ("base_url", "api_version")

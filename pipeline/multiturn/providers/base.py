@@ -181,6 +181,7 @@ class TargetProvider:
     """
 
     kind: ClassVar[str] = ""  # the name that targets give it; empty for a user's own
+    title: ClassVar[str] = ""  # what reports call its payload; empty for none of its own
     accepts: frozenset[str] = frozenset()  # as for ``AxProvider``
     place = Place()  # of the target, if it is of a file
 

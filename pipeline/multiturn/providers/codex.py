@@ -25,6 +25,7 @@ class CodexProvider(AgentProvider):
     """Gives the transcript to ``codex exec``."""
 
     kind = "codex"
+    title = "Codex"
     settings: CodexSettings
 
     async def work(self, folder: Path, body: bytes) -> ProviderResponse:

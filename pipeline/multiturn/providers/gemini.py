@@ -29,6 +29,7 @@ class GeminiProvider(HttpProvider):
     """Sends the chat prompt to the Gemini API."""
 
     kind = "gemini"
+    title = "Gemini"
     sdk = "google.genai"
     address_settings = ("base_url", "version")
     settings: GeminiSettings

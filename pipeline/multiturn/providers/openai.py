@@ -80,6 +80,7 @@ class OpenAIProvider(HttpProvider):
     """Sends the chat prompt to OpenAI, or to a server with its API, which may need no key."""
 
     kind = "openai"
+    title = "OpenAI, Azure"
     sdk = "openai"
     path = "/chat/completions"
     address_settings: ClassVar[tuple[str, ...]] = ("base_url",)

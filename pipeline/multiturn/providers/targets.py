@@ -58,9 +58,9 @@ KINDS = {
     "azure": Kind(AzureProvider, AzureSettings),
     "anthropic": Kind(AnthropicProvider, AnthropicSettings),
     "gemini": Kind(GeminiProvider, GeminiSettings),
+    "codex": Kind(CodexProvider, CodexSettings),
     "vscode": Kind(VSCodeProvider, VSCodeSettings),
     "vscode-insiders": Kind(VSCodeProvider, InsidersSettings),
-    "codex": Kind(CodexProvider, CodexSettings),
 }
 ALIASES = {
     "azure-openai": "azure",

@@ -11,13 +11,9 @@ from msgspec.structs import replace
 from multiturn.engine.spans import text_of
 from multiturn.model.request import ProviderRequest
 from multiturn.model.turns import is_blank
-from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings
-from multiturn.providers.azure import AzureProvider, AzureSettings
 from multiturn.providers.base import ProviderError, TargetProvider
-from multiturn.providers.codex import CodexProvider, CodexSettings
-from multiturn.providers.gemini import GeminiProvider, GeminiSettings
 from multiturn.providers.http import HttpProvider
-from multiturn.providers.vscode import VSCodeProvider, VSCodeSettings
+from multiturn.providers.targets import KINDS
 from multiturn.review.report.suites import texts_of
 from multiturn.review.reviewed import ReviewedCase
 
@@ -38,16 +34,14 @@ def sample_providers() -> dict[str, TargetProvider]:
     Their payloads name the model ``MODEL``; model, limits and keys are the targets' affair.
     """
     accepts = dict.fromkeys(("temperature", "final_assistant", "later_system"), True)
-    model: dict[str, Any] = {"name": "sample", "model": "MODEL", "api_key": "none"}
-    model["accepts"] = accepts
-    azure = AzureSettings(provider="azure", endpoint="https://none", **model)
-    return {
-        "OpenAI, Azure": AzureProvider(azure),
-        "Anthropic": AnthropicProvider(AnthropicSettings(provider="anthropic", **model)),
-        "Gemini": GeminiProvider(GeminiSettings(provider="gemini", **model)),
-        "Codex": CodexProvider(CodexSettings(name="sample", provider="codex")),
-        "VS Code": VSCodeProvider(VSCodeSettings(name="sample", provider="vscode")),
-    }
+    given: dict[str, Any] = {"model": "MODEL", "api_key": "none", "accepts": accepts}
+    given["endpoint"] = "https://none"
+    found: dict[str, TargetProvider] = {}
+    for kind, (provider, settings) in KINDS.items():
+        if provider.title and provider.title not in found:
+            known = {key: given[key] for key in given.keys() & set(settings.__struct_fields__)}
+            found[provider.title] = provider(settings(name="sample", provider=kind, **known))
+    return found
 
 
 def payloads_of(
