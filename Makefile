@@ -54,8 +54,8 @@ snapshots: $(READY)  ## update the prompt snapshots, and list the expectations t
 	$(BIN)/multiturn snapshot examples
 	@$(BIN)/pytest --no-header -q --tb=no -rN tests/test_scenarios.py --snapshot-update || true
 	git diff --stat snapshots
-	@COLUMNS=150 $(BIN)/pytest --no-header -q --tb=no -rf tests/test_scenarios.py tests/stages tests/test_readme.py || \
-		echo "Change these expectations by hand: stages in tests/stages, scenarios in tests/scenarios, and the README."
+	@COLUMNS=150 $(BIN)/pytest --no-header -q --tb=no -rf tests/test_scenarios.py tests/stages tests/test_readme.py tests/test_docs.py || \
+		echo "Change these expectations by hand: those of stages in tests/stages, those of scenarios in tests/scenarios, those of pages in the README and docs."
 
 bench: $(READY)  ## measure times and memory against floors
 	for question in conversion startup workers run batch report; do \
