@@ -239,7 +239,14 @@ def test_a_setting_that_changes_what_goes_out_is_a_difference(folder: Path) -> N
     replace(folder, "targets.yaml", "gpt-4.1", "gpt-4.1, system_role: developer")
     done = commands.run("snapshot", "a.eval.yaml", "--check", folder=folder)
     assert done.returncode == 1
-    assert done.stdout.startswith("changed: snapshots/target.lock\n")
+    shown = done.stdout.splitlines()
+    assert shown[0] == "changed: snapshots/target.lock"
+    assert "-    - role: system" in shown
+    assert "+    - role: developer" in shown
+    done = commands.run("snapshot", "a.eval.yaml", "--check", "--format", "github", folder=folder)
+    [lock] = [line for line in done.stdout.splitlines() if "target.lock" in line]
+    assert "file=snapshots/target.lock::what the target is sent is not as recorded:%0A" in lock
+    assert "%0A-    - role: system%0A+    - role: developer%0A" in lock
 
 
 def test_a_temperature_of_a_case_is_in_its_snapshot(folder: Path) -> None:

@@ -14,6 +14,7 @@ from multiturn.review.changes import FileChange, Finding, State, name_cases
 from multiturn.review.diff import distinct
 from multiturn.review.findings import Update
 from multiturn.review.locations import Key
+from multiturn.review.target import is_lock
 from multiturn.text import first_of, visible
 
 _LONGEST = 2_000  # characters of a difference; the report has all
@@ -92,13 +93,15 @@ def snapshot_annotations(
         yield at(error.where, message_of(error))
     changed = [each for each in update.changes if each.case and each.old and each.new]
     for diff, cases in distinct((each.case, *each.texts) for each in changed if each.case):
-        lines = "\n".join(diff)
-        lines = f"{lines[:_LONGEST]}…" if len(lines) > _LONGEST else lines
-        message = f"the prompt is not as recorded ({name_cases(cases)}):\n{lines}"
+        message = f"the prompt is not as recorded ({name_cases(cases)}):\n{_shortened(diff)}"
         yield at(update.places[cases[0]], message)
+    locks = [each for each in update.changes if is_lock(each) and each.state == "changed"]
+    for diff, names in distinct((each.name, *each.texts) for each in locks):
+        message = f"what the target is sent is not as recorded:\n{_shortened(diff)}"
+        yield at(Place(names[0]), message)
     others: dict[State, list[FileChange]] = {}
     for change in update.changes:
-        if change.case is None or change.state != "changed":
+        if change.state != "changed" or (change.case is None and change not in locks):
             others.setdefault(change.state, []).append(change)
     for changes in others.values():
         first = changes[0]
@@ -114,6 +117,11 @@ def _place(found: Finding, places: Mapping[Key, Place]) -> Place:
     if not found.path or root == suite:
         return places[first]
     return Place(os.path.relpath(root + found.path))
+
+
+def _shortened(diff: Iterable[str]) -> str:
+    lines = "\n".join(diff)
+    return f"{lines[:_LONGEST]}…" if len(lines) > _LONGEST else lines
 
 
 def _property(text: str) -> str:

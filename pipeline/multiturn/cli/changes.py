@@ -10,6 +10,7 @@ from multiturn.cli.drawing import as_text_diff, colored
 from multiturn.review.changes import FileChange, name_cases
 from multiturn.review.diff import distinct, unified_diff
 from multiturn.review.findings import Update
+from multiturn.review.target import is_lock
 from multiturn.text import in_line, visible
 
 _NAMED = 3  # files of a folder that are named where there are many
@@ -40,7 +41,10 @@ def as_lines(update: Update, show: Literal["once", "stat", "all"]) -> Iterator[s
 
 
 def _once(changes: Sequence[FileChange]) -> Iterator[str]:
-    """Yield the first files of each folder and state, then each difference once."""
+    """Yield the first files of each folder and state, then each difference once.
+
+    The lists of digests have none: findings say in words what has changed there.
+    """
     folders: dict[tuple[str, str], list[FileChange]] = {}
     for change in changes:
         if change.state != "changed" or change.case is None:
@@ -49,6 +53,9 @@ def _once(changes: Sequence[FileChange]) -> Iterator[str]:
         yield from (in_line(str(change)) for change in those[:_NAMED])
         if len(those) > _NAMED:
             yield in_line(f"{state}: {len(those) - _NAMED:,} more in {folder}")
+    for change in filter(is_lock, changes):
+        if diff := diff_of(change):
+            yield diff.removesuffix("\n")
     changed = {each.case: each for each in changes if each.case and each.old and each.new}
     for lines, cases in distinct((case, *each.texts) for case, each in changed.items()):
         yield in_line(name_cases(cases)) + ":"

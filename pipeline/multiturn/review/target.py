@@ -1,5 +1,6 @@
 """``target.lock``: what a target is sent of every case, beside the snapshots of the cases."""
 
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -33,6 +34,11 @@ def change_of_lock(folder: SnapshotFolder, provider: TargetProvider | None) -> F
     """Return how ``target.lock`` must change; without a target, there is none."""
     old, new = folder.read(LOCK) or "", "" if provider is None else _lock_text(provider)
     return None if old == new else FileChange(folder.shown(LOCK), None, old, new)
+
+
+def is_lock(change: FileChange) -> bool:
+    """Return whether a file is ``target.lock``; the other lists have digests, which say nothing."""
+    return os.path.basename(change.name) == LOCK
 
 
 def _example(provider: TargetProvider) -> Any:
