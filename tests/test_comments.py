@@ -153,7 +153,11 @@ def push(
         program = npm.installed(GITLAB, "gitlab-ci-local", pytestconfig)
         given = (f"--variable={key}={value}" for key, value in variables.items())
         path = os.pathsep.join((str(shims), str(Path(sys.executable).parent), os.environ["PATH"]))
-        run((program, "--force-shell-executor", *given, "prompts"), repository, PATH=path)
+        # Bash may read ~/.bashrc, where its input is a socket, and put other programs first.
+        home = str(repository.parent)
+        run(
+            (program, "--force-shell-executor", *given, "prompts"), repository, PATH=path, HOME=home
+        )
 
     if request.param == "github":
         return to_github
