@@ -298,3 +298,49 @@ def test_causes_are_undone_with_the_target(folder: Path) -> None:
     assert line["causes"] == [messages, "execution of a.eval.yaml"]
     (line,) = records(run(folder, *arguments, "json"))
     assert line["causes"] == [messages]
+
+
+VARIABLE = "model: claude-opus-4-6"
+
+
+def test_a_report_compares_targets_whose_variables_are_in_an_env_file_of_today(
+    folder: Path,
+) -> None:
+    replace(folder, "targets.yaml", VARIABLE, 'model: "${{ MODEL_NAME }}"')
+    write(folder, {".gitignore": ".env\n", ".env": "MODEL_NAME=claude-opus-4-6\n"})
+    git(folder, "init")
+    commit(folder)
+    replace(folder, "targets.yaml", "max_output_tokens: 50", "max_output_tokens: 60")
+    arguments = ("report", "a.eval.yaml", "--case", "search", "--against", "HEAD", "--target")
+    page = run(folder, *arguments, "claude", "--format", "markdown")
+    assert " max_tokens:\n-  50\n+  60\n" in page
+    assert "as it is now" not in page
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        (VARIABLE, 'model: "${{ GONE }}"', "the variable GONE is not set"),
+        (VARIABLE, "model: [", "not YAML"),
+        ("name: claude", "name: other", "no target 'claude'"),
+    ],
+    ids=["unset", "broken", "missing"],
+)
+def test_a_report_says_that_a_target_is_not_shown_as_it_was(
+    folder: Path, old: str, new: str, why: str
+) -> None:
+    good = (folder / "targets.yaml").read_text()
+    replace(folder, "targets.yaml", old, new)
+    git(folder, "init")
+    commit(folder)
+    (folder / "targets.yaml").write_text(good)
+    arguments = ("report", "a.eval.yaml", "--case", "search", "--against", "HEAD", "--target")
+    page = run(folder, *arguments, "claude", "--format", "markdown")
+    assert why in page
+    assert "the prompts of that time are shown for the target as it is now" in page
+
+
+def test_an_address_that_decides_whose_rules_hold_must_be_known(folder: Path) -> None:
+    replace(folder, "targets.yaml", "model: gpt-4.1", 'model: o3, base_url: "${{ NO_ADDRESS }}"')
+    shown = run(folder, "convert", "a.eval.yaml", "--target", "gpt", code=2)
+    assert "base_url: the variable NO_ADDRESS is not set; set it, or write it into .env" in shown

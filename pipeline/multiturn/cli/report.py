@@ -128,12 +128,14 @@ def _target_then(name: str | None, file: str | None) -> "TargetThen | None":
     """Return how the process of a revision finds the target that is named."""
     if name is None:
         return None
+    from multiturn.engine.git import git
+    from multiturn.paths import is_below
     from multiturn.providers.targets import find_targets
     from multiturn.review.report.suites import TargetThen
 
     now = find_targets(file)
-    return TargetThen(
-        name,
-        None if file is None else os.path.relpath(file),
-        None if now is None else os.path.abspath(now),
-    )
+    if file is not None and is_below(os.path.realpath(file), git("rev-parse", "--show-toplevel")):
+        file = os.path.relpath(file)
+    elif file is not None:  # no revision has it
+        file = os.path.abspath(file)
+    return TargetThen(name, file, None if now is None else os.path.abspath(now))

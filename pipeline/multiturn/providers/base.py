@@ -183,6 +183,7 @@ class TargetProvider:
     kind: ClassVar[str] = ""  # the name that targets give it; empty for a user's own
     title: ClassVar[str] = ""  # what reports call its payload; empty for none of its own
     accepts: frozenset[str] = frozenset()  # as for ``AxProvider``
+    rules_by: ClassVar[tuple[str, ...]] = ()  # the addresses that say whose rules hold
     place = Place()  # of the target, if it is of a file
 
     def __init__(self, settings: Any, secrets: Iterable[str] = ()) -> None:

@@ -83,6 +83,7 @@ class OpenAIProvider(HttpProvider):
     title = "OpenAI, Azure"
     sdk = "openai"
     path = "/chat/completions"
+    rules_by: ClassVar[tuple[str, ...]] = ("base_url",)
     address_settings: ClassVar[tuple[str, ...]] = ("base_url",)
 
     @property

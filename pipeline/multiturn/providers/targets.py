@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -89,25 +89,37 @@ def load_target(
     """
     if not isinstance(name, str):
         raise TypeError(f"load_target takes the name of a target, not {kind_of(name)}")
-    echo = EchoProvider(ChatSettings(name=DEFAULT, provider=DEFAULT))
     if name == DEFAULT and file is None:
-        return echo
+        return _echo()
     path = find_targets(file)
     if path is None:
         raise MultiturnError(
             f"no target {name!r}: there is no {' or '.join(FILES)} here or above;"
             f" name one with {option('targets', 'file')}, or use the target {DEFAULT!r}"
         )
+    return read_target(path, name, sends=sends)
+
+
+def read_target(
+    path: Path, name: str, *, sends: bool, variables: Mapping[str, str] | None = None
+) -> TargetProvider:
+    """Return the provider of a target that a file describes, as ``load_target`` does.
+
+    The variables are those that are set neither in the environment nor in ``.env``.
+    """
     where = path.as_posix()
     documents = _documents(path)
     nodes = _nodes(documents, where)
     if name == DEFAULT:
-        return echo
+        return _echo()
     if name not in nodes:
         raise MultiturnError(f"no target {name!r}; {did_you_mean(name, nodes)}", where=where)
     node = nodes[name]
-    is_custom = ":" in _text(node, "provider", where)
-    values = Values(where, environment(path), typed=is_custom, sends=sends)
+    kind = _text(node, "provider", where)
+    is_custom, kind = ":" in kind, ALIASES.get(kind, kind)
+    rules_by = KINDS[kind].provider.rules_by if kind in KINDS else ()
+    known = {**(variables or {}), **environment(path)}
+    values = Values(where, known, typed=is_custom, sends=sends, needed=rules_by)
     settings = {key: values.read(child, key) for key, child in node.children.items()}
     if is_custom:
         settings["name"] = name  # as text
@@ -117,6 +129,10 @@ def load_target(
         provider.rows = _rows(documents, where)
         provider.place = node.place(where)
     return provider
+
+
+def _echo() -> EchoProvider:
+    return EchoProvider(ChatSettings(name=DEFAULT, provider=DEFAULT))
 
 
 def target_names(file: str | None = None) -> list[str]:

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,16 +45,24 @@ class Values:
     """Reads the values of a target, and fills in every ``${{ NAME }}``.
 
     If typed, numbers, booleans and null are such; otherwise all values are text. Unless the
-    provider sends, a placeholder stands for a key or an address whose variable is not set.
+    provider sends, a placeholder stands for a key or an address whose variable is not set and
+    that is not needed.
     """
 
     def __init__(
-        self, where: str, environment: Mapping[str, str], *, typed: bool, sends: bool
+        self,
+        where: str,
+        environment: Mapping[str, str],
+        *,
+        typed: bool,
+        sends: bool,
+        needed: Container[str],
     ) -> None:
         self.where = where
         self.environment = environment
         self.typed = typed
         self.sends = sends
+        self.needed = needed
         self.secrets: list[str] = []
 
     def read(self, node: Node, label: str) -> Any:
@@ -71,7 +79,7 @@ class Values:
         is_unlike = not self.typed and _UNLIKE.fullmatch(written)
         if is_unlike or "${{" in VARIABLE.sub("", written):
             raise MultiturnError("a variable is written as ${{ NAME }}", where=place)
-        if not self.sends and _shapes_no_body(label):
+        if not self.sends and label not in self.needed and _shapes_no_body(label):
             unset = [name for name in VARIABLE.findall(written) if name not in self.environment]
             if unset:
                 return _UNSET

@@ -23,7 +23,8 @@ from multiturn.model.conversion import Conversion
 from multiturn.paths import root_of
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
-from multiturn.providers.targets import load_target
+from multiturn.providers.targets import DEFAULT, find_targets, load_target, read_target
+from multiturn.providers.variables import environment
 from multiturn.review.locations import name_in_root
 from multiturn.review.promotion import Promotion
 from multiturn.review.reviewed import ReviewedCase, SentPrompt, review_outcome
@@ -140,19 +141,30 @@ class TargetThen(Struct, frozen=True):
     file: str | None  # path of the targets file from the current folder; None for the nearest
     now: str | None  # absolute path of today's file, for a revision that has no such target
 
-    def provider(self) -> TargetProvider:
-        """Return its provider, in the folder as it was then."""
-        with suppress(MultiturnError):
-            return load_target(self.name, file=self.file, sends=False)
-        return load_target(self.name, file=self.now, sends=False)
+    def provider(self) -> tuple[TargetProvider, str]:
+        """Return its provider, in the folder as it was then, or why it is today's."""
+        if self.now is None or self.name == DEFAULT:
+            return load_target(self.name), ""
+        today = Path(self.now)
+        try:
+            then = find_targets(self.file)
+            if then is None:
+                raise MultiturnError("there was no targets file")
+            # .env is seldom committed; today's says what the revision does not.
+            variables = environment(today)
+            return read_target(then, self.name, sends=False, variables=variables), ""
+        except MultiturnError as error:
+            why = f"{error}; the prompts of that time are shown for the target as it is now"
+            return read_target(today, self.name, sends=False), why
 
 
 def items_of(revision: Revision, target: TargetThen | None = None) -> Iterator[Item]:
     """Yield the items of a revision, in the process that reads it; its errors are none now."""
-    provider = None if target is None else target.provider()
+    provider, why = (None, "") if target is None else target.provider()
     found, pipeline = revision.outcomes, revision.pipeline
     yield from items(found, revision.selection, pipeline, lambda _: None, provider)
-    yield from ((Entry("", "", error=note), b"") for note in revision.notes)
+    notes = [*revision.notes, *([why] if why else [])]
+    yield from ((Entry("", "", error=note), b"") for note in notes)
 
 
 class ReviewedSuites:
