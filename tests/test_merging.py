@@ -191,6 +191,28 @@ def test_two_entries_in_one_place_are_resolved_by_the_command(tmp_path: Path) ->
     assert run("snapshot", ".", "--resolve", "--check", folder=tmp_path).returncode == 2
 
 
+def test_a_file_that_is_not_merged_yet_is_named_when_lists_are_resolved(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "-b", "main")
+    project(tmp_path, one=["a.rules.md"], two=["a.rules.md"])
+    snapshot(tmp_path)
+    commit(tmp_path)
+    for branch in ("ours", "theirs"):
+        git(tmp_path, "checkout", "-q", "-b", branch, "main")
+        (tmp_path / "a.rules.md").write_text(f"The text of {branch}\n")
+        snapshot(tmp_path)
+        commit(tmp_path)
+    with pytest.raises(subprocess.CalledProcessError):
+        git(tmp_path, "merge", "-q", "ours")
+    done = snapshot(tmp_path, "--resolve")
+    assert (done.returncode, done.stderr) == (
+        0,
+        "a.rules.md: warning: it has lines of a merge conflict; if it is one, merge it, and run"
+        " this again\n",
+    )
+    (tmp_path / "a.rules.md").write_text("The text of both\n")
+    assert snapshot(tmp_path, "--resolve").stderr == ""
+
+
 def test_a_new_entry_is_for_all_suites_that_have_the_file(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     suites = {"one": ["a.rules.md", "x.txt"], "two": ["a.rules.md"], "three": ["y.txt"]}

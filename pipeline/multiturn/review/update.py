@@ -11,6 +11,7 @@ from multiturn.engine.outcomes import Outcome
 from multiturn.engine.selection import Selection
 from multiturn.engine.spans import Message
 from multiturn.errors import MultiturnError, Place
+from multiturn.logs import Notice, warn
 from multiturn.providers.base import TargetProvider
 from multiturn.review.changes import FileChange, Finding
 from multiturn.review.findings import Update, findings_of
@@ -20,7 +21,7 @@ from multiturn.review.locations import Key, folder_of, legal_path, location_of
 from multiturn.review.renames import renames
 from multiturn.review.reviewed import ReviewedCase, review_outcome
 from multiturn.review.scope import Scope
-from multiturn.review.snapshots import case_in, snapshot_text
+from multiturn.review.snapshots import case_in, has_conflict, snapshot_text
 from multiturn.review.target import change_of_lock, shared_parameters
 
 
@@ -134,6 +135,7 @@ class SnapshotRun(Struct, frozen=True, kw_only=True):
         on_error: Callable[[MultiturnError], None],
     ) -> _Compared:
         compared = _Compared()
+        unmerged: set[str] = set()
         shared = {} if self.provider is None else shared_parameters(self.provider)
         for outcome in outcomes:
             case, error = review_outcome(outcome, self.provider)
@@ -141,11 +143,16 @@ class SnapshotRun(Struct, frozen=True, kw_only=True):
                 compared.broken.add(self.scope.names[outcome.suite])
             elif case is not None:
                 lists.add(case, inline=self.inline)
+                if self.resolve:
+                    unmerged |= {path for path, text in case.files.items() if has_conflict(text)}
                 text = snapshot_text(case, inline=self.inline, shared=shared)
                 error = self._compare_case(case, text, folder, compared)
             if error is not None:
                 compared.failures += 1
                 on_error(error)
+        for path in sorted(unmerged):
+            why = "it has lines of a merge conflict; if it is one, merge it, and run this again"
+            warn(Notice("file.conflict", Place(path), why))
         return compared
 
     def _compare_case(
