@@ -1,6 +1,7 @@
 """A suite's documents, case by case, while the rest of the file is still to be read."""
 
 import io
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
@@ -33,6 +34,9 @@ class Document(NamedTuple):
 @contextmanager
 def open_suite(path: str, name: str, lines: Lines | None = None) -> Iterator[Iterator[Document]]:
     """Open a suite, or ``-``, for reading its documents; a ``.jsonl`` file is one."""
+    if path.endswith(".csv"):
+        advice = f'write a suite beside it, with "tests: {os.path.basename(path)}"'
+        raise MultiturnError(f"a CSV file is not a suite; {advice}", where=name)
     with open_rewindable(path, name) as file:
         if path.endswith(".jsonl"):
             empty = next(read_documents("evalcases: []", name))
