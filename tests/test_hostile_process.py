@@ -241,3 +241,33 @@ def test_a_disk_that_fills_leaves_the_old_output(folder: Path) -> None:
     assert end(process) == (2, "", "Error: cannot write 'out.jsonl': File too large\n")
     assert (folder / "out.jsonl").read_text() == "old\n"
     assert sorted(path.name for path in folder.iterdir()) == ["a.yaml", "out.jsonl"]
+
+
+# A name of standard output, whose descriptor leads elsewhere while a command runs
+
+needs_dev = pytest.mark.skipif(not os.path.exists("/dev/stdout"), reason="has no /dev/stdout")
+
+
+@needs_dev
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
+@pytest.mark.parametrize("command", ["convert", "run", "report"])
+def test_an_output_that_names_standard_output_goes_there(
+    folder: Path, command: str, name: str
+) -> None:
+    with (folder / "out").open("wb") as out, (folder / "log").open("ab") as log:
+        log.write(b"before\n")
+        log.flush()
+        line = (sys.executable, "-m", "multiturn", command, "a.yaml", "--output", name)
+        done = subprocess.run(line, cwd=folder, stdout=out, stderr=log)
+    assert done.returncode == 0
+    assert len((folder / "out").read_bytes()) > 10_000
+    said = (folder / "log").read_text()
+    assert said.startswith("before\n")
+    assert "yyyy" not in said
+
+
+@needs_dev
+def test_an_output_that_names_standard_output_reaches_a_pipe(folder: Path) -> None:
+    done = commands.run("convert", "a.yaml", "--output", "/dev/stdout", folder=folder)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 100

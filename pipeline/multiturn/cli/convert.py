@@ -11,10 +11,10 @@ import click
 from multiturn.cli.failures import Failures, writing
 from multiturn.cli.formats import OWN_FORMATS, TOOL_FORMATS
 from multiturn.cli.options import (
-    PATH,
     SuiteOptions,
     default_format,
     on_terminal,
+    output_option,
     pipeline_option,
     preview_options,
     preview_provider,
@@ -42,12 +42,7 @@ if TYPE_CHECKING:
     help="JSON lines, YAML for diffs, text for reading, or JSON lines for another tool:"
     f" {', '.join(TOOL_FORMATS.values())}.  [default: text on a terminal, else json]",
 )
-@click.option(
-    "--output",
-    metavar="FILE",
-    type=PATH,
-    help="Write to this file, whole or not at all.  [default: standard output]",
-)
+@output_option("Write to this file, whole or not at all.  [default: standard output]")
 @click.option(
     "--workers",
     metavar="N",

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 Renderer = Literal["console", "json"]
 Command = Callable[..., None]
+# What is there leads to standard error while a command runs: see __main__.
+_STDOUT = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 PATH = click.Path()  # shells complete it
 _QUIET = "multiturn.quiet"
 _COMMAND = "multiturn.command"
@@ -234,6 +236,15 @@ def is_default(option: str) -> bool:
     """Return whether the command line does not say the value of an option."""
     source = click.get_current_context().get_parameter_source(option)
     return source is not ParameterSource.COMMANDLINE
+
+
+def output_option(words: str) -> Callable[[Command], Command]:
+    """Add ``--output``; standard output is None, also by a name of its descriptor."""
+
+    def chosen(_context: click.Context, _param: click.Parameter, path: str | None) -> str | None:
+        return None if path is not None and os.path.normpath(path) in _STDOUT else path
+
+    return click.option("--output", metavar="FILE", type=PATH, callback=chosen, help=words)
 
 
 def refuse_output(output: str | None, selection: "Selection") -> None:

@@ -10,6 +10,7 @@ from multiturn.cli.options import (
     SuiteOptions,
     format_option,
     is_default,
+    output_option,
     pipeline_option,
     preview_options,
     preview_provider,
@@ -44,11 +45,7 @@ if TYPE_CHECKING:
     *("html", "markdown", "json"),
     help="A page to read, a summary for $GITHUB_STEP_SUMMARY, or a line of JSON for each case.",
 )
-@click.option(
-    "--output",
-    metavar="FILE",
-    help="Write to this file, whole or not at all.  [default: standard output]",
-)
+@output_option("Write to this file, whole or not at all.  [default: standard output]")
 def report(
     options: SuiteOptions,
     pipeline: str,

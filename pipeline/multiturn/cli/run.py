@@ -6,10 +6,10 @@ import click
 
 from multiturn.cli.completion import complete_target
 from multiturn.cli.options import (
-    PATH,
     SuiteOptions,
     default_format,
     is_default,
+    output_option,
     pipeline_option,
     quiet_option,
     say_summary,
@@ -31,12 +31,9 @@ from multiturn.cli.options import (
     " repairs that an API requires.",
 )
 @targets_option
-@click.option(
-    "--output",
-    metavar="FILE",
-    type=PATH,
-    help="File to append each result to, as a line of JSON, as soon as there is an answer."
-    "  [default: standard output]",
+@output_option(
+    "File to append each result to, as a line of JSON, as soon as there is an answer."
+    "  [default: standard output]"
 )
 @click.option(
     "--resume",
