@@ -239,6 +239,11 @@ class Source:
                 return  # libyaml stops here with an error, so what follows is never read.
             edge = (edge + chunk)[-_EDGE:]
 
+    @property
+    def has_conflict(self) -> bool:
+        """Whether git could not merge the file."""
+        return any(b"\n>>>>>>> " in chunk for chunk in self._chunks())
+
     def _unused(self) -> Iterator[str]:
         """Yield private-use characters that the stream neither holds nor spells as an escape."""
         used: set[str] = set()
@@ -273,6 +278,8 @@ def placed(error: Any, source: Source) -> MultiturnError:
     if error.context_mark:
         advice = advice.replace("{line}", str(error.context_mark.line + 1))
     what += advice
+    if source.has_conflict:
+        what = "it has a merge conflict; resolve it first"
     mark = error.problem_mark or error.context_mark
     where = place_of(source.name, mark) if mark else Place(source.name)
     return MultiturnError(what, where=where)
