@@ -132,6 +132,19 @@ def test_what_a_suite_repeats_grows_with_its_length_or_is_an_error(name: str) ->
     assert len(errors) <= 2  # aliases after that may be too many characters, too
 
 
+def test_a_path_of_any_length_is_an_error_at_once(root: Path) -> None:
+    [case] = cases(f"{CASE}{{type: file, value: {'a/' * 200_000}x}}")
+    with limited(seconds=2), pytest.raises(MultiturnError, match="has over 4,096 characters"):
+        load_pipeline().request(case)
+
+
+def test_a_file_of_cases_has_any_number_of_columns(root: Path) -> None:
+    columns = ",".join(map(str, range(40_000)))
+    write(root, {"c.csv": f"id,input,{columns}\na,hi{',' * 40_000}\n"})
+    with limited(seconds=2):
+        assert [case.id for case in cases("tests: c.csv\n")] == ["a"]
+
+
 def test_two_cases_of_sixty_thousand_values_are_fine() -> None:
     content = f"{{x: [{'1,' * 60_000}]}}"
     second = f"- {{id: b, input_messages: [{{role: user, content: {content}}}]}}"

@@ -25,6 +25,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 # Case does not count: on macOS and Windows ``.ENV`` opens the file ``.env``.
 _PRIVATE = re.compile(r"(?is)\.git|\.env(?!\.(example|sample|template)$)(\..*)?")
+_LONGEST = 4096  # characters, as in Linux; realpath takes the square of the length
 _MOST_COMPARED = 100  # names in a folder, with that of a missing file: 4 ms for each of them
 
 
@@ -132,6 +133,8 @@ class Files:
             raise AttachmentError("an attached file needs a path")
         if _CONTROL.search(written):
             raise AttachmentError(f"the path {quoted(written)} has a control character")
+        if len(written) > _LONGEST:
+            raise AttachmentError(f"the path {quoted(written)} has over {_LONGEST:,} characters")
         path = written.lstrip("/")
         folders = [self.root, *self.folders[:-1]] if path != written else self.folders
         for number, folder in enumerate(folders):

@@ -3,6 +3,7 @@
 import csv
 import io
 import os
+from collections import Counter
 from collections.abc import Iterator
 
 from multiturn.documents.json_lines import mark_of, node_of, read_json_lines
@@ -87,7 +88,8 @@ def _rows(text: str, name: str, has_vars: bool) -> Iterator[Node | MultiturnErro
 
 def _columns(row: list[str], name: str) -> list[str]:
     columns = [column.strip() for column in row]
-    wrong = next((each for each in columns if not each or columns.count(each) > 1), None)
+    counts = Counter(columns)
+    wrong = next((each for each, count in counts.items() if not each or count > 1), None)
     if wrong is not None:
         what = f"two columns are {quoted(wrong)}" if wrong else "a column has no name"
         raise MultiturnError(what, where=Place(name, 1))
