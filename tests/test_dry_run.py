@@ -119,3 +119,12 @@ def test_a_stored_result_is_reused_and_a_changed_case_is_sent(folder: Path) -> N
     actions = {line["id"]: line["action"] for line in records(done.stdout)}
     assert actions == {"c0": "reuse", "c1": "send", "c2": "send"}
     assert (folder / "out.jsonl").read_bytes() == stored
+
+
+def test_it_has_no_form_for_reading(folder: Path) -> None:
+    talk(folder, "user")
+    done = run("a.eval.yaml", "--dry-run", "--format", "text", folder=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.endswith(
+        "Error: --dry-run prints lines of JSON; for text, see convert --target\n"
+    )

@@ -62,7 +62,8 @@ from multiturn.cli.options import (
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Send nothing: print what would be sent, and every wire rule that a case breaks.",
+    help="Send nothing: print what would be sent, as lines of JSON, and every wire rule that a"
+    " case breaks.",
 )
 @click.option(
     "--batch",
@@ -121,6 +122,9 @@ def run(
         raise click.UsageError("--batch writes results into a file; name one with --output")
     if not batch and (no_wait or not is_default("poll")):
         raise click.UsageError("--no-wait and --poll are for --batch; add it, or leave them out")
+    if dry_run and format_ == "text" and not batch:
+        what = "--dry-run prints lines of JSON; for text, see convert --target"
+        raise click.UsageError(what)
     if not poll < math.inf:
         raise click.UsageError("--poll takes a number of seconds, such as 60")
     selection = options.select()
