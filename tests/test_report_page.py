@@ -377,6 +377,14 @@ def test_twenty_changes_of_privilege_are_open(open_page: OpenPage, tmp_path: Pat
     shows(page, case="c21")
 
 
+def test_cases_that_are_compared_with_nothing_are_not_the_same(
+    open_page: OpenPage, tmp_path: Path
+) -> None:
+    broken = "  - id: broken\n    input_messages: []\n"
+    page = open_page(page_of(tmp_path, FILES | {"evals/review.eval.yaml": SUITE + broken}))
+    assert texts(page, "#statuses button") == ["1 failed", "3 converted"]
+
+
 def test_a_renamed_case_is_shown_with_its_difference(open_page: OpenPage, tmp_path: Path) -> None:
     suite = SUITE.replace("id: injection", "id: safety").replace("Is this safe?", "Is it safe?")
     suite = suite[: suite.index("  - id: monologue")].replace("id: greeting", "id: hello")

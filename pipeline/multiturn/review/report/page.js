@@ -182,7 +182,7 @@ async function start() {
         event.target.setAttribute("aria-pressed", String(pressed));
         filterCases();
       },
-    }, `${cases} ${status}`)));
+    }, `${cases} ${data.against || status === "failed" ? status : "converted"}`)));
   }
   byId("errors").append(...data.errors.map((error) => make("p", {}, visible(error))));
   showList();
