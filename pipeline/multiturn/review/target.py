@@ -15,7 +15,7 @@ from multiturn.review.folder import SnapshotFolder
 from multiturn.text import utf8
 
 LOCK = "target.lock"
-_COMMENT = """\
+COMMENT = """\
 # What the target is sent of a case that only says "Hi"; each snapshot has what is different.
 """
 _VERSIONS = ("api_version", "version")  # settings that say which version of an API is asked
@@ -32,7 +32,7 @@ def shared_parameters(provider: TargetProvider) -> Mapping[str, Any]:
 
 def change_of_lock(folder: SnapshotFolder, provider: TargetProvider | None) -> FileChange | None:
     """Return how ``target.lock`` must change; without a target, there is none."""
-    old, new = folder.read(LOCK) or "", "" if provider is None else _lock_text(provider)
+    old, new = folder.read(LOCK) or "", "" if provider is None else target_text(provider)
     return None if old == new else FileChange(folder.shown(LOCK), None, old, new)
 
 
@@ -53,7 +53,8 @@ def _example(provider: TargetProvider) -> Any:
         return body.decode()
 
 
-def _lock_text(provider: TargetProvider) -> str:
+def target_text(provider: TargetProvider) -> str:
+    """Return the text of ``target.lock``."""
     versions = {name: getattr(provider.settings, name, None) for name in _VERSIONS}
     recorded = {
         "target": provider.name,
@@ -61,4 +62,4 @@ def _lock_text(provider: TargetProvider) -> str:
         **{name: version for name, version in versions.items() if version is not None},
         "example": _example(provider),
     }
-    return _COMMENT + utf8(dump(recorded))
+    return COMMENT + utf8(dump(recorded))

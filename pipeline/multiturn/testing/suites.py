@@ -30,7 +30,7 @@ from multiturn.review.locations import digest, folder_of, location_of, name_in_r
 from multiturn.review.lock_files import FILES, FilesLock, lock_text, read_files
 from multiturn.review.reviewed import review
 from multiturn.review.snapshots import named_files_in, snapshot_text
-from multiturn.review.target import LOCK, change_of_lock, shared_parameters
+from multiturn.review.target import COMMENT, LOCK, shared_parameters, target_text
 from multiturn.text import visible
 
 # The snapshots that there should be, by suite; among them None, where an id is not known.
@@ -125,7 +125,7 @@ class PromptSnapshot(SingleFileSnapshotExtension):
     _write_mode = WriteMode.TEXT
 
     def serialize(self, data: Any, **_: Any) -> str:
-        """Return the text of the snapshot file, and below it the digests of the files it names."""
+        """Return the text of the snapshot file, and below it what the locks have of the case."""
         if not isinstance(data, Conversion):
             raise TypeError("a PromptSnapshot is compared with what convert(case) returns")
         defaults = find_defaults()[0]
@@ -133,6 +133,7 @@ class PromptSnapshot(SingleFileSnapshotExtension):
         case, shared = review(data, provider), shared_parameters(provider) if provider else {}
         digests = {} if inline else {path: (digest(text),) for path, text in case.files.items()}
         text = _with_files(snapshot_text(case, inline=inline, shared=shared), digests)
+        text += target_text(provider) if provider else ""
         if _texts.setdefault((self.snapshot_dirname, *case.key), text) != text:
             what = f"two prompts would share the snapshot of the case {case.case.id!r}"
             raise MultiturnError(f"{what}; give one of them a snapshot_dirname of its own")
@@ -176,20 +177,20 @@ class PromptSnapshot(SingleFileSnapshotExtension):
     def write_snapshot_collection(
         cls, *, snapshot_collection: SnapshotCollection, **_: Any
     ) -> None:
-        """Write the file, and the digests of the files it names, each whole or not at all."""
+        """Write the file, and what the locks have of it, each whole or not at all."""
         (snapshot,) = snapshot_collection
         folder, name = _places[snapshot_collection.location]
-        text, begins, files = str(snapshot.data).partition(_LIST)
+        text, of_target, target = str(snapshot.data).partition(COMMENT)
+        text, begins, files = text.partition(_LIST)
         folder.write(name, text + begins[:1])
         if files:
             with folder.alone():  # pytest-xdist has several processes
                 lock = read_files(folder.read(FILES), folder.shown(FILES))
                 lock = {**lock, **read_files(begins + files, name)}
                 folder.write(FILES, lock_text(FILES, lock))
-        with folder.alone():
-            change = change_of_lock(folder, _provider(find_defaults()[0].snapshot_target))
-            if change is not None and change.new:
-                folder.write(LOCK, change.new)
+        if of_target:
+            with folder.alone():
+                folder.write(LOCK, of_target + target)
 
     def read_snapshot_data_from_location(self, *, snapshot_location: str, **_: Any) -> str | None:
         """Return what is recorded, as ``serialize`` does; None if nothing is."""
@@ -198,7 +199,8 @@ class PromptSnapshot(SingleFileSnapshotExtension):
         if text is None or case is None:
             return text
         recorded = read_files(folder.read(FILES), folder.shown(FILES))
-        return _with_files(text, {path: recorded.get(path, ()) for path in named_files_in(text)})
+        text = _with_files(text, {path: recorded.get(path, ()) for path in named_files_in(text)})
+        return text + (folder.read(LOCK) or "") if find_defaults()[0].snapshot_target else text
 
     def diff_lines(self, serialized_data: Any, snapshot_data: Any) -> Iterator[str]:
         """Yield the difference, or where the same one has been shown."""
