@@ -118,3 +118,9 @@ def test_an_error_of_the_proxy_is_told_with_its_message(proxy: str, connect: Con
     error = failure(connect(proxy, model="no-such-model", max_retries=0))
     assert error.kind == "http"
     assert "no-such-model" in str(error)
+
+
+@each_format
+def test_a_wrong_key_is_told_as_such(proxy: str, connect: Connect) -> None:
+    error = failure(connect(proxy, model="loopback", api_key="sk-wrong", max_retries=0))
+    assert error.kind == "access_denied"
