@@ -44,7 +44,13 @@ WRITTEN: dict[str, dict[str, Any]] = {
     "promptfoo": {
         "description": NAME,
         "vars": {"messages": PROMPT},
-        "options": {"temperature": 0, "max_tokens": 9},
+        "options": {
+            "temperature": 0,
+            "max_tokens": 9,
+            "max_completion_tokens": 9,
+            "max_output_tokens": 9,
+            "maxOutputTokens": 9,
+        },
         "metadata": {**METADATA, "target": "Hello"},
     },
 }

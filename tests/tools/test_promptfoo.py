@@ -6,12 +6,13 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import commands
 import npm
-from loopback import KEY, Server
+from loopback import KEY, TEXT, Request, Server, completion
 from pages import sessions, shell_command
 from running import records
 
@@ -59,33 +60,61 @@ def test_promptfoo_sends_the_messages_to_the_letter(
         assert test["metadata"].items() <= result["testCase"]["metadata"].items()
 
 
-def test_promptfoo_asks_with_the_temperature_and_the_limit_of_execution(
+SETTINGS = {  # of each body, for a temperature of 0 and a limit of 9
+    "openai:gpt-4o-mini": {"temperature": 0, "max_tokens": 9},
+    "openai:o3": {"max_completion_tokens": 9},
+    "openai:responses:gpt-4o": {"temperature": 0, "max_output_tokens": 9},
+    "azure:chat:gpt-4o": {"temperature": 0, "max_tokens": 9},
+    "azure:chat:o3": {"max_completion_tokens": 9},
+    "anthropic:messages:claude-sonnet-4-5": {"temperature": 0, "max_tokens": 9},
+    "google:gemini-2.5-flash": {"temperature": 0, "maxOutputTokens": 9},
+}
+NAMES = {name for settings in SETTINGS.values() for name in settings}
+OUTPUT = [{"type": "message", "content": [{"type": "output_text", "text": TEXT}]}]
+
+
+def answer(request: Request) -> Any:
+    """Return an answer in the vendor's format, or that of OpenAI's Responses API."""
+    return completion(request.vendor, TEXT) or {"status": "completed", "output": OUTPUT}
+
+
+def settings_in(body: dict[str, Any]) -> dict[str, Any]:
+    given = {**body, **body.get("generationConfig", {})}
+    return {name: given[name] for name in NAMES & given.keys()}
+
+
+def test_promptfoo_asks_every_vendor_with_the_temperature_and_the_limit_of_execution(
     tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
     promptfoo = npm.installed("promptfoo@0.121.20", "promptfoo", pytestconfig)
     shutil.copy(SUITE, tmp_path)
-    command = ("convert", SUITE.name, "--format", "promptfoo", "--output", "tests.jsonl")
-    commands.run(*command, folder=tmp_path)
+    command = ("convert", SUITE.name, "--case", "turns", "--format", "promptfoo")
+    commands.run(*command, "--output", "tests.jsonl", folder=tmp_path)
     (tmp_path / "messages.txt").write_text("{{ messages | dump | safe }}\n")
     with Server() as server:
+        server.answer(body=answer, times=None)
         environment = {
             **os.environ,
             "NO_PROXY": "127.0.0.1",
             "OPENAI_API_KEY": KEY,
             "OPENAI_BASE_URL": f"{server.url}/v1",
+            "AZURE_API_KEY": KEY,
+            "AZURE_API_BASE_URL": server.url,
+            "ANTHROPIC_API_KEY": KEY,
+            "ANTHROPIC_BASE_URL": server.url,
+            "GOOGLE_API_KEY": KEY,
+            "GOOGLE_API_BASE_URL": server.url,
             "PROMPTFOO_CONFIG_DIR": str(tmp_path / "home"),
             "PROMPTFOO_DISABLE_TELEMETRY": "1",
             "PROMPTFOO_DISABLE_UPDATE": "1",
         }
-        arguments = ["--tests", "tests.jsonl", "--prompts", "file://messages.txt"]
+        arguments = ["--tests", "tests.jsonl", "--prompts", "file://messages.txt", "--no-cache"]
         done = subprocess.run(
-            [promptfoo, "eval", *arguments, "--providers", "openai:gpt-4o-mini", "--no-cache"],
+            [promptfoo, "eval", *arguments, "--max-concurrency", "1", "--providers", *SETTINGS],
             cwd=tmp_path,
             env=environment,
             capture_output=True,
             text=True,
         )
     assert done.returncode == 0, done.stdout + done.stderr
-    bodies = [request.json for request in server.requests]
-    assert sorted(body["temperature"] for body in bodies) == [0, 0.5, 0.5]
-    assert [body["max_tokens"] for body in bodies if body["temperature"] == 0] == [9]
+    assert [settings_in(request.json) for request in server.requests] == [*SETTINGS.values()]

@@ -16,6 +16,9 @@ from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.providers.layout import Layout
 from multiturn.text import utf8
 
+# Each provider of promptfoo reads the limit by its vendor's own name, and ignores the other names.
+_PROMPTFOO_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens")
+
 
 class Sample(NamedTuple):
     """A case as graders want it."""
@@ -64,7 +67,8 @@ def to_promptfoo(conversion: Conversion) -> dict[str, Any]:
     Its ``options`` are what promptfoo gives to its providers beside their own configuration.
     """
     sample, request = sample_of(conversion), request_of(conversion)
-    given = {"temperature": request.temperature, "max_tokens": request.max_output_tokens}
+    limits = dict.fromkeys(_PROMPTFOO_LIMITS, request.max_output_tokens)
+    given = {"temperature": request.temperature, **limits}
     options = {name: value for name, value in given.items() if value is not None}
     return {
         "description": sample.id,
