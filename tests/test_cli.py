@@ -293,6 +293,7 @@ def test_a_usage_error_is_said_in_words_and_exits_with_2(
                 *("multiturn.engine.formats", "multiturn.providers.base"),
             },
         ),
+        (["snapshot", "a.eval.yaml"], {"structlog", "rich", "tempfile", "asyncio"}),
     ],
 )
 def test_nothing_heavy_is_imported_before_it_is_needed(

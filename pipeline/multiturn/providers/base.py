@@ -1,8 +1,8 @@
 """The interface of providers, and what all of them share."""
 
-import asyncio
 import hashlib
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Annotated, Any, ClassVar, Protocol, Self
 
 import msgspec
@@ -28,8 +28,14 @@ _SENT = (
 Seconds = Annotated[float, Meta(gt=0)]
 LARGEST_ANSWER = 16 * 2**20  # bytes, unpacked
 _MAY_HOLD_SECRETS = ("text", "usage", "raw", "finish_reason", "wire")  # of an answer
-# They end a request, and are no failure of it.
-PASSING = (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit)
+
+
+@cache
+def passing() -> tuple[type[BaseException], ...]:
+    """Return what ends a request and is no failure of it."""
+    from asyncio import CancelledError  # takes 4 MB, which snapshots and reports do not need
+
+    return CancelledError, KeyboardInterrupt, GeneratorExit
 
 
 class ProviderResponse(Struct, frozen=True, kw_only=True):
@@ -249,7 +255,7 @@ class TargetProvider:
             answer = await self.ask(wire)
             fields = {name: getattr(answer, name) for name in _MAY_HOLD_SECRETS}
             return structs.replace(answer, **hide(fields, self.secrets))
-        except PASSING:
+        except passing():
             raise
         except BaseException as error:  # also SystemExit, whose text Python would print
             raise self.hidden(error) from None

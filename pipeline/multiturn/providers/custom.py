@@ -12,7 +12,6 @@ from multiturn.documents.imports import import_path
 from multiturn.errors import MultiturnError, in_words, line_of
 from multiturn.model.request import ProviderRequest
 from multiturn.providers.base import (
-    PASSING,
     Provider,
     ProviderError,
     ProviderResponse,
@@ -20,6 +19,7 @@ from multiturn.providers.base import (
     TargetProvider,
     Wire,
     body_of,
+    passing,
 )
 from multiturn.providers.secrets import hide, secrets_among
 
@@ -60,7 +60,9 @@ class InvokedProvider(TargetProvider):
                 answer = await answer
             elif isinstance(answer, ProviderResponse):
                 raise ProviderError(f"invoke of {path} must be async def", kind="provider")
-        except (ProviderError, *PASSING):
+        except ProviderError:
+            raise
+        except passing():
             raise
         except BaseException as error:  # whatever the provider raises
             place = line_of(self.provider.invoke, error)
@@ -95,7 +97,7 @@ class CustomProvider(InvokedProvider):
             raise MultiturnError(what)
         try:
             super().__init__(found(**settings.options), settings, secrets)
-        except PASSING:
+        except passing():
             raise
         except BaseException as error:  # whatever the class raises
             what = f"{path} does not start: {in_words(error)}"
@@ -122,7 +124,7 @@ class CustomProvider(InvokedProvider):
         try:
             if (found := getattr(self.provider, method, None)) is not None:
                 await found(*arguments)
-        except PASSING:
+        except passing():
             raise
         except BaseException as error:
             what = f"{self.settings.provider} {fails}: {in_words(error)}"
