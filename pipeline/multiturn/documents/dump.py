@@ -9,7 +9,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from multiturn.text import escape, unseen
+from multiturn.text import escape, may_have_unseen, unseen
 
 # Text that reads as text without quotes, in YAML 1.1 as in 1.2; and no digest, for some begin with
 # a digit, and a new digest should be all that a diff shows.
@@ -52,9 +52,7 @@ def _after(value: Any, indent: str) -> str:
 
 def _is_seen(text: str) -> bool:
     """Return whether a reader sees each character of a text."""
-    if text.isascii() and text.replace("\n", " ").isprintable():  # ten times faster
-        return True
-    return unseen().search(text) is None
+    return not may_have_unseen(text.encode("utf-8", "surrogatepass")) or not unseen().search(text)
 
 
 def _mapping(value: dict[str, Any], indent: str) -> str:

@@ -9,9 +9,8 @@ import msgspec
 
 from multiturn.logs import Notice
 from multiturn.model.request import ProviderRequest
-from multiturn.text import unseen, utf8
+from multiturn.text import may_have_unseen, unseen, utf8
 
-_PLAIN = bytes(range(0x7F))  # without DEL, which JSON does not escape
 Record = dict[str, Any]  # what ``multiturn convert`` writes of a case
 
 
@@ -55,9 +54,7 @@ def to_json(record: Any) -> bytes:
     except UnicodeEncodeError:  # a path may hold any bytes
         text = json.dumps(msgspec.to_builtins(record), ensure_ascii=False, separators=(",", ":"))
         line = utf8(text).encode() + b"\n"
-    others = {*line.translate(None, _PLAIN).decode()}
-    # Spaces keep the characters apart: next to each other, some would count as one visible sign.
-    if others and unseen().search(" ".join(others)):
+    if may_have_unseen(line):
         return unseen().sub(_escape, line.decode()).encode()
     return line
 
