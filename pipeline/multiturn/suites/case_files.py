@@ -3,6 +3,7 @@
 import csv
 import io
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator
 
@@ -92,6 +93,10 @@ def _columns(row: list[str], name: str) -> list[str]:
     wrong = next((each for each, count in counts.items() if not each or count > 1), None)
     if wrong is not None:
         what = f"two columns are {quoted(wrong)}" if wrong else "a column has no name"
+        raise MultiturnError(what, where=Place(name, 1))
+    if len(columns) == 1 and (found := re.search("[;\t]", columns[0])):
+        separator = "semicolons" if found[0] == ";" else "tabs"
+        what = f"its fields are separated by {separator}; separate them by commas"
         raise MultiturnError(what, where=Place(name, 1))
     return columns
 
