@@ -64,6 +64,27 @@ def actions(deliveries: Iterator[Delivery]) -> list[tuple[str, str]]:
 # The file of results
 
 
+def test_an_answer_is_kept_though_its_reader_has_left(folder: Path) -> None:
+    write_suite(folder, ["one", "two", "three"])
+    together = asyncio.Barrier(3)
+
+    class Together:
+        name = "together"
+
+        async def invoke(self, request: ProviderRequest) -> ProviderResponse:
+            await together.wait()
+            return ProviderResponse(text="yes")
+
+    async def main() -> None:
+        sent = run("a.eval.yaml", "spec", Together(), results="out.jsonl")
+        await anext(sent)
+        await asyncio.sleep(0.05)  # the other answers arrive
+        await sent.aclose()  # type: ignore[attr-defined]
+
+    asyncio.run(main())
+    assert sorted(by_id(Path("out.jsonl"))) == ["c0", "c1", "c2"]
+
+
 def test_each_result_is_in_the_file_before_it_is_yielded(folder: Path) -> None:
     write_suite(folder, ["one", "two"])
 

@@ -139,9 +139,12 @@ async def _answers(
         if failure is not None:
             raise failure
     finally:
+        arrived = [task for task in under_way if task.done()]
         for task in under_way:
             task.cancel()
         await asyncio.gather(*under_way, return_exceptions=True)
+        for task in arrived:  # nobody reads it any more, but it may have been paid for
+            run.keep(task.result().result)
 
 
 async def _send(delivery: Delivery, provider: TargetProvider, record_wire: bool) -> Delivery:
