@@ -76,7 +76,7 @@ def changes_of_privilege(old: PromotedLock, new: PromotedLock) -> Iterator[Promo
             yield PromotedChange(path, True, f"{path} is new in a system message, {added}")
         elif added:
             also = " changed; it" if has_changed else ""
-            what = f"{path}{also} is now part of a system message {added}"
+            what = f"{path}{also} is part of a system message, now {added}"
             yield PromotedChange(path, False, what)
         elif has_changed:
             what = f"{path} changed; it is part of a system message"
