@@ -459,3 +459,19 @@ def test_a_run_that_is_ended_leaves_nothing_and_shows_no_secret(
     assert cancels or "took more than 60 s (timeout_seconds); the end of its output: ***" in said
     assert "4711" not in said  # no piece of it either, where the output is cut
     assert left(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"system": "Be brief."}, {"metadata": {"systemPrompt": "Be brief."}}],
+    ids=["system", "metadata"],
+)
+def test_an_agent_gets_the_system_prompt_of_a_request_made_by_hand(
+    kind: str, given: dict[str, Any], tmp_path: Path
+) -> None:
+    wire = agent(kind, tmp_path).wire(ProviderRequest(question="Hi", **given))
+    if kind == "codex":
+        headed = "[[ ## System Prompt ## ]]\n\nBe brief.\n\n[[ ## Conversation ## ]]\n\nHi"
+        assert wire.body.decode() == headed
+    else:
+        assert "F5: left out the system prompt or guidelines" in wire.repairs[0]

@@ -131,15 +131,20 @@ def prompt_of(request: ProviderRequest) -> Turns:
     if request.system is not None:
         system: Parts = (Part("text", request.system),)
     else:
-        given = [request.metadata.get(name) for name in ("system_prompt", "systemPrompt")]
-        prompts = [text for text in given if isinstance(text, str) and not is_blank(text)]
-        prompt = Part("text", prompts[0]) if prompts else None
+        spoken = spoken_prompt(request)
+        prompt = Part("text", spoken) if spoken else None
         guidelines = [] if chat else guidelines_with_files(request)
         system = plain_system(
             prompt,
             [Part("text", text, path=file.path if file else None) for text, file in guidelines],
         )
     return as_sent(chat, system, (Part("text", request.question),))
+
+
+def spoken_prompt(request: ProviderRequest) -> str:
+    """Return the system prompt in a request's metadata; empty if there is none."""
+    given = [request.metadata.get(name) for name in ("system_prompt", "systemPrompt")]
+    return next((text for text in given if isinstance(text, str) and not is_blank(text)), "")
 
 
 def guidelines_with_files(request: ProviderRequest) -> list[tuple[str, InputFile | None]]:

@@ -16,6 +16,7 @@ from multiturn.model.request import (
     InputFile,
     ProviderRequest,
     guidelines_with_files,
+    spoken_prompt,
 )
 from multiturn.model.turns import Part, Parts, Turn, Turns, is_blank, joined, separate_first
 from multiturn.providers.base import (
@@ -203,10 +204,11 @@ def _instructions(request: ProviderRequest) -> Iterator[str]:
 
     Guidelines of files are in the folder of the request, system messages in the question.
     """
-    system: Any = request.metadata.get("system_prompt")
+    system = spoken_prompt(request)
     messages = [m.content for m in request.chat_prompt or () if m.role == "system"]
-    if not isinstance(system, str) or is_blank(system):
-        system = ""
+    if not system and not messages and not request.guidelines:
+        # With guidelines, it has them, too, and an agent gets those apart.
+        system = request.system if request.system and not is_blank(request.system) else ""
     if system and (not messages or any(system in text for text in messages)):
         yield from (_SYSTEM_HEADING, system)
     texts = [text for text, file in guidelines_with_files(request) if file is None]
