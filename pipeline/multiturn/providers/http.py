@@ -18,7 +18,7 @@ from msgspec import Meta, structs
 from multiturn.errors import MultiturnError, did_you_mean
 from multiturn.model.turns import is_blank
 from multiturn.providers.ax import ChatProvider, ChatSettings, Model
-from multiturn.providers.base import ProviderError, ProviderResponse, Wire
+from multiturn.providers.base import ENDS_RUN, ProviderError, ProviderResponse, Wire
 from multiturn.providers.client import Exchange, current, status_error
 from multiturn.providers.layout import Layout
 from multiturn.providers.models import Abilities, Accepted, Row
@@ -186,7 +186,10 @@ class HttpProvider(ChatProvider):
             raise
 
     def teach(self, error: ProviderError, wire: Wire | None = None) -> None:
-        """Add which setting avoids a refusal, once; one that every case would meet ends a run."""
+        """Add which setting avoids a refusal; one that every case would meet ends a run.
+
+        Of errors that end a run, only one is shown, and nobody knows which; of others, each is.
+        """
         lesson = lesson_of(error)
         if lesson is None:
             return
@@ -194,9 +197,9 @@ class HttpProvider(ChatProvider):
         is_of_target = wire is not None and lesson.is_of_target(self.settings, wire.request)
         if is_of_target and error.kind == "http":
             error.kind = "target"
-        if lesson.advice not in self._taught:
+        if error.kind in ENDS_RUN or lesson.advice not in self._taught:
             self._taught.add(lesson.advice)
-            error.what += f"; {lesson.advice}"
+            error.what = f"{error.what.removesuffix('.')}; {lesson.advice}"
 
     async def call(self, function: Callable[[Any], Awaitable[_T]]) -> _T:
         """Return what a function of the SDK's client returns.
