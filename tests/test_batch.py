@@ -251,6 +251,18 @@ class Slow(BatchServer):
         return status, answer
 
 
+def test_a_password_in_the_address_is_neither_shown_nor_kept(
+    folder: Path, server: BatchServer
+) -> None:
+    write_targets(folder, server, api_key=None)
+    targets = folder / "targets.yaml"
+    targets.write_text(targets.read_text().replace("://", "://me:pass%2Dword@"))
+    shown = ask("openai", "--dry-run", folder=folder).stdout
+    assert f"{server.url}/v1".replace("://", "://me:***@") in shown
+    shown += ask("openai", "--no-wait", folder=folder).stderr
+    assert "pass" not in shown + (folder / "out.jsonl.batch").read_text()
+
+
 def test_azure_gets_the_time_that_it_takes_to_process_a_file(folder: Path) -> None:
     with Slow() as server:
         write_targets(folder, server)

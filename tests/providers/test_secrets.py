@@ -50,6 +50,13 @@ def test_a_key_in_the_answer_is_hidden_however_it_is_escaped(connect: Connect) -
 
 
 @each_vendor
+def test_a_key_in_json_that_an_answer_quotes_is_hidden(connect: Connect) -> None:
+    provider = connect(api_key='"sk-1\\2"')
+    body = completion(provider.kind, 'Headers: {"key": "\\"sk-1\\\\2\\""}')
+    assert provider.answer(json.dumps(body)).text == 'Headers: {"key": "***"}'
+
+
+@each_vendor
 def test_a_key_in_a_malformed_answer_is_hidden(connect: Connect) -> None:
     body = {"choices": {KEY: 1}, "content": [{KEY: 1}], "candidates": {KEY: 1}}
     with pytest.raises(ProviderError) as caught:

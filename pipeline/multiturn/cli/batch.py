@@ -20,10 +20,10 @@ def preview_batch(run: "Run", tally: "Tally") -> None:
     batches = DryBatchRun(run)
     for delivery in batches.submit():
         tally.add(delivery)
-    provider = batches.provider
+    target = batches.target
     requests = number_of(sum(part.requests for part in batches.parts), "request")
     size = sum(part.size for part in batches.parts)
-    where = ", ".join(filter(None, (provider.kind, provider.settings.model, *provider.address())))
+    where = ", ".join(filter(None, (target.provider, target.model, *target.address)))
     click.echo(f"{requests} in {number_of(len(batches.parts), 'part')}, {size:,} bytes, to {where}")
     counts = tally.actions
     say_summary(

@@ -17,6 +17,7 @@ from multiturn.errors import MultiturnError
 from multiturn.providers.base import ProviderError
 from multiturn.providers.batches import batches_of
 from multiturn.providers.batches.base import BatchPart, BatchStatus, may_pass
+from multiturn.providers.secrets import hide
 from multiturn.text import number_of
 
 _T = TypeVar("_T")
@@ -49,9 +50,8 @@ class Batches:
         ] = {}  # the last known status of each part, by its token
         self.output = output
         self.state = BatchState(output)
-        self.target = Target(
-            provider.name, provider.kind, provider.settings.model, provider.address()
-        )
+        address = hide(provider.address(), provider.secrets)
+        self.target = Target(provider.name, provider.kind, provider.settings.model, address)
         if self.state.under_way and self.state.target != self.target:
             name = self.state.target and self.state.target.name
             what = f"a batch of the target {name!r}, or one with other settings, is under way;"

@@ -3,11 +3,9 @@
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from fnmatch import fnmatchcase
-from urllib.parse import unquote, urlsplit
 
-from multiturn.providers.secrets import is_secret
+from multiturn.providers.secrets import is_secret, passwords_in
 
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 _INHERITED = (
@@ -41,10 +39,7 @@ def hidden_values(pass_env: Sequence[str]) -> Iterator[str]:
             continue
         if is_secret(name) or _KEY.search(name) or name.upper() in _PROXIES[:3]:
             yield value
-        if "://" in value and "@" in value:
-            with suppress(ValueError):
-                password = urlsplit(value).password or ""
-                yield from {password, unquote(password)}
+        yield from passwords_in(value)
 
 
 def _matches(name: str, globs: Sequence[str]) -> bool:

@@ -23,7 +23,7 @@ from multiturn.providers.client import Exchange, current, status_error
 from multiturn.providers.layout import Layout
 from multiturn.providers.models import Abilities, Accepted, Row
 from multiturn.providers.refusals import lesson_of
-from multiturn.providers.secrets import hide
+from multiturn.providers.secrets import hide, passwords_in
 
 _T = TypeVar("_T")
 _OF_DISKS = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EROFS, errno.EIO)
@@ -58,8 +58,9 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
         key = self.api_key
         if key is not None and is_blank(key):
             raise ValueError("api_key is empty; add the key")
-        if key is not None and not (key.isascii() and key.isprintable()):
-            what = "api_key has a line break or another character that no key has; check it"
+        if key is not None and not (key.isascii() and key.isprintable() and key == key.strip()):
+            what = "api_key has a space around it, a line break, or another character that no key"
+            what += " has; check it"
             raise ValueError(what)
         for name in self.accepts:
             if name not in get_args(Accepted):
@@ -71,8 +72,9 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
                 raise ValueError(f"{name} must begin with http:// or https://")
 
     def secrets(self) -> list[str]:
-        """Return the key, if there is one."""
-        return [self.api_key] if self.api_key else []
+        """Return the key, if there is one, and the password in the address."""
+        address = getattr(self, "base_url", None) or getattr(self, "endpoint", None) or ""
+        return [*([self.api_key] if self.api_key else ()), *passwords_in(address)]
 
 
 @contextmanager

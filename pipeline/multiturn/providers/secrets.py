@@ -1,8 +1,11 @@
 """Values that must never be shown: which they are, by their names, and hiding them."""
 
+import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
+from urllib.parse import unquote, urlsplit
 
 _T = TypeVar("_T")
 _SECRET_NAME = re.compile(
@@ -22,13 +25,24 @@ def secrets_among(values: Mapping[str, Any]) -> list[str]:
     return [text for name, text in values.items() if isinstance(text, str) and is_secret(name)]
 
 
+def passwords_in(url: str) -> Iterator[str]:
+    """Yield the password of a URL, as it is written and as it is meant."""
+    if "://" in url and "@" in url:
+        with suppress(ValueError):
+            password = urlsplit(url).password or ""
+            yield from {password, unquote(password)}
+
+
 def hide(value: _T, secrets: Iterable[str]) -> _T:
     """Return a text, bytes, or decoded JSON with texts, with every secret replaced by ``***``.
+
+    It is also hidden as JSON has it: a text may quote JSON.
 
     >>> hide({"sk-12345": ["no such key: sk-12345"]}, ["no", "sk-1", "sk-12345"])
     {'***': ['no such key: ***']}
     """
-    ordered = sorted(secrets, key=len, reverse=True)
+    forms = {form for each in secrets for form in (each, json.dumps(each)[1:-1])}
+    ordered = sorted(forms, key=len, reverse=True)
 
     def hidden(value: Any) -> Any:
         if isinstance(value, str):
