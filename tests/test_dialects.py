@@ -11,7 +11,8 @@ from structlog.testing import capture_logs
 from comparing import write
 from layout import laid_out
 from loading import cases, messages
-from multiturn import load_suite
+from multiturn import Notice, load_suite
+from multiturn.logs import warnings_to
 from multiturn.suites.discovery import find_suites
 from multiturn.suites.vocabulary import IRRELEVANT
 
@@ -208,6 +209,20 @@ def test_the_columns_of_csv_are_variables_of_prompts(root: Path) -> None:
         ("described", 4, [("user", 'Hi, "you"\nthere')]),
         ("6", 6, HI),
     ]
+
+
+def test_a_field_of_csv_is_as_long_as_a_case_may_be(root: Path) -> None:
+    write(root, {"cases.csv": f"input\n{'x' * 200_000}\n"})
+    (case,) = cases("tests: [cases.csv]\n")
+    assert case.input_messages[0].content == "x" * 200_000
+
+
+@pytest.mark.parametrize("name", ["cases.csv", "cases.jsonl", "cases.json"])
+def test_a_file_of_no_cases_is_a_warning(root: Path, name: str) -> None:
+    write(root, {"cases.csv": "input,id\n", "cases.jsonl": "\n", "cases.json": "[]"})
+    with warnings_to((warnings := list[Notice]()).append):
+        assert cases(f"tests: [{name}]\n") == []
+    assert [notice.why for notice in warnings] == ["the file has no cases; add one"]
 
 
 def test_without_prompts_the_columns_of_csv_are_keys_of_cases(root: Path) -> None:

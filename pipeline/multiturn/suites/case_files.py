@@ -12,6 +12,7 @@ from multiturn.documents.node import Node
 from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError, Place, quoted
 from multiturn.files import Files
+from multiturn.suites.case import MAX_CASE_SIZE
 from multiturn.suites.streaming import read_list
 
 LINES = (".jsonl", ".csv")  # a case stands on a line of these, and needs no id
@@ -68,6 +69,8 @@ def read_cases(text: str, name: str, *, has_vars: bool) -> Iterator[Node | Multi
 
 
 def _rows(text: str, name: str, has_vars: bool) -> Iterator[Node | MultiturnError]:
+    # By default, csv refuses a field that a case may well have. The limit is that of the process.
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_CASE_SIZE))
     stream = io.StringIO(text, newline="")
     reader = csv.reader(stream, strict=True)
     columns: list[str] = []

@@ -239,9 +239,12 @@ class SuiteReader:
             yield from self.case(read_case(text, name), "", inside, reader)
         else:
             has_vars = bool(self.dialect.variables.messages)
+            index = -1
             for index, node in enumerate(read_cases(text, name, has_vars=has_vars)):
                 label = "" if name.endswith(LINES) else f"[{index}]"
                 yield from self.case(node, label, inside, reader)
+            if index < 0:
+                yield Notice("suite.no_cases", Place(name), "the file has no cases; add one")
         yield from reader.keys.rest()
         self.dialect.repeats.before += len(text)
 
