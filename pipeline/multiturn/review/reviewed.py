@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
@@ -89,12 +90,15 @@ def review(conversion: Conversion, provider: TargetProvider | None = None) -> Re
         request=request_of(conversion),
         messages=messages_of(conversion),
         question=question_of(conversion),
-        folder=None if files is None else os.path.relpath(files.folders[0], files.root),
+        folder=None if files is None else _relative(files.folders[0], files.root),
         files=_files_on_disk(conversion),
         promoted=frozenset(promotions_of(conversion)),
         shown=frozenset(part.key for part in parts if part.key is not None),
         sent=None if provider is None else sent_to(provider, conversion),
     )
+
+
+_relative = lru_cache(os.path.relpath)  # the cases of a suite ask for the same
 
 
 def review_outcome(
