@@ -42,9 +42,12 @@ def may_have_unseen(text: bytes) -> bool:
     >>> may_have_unseen("→ naïve".encode()), may_have_unseen("☺️".encode())
     (False, True)
     """
-    others = {*text.translate(None, _SEEN_ASCII).decode("utf-8", "surrogatepass")}
+    others = text.translate(None, _SEEN_ASCII)
+    if not others:
+        return False
     # Spaces keep the characters apart: next to each other, some would count as one visible sign.
-    return bool(others) and unseen().search(" ".join(others)) is not None
+    apart = " ".join({*others.decode("utf-8", "surrogatepass")})
+    return unseen().search(apart) is not None
 
 
 def utf8(text: str) -> str:

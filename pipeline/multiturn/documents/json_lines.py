@@ -50,21 +50,23 @@ def read_json_lines(
     file: BinaryIO, name: str, lines: Lines | None = None
 ) -> Iterator[Node | MultiturnError]:
     """Yield the value of each line that is not blank, or what is wrong with it."""
-    start, end, number = lines or Lines()
-    file.seek(start)
-    while (end is None or file.tell() < end) and (line := file.readline(MAX_LINE)):
+    position, end, number = lines or Lines()
+    file.seek(position)
+    while (end is None or position < end) and (line := file.readline(MAX_LINE)):
         number += 1
+        position += len(line)
         where = Place(name, number)
         try:
             if len(line) == MAX_LINE and not line.endswith(b"\n"):
                 # Read on to the end of the line, so that the next one begins where it begins.
-                while (rest := file.readline(MAX_LINE)) and not rest.endswith(b"\n"):
-                    pass
+                while line and not line.endswith(b"\n"):
+                    line = file.readline(MAX_LINE)
+                    position += len(line)
                 raise ValueError(f"a line of over {MAX_LINE:,} bytes")
             text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
             if text:
                 value = read_json(text)
-                yield node_of(value, mark_of(number, file.tell()))
+                yield node_of(value, mark_of(number, position))
         except RecursionError:
             yield MultiturnError(f"nested deeper than {MAX_DEPTH} levels", where=where)
         except UnicodeDecodeError:
@@ -116,9 +118,9 @@ def node_of(value: Any, mark: Mark, levels: int = MAX_DEPTH) -> Node:
         raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
     if isinstance(value, dict):
         children = {name: node_of(child, mark, levels - 1) for name, child in value.items()}
-        size = sum(child.size for child in children.values()) + 1
+        size = sum([child.size for child in children.values()]) + 1
         return Node(value, mark, None, children, size, key_mark=mark)
     if isinstance(value, list):
         nodes = [node_of(child, mark, levels - 1) for child in value]
-        return Node(value, mark, None, nodes, sum(node.size for node in nodes) + 1)
+        return Node(value, mark, None, nodes, sum([node.size for node in nodes]) + 1)
     return Node(value, mark, None, None, len(value) + 1 if isinstance(value, str) else 1)

@@ -89,10 +89,10 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     def __post_init__(self) -> None:
         """Refuse a text where a tuple of texts is meant, and messages that are not."""
         messages = self.input_messages if isinstance(self.input_messages, tuple | list) else [None]
-        if not all(isinstance(message, TestMessage) for message in messages):
-            example = '(TestMessage("user", "Hi"),)'
-            raise TypeError(f"input_messages is a tuple of TestMessage; write {example}")
         for number, message in enumerate(messages):
+            if not isinstance(message, TestMessage):
+                example = '(TestMessage("user", "Hi"),)'
+                raise TypeError(f"input_messages is a tuple of TestMessage; write {example}")
             if message.role not in ROLES:
                 what = f"input_messages[{number}]: no role {message.role!r}"
                 raise ValueError(f"{what}; {did_you_mean(str(message.role), ROLES)}")

@@ -29,6 +29,7 @@ from multiturn.suites.schema import (
 from multiturn.suites.vocabulary import OF_MESSAGES
 
 MAX_CASE_SIZE = 10_000_000
+_TEXT_KEYS = {"type", "value"}
 
 
 class CaseReader:
@@ -138,7 +139,7 @@ class CaseReader:
         is_list = isinstance(content.value, list)
         segments = content.children if is_list else [content]
         for number, segment in enumerate(segments):
-            if not isinstance(segment.value, str) or may_be_path(segment.value):
+            if not _is_plain(segment.value):
                 key = f"content[{number}]" if is_list else "content"
                 self._segment(segment, f"{wording.label(index)}.{key}")
         lines = tuple([segment.line for segment in segments])
@@ -188,6 +189,13 @@ class CaseReader:
         self.keys.check_execution(execution)
         inner = f"{label}: execution".removeprefix(": ")
         return read_as(execution, ExecutionKeys, where=self.name, label=inner)
+
+
+def _is_plain(segment: Any) -> bool:
+    """Return whether a segment is a text and nothing else, as nearly all are."""
+    if isinstance(segment, dict) and segment.keys() == _TEXT_KEYS and segment["type"] == "text":
+        segment = segment["value"]
+    return isinstance(segment, str) and not may_be_path(segment)
 
 
 def as_written(node: Node | None) -> Any:

@@ -13,7 +13,7 @@ from multiturn.suites.keys import KeyCheck
 from multiturn.suites.messages import Wording, message_of, messages_of, needs_text, rewrite
 from multiturn.suites.templates import Braces, braces_of, check_case
 from multiturn.suites.variables import Variables, take_messages, variables_of
-from multiturn.suites.vocabulary import ANSWER_NAMES, CASE_NAMES, INPUT_KEYS, SUITE_NAMES
+from multiturn.suites.vocabulary import ANSWER_NAMES, CASE_NAMES, INPUT_KEYS, OF_CASES, SUITE_NAMES
 
 _WITH_INPUT = {**CASE_NAMES, **ANSWER_NAMES}
 _SHARED = ("guidelines", "metadata", "execution")  # by all cases, as an input and vars are
@@ -78,7 +78,8 @@ class Dialect:
         wording = Wording(label)
         if not isinstance(node.children, dict):
             return node, wording
-        self.keys.refuse(node, "case", label=label)
+        if not node.children.keys() <= OF_CASES:
+            self.keys.refuse(node, "case", label=label)
         is_ours = not self._shared and not self.variables.messages and not self._braces.beside
         if not is_ours or not _REWRITTEN.isdisjoint(node.children):
             node, wording = self._rewritten(node, label)

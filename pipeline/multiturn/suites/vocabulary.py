@@ -146,4 +146,5 @@ def vocabulary(*places: str) -> Vocabulary:
     return Vocabulary(ours, used, used | irrelevant, refused)
 
 
+OF_CASES = vocabulary("case").known
 OF_MESSAGES = vocabulary("message").known
