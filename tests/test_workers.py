@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from commands import Done, Process, run, start
 from multiturn import load_pipeline
-from multiturn.documents.json_lines import split_lines
+from multiturn.documents.json_lines import read_json_lines, split_lines
 from multiturn.engine import slices
 from multiturn.engine.outcomes import outcomes
 from multiturn.engine.selection import Selection
@@ -212,6 +212,15 @@ def test_parts_of_lines_are_the_lines(lines: list[bytes], data: Any) -> None:
         assert whole[end - 1 : end] == b"\n" or end == len(whole)
         before += whole[part.start : end].count(b"\n")
     assert end == len(whole)
+
+
+def test_a_line_that_is_too_long_belongs_to_one_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("multiturn.documents.json_lines.MAX_LINE", 10)
+    file = io.BytesIO(b'"%s"\n1\n2\n' % (b"x" * 40))
+    parts = [*split_lines(file, 20)]
+    read = [[str(found) for found in read_json_lines(file, "x", part)] for part in parts]
+    assert (len(parts), len(read[0]), len(read[1])) == (2, 1, 2)
+    assert read[0] == ["x:1: a line of over 10 bytes"]
 
 
 # Stages that do what they like
