@@ -235,3 +235,58 @@ def test_what_a_target_is_shown_to_get_is_in_the_log_of_its_server(
     (request,) = server.requests[asked:]
     assert (request.body, preview.repairs) == (dry.wire.body, dry.wire.repairs)
     assert sent_by(replace(dry.wire, body=request.body)) == shown
+
+
+OWN = """\
+from msgspec import Struct
+from multiturn import stage
+
+def second(turns):
+    return (turns[1], turns[2])
+
+@stage(requires={"chat"})
+def picks(conversion):
+    return conversion.edit_chat(second)
+
+class Nothing(Struct, frozen=True):
+    def __call__(self, conversion):
+        return None
+
+    def left_out(self, conversion):
+        return "text"
+
+@stage(requires={"chat"})
+def hides(conversion):
+    return conversion.replace(chat_view=Nothing())
+
+class Users(Struct, frozen=True):
+    def __call__(self, conversion):
+        return tuple(turn for turn in conversion.turns if turn.role == "user")
+
+@stage(requires={"chat"})
+def users(conversion):
+    return conversion.replace(chat_view=Users())
+"""
+LONE = """\
+metadata: {systemPrompt: Be brief.}
+evalcases:
+  - {id: lone, input_messages: [{role: user, content: Hi}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("stage", "why"),
+    [
+        ("picks", "the stage picks failed at own.py:5: IndexError: tuple index out of range"),
+        ("hides", "its chat_view left out a str in place of a tuple of turns"),
+    ],
+)
+def test_a_chat_that_is_left_out_fails_as_one_that_is_shown(
+    tmp_path: Path, stage: str, why: str
+) -> None:
+    pipeline = f"extends: shipped\ninsert: [{{stage: 'own:{stage}', after: omit_lone_prompt}}]\n"
+    write(tmp_path, {"own.py": OWN, "p.yaml": pipeline, "a.eval.yaml": LONE})
+    done = commands.run("convert", "a.eval.yaml", "--pipeline", "p.yaml", folder=tmp_path)
+    assert done.returncode == 1
+    assert why in done.stderr
+    assert "Traceback" not in done.stderr

@@ -78,7 +78,7 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         """The transcript, as text; empty without a view."""
         return joined(self.transcript)
 
-    @property
+    @cached_property
     def system(self) -> Parts:
         """The system message in the pipeline's own form; none if there is nothing to say.
 

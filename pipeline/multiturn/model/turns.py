@@ -178,6 +178,10 @@ def whole_chat(view: Any, conversion: Any) -> Turns | None:
     chat: Turns | None = None if view is None else view(conversion)
     if chat is None and (left_out := getattr(view, "left_out", None)):
         chat = left_out(conversion)
+        try:
+            check_turns(chat or ())
+        except ValueError as error:
+            raise ValueError(f"its chat_view left out {error}") from None
     return chat
 
 

@@ -184,6 +184,7 @@ def _show(conversion: Conversion) -> None:
             check_turns(chat)
     except ValueError as error:
         raise ValueError(f"its chat_view gave {error}") from None
+    _ = conversion.system  # that of a chat which a view leaves out is made here
     try:
         check_parts(transcript)
     except ValueError as error:
