@@ -290,3 +290,20 @@ def test_a_chat_that_is_left_out_fails_as_one_that_is_shown(
     assert done.returncode == 1
     assert why in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_chat_without_a_system_message_gets_the_system_prompt(tmp_path: Path) -> None:
+    pipeline = "extends: spec\ninsert: [{stage: 'own:users', after: consolidate_system}]\n"
+    write(tmp_path, {"own.py": OWN, "p.yaml": pipeline, "a.eval.yaml": LONE})
+    options = ("a.eval.yaml", "--pipeline", "p.yaml")
+    (line,) = records(commands.run("run", *options, folder=tmp_path).stdout)
+    sent = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
+    assert json.loads(line["response"])["messages"] == sent
+    (shown,) = records(
+        commands.run("convert", *options, "--target", "echo", folder=tmp_path).stdout
+    )
+    assert shown["messages"] == sent
+    commands.run("snapshot", *options, folder=tmp_path)
+    recorded = (tmp_path / "snapshots/a/lone.yaml").read_text()
+    chat = "chat_prompt:\n  - role: user\n    content: Hi\n"
+    assert f"{chat}system: Be brief.\nquestion:" in recorded

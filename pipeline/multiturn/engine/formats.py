@@ -125,7 +125,7 @@ def sample_of(conversion: Conversion, *, as_sent: bool = False) -> Sample:
 
 def _prompt(conversion: Conversion) -> Turns:
     """Return the chat prompt; without one, what providers send in its place."""
-    return conversion.sent if conversion.chat is None else conversion.chat
+    return conversion.sent if conversion.chat is None else conversion.prompt
 
 
 def _repaired(

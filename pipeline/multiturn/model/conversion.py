@@ -87,7 +87,9 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         chat = self.chat if self.chat is not None else whole_chat(self.chat_view, self)
         if chat is None:
             return plain_system(self.system_prompt, self.guidelines)
-        return chat[0].parts if chat and chat[0].role == "system" else ()
+        if chat and chat[0].role == "system":
+            return chat[0].parts
+        return plain_system(self.system_prompt, ())  # it is sent before a chat that has none
 
     @property
     def prompt(self) -> Turns:

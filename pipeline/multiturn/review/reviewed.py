@@ -53,7 +53,7 @@ class ReviewedCase(Struct, frozen=True, kw_only=True):
     def chat(self) -> tuple[Message, ...] | None:
         """The chat prompt; None where the pipeline gives none."""
         chat = self.request.chat_prompt
-        return None if chat is None else self.messages[: len(chat)]
+        return None if chat is None else self.messages[len(self.messages) - len(chat) :]
 
     @property
     def prompt(self) -> tuple[Message, ...]:

@@ -44,6 +44,8 @@ def snapshot_text(
             {"role": each.role, "content": _content(each.spans, named)} for each in case.chat
         ]
         prompt = {"chat_prompt": messages}
+        if len(case.messages) > len(messages):  # this one is sent before them
+            prompt["system"] = _content(case.system, named)
     recorded = {
         "suite": case.suite,
         "id": case.case.id,
@@ -156,6 +158,8 @@ def messages_in(text: str) -> tuple[Message, ...]:
                 Message(str(message["role"]), _spans(message["content"]))
                 for message in recorded["chat_prompt"]
             ]
+            if "system" in recorded:
+                messages.insert(0, Message("system", _spans(recorded["system"])))
             guidelines = tuple(Span("", "", path) for path in _inline_guidelines(recorded))
             return *messages, Message("system", guidelines)
         system, question = _spans(recorded["system"]), _spans(recorded["question"])
