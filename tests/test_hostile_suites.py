@@ -171,8 +171,10 @@ def test_one_file_attached_a_thousand_times_is_an_error(root: Path) -> None:
 )
 def test_a_suite_runs_no_code(root: Path, written: str) -> None:
     write(root, {"ran.py": "import os; os.mkdir('ran')"})
-    for case in cases(written, on_error=lambda _: None):
+    errors: list[MultiturnError] = []
+    for case in cases(written, on_error=errors.append):
         assert load_pipeline().request(case).question.lstrip("$") in written
+    assert ["the tag" in str(error) for error in errors] == [True] * ("!" in written)
     assert sorted(os.listdir()) == [".git", "ran.py", "x.eval.yaml"]
 
 
