@@ -7,10 +7,11 @@ from msgspec import Meta
 
 from multiturn.model.request import ProviderRequest
 from multiturn.providers.ax import UpTo1
-from multiturn.providers.base import ProviderResponse, counts
+from multiturn.providers.base import ProviderResponse
 from multiturn.providers.client import http_client
 from multiturn.providers.http import HttpProvider, HttpSettings
 from multiturn.providers.layout import Layout
+from multiturn.providers.usage import counts
 
 _DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 _DEFAULT_LIMIT = 4096  # the API requires one

@@ -8,7 +8,8 @@ import msgspec
 from msgspec import Meta
 
 from multiturn.providers.agent import AgentProvider, AgentSettings, Executable, PassEnv
-from multiturn.providers.base import ProviderError, ProviderResponse, counts
+from multiturn.providers.base import ProviderError, ProviderResponse
+from multiturn.providers.usage import counts
 
 
 class CodexSettings(AgentSettings, frozen=True, kw_only=True):

@@ -7,10 +7,11 @@ from msgspec import Meta
 
 from multiturn.model.request import ProviderRequest
 from multiturn.providers.ax import UpTo2
-from multiturn.providers.base import ProviderError, ProviderResponse, Wire, counts
+from multiturn.providers.base import ProviderError, ProviderResponse, Wire
 from multiturn.providers.client import http_client
 from multiturn.providers.http import HttpProvider, HttpSettings
 from multiturn.providers.layout import Layout
+from multiturn.providers.usage import counts
 
 # Reasons to stop that are filters' (types.FinishReason of the SDK).
 _BLOCKED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII")

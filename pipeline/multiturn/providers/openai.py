@@ -6,11 +6,12 @@ from urllib.parse import urlsplit
 from msgspec import Meta
 
 from multiturn.model.request import ProviderRequest
-from multiturn.providers.base import ProviderResponse, counts
+from multiturn.providers.base import ProviderResponse
 from multiturn.providers.client import http_client
 from multiturn.providers.http import API_KEY, HttpProvider, HttpSettings
 from multiturn.providers.layout import Layout
 from multiturn.providers.models import SERVERS
+from multiturn.providers.usage import counts
 
 _OPENAI = "https://api.openai.com/v1"
 _OF_AZURE = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
