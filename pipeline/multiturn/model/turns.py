@@ -102,7 +102,7 @@ class Turn(Struct, frozen=True, gc=False, repr_omit_defaults=True):
     @property
     def content(self) -> str:
         """The texts of the parts, joined by their separators."""
-        return joined(self.parts)
+        return self.parts[0].text if len(self.parts) == 1 else joined(self.parts)
 
     @property
     def has_content(self) -> bool:

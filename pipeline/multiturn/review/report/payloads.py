@@ -1,11 +1,11 @@
 """What each provider would send of a case, and which of its texts come from which message."""
 
-import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from multiturn.engine.spans import text_of
@@ -51,7 +51,7 @@ def payloads_of(
     marked = _marked(case.request)
     texts = [text_of(spans) for spans in texts_of(case)]
     for provider in providers:
-        decoded = json.loads if isinstance(provider, HttpProvider) else bytes.decode
+        decoded = msgspec.json.decode if isinstance(provider, HttpProvider) else bytes.decode
         try:
             wire = provider.wire(case.request)
             pattern = decoded(provider.wire(marked).body)
