@@ -58,6 +58,8 @@ def _reopen() -> None:
         write_through=was.write_through,
     )
     os.dup2(sys.stderr.fileno(), was.fileno())
+    # A worker process ends without a flush of ``sys.__stdout__``, which a stage may print to.
+    was.reconfigure(line_buffering=True)
     sys.stdout = cast("TextIO", _Output(ours))
 
 
