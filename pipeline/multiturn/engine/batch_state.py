@@ -10,7 +10,7 @@ from typing import BinaryIO
 import msgspec
 from msgspec import Struct
 
-from multiturn.documents.locks import lock
+from multiturn.documents.locks import lock, open_locked
 from multiturn.documents.output import open_output
 from multiturn.documents.regular import lines_of, open_regular
 from multiturn.errors import MultiturnError, Place
@@ -87,25 +87,16 @@ class BatchState:
             yield
 
     def _locked(self, say: Callable[[str], object]) -> BinaryIO | None:
-        while True:
+        def wait(file: BinaryIO) -> None:
             try:
-                file = open(self.path, "rb")  # noqa: SIM115 - closed by ``alone``
-            except FileNotFoundError:
-                return None
-            try:
-                try:
-                    lock(file, wait=False)
-                except BlockingIOError:
-                    say("another process is sending or canceling batches of these results; waiting")
-                    lock(file)
-                if os.path.samestat(os.stat(self.path), os.fstat(file.fileno())):
-                    return file
-            except FileNotFoundError:  # it was removed
-                pass
-            except BaseException:
-                file.close()
-                raise
-            file.close()
+                lock(file, wait=False)
+            except BlockingIOError:
+                say("another process is sending or canceling batches of these results; waiting")
+                lock(file)
+
+        with suppress(FileNotFoundError):
+            return open_locked(self.path, "rb", wait)
+        return None
 
     def _clear(self) -> None:
         self.close()

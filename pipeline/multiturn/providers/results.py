@@ -7,14 +7,13 @@ import tempfile
 from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from functools import lru_cache
-from pathlib import Path
+from functools import lru_cache, partial
 from typing import Any, BinaryIO, Literal, Self
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from multiturn.documents.locks import lock
+from multiturn.documents.locks import lock, open_locked
 from multiturn.documents.output import open_output
 from multiturn.documents.regular import lines_of, open_regular
 from multiturn.errors import MultiturnError, Place, option
@@ -144,7 +143,7 @@ class ResultsFile:
         self._resumed = resume
         if os.path.exists(path) and not os.path.isfile(path):
             raise MultiturnError(f"{path!r} is not a regular file; results are appended to one")
-        self._file = _open_locked(path)  # closed by __exit__
+        self._file = open_locked(path, "a+b", partial(_lock, path=path))  # closed by __exit__
         try:
             if not resume and os.path.getsize(path):
                 what = f"{path!r} exists; add {option('resume')} to continue it"
@@ -257,22 +256,6 @@ def _lock(file: BinaryIO, path: str) -> None:
     except BlockingIOError:
         what = f"another run is writing {path!r}; wait for it, or name another file"
         raise MultiturnError(what) from None
-
-
-def _open_locked(path: str) -> BinaryIO:
-    """Open a file to append to it, locked; not one that another run replaced meanwhile."""
-    while True:
-        file = Path(path).open("a+b")  # noqa: SIM115 - the caller closes it
-        try:
-            _lock(file, path)
-            if os.path.samestat(os.stat(path), os.fstat(file.fileno())):
-                return file
-        except FileNotFoundError:  # it was removed
-            pass
-        except BaseException:
-            file.close()
-            raise
-        file.close()
 
 
 def _read(path: str) -> Iterator[tuple[bytes, Stored]]:
