@@ -212,9 +212,9 @@ def test_a_glob_that_cannot_be_is_an_error_of_its_suite_only(
 
 
 def test_a_glob_takes_a_folder_that_is_a_link_inside_the_root(root: Path) -> None:
-    write(root, {"shared/a.yaml": "[{id: a, input: Hi}]", "evals/.x/b.yaml": "[]"})
+    write(root, {"common/a.yaml": "[{id: a, input: Hi}]", "evals/.x/b.yaml": "[]"})
     (root / "evals").mkdir(exist_ok=True)
-    (root / "evals" / "link").symlink_to("../shared")
+    (root / "evals" / "link").symlink_to("../common")
     suite = "tests: './link//{a,b}.*'\n"
     assert [case.id for case in cases(suite, "evals/x.eval.yaml")] == ["a"]
 
