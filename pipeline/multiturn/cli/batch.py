@@ -61,7 +61,7 @@ def send_batch(run: "Run", tally: "Tally", *, record_wire: bool, poll: float, wa
             raise MultiturnError(f"{error}; {advice}; {last}") from None
         left = batches.requests
     path = run.results_path()
-    if run.results is not None and isinstance(run.cases, Selection) and not run.cases.case_ids:
+    if run.results is not None and isinstance(run.cases, Selection) and not run.cases.is_partial:
         name_removed([*batches.removed, *run.results.strays()], path)
     if left:
         _say(f"{number_of(left, 'request')} under way; get their results with --resume --batch")

@@ -97,10 +97,10 @@ def convert(
     chosen = read_pipeline(pipeline)
     failures = Failures(debug=options.debug)
     if scheduler is not None:
-        if output is None or format_ != "json" or workers > 1:
+        if output is None or format_ != "json" or workers > 1 or options.sample is not None:
             raise click.UsageError(
                 "--scheduler writes JSON lines into the folder that --output names,"
-                " without --workers"
+                " without --workers and --sample"
             )
         with writing(output):
             for item in _on_cluster(scheduler, options, chosen, output):

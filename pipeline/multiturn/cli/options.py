@@ -97,6 +97,19 @@ _SUITE_OPTIONS = (
         help="Only this case; ID may be a glob, as in 'refund-*'. Repeatable.",
     ),
     click.option(
+        "--sample",
+        metavar="N",
+        type=click.IntRange(1),
+        help="Only N of these cases, chosen by a hash of suite and id: always the same ones, and a"
+        " case that is added replaces one of them at most.",
+    ),
+    click.option(
+        "--seed",
+        metavar="S",
+        type=int,
+        help="With --sample: a number that chooses other cases.  [default: 1]",
+    ),
+    click.option(
         "--root",
         metavar="DIR",
         type=click.Path(file_okay=False),
@@ -133,6 +146,8 @@ def suite_options(function: Command) -> Command:
         options = SuiteOptions(**given, log=start_log(verbose, log_format))
         if not options.suites:
             raise click.UsageError("name a SUITE, or set suites in multiturn.toml")
+        if options.seed is not None and options.sample is None:
+            raise click.UsageError("--seed is for --sample; add --sample N")
         with warnings_to(fail if options.strict else None):
             function(options, **others)
 
@@ -165,6 +180,8 @@ class SuiteOptions(NamedTuple):
     root: str | None
     guidelines: tuple[str, ...]
     case_ids: tuple[str, ...]
+    sample: int | None
+    seed: int | None
     strict: bool
     debug: bool
     log: "LogSettings"
@@ -173,7 +190,7 @@ class SuiteOptions(NamedTuple):
         """Find the suites, and return the selection."""
         from multiturn.engine.selection import select
 
-        return select(
+        selection = select(
             self.suites,
             root=self.root,
             guideline_patterns=self.guidelines or None,
@@ -181,6 +198,11 @@ class SuiteOptions(NamedTuple):
             strict=self.strict,
             may_be_gone=may_be_gone,
         )
+        if self.sample is None:
+            return selection
+        from multiturn.engine.sampling import sampled
+
+        return sampled(selection, self.sample, 1 if self.seed is None else self.seed)
 
 
 def start_log(verbose: bool, renderer: Renderer = "console") -> "LogSettings":

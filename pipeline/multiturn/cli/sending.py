@@ -181,7 +181,7 @@ def send(
     path = run.results_path()
     if run.results is None:
         return
-    if not (tally.is_denied or selection.case_ids):
+    if not (tally.is_denied or selection.is_partial):
         name_removed(run.results.strays(), path)
     counts = f"{tally.summary()}, {tally.retried:,} retried"
     say_summary(f"{counts}: {path}{tally.repairs()}", err=True)

@@ -86,8 +86,8 @@ def snapshot(
 
     A SUITE that is a folder stands for all suites below it, also for those that are gone: their
     snapshots are removed. Beside the snapshots, promoted.lock lists each file that reaches a
-    system message, and files.lock the digest of each file that snapshots name. With --case, only
-    the snapshots of these cases are written or compared, and no list is written.
+    system message, and files.lock the digest of each file that snapshots name. With --case or
+    --sample, only the snapshots of these cases are written or compared, and no list is written.
     """
     from multiturn.cli.annotations import protect_runner, snapshot_annotations
     from multiturn.cli.progress import show_progress
@@ -101,8 +101,9 @@ def snapshot(
         raise click.UsageError("--stat and --all are for --check, one of them")
     if format_ != "text" and (not check or stat or show_all):
         raise click.UsageError(f"--format {format_} is for --check, without --stat and --all")
-    if resolve and (check or options.case_ids):
-        raise click.UsageError("--resolve writes the lists: leave out --check and --case")
+    if resolve and (check or options.case_ids or options.sample):
+        what = "--resolve writes the lists: leave out --check, --case and --sample"
+        raise click.UsageError(what)
     chosen, failures = read_pipeline(pipeline), Failures(debug=options.debug)
     if "-" in options.suites:
         raise MultiturnError("a snapshot is named after its suite's file, and - has none")

@@ -73,10 +73,11 @@ def read_cases(selection: Selection, seen: set[str] | None = None) -> Iterator[O
     """Yield the outcome of reading each selected case; ``seen`` is as for ``outcomes``."""
     texts, ids = Texts(), set[str]() if seen is None else seen
     for suite in selection.suites:
+        has = selection.within(suite)
         for outcome in read_suite(selection, suite, texts):
             if selection.case_ids and outcome.case_id:
                 ids.add(outcome.case_id)
-            if selection.has(outcome.case_id):
+            if has(outcome.case_id):
                 yield outcome
     if seen is None:
         selection.check_ids(ids)
@@ -102,7 +103,7 @@ def read_suite(
                 yield Outcome(suite, found)
             elif isinstance(found, MultiturnError):
                 yield Outcome(suite, error=found)
-            elif not (selection.case_ids and found.event == UNUSED_PATTERN):
+            elif not (selection.is_partial and found.event == UNUSED_PATTERN):
                 try:
                     warn(found)
                 except MultiturnError as error:

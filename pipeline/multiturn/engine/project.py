@@ -9,6 +9,7 @@ from msgspec import structs
 
 from multiturn.engine.defaults import Defaults, find_defaults, named_in
 from multiturn.engine.outcomes import read_cases
+from multiturn.engine.sampling import sampled
 from multiturn.engine.selection import Selection, select
 from multiturn.errors import MultiturnError
 from multiturn.model.case import Case
@@ -67,6 +68,8 @@ def chosen_pipeline(project: Defaults) -> Pipeline:
 def load_suite(
     *suites: str | Path,
     case: str | Iterable[str] = (),
+    sample: int | None = None,
+    seed: int = 1,
     root: str | Path | None = None,
     guideline_patterns: Iterable[str] | None = None,
     on_error: Callable[[MultiturnError], object] | None = None,
@@ -81,6 +84,9 @@ def load_suite(
             hidden folders and ``node_modules``. ``-`` is YAML on standard input. By default those
             of the project's ``multiturn.toml`` or ``pyproject.toml``.
         case: only the cases with this id, or one of these; an id may have wildcards.
+        sample: only so many of these cases, chosen by a hash of the seed, the suite and the id, so
+            that a case that is added replaces one of them at most; the suites are then read twice.
+        seed: another one chooses other cases.
         root: attached files are read inside it only; by default the project's, else the nearest
             folder above each suite that holds ``.git``, else the suite's own.
         guideline_patterns: used instead of those of the suites and of ``.agentv/config.yaml``.
@@ -89,6 +95,7 @@ def load_suite(
 
     Raises:
         TypeError: no suite is given, and the project has none; or one is not a path.
+        ValueError: ``sample`` is below 1.
         MultiturnError: there is no such suite or root, or a pattern is not one. The iterator
             raises it for a suite or a case that is not as the format wants it, with its place,
             and at the end if no case has a selected id.
@@ -100,6 +107,8 @@ def load_suite(
             guideline_patterns=guideline_patterns,
             case_ids=(case,) if isinstance(case, str) else case,
         )
+        if sample is not None:
+            selection = sampled(selection, sample, seed)
     return _cases(selection, on_error)
 
 

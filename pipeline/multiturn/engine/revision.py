@@ -212,6 +212,7 @@ def run_child(folder: str) -> None:
                 case_ids=job.selection.case_ids,
                 may_be_gone=True,
             )
+            selection = structs.replace(selection, sample=job.selection.sample)
             path, name = _pipeline_then(job, now)
             chosen = read_pipeline(path)
             chosen.name = name

@@ -6,6 +6,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
+from msgspec.structs import replace
+
 from multiturn.engine.delivery import Delivery, prepare, unless_known, unreadable
 from multiturn.engine.outcomes import Outcome, read_cases
 from multiturn.engine.project import chosen_pipeline, from_project
@@ -134,6 +136,13 @@ class Run:
             yield delivery
 
     def _prepared(self, *, strict: bool = False) -> Iterator[Delivery]:
+        sample = self.cases.sample if isinstance(self.cases, Selection) else None
+        for delivery in self._all_prepared(strict=strict):
+            if sample is not None:
+                delivery = replace(delivery, result=replace(delivery.result, sample=str(sample)))
+            yield delivery
+
+    def _all_prepared(self, *, strict: bool) -> Iterator[Delivery]:
         for outcome in self._outcomes():
             if outcome.case is not None:
                 yield prepare(outcome.case, self.pipeline, self.provider, strict=strict)

@@ -1,5 +1,6 @@
 """What a command was asked for: which cases of which suites."""
 
+import hashlib
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
@@ -12,7 +13,32 @@ from multiturn.errors import MultiturnError, did_you_mean, option
 from multiturn.suites.discovery import find_suites
 from multiturn.suites.patterns import guideline_matcher
 from multiturn.suites.suite import SuiteReader
-from multiturn.text import tuple_of_texts
+from multiturn.text import tuple_of_texts, utf8
+
+
+class Sample(Struct, frozen=True):
+    """A part of the cases: those whose rank is at most ``last``.
+
+    A rank is a hash of the seed, the suite and the id, so it does not depend on other cases.
+    """
+
+    seed: int
+    last: int = -1  # the highest rank in the sample
+    size: int = 0  # number of cases in it
+    total: int = 0  # number of cases that it was drawn from
+
+    def __str__(self) -> str:
+        """Return what results and reports say of it."""
+        return f"{self.size:,} of {self.total:,}, seed {self.seed}"
+
+    def has(self, suite: str, case_id: str) -> bool:
+        """Return whether a case is in the sample; one whose id is not known is not."""
+        return bool(case_id) and self.rank(suite, case_id) <= self.last
+
+    def rank(self, suite: str, case_id: str) -> int:
+        """Return the rank of a case; ``suite`` is what results call its suite."""
+        name = "\0".join((str(self.seed), utf8(suite), case_id)).encode()
+        return int.from_bytes(hashlib.blake2b(name, digest_size=8).digest())
 
 
 class Selection(Struct, frozen=True):
@@ -26,14 +52,36 @@ class Selection(Struct, frozen=True):
     # the cases selected, as ids or globs; all, if there are none
     case_ids: frozenset[str] = frozenset()
     strict: bool = False  # text that is lost, and no rule explains it, is an error
+    sample: Sample | None = None  # of the cases selected; None for all of them
     # what is wrong with each named path where no suite is; only with ``may_be_gone``
     missing: Mapping[str, MultiturnError] = {}
 
-    def has(self, case_id: str | None) -> bool:
-        """Return whether a case is selected; what belongs to no case always is."""
-        if case_id is None or not self.case_ids or case_id in self.case_ids:
-            return True
-        return any(self._matching([case_id]))
+    @property
+    def is_partial(self) -> bool:
+        """Whether only some cases of the suites are selected."""
+        return bool(self.case_ids) or self.sample is not None
+
+    def name_of(self, path: str) -> str:
+        """Return what results call a suite."""
+        return SuiteReader(path, self.root).suite
+
+    def within(self, path: str) -> Callable[[str | None], bool]:
+        """Return the function that says of an id whether that case of a suite is selected.
+
+        What belongs to no case, and so has no id, always is.
+        """
+        sample = self.sample
+        suite = "" if sample is None else self.name_of(path)
+
+        def has(case_id: str | None) -> bool:
+            if case_id is None or not self.is_partial:
+                return True
+            is_named = case_id in self.case_ids or any(self._matching([case_id]))
+            if self.case_ids and not is_named:
+                return False
+            return sample is None or sample.has(suite, case_id)
+
+        return has
 
     def _matching(self, known: Collection[str]) -> Iterator[str]:
         """Yield each selected id, or glob of ids, that one of the known ids has."""
@@ -59,7 +107,7 @@ def suite_names(
     """
     paths: dict[str, str] = {}  # by the names
     for path in selection.suites:
-        name = name_of(path) if name_of else SuiteReader(path, selection.root).suite
+        name = name_of(path) if name_of else selection.name_of(path)
         if name in paths:
             what = f"two suites are {name!r} in their roots"
             raise MultiturnError(
@@ -93,4 +141,5 @@ def select(
         patterns = tuple_of_texts("guideline_patterns", guideline_patterns)
         guideline_matcher(patterns)
     top = None if root is None else str(root)
-    return Selection(found, frozenset(named), top, patterns, frozenset(case_ids), strict, missing)
+    ids = frozenset(case_ids)
+    return Selection(found, frozenset(named), top, patterns, ids, strict, missing=missing)

@@ -82,8 +82,9 @@ def convert_slice(job: ConversionJob, part: Slice) -> list[Rendered]:
     selection = job.selection
     try:
         with warnings, options_as(job.spelling), _local(part) as (path, lines):
+            has = selection.within(part.suite)
             for outcome in read_suite(selection, path, Texts(), lines, part.suite):
-                if selection.has(outcome.case_id):
+                if has(outcome.case_id):
                     outcome = outcome.converted(job.pipeline, strict=selection.strict)
                 found.append(rendered(job, outcome))
     except MultiturnError as error:  # it is elsewhere, and cannot be read
@@ -162,6 +163,7 @@ def checked_slices(
             lines: dict[str, int] = {}  # of its cases so far, by their ids
             said: set[str] = set()  # of the whole suite, by this slice or another
         items = []
+        has = selection.within(part.suite)
         for item in found:
             case_id, place = item.case_id, item.place
             if case_id and place is not None:
@@ -173,7 +175,7 @@ def checked_slices(
                     seen.add(case_id)
             if item.text is not None:
                 items.append(item)
-            elif (item.error or item.notice) and selection.has(item.case_id):
+            elif (item.error or item.notice) and has(item.case_id):
                 what = str(item.error) if item.notice is None else item.notice.why
                 if item.case_id is not None or what not in said:
                     items.append(item)

@@ -66,6 +66,8 @@ class Result(Struct, frozen=True, kw_only=True):
         outcome: the case's, where it has one: what the answer should achieve.
         expected_messages: the case's, where it has some: what a grader compares the answer with.
         conversation_id: the case's, where it has one.
+        sample: which part of the cases the run was about, as in ``10 of 2,000, seed 1``; left out
+            where it was about all of them.
     """
 
     suite: str
@@ -85,6 +87,7 @@ class Result(Struct, frozen=True, kw_only=True):
     outcome: Any = UNSET
     expected_messages: Any = UNSET
     conversation_id: Any = UNSET
+    sample: str | UnsetType = UNSET
 
 
 class Stored(Struct, frozen=True):

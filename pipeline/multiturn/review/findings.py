@@ -59,7 +59,7 @@ class Update(Struct, frozen=True, kw_only=True):
             yield f"{changed} changed{others if self.other_suites else ''}"
         outdated = {PROMOTED if each.is_privilege else FILES for each in self.findings}
         if outdated:
-            yield f"to update {' and '.join(sorted(outdated, reverse=True))}, run it without --case"
+            yield f"to update {' and '.join(sorted(outdated, reverse=True))}, run it for all cases"
 
     def _of_check(self, have_all_changed: bool) -> Iterator[str]:
         """Yield the clauses that say what a difference may come from, and what to do."""
@@ -72,7 +72,7 @@ class Update(Struct, frozen=True, kw_only=True):
             yield f"an attached file changed ({prompts}): {report}"
         if self.changes or self.findings:
             first = "fix the errors, " if self.failures else ""
-            whole = " and --case" if self.is_partial and self.findings else ""
+            whole = ", for all cases," if self.is_partial and self.findings else ""
             yield f"if intended, {first}run snapshot without --check{whole} and commit the result"
 
 

@@ -61,7 +61,7 @@ class SnapshotRun(Struct, frozen=True, kw_only=True):
     @property
     def is_partial(self) -> bool:
         """Whether only some cases of the suites are selected."""
-        return bool(self.selection.case_ids)
+        return self.selection.is_partial
 
     def refuse_nothing(self) -> None:
         """Raise the error of a path where no suite is, unless its snapshots are to be removed."""

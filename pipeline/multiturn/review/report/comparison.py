@@ -73,6 +73,12 @@ class Report(Struct):
     errors: list[str]  # that belong to no case
 
     @property
+    def sample(self) -> str:
+        """Which part of the cases this is about, in words; empty for all of them."""
+        sample = self.now.stages.sample
+        return f"a sample of the cases: {sample}" if sample else ""
+
+    @property
     def shown(self) -> str:
         """The name of the pipeline, and of the target whose prompts are shown."""
         stages = self.now.stages

@@ -67,6 +67,7 @@ class _Data:
                 "unseen": UNSEEN,
                 "pipeline": report.shown,
                 "against": report.against,
+                "sample": report.sample,
                 "errors": report.errors,
                 "changes": report.pipeline,
                 "privileges": [

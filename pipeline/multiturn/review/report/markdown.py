@@ -37,6 +37,7 @@ def to_markdown(report: Report) -> bytes:
     )
     text = f"## {_title(report)}\n\nPipeline {_code(report.shown)}{compared}"
     text += f": {counts}.\n" if counts else ".\n"
+    text += f"\nThis is {report.sample}.\n" if report.sample else ""
     left_out = 0
     size = len(text.encode())
     for block in _blocks(report):

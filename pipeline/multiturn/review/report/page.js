@@ -160,11 +160,12 @@ function showOrigin(event) {
 
 /** Say what has changed in one sentence; what was removed cannot be seen otherwise. */
 function summary(counts) {
-  if (!data.against) return `pipeline ${data.pipeline}`;
+  const about = `pipeline ${data.pipeline}${data.sample ? ` · ${data.sample}` : ""}`;
+  if (!data.against) return about;
   const found = [...counts].filter(([status]) => status !== "same")
     .map(([status, cases], at) => `${at ? cases : numbered(cases)} ${status}`).join(", ");
   const suites = data.removed.length ? `; all cases of ${data.removed.join(", ")} removed` : "";
-  return `pipeline ${data.pipeline} · compared with ${data.against} · ${found || "0 cases changed"}${suites}`;
+  return `${about} · compared with ${data.against} · ${found || "0 cases changed"}${suites}`;
 }
 
 async function start() {

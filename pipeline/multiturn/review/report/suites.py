@@ -100,6 +100,7 @@ class Stages(Struct, frozen=True):
     pipeline: str = ""  # its name
     stages: tuple[Stage, ...] = ()
     target: str = ""  # whose prompts are compared; empty for the pipeline's
+    sample: str = ""  # which part of the cases is compared; empty for all of them
 
 
 Item = Stages | tuple[Entry, bytes]  # first the stages, then each case with its texts, pickled
@@ -120,7 +121,8 @@ def items(
         MultiturnError: a suite is outside its root.
     """
     target = "" if provider is None else provider.name
-    yield Stages(pipeline.name, tuple(_stages_of(pipeline)), target)
+    sample = "" if selection.sample is None else str(selection.sample)
+    yield Stages(pipeline.name, tuple(_stages_of(pipeline)), target, sample)
     for outcome in outcomes:
         case, error = review_outcome(outcome, provider)
         if error is not None:
