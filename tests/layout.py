@@ -17,7 +17,12 @@ TEXTS: dict[str, dict[str, Any]] = {
         "guideline_header": "=== {path} ===",
         "system_marker": "[System]: ",
     },
-    "render_question": {"marker": "[{role}]: ", "separator": "\n"},
+    "render_question": {
+        "marker": "[{role}]: ",
+        "separator": "\n",
+        "call": "[Tool call {id}]: ",
+        "result": "[Tool result {id}]: ",
+    },
 }
 
 

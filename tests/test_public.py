@@ -17,6 +17,7 @@ from multiturn import Case, Conversion, ProviderRequest, TestMessage
 PUBLIC = {
     "multiturn": {
         *("Case", "ChatMessage", "Conversion", "Files", "InputFile", "Notice", "Part", "Turn"),
+        *("Call", "Thinking", "Tool"),
         *("ErrorDetail", "MultiturnError", "Pipeline", "PipelineError", "Place", "Step"),
         *("Explanation", "Fate", "Message", "Span", "TestMessage"),
         *("AxProvider", "Provider", "ProviderError", "ProviderRequest", "ProviderResponse"),

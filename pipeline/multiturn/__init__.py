@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from multiturn.errors import Place as Place
     from multiturn.files import Files as Files
     from multiturn.logs import Notice as Notice
+    from multiturn.model.calls import Call as Call
+    from multiturn.model.calls import Thinking as Thinking
+    from multiturn.model.calls import Tool as Tool
     from multiturn.model.case import Case as Case
     from multiturn.model.case import TestMessage as TestMessage
     from multiturn.model.conversion import Conversion as Conversion
@@ -60,6 +63,7 @@ _NAMES = {  # by the module that they are in
     "engine.runner": ("dry_run", "run"),
     "errors": ("ErrorDetail", "MultiturnError", "PipelineError", "Place"),
     "files": ("Files",),
+    "model.calls": ("Call", "Thinking", "Tool"),
     "model.case": ("Case", "TestMessage"),
     "model.conversion": ("Conversion",),
     "logs": ("Notice",),

@@ -94,7 +94,7 @@ class SystemFirst(Struct, frozen=True, kw_only=True):
                 said = tuple(part for part in turn.parts if part.kind != "reference")
                 shown = replace(turn, parts=said)
             if turn.role != "system":
-                if turn.parts and not shown.parts:
+                if turn.parts and not shown.parts and not turn.is_more:
                     markers_only.append(turn)
                 else:
                     others.append(shown)

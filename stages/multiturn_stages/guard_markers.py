@@ -5,6 +5,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from multiturn import Conversion, MultiturnError, Notice, Part, Turn, stage
+from multiturn.model.mapping import calls_mapped
 from multiturn.text import escape_markers, forged_markers
 
 _ADVICE = "set guard_markers' mode to escape to neutralize it"
@@ -53,7 +54,12 @@ def guard_markers(
 
 def escape_turns(turns: tuple[Turn, ...], *, markers: tuple[str, ...]) -> tuple[Turn, ...]:
     """Escape the markers in what suites and files say in a chat."""
-    return tuple(replace(turn, parts=escape_parts(turn.parts, markers=markers)) for turn in turns)
+
+    def escape(part: Part) -> Part:
+        return replace(part, text=escape_markers(part.text, markers))
+
+    escaped = (replace(turn, parts=escape_parts(turn.parts, markers=markers)) for turn in turns)
+    return tuple(calls_mapped(turn, escape) for turn in escaped)
 
 
 def escape_parts(parts: tuple[Part, ...], *, markers: tuple[str, ...]) -> tuple[Part, ...]:

@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn import Conversion, Part, marker_text, stage
-from multiturn.model.turns import Parts, is_blank, separate_first
+from multiturn.model.turns import Parts, calls_shown, is_blank, separate_first
 
 Lone = Literal["as_written", "trimmed_segments"]
 
@@ -19,6 +19,8 @@ def render_question(
     marker: Annotated[str, marker_text("role")] = "[{role}]: ",
     separator: str = "\n",
     lone: Lone = "as_written",
+    call: Annotated[str, marker_text("id")] = "[Tool call {id}]: ",
+    result: Annotated[str, marker_text("id")] = "[Tool result {id}]: ",
 ) -> Conversion:
     """Choose a question that shows each turn after its role (rule 9).
 
@@ -30,8 +32,10 @@ def render_question(
         separator: the text between two turns.
         lone: how a single user turn is rendered. ``trimmed_segments`` cuts the white space around
             each segment, puts a blank line between two, and leaves out the markers of guidelines.
+        call: the text before each call of a tool, which has a line of its own.
+        result: the text before the result of a call, in place of ``marker``.
     """
-    return conversion.replace(question_view=Transcript(marker, separator, lone))
+    return conversion.replace(question_view=Transcript(marker, separator, lone, call, result))
 
 
 class Transcript(Struct, frozen=True):
@@ -40,6 +44,8 @@ class Transcript(Struct, frozen=True):
     marker: str
     separator: str
     lone: Lone
+    call: str
+    result: str
 
     def __call__(self, conversion: Conversion) -> Parts:
         """Return the parts of all turns, in the order of the conversation."""
@@ -49,10 +55,20 @@ class Transcript(Struct, frozen=True):
             return parts if self.lone == "as_written" else _trimmed_segments(parts)
         transcript: list[Part] = []
         for turn in turns:
-            text = self.marker.replace("{role}", turn.role.capitalize())
-            transcript.append(Part("text", text, self.separator, stage="render_question"))
-            transcript += separate_first("", turn.parts)
+            if turn.answers is not None:
+                text = self.result.replace("{id}", turn.answers) + "error: " * turn.is_error
+            else:
+                text = self.marker.replace("{role}", turn.role.capitalize())
+            if turn.parts or not turn.calls:
+                transcript.append(self._marker(text))
+                transcript += separate_first("", turn.parts)
+            for call, shown in zip(turn.calls, calls_shown(turn), strict=True):
+                transcript.append(self._marker(self.call.replace("{id}", call.id)))
+                transcript += separate_first("", (shown,))
         return tuple(transcript)
+
+    def _marker(self, text: str) -> Part:
+        return Part("text", text, self.separator, stage="render_question")
 
 
 def _trimmed_segments(parts: Parts) -> Parts:

@@ -74,13 +74,24 @@ def resolve_segments(
                 if size > MAX_CASE_SIZE:
                     what = f"the case is larger than {MAX_CASE_SIZE:,} characters with its files"
                     raise MultiturnError(what).at(case.where(line), case.id)
-        turns.append(Turn(message.role, tuple(parts), index))
+        turns.append(
+            Turn(
+                message.role,
+                tuple(parts),
+                index,
+                message.thinking,
+                message.calls,
+                message.answers,
+                message.is_error,
+            )
+        )
     given = {key: Part("text", text, "\n\n", key=key) for key, text in case.keyed_texts.items()}
     prompt = given.pop(PROMPT_KEY, None)
     return conversion.replace(
         turns=tuple(turns),
         guidelines=tuple(part for part in given.values() if not is_blank(part.text)),
         system_prompt=prompt,
+        tools=case.tools,
         notices=tuple(notices),
     )
 

@@ -12,8 +12,9 @@ from msgspec import Struct
 from multiturn.engine.spans import Message, Spans, messages_of, question_of, spans_in
 from multiturn.errors import MultiturnError, Place
 from multiturn.model.case import PROMPT_KEY, Case, first_other, segments_of
+from multiturn.model.checks import kind_of
 from multiturn.model.conversion import DROPPED, Conversion
-from multiturn.model.turns import Part, Turn, as_json, is_blank, joined, kind_of
+from multiturn.model.turns import Part, Turn, as_json, is_blank, joined
 from multiturn.text import number_of, visible
 
 

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from multiturn.errors import Place, did_you_mean, quoted
 from multiturn.files import Files
+from multiturn.model.calls import Call, Thinking, Tool
 from multiturn.model.turns import ROLES, Role
 from multiturn.text import brief, tuple_of_texts
 
@@ -24,6 +25,10 @@ class TestMessage(Struct, frozen=True, gc=False, repr_omit_defaults=True):
         line: one-based line of the message in the suite; 0 without a suite.
         content_lines: the line of each segment of ``content``.
         key: what errors call it, such as ``messages[0]``; empty for its place in a case.
+        calls: the tools that the assistant calls.
+        answers: the id of the call whose result it is.
+        is_error: whether that call failed.
+        thinking: what the assistant thought before.
     """
 
     __test__ = False  # not a class of tests, whatever pytest makes of its name
@@ -33,6 +38,10 @@ class TestMessage(Struct, frozen=True, gc=False, repr_omit_defaults=True):
     line: int = 0
     content_lines: tuple[int, ...] = ()
     key: str = ""
+    calls: tuple[Call, ...] = ()
+    answers: str | None = None
+    is_error: bool = False
+    thinking: tuple[Thinking, ...] = ()
 
 
 def segments_of(message: TestMessage) -> Iterator[tuple[str, Any, int]]:
@@ -57,6 +66,7 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
         system_prompt: ``metadata.systemPrompt`` of the case, else of the suite.
         guidelines: guideline texts given in the suite and in the case.
         guideline_patterns: globs; an attached file that matches one is a guideline.
+        tools: what the model may call: the case's, else the suite's.
         metadata: the suite's, overlaid with the case's.
         outcome: what the answer should achieve, in words.
         conversation_id: groups the cases of one conversation.
@@ -64,6 +74,8 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
         execution: settings for a run of the case: the suite's, overlaid with the case's.
         temperature: that of ``execution``.
         max_output_tokens: that of ``execution``.
+        tool_choice: that of ``execution``: ``auto``, ``none``, ``required``, or a tool's name as
+            ``{"name": "weather"}``; None for the target's own.
         files: finds and reads attached files; None where nothing can be attached.
     """
 
@@ -75,6 +87,7 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     system_prompt: str | None = None
     guidelines: tuple[str, ...] = ()
     guideline_patterns: tuple[str, ...] = ()
+    tools: tuple[Tool, ...] = ()
     metadata: Mapping[str, Any] = {}
     outcome: Any = None
     conversation_id: Any = None
@@ -82,6 +95,7 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     execution: Any = None
     temperature: float | None = None
     max_output_tokens: int | None = None
+    tool_choice: str | Mapping[str, str] | None = None
     files: Files | None = None
 
     __repr__ = brief

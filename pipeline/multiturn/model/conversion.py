@@ -7,19 +7,12 @@ from typing import Any, cast
 from msgspec import Struct, structs
 
 from multiturn.logs import Notice
+from multiturn.model.calls import Thinking, Tool, mapped_tool
 from multiturn.model.case import Case
+from multiturn.model.mapping import asked, calls_mapped, mapped
 from multiturn.model.request import InputFile, as_sent, plain_system
-from multiturn.model.turns import (
-    Part,
-    Parts,
-    Turn,
-    Turns,
-    edited,
-    is_blank,
-    joined,
-    mapped,
-    whole_chat,
-)
+from multiturn.model.turns import Part, Parts, Turn, Turns, is_blank, joined
+from multiturn.model.views import edited, whole_chat
 from multiturn.text import brief
 
 DROPPED = "text.dropped"  # the event of what a stage drops on purpose
@@ -42,6 +35,7 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         turns: the messages in their order, of all roles.
         guidelines: the guidelines' texts for the system message, in their order.
         system_prompt: ``metadata.systemPrompt`` of the case or the suite.
+        tools: what the model may call.
         notices: what the stages noticed, for the log.
         chat_view: how the turns make the chat; None until a stage chooses it.
         question_view: how the turns make the question; None until a stage chooses it.
@@ -54,6 +48,7 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
     turns: Turns = ()
     guidelines: Parts = ()
     system_prompt: Part | None = None
+    tools: tuple[Tool, ...] = ()
     notices: tuple[Notice, ...] = ()
     chat_view: ChatView | None = None
     question_view: QuestionView | None = None
@@ -131,16 +126,24 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
     def map_parts(self, function: Callable[[Part], Part]) -> "Conversion":
         """Return a copy with each text of the suite and of files changed by a function.
 
-        The texts are those of the turns, the guidelines and the system prompt. What stages have
-        added is left alone, and paths are not texts.
+        The texts are those of the turns, the guidelines and the system prompt; the strings and the
+        keys in the arguments of calls (parts of the kind ``argument``), the descriptions of tools
+        (``description``) and what the model thought (``thinking``). Names, ids, numbers and paths
+        are not texts, and what stages have added is left alone. Thinking whose text changes is
+        dropped: its signature would not hold.
 
         Args:
-            function: takes a part and returns it, or a copy with another text.
+            function: takes a part and returns it, or a copy with another text. Of parts of the
+                three kinds above, ``key`` is the JSON path, and only the text may change.
 
         Raises:
             TypeError: the function returned something else than a part.
+            ValueError: two keys of a call's arguments become one.
         """
-        return changed(self, lambda parts: mapped(parts, function))
+        result = changed(self, lambda parts: mapped(parts, function))
+        if self.tools or any(turn.calls or turn.thinking for turn in self.turns):
+            return _with_calls_mapped(result, function)
+        return result
 
     def drop(self, dropped: Turn | Part | Iterable[Turn | Part], why: str) -> "Conversion":
         """Return a copy without some turns or parts, which says why they are gone.
@@ -187,6 +190,34 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         """Do the same for the question; the function takes and returns the parts of it."""
         view = edited("question", self.question_view, function, options, self.stage)
         return structs.replace(self, question_view=view)
+
+
+def _with_calls_mapped(conversion: Conversion, function: Callable[[Part], Part]) -> Conversion:
+    """Return a conversion with the texts of calls, thinking and tools changed by a function."""
+    notices = list(conversion.notices)
+
+    def stays(turn: Turn, at: int, block: Thinking) -> bool:
+        key = f"thinking[{at}]"
+        thought = Part("thinking", block.text, message=turn.message, line=block.line, key=key)
+        if asked(function, thought) == block.text:
+            return True
+        why = f"the stage {conversion.stage or 'that ran'} changed its text, which was signed"
+        where = conversion.case.where(block.line, key)
+        notices.append(Notice("thinking.dropped", where, why, turn.message, is_warning=False))
+        return False
+
+    def change(turn: Turn) -> Turn:
+        blocks = (each for at, each in enumerate(turn.thinking) if stays(turn, at, each))
+        return structs.replace(calls_mapped(turn, function), thinking=tuple(blocks))
+
+    def describe(path: str, text: str, line: int) -> str:
+        return asked(function, Part("description", text, line=line, key=path))
+
+    tools = (
+        mapped_tool(tool, f"tools[{at}]", describe) for at, tool in enumerate(conversion.tools)
+    )
+    turns = tuple(map(change, conversion.turns))
+    return structs.replace(conversion, turns=turns, tools=tuple(tools), notices=tuple(notices))
 
 
 def parts_of(conversion: Conversion) -> Iterator[Part]:

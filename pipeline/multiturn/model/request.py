@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from multiturn.model.calls import Call, Thinking, Tool
 from multiturn.model.turns import Part, Parts, Role, Turn, Turns, is_blank, joined
 from multiturn.text import brief
 
@@ -13,11 +14,51 @@ GUIDELINES_HEADING = "[[ ## Guidelines ## ]]"
 DEFAULT: Parts = (Part("text", DEFAULT_SYSTEM_PROMPT, stage="the provider"),)
 
 
-class ChatMessage(Struct, frozen=True, gc=False):
-    """One message of a chat prompt."""
+class ChatMessage(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
+    """One message of a chat prompt.
+
+    Attributes:
+        role: who speaks.
+        content: the text.
+        tool_calls: the tools that the assistant calls.
+        tool_call_id: the call whose result it is.
+        is_error: whether that call failed.
+        thinking: what the assistant thought before.
+    """
 
     role: Role
     content: str
+    tool_calls: tuple[Call, ...] = ()
+    tool_call_id: str | None = None
+    is_error: bool = False
+    thinking: tuple[Thinking, ...] = ()
+
+
+def message_of(turn: Turn) -> ChatMessage:
+    """Return a turn as a message of a chat prompt."""
+    if not turn.is_more:
+        return ChatMessage(turn.role, turn.content)
+    return ChatMessage(
+        turn.role,
+        turn.content,
+        tuple(structs.replace(call, line=0, changed_by=None) for call in turn.calls),
+        turn.answers,
+        turn.is_error,
+        tuple(structs.replace(block, line=0) for block in turn.thinking),
+    )
+
+
+def turn_of(message: ChatMessage) -> Turn:
+    """Return a message of a chat prompt as a turn."""
+    return Turn(
+        message.role,
+        (Part("text", message.content),),
+        None,
+        message.thinking,
+        message.tool_calls,
+        message.tool_call_id,
+        message.is_error,
+    )
 
 
 class InputFile(Struct, frozen=True, gc=False, repr_omit_defaults=True):
@@ -46,10 +87,13 @@ class ProviderRequest(Struct, frozen=True, kw_only=True, repr_omit_defaults=True
         system: the system message in the pipeline's own form, for a ``chat_prompt`` that is missing
             or has none; empty if there is nothing to say. None in a request that no pipeline made.
         input_files: each attached file once.
+        tools: what the model may call.
         metadata: the case's, with ``system_prompt`` where there is one.
         eval_id: the case's id.
         temperature: how freely the model may choose; None for the target's own.
         max_output_tokens: the longest answer; None for the target's own.
+        tool_choice: whether the model must call: ``auto``, ``none``, ``required``, or a tool's name
+            as ``{"name": "weather"}``; None for the target's own.
         suite: that of the case.
         conversation_id: groups the cases of one conversation.
         outcome: what the answer should achieve, in words.
@@ -63,10 +107,12 @@ class ProviderRequest(Struct, frozen=True, kw_only=True, repr_omit_defaults=True
     chat_prompt: tuple[ChatMessage, ...] | None = None
     system: str | None = None
     input_files: tuple[InputFile, ...] = ()
+    tools: tuple[Tool, ...] = ()
     metadata: Mapping[str, Any] = {}
     eval_id: str = ""
     temperature: float | None = None
     max_output_tokens: int | None = None
+    tool_choice: str | Mapping[str, str] | None = None
     suite: str = ""
     conversation_id: Any = None
     outcome: Any = None
@@ -127,7 +173,7 @@ def _added(text: str, about: Part | None = None) -> Part:
 
 def prompt_of(request: ProviderRequest) -> Turns:
     """Return the messages that an API is sent for a request, before its own repairs."""
-    chat = tuple(Turn(m.role, (Part("text", m.content),)) for m in request.chat_prompt or ())
+    chat = tuple(map(turn_of, request.chat_prompt or ()))
     if request.system is not None:
         system: Parts = (Part("text", request.system),)
     else:

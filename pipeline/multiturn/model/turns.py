@@ -1,12 +1,12 @@
 """Turns, their parts, which know where their text comes from, and the views that show them."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
-from functools import cache
-from types import FunctionType, NoneType
-from typing import Any, Literal, get_args
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal
 
 from msgspec import Struct, structs
+
+from multiturn.model.calls import Call, Thinking
 
 Role = Literal["system", "user", "assistant", "tool"]
 ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool")
@@ -17,8 +17,8 @@ def is_blank(text: str) -> bool:
     return not text or text.isspace()
 
 
-Kind = Literal["text", "file", "reference"]
-_KINDS: tuple[Kind, ...] = get_args(Kind)
+InTurn = Literal["text", "file", "reference"]
+Kind = Literal[InTurn, "argument", "description", "thinking"]  # these are for ``map_parts`` only
 
 
 class Part(Struct, frozen=True, gc=False, repr_omit_defaults=True):
@@ -26,6 +26,7 @@ class Part(Struct, frozen=True, gc=False, repr_omit_defaults=True):
 
     Attributes:
         kind: ``text``, ``file`` (not yet embedded) or ``reference`` (the marker of a guideline).
+            The function of ``map_parts`` gets others, too, which are in no turn.
         text: what the reader of the turn sees.
         separator: the text before it; ignored for the first part of a turn.
         message: index in ``input_messages``.
@@ -33,7 +34,7 @@ class Part(Struct, frozen=True, gc=False, repr_omit_defaults=True):
         line: one-based line of the segment in the suite.
         path: path of the attached file, as the suite wrote it.
         resolved_path: that file's path relative to the root, with ``/``.
-        key: the key that holds this text in the suite, where it is not in a message.
+        key: the key that holds this text in the suite, where it is not a segment of a message.
         stage: the stage that added this text; None for text of a suite or a file.
         moved_by: the stage that moved this text out of the message where the suite has it.
         changed_by: the last stage that changed this text; the text as written is in the case.
@@ -89,15 +90,25 @@ def joined(parts: Iterable[Part]) -> str:
 class Turn(Struct, frozen=True, gc=False, repr_omit_defaults=True):
     """A message on its way through the pipeline.
 
+    The assistant thinks, speaks and calls tools, in this order.
+
     Attributes:
         role: who speaks.
         parts: its content in order.
         message: index in ``input_messages``; None for a turn that a stage made.
+        thinking: what the assistant thought before.
+        calls: the tools that the assistant calls.
+        answers: the id of the call whose result this tool turn is.
+        is_error: whether that call failed.
     """
 
     role: Role
     parts: tuple[Part, ...] = ()
     message: int | None = None
+    thinking: tuple[Thinking, ...] = ()
+    calls: tuple[Call, ...] = ()
+    answers: str | None = None
+    is_error: bool = False
 
     @property
     def content(self) -> str:
@@ -105,167 +116,47 @@ class Turn(Struct, frozen=True, gc=False, repr_omit_defaults=True):
         return self.parts[0].text if len(self.parts) == 1 else joined(self.parts)
 
     @property
+    def shown(self) -> "Parts":
+        """What a reader sees of the turn: the thinking, the parts, and each call in a line."""
+        return (*self._thoughts(), *self.parts, *calls_shown(self)) if self.is_more else self.parts
+
+    @property
+    def is_more(self) -> bool:
+        """Whether it is more than its parts: no turn with calls, a result or thinking is empty."""
+        return bool(self.calls or self.thinking) or self.answers is not None
+
+    @property
     def has_content(self) -> bool:
-        """Whether any part is more than a reference or blank text."""
-        return any(part.is_content for part in self.parts)
+        """Whether anything in it is more than a reference or blank text."""
+        return any(part.is_content for part in self.parts) or self.is_more
 
     @property
     def says_something(self) -> bool:
-        """Whether any part is more than blank text."""
-        return any(part.is_content or part.kind == "reference" for part in self.parts)
+        """Whether anything in it is more than blank text."""
+        has_parts = any(part.is_content or part.kind == "reference" for part in self.parts)
+        return has_parts or self.is_more
+
+    def _thoughts(self) -> Iterator[Part]:
+        for at, block in enumerate(self.thinking):
+            text = block.text or "(hidden)"
+            key = f"thinking[{at}]"
+            yield Part("text", text, message=self.message, line=block.line, key=key)
+
+
+def calls_shown(turn: Turn) -> "Parts":
+    """Return a part for each call of a turn, as a reader sees it."""
+    return tuple(
+        Part(
+            "text",
+            call.text,
+            message=turn.message,
+            line=call.line,
+            key=f"tool_calls[{at}]",
+            changed_by=call.changed_by,
+        )
+        for at, call in enumerate(turn.calls)
+    )
 
 
 Turns = tuple[Turn, ...]
 Parts = tuple[Part, ...]
-
-
-class Edited(Struct, frozen=True):
-    """A view with something changed: what ``edit_chat`` and ``edit_question`` choose."""
-
-    name: str  # ``chat``, a view of turns, or ``question``, a view of parts
-    view: Any
-    edit: Callable[..., Any]
-    options: Mapping[str, Any] = {}
-    stage: str = ""
-
-    def __call__(self, conversion: Any) -> Any:
-        """Return what the view shows, edited; None where it shows nothing."""
-        shown = self.view(conversion)
-        return None if shown is None else self._edited(shown)
-
-    def left_out(self, conversion: Any) -> Any:
-        """Return the chat that the view leaves out, edited; None if there is none."""
-        shown = whole_chat(self.view, conversion)
-        return None if shown is None else self._edited(shown)
-
-    def _edited(self, shown: Any) -> Any:
-        edited = self.edit(shown, **self.options)
-        try:
-            (check_turns if self.name == "chat" else check_parts)(edited)
-        except ValueError as error:
-            raise ValueError(f"{self.edit.__name__} returned {error}") from None
-        if self.name == "question":
-            return signed(edited, texts_of(shown), self.stage)
-        texts = texts_of(part for turn in shown for part in turn.parts)
-        return tuple(
-            structs.replace(turn, parts=signed(turn.parts, texts, self.stage)) for turn in edited
-        )
-
-
-def edited(name: str, view: Any, function: Any, options: Mapping[str, Any], stage: str) -> Any:
-    """Return a view with one more edit; the same view if the stage has already made that edit."""
-    if view is None:
-        raise ValueError(
-            f"edit_{name} needs a {name} view, and no stage has chosen one yet;"
-            f' declare @stage(requires={{"{name}"}})'
-        )
-    if not isinstance(function, FunctionType) or not function.__qualname__.isidentifier():
-        what = f"edit_{name} takes a function at the top of a module, because it is sent to other"
-        raise TypeError(f"{what} processes by its name; give what it needs as options")
-    layer = view
-    while isinstance(layer, Edited):
-        if (layer.edit, layer.options, layer.stage) == (function, options, stage):
-            return view
-        layer = layer.view
-    return Edited(name, view, function, options, stage)
-
-
-def whole_chat(view: Any, conversion: Any) -> Turns | None:
-    """Return the chat that a view shows, or the one that it leaves out; None if there is neither.
-
-    A view that leaves out a chat has a method ``left_out``: the system message is still sent.
-    """
-    chat: Turns | None = None if view is None else view(conversion)
-    if chat is None and (left_out := getattr(view, "left_out", None)):
-        chat = left_out(conversion)
-        try:
-            check_turns(chat or ())
-        except ValueError as error:
-            raise ValueError(f"its chat_view left out {error}") from None
-    return chat
-
-
-def texts_of(parts: Iterable[Part]) -> dict[Any, set[str]]:
-    """Return the texts of parts by their origins, for ``signed``."""
-    texts: dict[Any, set[str]] = {}
-    for part in parts:
-        texts.setdefault(part.origin, set()).add(part.text)
-    return texts
-
-
-def signed(parts: Iterable[Part], before: Mapping[Any, set[str]], stage: str) -> Parts:
-    """Return parts with a stage's name on each text that was not there before it ran."""
-    anywhere = set().union(*before.values())
-
-    def sign(part: Part) -> Part:
-        is_anonymous = part.origin is None and part.stage is None
-        if part.text in before.get(part.origin, anywhere) and not is_anonymous:
-            return part
-        if part.origin is None:
-            return structs.replace(part, stage=stage)
-        return structs.replace(part, changed_by=stage)
-
-    return tuple(map(sign, parts))
-
-
-def check_turns(turns: Any) -> None:
-    """Raise a ValueError that says what a stage made, if that is not turns."""
-    if not isinstance(turns, (tuple, list)):
-        raise ValueError(f"{kind_of(turns)} in place of a tuple of turns")
-    for turn in turns:
-        if not isinstance(turn, Turn):
-            raise ValueError(f"{kind_of(turn)} in place of a Turn")
-        if turn.role not in ROLES:
-            choices = ", ".join(ROLES)
-            raise ValueError(f"a turn with the role {turn.role!r}; choose from: {choices}")
-        if not isinstance(turn.message, (int, NoneType)):
-            raise ValueError(f"a Turn whose message is {kind_of(turn.message)}")
-        check_parts(turn.parts)
-
-
-def check_parts(parts: Any) -> None:
-    """Raise a ValueError that says what a stage made, if that is not parts."""
-    if not isinstance(parts, (tuple, list)):
-        raise ValueError(f"{kind_of(parts)} in place of a tuple of parts")
-    for part in parts:
-        if not isinstance(part, Part):
-            raise ValueError(f"{kind_of(part)} in place of a Part")
-        if not (isinstance(part.text, str) and isinstance(part.separator, str)):
-            check_fields(part)
-
-
-def check_fields(part: Part) -> None:
-    """Raise a ValueError that names the first field of a part that has a wrong type."""
-    wrong = _wrong_field(tuple(map(type, structs.astuple(part))))
-    if wrong:
-        raise ValueError(f"a Part whose {wrong} is {kind_of(getattr(part, wrong))}")
-    if part.kind not in _KINDS:
-        raise ValueError(f"a Part of the kind {part.kind!r}; choose from: {', '.join(_KINDS)}")
-
-
-@cache
-def _wrong_field(types: tuple[type, ...]) -> str:
-    """Return the first field of a Part that has a wrong type; empty if all types are right."""
-    for name, found in zip(Part.__struct_fields__, types, strict=True):
-        expected = int if name in ("message", "content", "line") else str
-        is_unset = found is NoneType and name not in ("kind", "text", "separator", "line")
-        if not (issubclass(found, expected) or is_unset):
-            return name
-    return ""
-
-
-def mapped(parts: Parts, function: Callable[[Part], Part]) -> Parts:
-    """Return parts as a function changes them; what stages have added stays as it is."""
-    changed = tuple(part if part.stage is not None else function(part) for part in parts)
-    try:
-        check_parts(changed)
-    except ValueError as error:
-        raise TypeError(f"the function given to map_parts returned {error}") from None
-    return changed
-
-
-def kind_of(value: object) -> str:
-    """Return a value's type in words, for errors."""
-    name = type(value).__name__
-    article = "an" if name[0] in "aeiouAEIOU" else "a"
-    return "None" if value is None else f"{article} {name}"

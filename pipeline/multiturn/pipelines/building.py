@@ -7,7 +7,7 @@ from types import FunctionType
 from typing import Any
 
 from multiturn.errors import ErrorDetail, MultiturnError, PipelineError
-from multiturn.model.turns import kind_of
+from multiturn.model.checks import kind_of
 from multiturn.pipelines.contract import Stage, contract_of, markers_of, read_options
 from multiturn.pipelines.ordering import legal_order, order_errors
 from multiturn.pipelines.registry import stage_names

@@ -4,10 +4,14 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
+from msgspec import structs
+
 from multiturn.logs import Notice
+from multiturn.model.calls import Tool
 from multiturn.model.case import Case
+from multiturn.model.checks import check_fields, check_parts, check_turns, kind_of
 from multiturn.model.conversion import Conversion, changed, parts_of
-from multiturn.model.turns import check_fields, check_parts, check_turns, kind_of, signed, texts_of
+from multiturn.model.views import calls_of, signed, signed_turn, texts_of
 from multiturn.pipelines.contract import Stage, contract_of, in_order
 
 _Look = Callable[[Conversion], bool]
@@ -86,6 +90,7 @@ def checked(before: Conversion, after: Any, stage: Stage) -> Conversion:
             result = _signed(before, after, stage.__name__)
         if not (
             after.case is before.case
+            and after.tools is before.tools
             and after.notices is before.notices
             and after.chat_view is before.chat_view
             and after.question_view is before.question_view
@@ -112,7 +117,11 @@ def _signed(before: Conversion, after: Conversion, stage: str) -> Conversion:
     if not before.turns:  # the stage has read the suite
         return after
     known = texts_of(parts_of(before))
-    return changed(after, lambda parts: signed(parts, known, stage))
+    signed_after = changed(after, lambda parts: signed(parts, known, stage))
+    if not (calls := calls_of(before.turns)):
+        return signed_after
+    turns = (signed_turn(turn, known, calls, stage) for turn in after.turns)
+    return structs.replace(signed_after, turns=tuple(turns))
 
 
 def _check_others(conversion: Conversion) -> None:
@@ -121,6 +130,9 @@ def _check_others(conversion: Conversion) -> None:
         raise ValueError(f"{kind_of(conversion.case)} in place of a Case")
     if not isinstance(conversion.notices, tuple | list):
         raise ValueError(f"{kind_of(conversion.notices)} in place of a tuple of notices")
+    for tool in conversion.tools:
+        if not isinstance(tool, Tool):
+            raise ValueError(f"{kind_of(tool)} in place of a Tool")
     for notice in conversion.notices:
         if not isinstance(notice, Notice):
             raise ValueError(f"{kind_of(notice)} in place of a Notice")

@@ -6,12 +6,21 @@ from typing import Any
 from msgspec import structs
 from toolz import compose_left
 
-from multiturn.errors import ErrorDetail, MultiturnError, PipelineError, Place, did_you_mean
+from multiturn.errors import (
+    ErrorDetail,
+    MultiturnError,
+    PipelineError,
+    Place,
+    StageError,
+    did_you_mean,
+)
 from multiturn.logs import is_debugging, warn
+from multiturn.model.calls import unpaired
 from multiturn.model.case import Case
+from multiturn.model.checks import check_parts, check_turns, kind_of
 from multiturn.model.conversion import Conversion
-from multiturn.model.request import ChatMessage, ProviderRequest
-from multiturn.model.turns import check_parts, check_turns, is_blank, joined, kind_of
+from multiturn.model.request import ProviderRequest, message_of
+from multiturn.model.turns import is_blank, joined
 from multiturn.pipelines.building import prepared
 from multiturn.pipelines.contract import Stage
 from multiturn.pipelines.registry import name_of
@@ -76,6 +85,8 @@ class Pipeline:
         except (Exception, SystemExit) as error:
             step = self._chooser(conversion, result)
             raise failed(step, error, conversion.case) from error
+        if what := _unpaired(result):
+            raise self._unpaired_by(conversion, what)
         if not _asks(result):
             case = result.case
             what = "there is nothing to answer: only system messages have content, if any has;"
@@ -84,6 +95,20 @@ class Pipeline:
             if notice.is_warning:
                 warn(structs.replace(notice, case_id=conversion.case.id))
         return result
+
+    def _unpaired_by(self, conversion: Conversion, what: str) -> MultiturnError:
+        """Return the error for a call without its result, or the other way round."""
+        case, (at, name, wrong) = conversion.case, unpaired(conversion.case.input_messages)
+        if wrong:
+            where = case.where(case.input_messages[at].line, case.message_key(at))
+            return MultiturnError(f"the call {name!r} {wrong}", where=where, case_id=case.id)
+        for step in self.steps:
+            conversion = step(conversion)
+            if what := _unpaired(conversion):
+                advice = "a stage that drops a turn with a call drops its result, too"
+                what = f"the stage {step.name} left a chat in which {what}; {advice}"
+                return StageError(what, where=case.where(), case_id=case.id)
+        return StageError(what, where=case.where(), case_id=case.id)
 
     def _chooser(self, conversion: Conversion, result: Conversion) -> Step:
         """Return the first step after which the chat or the question fails for a result."""
@@ -191,6 +216,14 @@ def _show(conversion: Conversion) -> None:
         raise ValueError(f"its question_view gave {error}") from None
 
 
+def _unpaired(conversion: Conversion) -> str:
+    """Return what is wrong with the calls of a conversion, or of its chat; empty if nothing is."""
+    at, name, wrong = unpaired(conversion.turns)
+    if not wrong and conversion.chat is not None and any(t.calls for t in conversion.turns):
+        at, name, wrong = unpaired(conversion.chat)
+    return f"the call {name!r} {wrong}" if at >= 0 else ""
+
+
 def position(steps: Sequence[Step], name: str) -> int:
     """Return the index of the one step of that name."""
     if not isinstance(name, str):
@@ -235,7 +268,7 @@ def request_of(conversion: Conversion) -> ProviderRequest:
     metadata = dict(case.metadata)
     if conversion.system_prompt is not None:
         metadata["system_prompt"] = conversion.system_prompt.text
-    prompt = None if chat is None else tuple(ChatMessage(t.role, t.content) for t in chat)
+    prompt = None if chat is None else tuple(map(message_of, chat))
     has_system = prompt and prompt[0].role == "system"  # its text may be large: no second copy
     return ProviderRequest(
         question=conversion.question,
@@ -243,10 +276,12 @@ def request_of(conversion: Conversion) -> ProviderRequest:
         chat_prompt=prompt,
         system=prompt[0].content if prompt and has_system else joined(conversion.system),
         input_files=conversion.input_files,
+        tools=tuple(structs.replace(tool, line=0) for tool in conversion.tools),
         metadata=metadata,
         eval_id=case.id,
         temperature=case.temperature,
         max_output_tokens=case.max_output_tokens,
+        tool_choice=case.tool_choice,
         suite=case.suite,
         conversation_id=case.conversation_id,
         outcome=case.outcome,

@@ -2,12 +2,14 @@
 
 import pickle
 from collections.abc import Callable, Iterable
+from copy import deepcopy
 from functools import cache
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from multiturn.model.calls import Call, Thinking
 from multiturn.model.case import PROMPT_KEY, Case, TestMessage
 from multiturn.model.conversion import Conversion
 from multiturn.model.turns import Part, Turn
@@ -34,7 +36,7 @@ def reference(path: str) -> Part:
 
 
 def conversion(
-    *messages: tuple[Any, ...],
+    *messages: tuple[Any, ...] | Turn,
     guidelines: Iterable[str | Part] = (),
     system_prompt: str | None = None,
     **case: Any,
@@ -44,7 +46,8 @@ def conversion(
     Unlike that stage, it keeps blank texts. Its ``markers`` are those of the pipeline ``spec``.
 
     Args:
-        messages: each its role, then its content: texts, and parts such as ``file(...)``.
+        messages: each its role, then its content: texts, parts such as ``file(...)``, blocks of
+            Thinking and Calls; or a Turn, such as ``Turn("tool", (), answers="c1")``.
         guidelines: given in the case if they are texts; else files that were extracted.
         system_prompt: ``metadata.systemPrompt``.
         case: other fields of the Case, such as ``guideline_patterns``.
@@ -64,19 +67,31 @@ def conversion(
             return Part("text", each, "\n\n", key=f"guidelines[{given.index(each)}]")
         return replace(each, kind="text", moved_by="extract_guidelines")
 
-    is_tuple = all(isinstance(message, tuple | list) for message in messages)
+    is_tuple = all(isinstance(message, tuple | list | Turn) for message in messages)
     if not is_tuple or isinstance(guidelines, str):
         raise TypeError('messages are tuples, as in conversion(("user", "Hi")); guidelines a list')
     guidelines = list(guidelines)
     given = tuple(text for text in guidelines if isinstance(text, str))
-    turns = tuple(
-        Turn(role, tuple(part(piece, at, n) for n, piece in enumerate(pieces)), at)
-        for at, (role, *pieces) in enumerate(messages)
-    )
+
+    def turn(message: tuple[Any, ...] | Turn, at: int) -> Turn:
+        if not isinstance(message, Turn):
+            role, *pieces = message
+            calls = tuple(piece for piece in pieces if isinstance(piece, Call))
+            thinking = tuple(piece for piece in pieces if isinstance(piece, Thinking))
+            said = tuple(piece for piece in pieces if not isinstance(piece, Call | Thinking))
+            message = Turn(role, said, thinking=thinking, calls=calls)
+        parts = tuple(part(piece, at, n) for n, piece in enumerate(message.parts))
+        return replace(message, parts=parts, message=at)
+
+    turns = tuple(turn(message, at) for at, message in enumerate(messages))
     input_messages = tuple(
         TestMessage(
             turn.role,
             [p.text if p.path is None else {"type": "file", "value": p.path} for p in turn.parts],
+            calls=turn.calls,
+            answers=turn.answers,
+            is_error=turn.is_error,
+            thinking=turn.thinking,
         )
         for turn in turns
     )
@@ -85,6 +100,7 @@ def conversion(
     return Conversion(
         Case(**fields, system_prompt=system_prompt, guidelines=given),
         turns=turns,
+        tools=tuple(fields.get("tools", ())),
         guidelines=tuple(map(guideline, guidelines)),
         system_prompt=prompt,
         markers=_default_markers(),
@@ -113,9 +129,10 @@ def _run_stage(
     options, wrong = read_options(stage, options)
     if wrong:
         pytest.fail("; ".join(wrong.values()))
-    step, before = Step(stage, options), repr(conversion)
+    files = conversion.case.files  # what they have read is no part of the Conversion
+    step, before = Step(stage, options), deepcopy(conversion, {id(files): files})
     once = replace(step(conversion), stage=conversion.stage)
-    if repr(conversion) != before:
+    if conversion != before:
         pytest.fail(f"{step.name} changed the Conversion that it was given")
     if replace(step(once), stage=conversion.stage) != once:
         pytest.fail(f"{step.name} gives something else when it runs twice")

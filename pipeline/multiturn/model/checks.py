@@ -1,0 +1,81 @@
+"""Checking what a stage made of turns and parts."""
+
+from functools import cache
+from types import NoneType
+from typing import Any, get_args
+
+from msgspec import structs
+
+from multiturn.model.calls import Call, Thinking
+from multiturn.model.turns import ROLES, InTurn, Part, Turn
+
+_KINDS: tuple[str, ...] = get_args(InTurn)
+
+
+def check_turns(turns: Any) -> None:
+    """Raise a ValueError that says what a stage made, if that is not turns."""
+    if not isinstance(turns, (tuple, list)):
+        raise ValueError(f"{kind_of(turns)} in place of a tuple of turns")
+    for turn in turns:
+        if not isinstance(turn, Turn):
+            raise ValueError(f"{kind_of(turn)} in place of a Turn")
+        if turn.role not in ROLES:
+            choices = ", ".join(ROLES)
+            raise ValueError(f"a turn with the role {turn.role!r}; choose from: {choices}")
+        if not isinstance(turn.message, (int, NoneType)):
+            raise ValueError(f"a Turn whose message is {kind_of(turn.message)}")
+        check_parts(turn.parts)
+        if turn.is_more:
+            _check_calls(turn)
+
+
+def _check_calls(turn: Turn) -> None:
+    """Raise a ValueError if something in a turn beside its parts has a wrong type or place."""
+    for name, kind in (("calls", Call), ("thinking", Thinking)):
+        found = getattr(turn, name)
+        wrong = found if not isinstance(found, tuple) else None
+        wrong = next((each for each in found if not isinstance(each, kind)), wrong)
+        if wrong is not None:
+            raise ValueError(f"a Turn with {kind_of(wrong)} in its {name}")
+        if found and turn.role != "assistant":
+            raise ValueError(f"{name} in a turn of the role {turn.role}; they are the assistant's")
+    if turn.answers is not None and (turn.role != "tool" or not isinstance(turn.answers, str)):
+        raise ValueError(f"a Turn of the role {turn.role} that answers {kind_of(turn.answers)}")
+
+
+def check_parts(parts: Any) -> None:
+    """Raise a ValueError that says what a stage made, if that is not parts."""
+    if not isinstance(parts, (tuple, list)):
+        raise ValueError(f"{kind_of(parts)} in place of a tuple of parts")
+    for part in parts:
+        if not isinstance(part, Part):
+            raise ValueError(f"{kind_of(part)} in place of a Part")
+        if not (isinstance(part.text, str) and isinstance(part.separator, str)):
+            check_fields(part)
+
+
+def check_fields(part: Part) -> None:
+    """Raise a ValueError that names the first field of a part that has a wrong type."""
+    wrong = _wrong_field(tuple(map(type, structs.astuple(part))))
+    if wrong:
+        raise ValueError(f"a Part whose {wrong} is {kind_of(getattr(part, wrong))}")
+    if part.kind not in _KINDS:
+        raise ValueError(f"a Part of the kind {part.kind!r}; choose from: {', '.join(_KINDS)}")
+
+
+@cache
+def _wrong_field(types: tuple[type, ...]) -> str:
+    """Return the first field of a Part that has a wrong type; empty if all types are right."""
+    for name, found in zip(Part.__struct_fields__, types, strict=True):
+        expected = int if name in ("message", "content", "line") else str
+        is_unset = found is NoneType and name not in ("kind", "text", "separator", "line")
+        if not (issubclass(found, expected) or is_unset):
+            return name
+    return ""
+
+
+def kind_of(value: object) -> str:
+    """Return a value's type in words, for errors."""
+    name = type(value).__name__
+    article = "an" if name[0] in "aeiouAEIOU" else "a"
+    return "None" if value is None else f"{article} {name}"
