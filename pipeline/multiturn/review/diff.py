@@ -1,4 +1,4 @@
-"""Line-by-line differences between texts, in bounded time, and those that several share."""
+"""Line-by-line differences between texts, in bounded time, and which of them are the same."""
 
 import difflib
 import re
@@ -9,6 +9,8 @@ _T = TypeVar("_T", bound=Hashable)
 _MOST = 10_000_000  # pairs of lines to compare; beyond, all lines count as different
 _CONTEXT = 3  # lines of context around a change
 _DIGEST = re.compile(r'.*\b[0-9a-f]{64}"?')
+_QUESTION = "question:"
+_MARKER = re.compile(r"^([+-]  )\[\w+\]: ")  # of a turn in the question
 
 
 class _Stretch(NamedTuple):
@@ -18,6 +20,7 @@ class _Stretch(NamedTuple):
     new: int
     lines: list[str]
     is_first: bool  # of its hunk: there are lines between the one before and this one
+    heading: str  # the last line above the change, or its first, that begins with a letter
 
 
 def unified_diff(old: str, new: str, old_name: str, new_name: str) -> Iterator[str]:
@@ -47,7 +50,11 @@ def _stretches(old_text: str, new_text: str) -> Iterator[_Stretch]:
     changes = list(_changes(old, new))
     ends = [below for below, *_ in changes[1:]]
     shown = -1  # how many of the old lines
+    read, heading = 0, ""
     for (a, b, c, d), below in zip(changes, [*ends, len(old)], strict=False):
+        above = new[read : c + (d > c)]
+        heading = next((line for line in reversed(above) if line[:1].isalpha()), heading)
+        read = c + (d > c)
         first, last = max(shown, a - _CONTEXT, 0), min(b + _CONTEXT, below)
         lines = [
             *(f" {line}" for line in old[first:a]),
@@ -55,7 +62,7 @@ def _stretches(old_text: str, new_text: str) -> Iterator[_Stretch]:
             *(f"+{line}" for line in new[c:d]),
             *(f" {line}" for line in old[b:last]),
         ]
-        yield _Stretch(first, c - (a - first), lines, first > shown)
+        yield _Stretch(first, c - (a - first), lines, first > shown, heading)
         shown = last
 
 
@@ -100,6 +107,45 @@ def changed_lines(old: str, new: str) -> str:
     return f"line {first}" if first == last else f"lines {first}–{last}"  # noqa: RUF001 - a range
 
 
+def compare_texts(old: str, new: str) -> tuple[Hashable, list[str]]:
+    r"""Return what identifies a difference, and the lines of a diff that show it.
+
+    Texts that differ in the same way have the same identity: the same lines changed below the same
+    headings (lines that begin with a letter), whatever the context. A change that is made several
+    times counts once, and digests, which follow from a text, do not count beside others. Nor does
+    the question where all its changed lines are changed in a message, too.
+
+    >>> is_brief = compare_texts("user:\n  a\n  Be brief.\n", "user:\n  a\n  Be quick.\n")
+    >>> is_brief[1]
+    ['@@', ' user:', '   a', '-  Be brief.', '+  Be quick.']
+    >>> is_brief[0] == compare_texts("user:\n  Be brief.\n", "user:\n  Be quick.\n")[0]
+    True
+    """
+    stretches = list(_stretches(old, new))
+    keys = list(map(_key, stretches))
+    said = {line for heading, lines in keys if heading != _QUESTION for line in lines}
+    found: dict[Hashable, None] = {}
+    shown: list[str] = []
+    last = -1
+    for at, (key, stretch) in enumerate(zip(keys, stretches, strict=True)):
+        heading, lines = key
+        is_said = not lines or (heading == _QUESTION and said.issuperset(lines))
+        if key in found or (is_said and said):
+            continue
+        found[key] = None
+        if stretch.is_first or last != at - 1:
+            shown.append("@@")
+        shown += stretch.lines
+        last = at
+    return tuple(found), shown
+
+
+def _key(stretch: _Stretch) -> tuple[str, tuple[str, ...]]:
+    """Return the heading above a stretch, and its changed lines without digests and markers."""
+    changed = (line for line in stretch.lines if line[0] in "+-" and not _DIGEST.fullmatch(line))
+    return stretch.heading, tuple(_MARKER.sub(r"\1", line) for line in changed)
+
+
 def distinct(changed: Iterable[tuple[_T, str, str]]) -> Iterator[tuple[list[str], tuple[_T, ...]]]:
     r"""Yield each difference once, as lines of a diff, with the places that have it.
 
@@ -118,7 +164,7 @@ def distinct(changed: Iterable[tuple[_T, str, str]]) -> Iterator[tuple[list[str]
     found: dict[Hashable, tuple[tuple[_T, int], _Stretch, dict[_T, None]]] = {}
     for place, old, new in changed:
         stretches = list(_stretches(old, new))
-        keys = list(map(_key, stretches))
+        keys = list(map(_changed_key, stretches))
         for number, (key, stretch) in enumerate(zip(keys, stretches, strict=True)):
             if key or not any(keys):  # a digest follows from its text
                 found.setdefault(key, ((place, number), stretch, {}))[2][place] = None
@@ -135,7 +181,7 @@ def distinct(changed: Iterable[tuple[_T, str, str]]) -> Iterator[tuple[list[str]
         yield lines, group
 
 
-def _key(stretch: _Stretch) -> Hashable:
+def _changed_key(stretch: _Stretch) -> Hashable:
     """Return the changed lines of a stretch without digests: its identity."""
     changed = (line for line in stretch.lines if line[0] in "+-" and not _DIGEST.fullmatch(line))
     return tuple((line[0], line[1:].strip()) for line in changed)

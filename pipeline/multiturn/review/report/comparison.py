@@ -159,7 +159,7 @@ def _comparisons(
 ) -> Iterator[Comparison]:
     """Yield each case of two sides, those of now first."""
     names = _renames(now, then)
-    promotions = _promotions(now, then)
+    promoted_files = promotions(now, then)
     for key, case in now.cases.items():
         was = then.cases.get(names.get(key, key))
         if was is None and case.suite in then.broken:
@@ -171,7 +171,7 @@ def _comparisons(
         else:
             new = now.read(case)
             paths = (entry.path for entry in in_order(case.promoted))
-            promoted = {path: promotions[path] for path in paths if path in promotions}
+            promoted = {path: promoted_files[path] for path in paths if path in promoted_files}
             privileges = list(_promoted(new, promoted.values()))
             if was is None:
                 yield Comparison("added", case, privileges=tuple(privileges))
@@ -205,7 +205,7 @@ def _renames(now: ReviewedSuites, then: ReviewedSuites) -> dict[Key, Key]:
     return renames(*sides)
 
 
-def _promotions(now: ReviewedSuites, then: ReviewedSuites) -> dict[str, PromotedChange]:
+def promotions(now: ReviewedSuites, then: ReviewedSuites) -> dict[str, PromotedChange]:
     """Return what is new or changed in system messages, by the file."""
     locks: list[dict[str, tuple[Promotion, ...]]] = []
     for side in (then, now):

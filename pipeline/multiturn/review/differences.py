@@ -1,0 +1,150 @@
+"""What is different, once each: the units that a reviewer decides on.
+
+A ``Difference`` is all cases whose whole snapshot differs in the same way, or the new text of an
+attached file, which is one wherever that file is used. It is accepted as a whole, by its key.
+``snapshot --check``, its annotations, ``--review``, ``--accept`` and reports show the same ones.
+
+``differences`` makes them of two things that a run of ``multiturn snapshot`` has, and that a report
+can make of its two sides (see ``report/overview.py``): ``FileChange``, the snapshot of a case then
+and now, and ``ChangedText``, an attached file then and now. It is pure: nothing is read or written.
+"""
+
+import hashlib
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Literal
+
+from msgspec import Struct
+
+from multiturn.review.changes import FileChange, State
+from multiturn.review.diff import compare_texts
+from multiturn.review.growth import total
+from multiturn.review.locations import Key
+from multiturn.review.snapshots import as_compared
+
+Kind = Literal["file", State]
+# Dangerous ones are always first. Then comes what changes most prompts with least to read.
+_ORDER: tuple[Kind, ...] = ("file", "changed", "renamed", "new", "removed")
+
+
+class ChangedText(Struct, frozen=True, kw_only=True):
+    """An attached file that is not as recorded."""
+
+    path: str  # from the root
+    cases: Sequence[Key]  # that attach it
+    what: str  # the change, in words
+    old: str | None  # its text; None if it is new, or if that is not known
+    new: str
+    # What is recorded of it and what should be, in any form that has their digests: the key.
+    recorded: object
+    wanted: object
+    growth: int | None = None  # of the prompts of all its cases
+    causes: Sequence[str] = ()  # in words
+    privileges: Sequence[str] = ()
+
+
+class Difference(Struct, frozen=True, kw_only=True):
+    """Cases whose snapshots differ in the same way, or the new text of a file."""
+
+    key: str  # a hash of old and new
+    kind: Kind
+    cases: tuple[Key, ...]
+    what: str = ""  # of a file: the change, in words
+    path: str = ""  # of the file, from the root; empty for cases
+    lines: tuple[str, ...] = ()  # of a diff, without file names; of new or unknown ones, all lines
+    privileges: tuple[str, ...] = ()  # the changes of privilege that it has, in words
+    causes: tuple[str, ...] = ()  # in words; empty if they are not known
+    growth: int | None = None  # of the prompts of all its cases; None if it is not known
+    changes: tuple[FileChange, ...] = ()  # the snapshots; none of a file
+
+
+Facts = Mapping[Key, Sequence[str]]  # what is known of each case, in words
+_NONE: Facts = {}
+_UNKNOWN: Mapping[Key, int | None] = {}
+
+
+def differences(
+    changes: Iterable[FileChange],
+    texts: Iterable[ChangedText] = (),
+    *,
+    privileges: Facts = _NONE,
+    causes: Facts = _NONE,
+    growths: Mapping[Key, int | None] = _UNKNOWN,
+) -> list[Difference]:
+    """Return each difference once: the dangerous ones first, then those of most cases.
+
+    Args:
+        changes: the snapshots that are new, changed, renamed or removed; lists are left out,
+            because they follow from the others, but not ``target.lock``.
+        texts: the attached files that are not as recorded.
+        privileges: the changes of privilege in each case, but not those of ``texts``.
+        causes: what has changed each case, if that is known.
+        growths: by how much the prompt of each case grows.
+    """
+    groups: dict[Hashable, list[FileChange]] = {}
+    lines: dict[Hashable, list[str]] = {}
+    for change in changes:
+        identity, shown = _compare(change)
+        groups.setdefault(identity, []).append(change)
+        lines.setdefault(identity, shown)
+    found = list(map(_of_text, texts))
+    for identity, group in groups.items():
+        cases = tuple(change.case for change in group if change.case)
+        found.append(
+            Difference(
+                key=_hash(*((each.case, each.old, each.new) for each in group)),
+                kind=group[0].state,
+                cases=cases,
+                lines=tuple(lines[identity]),
+                privileges=_facts(privileges, cases),
+                causes=_facts(causes, cases),
+                growth=total(map(growths.get, cases)) if cases else None,
+                changes=tuple(group),
+            )
+        )
+    return sorted(found, key=_rank)
+
+
+def _rank(difference: Difference) -> tuple[bool, int, int]:
+    kind = _ORDER.index(difference.kind)
+    return not difference.privileges, kind, -len(difference.cases)
+
+
+def _compare(change: FileChange) -> tuple[Hashable, list[str]]:
+    """Return what is equal for snapshots that differ in the same way, and the lines to show."""
+    state, suite = change.state, change.case[0] if change.case else change.name
+    if state == "removed":  # nothing is to be read but the names
+        return (state, suite), []
+    old, new = (as_compared(text) for text in change.texts)
+    if state == "new":
+        return (state, change.name), [f"+{line}" for line in new.split("\n")[:-1]]
+    if old == new:  # another form of the same texts
+        old, new = change.texts
+    identity, lines = compare_texts(old, new)
+    return (state, identity, suite if not lines else ""), lines
+
+
+def _of_text(text: ChangedText) -> Difference:
+    if text.old is None:
+        lines = [f"+{line}" for line in text.new.split("\n")]
+    else:
+        _, lines = compare_texts(f"{text.old}\n", f"{text.new}\n")
+    return Difference(
+        key=_hash(text.path, text.recorded, text.wanted),
+        kind="file",
+        cases=tuple(text.cases),
+        what=text.what,
+        path=text.path,
+        lines=tuple(lines),
+        privileges=tuple(text.privileges),
+        causes=tuple(text.causes),
+        growth=text.growth,
+    )
+
+
+def _facts(facts: Facts, cases: Iterable[Key]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(chain.from_iterable(facts.get(case, ()) for case in cases)))
+
+
+def _hash(*values: object) -> str:
+    return hashlib.sha256(repr(values).encode("utf-8", "surrogatepass")).hexdigest()[:16]

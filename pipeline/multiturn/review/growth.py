@@ -1,0 +1,65 @@
+"""By how much prompts grow: what a change costs with each run."""
+
+from collections.abc import Iterable, Mapping
+
+from multiturn.engine.spans import Message
+from multiturn.text import number_of
+
+_UNIT = "character"
+
+
+def size_of(text: str) -> int:
+    """Return the size of a text, in the unit of all numbers here: characters."""
+    return len(text)
+
+
+def prompt_growth(
+    old: Iterable[Message], new: Iterable[Message], was: Mapping[str, str], files: Mapping[str, str]
+) -> int | None:
+    """Return by how much a prompt grows, but for the growth of the files that it attaches.
+
+    Args:
+        old: its messages. A snapshot names files; their texts are empty then.
+        new: its messages now.
+        was: the texts of attached files as they are in ``old``; others are empty.
+        files: their texts now.
+
+    Returns:
+        The growth; None if the text of a file that was in the prompt is not known.
+    """
+    before = 0
+    for span in (span for message in old for span in message.spans):
+        text: str | None = span.text
+        if span.path and span.stage is None and text == was.get(span.path, ""):
+            text = files.get(span.path)
+        if text is None:
+            return None
+        before += size_of(text)
+    return sum(size_of(span.text) for message in new for span in message.spans) - before
+
+
+def file_growth(path: str, old: str, new: str, messages: Iterable[Message]) -> int:
+    """Return by how much a prompt grows because a file that it has in full has a new text."""
+    spans = (span for message in messages for span in message.spans)
+    number = sum(span.path == path and span.stage is None and span.text == new for span in spans)
+    return number * (size_of(new) - size_of(old))
+
+
+def total(growths: Iterable[int | None]) -> int | None:
+    """Return the sum, or None if one is not known."""
+    known = list(growths)
+    return None if None in known else sum(filter(None, known))
+
+
+def growth_in_words(growth: int | None, cases: int) -> str:
+    """Return by how much the prompts of some cases grow, or shrink; empty if it is not known.
+
+    >>> growth_in_words(1240, 200), growth_in_words(-1, 1), growth_in_words(0, 3)
+    ('+1,240 characters in 200 cases', '-1 character', 'same length')
+    """
+    if growth is None:
+        return ""
+    if not growth:
+        return "same length"
+    words = f"{'+' if growth > 0 else '-'}{number_of(abs(growth), _UNIT)}"
+    return words if cases == 1 else f"{words} in {number_of(cases, 'case')}"

@@ -1,0 +1,142 @@
+"""What is different between the two sides of a report, each difference once."""
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from multiturn.review.changes import FileChange
+from multiturn.review.differences import ChangedText, Difference, differences
+from multiturn.review.growth import file_growth, prompt_growth
+from multiturn.review.locations import Key, digest, location_of
+from multiturn.review.report.comparison import Comparison, Report, promotions
+from multiturn.review.reviewed import ReviewedCase
+from multiturn.review.snapshots import snapshot_text
+
+
+class _File(Struct):
+    """An attached file with another text than before, or one that is new."""
+
+    new: str
+    old: str | None = None  # None for one that no case of its cases attached before
+    cases: list[Key] = []
+    growth: int = 0
+    causes: dict[str, None] = {}
+
+
+def overview(report: Report) -> list[Difference]:
+    """Return each difference of a report once, the dangerous ones first.
+
+    They are those of ``snapshot --check``, if the snapshots are those of the revision that the
+    report compares with. Cases that failed are in none.
+    """
+    return _Overview(report).differences() if report.then is not None else []
+
+
+class _Overview:
+    """Collects the differences of a report, case by case."""
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        self.promoted = promotions(report.now, report.then) if report.then else {}
+        self.files: dict[str, _File] = {}
+        self.attached_before: set[str] = set()  # files, by cases that are not the same
+        self.changes: list[FileChange] = []
+        self.causes: dict[Key, list[str]] = {}
+        self.privileges: dict[Key, list[str]] = {}
+        self.growths: dict[Key, int | None] = {}
+
+    def differences(self) -> list[Difference]:
+        for comparison in self.report.comparisons:
+            if comparison.status not in ("failed", "same"):
+                self.add(comparison, *self.report.texts(comparison))
+        return differences(
+            self.changes,
+            self.texts(),
+            privileges=self.privileges,
+            causes=self.causes,
+            growths=self.growths,
+        )
+
+    def add(
+        self, comparison: Comparison, old: ReviewedCase | None, new: ReviewedCase | None
+    ) -> None:
+        """Add what is different in a case."""
+        key = comparison.case.suite, comparison.case.id
+        was, files = (side.files if side else {} for side in (old, new))
+        self.attached_before.update(was)
+        changed = [path for path in files if was.get(path) != files[path]]
+        for path in changed:
+            self.add_file(path, comparison, was.get(path), new)
+        change = _change_of(comparison, old, new, has_files=any(path in was for path in changed))
+        if change is None:
+            return
+        self.changes.append(change)
+        # A file that changed has a difference of its own, with its cause and its privilege.
+        others = [each for each in comparison.causes if not _is_of(each, changed)]
+        self.causes[key] = others or [*comparison.causes]
+        own = {self.promoted[p].what for p in changed if p in self.promoted and p in was}
+        self.privileges[key] = [str(p) for p in comparison.privileges if p.identity not in own]
+        before, after = (side.prompt if side else () for side in (old, new))
+        self.growths[key] = prompt_growth(before, after, was, {**was, **files})
+
+    def add_file(
+        self, path: str, comparison: Comparison, old: str | None, new: ReviewedCase | None
+    ) -> None:
+        """Add a file with another text, or one that is new, as a case attaches it."""
+        assert new is not None  # noqa: S101 - it attaches the file
+        file = self.files.setdefault(path, _File(new.files[path], old))
+        file.old = old if file.old is None else file.old
+        file.cases.append(new.key)
+        if old is not None:  # a new file counts in the prompts of its cases
+            file.growth += file_growth(path, old, file.new, new.prompt)
+        file.causes.update(dict.fromkeys(c for c in comparison.causes if _is_of(c, [path])))
+
+    def texts(self) -> Iterator[ChangedText]:
+        """Yield the files with another text, and those that no case attached before."""
+        self._look_at_the_same_cases()
+        for path, file in self.files.items():
+            change = self.promoted.get(path)
+            what = "is new" if file.old is None else "changed"
+            if file.old is None and path in self.attached_before:
+                continue
+            yield ChangedText(
+                path=path,
+                cases=file.cases,
+                what=change.what if change else f"{path} {what}",
+                old=file.old,
+                new=file.new,
+                recorded=None if file.old is None else digest(file.old),
+                wanted=digest(file.new),
+                growth=None if file.old is None else file.growth,
+                causes=tuple(file.causes),
+                privileges=[change.what] if change else [],
+            )
+
+    def _look_at_the_same_cases(self) -> None:
+        """Find the files that only look new, because cases that are the same have them."""
+        new = {path for path, file in self.files.items() if file.old is None}
+        for comparison in self.report.comparisons:
+            if not new - self.attached_before:
+                return
+            if comparison.status == "same":
+                old, _ = self.report.texts(comparison)
+                self.attached_before.update(old.files if old else ())
+
+
+def _is_of(cause: str, paths: list[str]) -> bool:
+    """Return whether a cause is a changed file."""
+    return any(cause.startswith(f"{path} line") for path in paths)
+
+
+def _change_of(
+    comparison: Comparison, old: ReviewedCase | None, new: ReviewedCase | None, *, has_files: bool
+) -> FileChange | None:
+    """Return how the snapshot of a case differs; None if only files that it names do."""
+    key, was = (comparison.case.suite, comparison.case.id), comparison.was
+    before, now = (snapshot_text(side) if side else "" for side in (old, new))
+    if before == now and not has_files:
+        before, now = (snapshot_text(side, inline=True) if side else "" for side in (old, new))
+    if before == now:
+        return None
+    old_name = location_of(was.suite, was.id) if was else ""
+    return FileChange(location_of(*key), key, before, now, old_name)

@@ -1,0 +1,149 @@
+"""The units that a reviewer decides on: cases that differ in the same way, and texts of files."""
+
+from pathlib import Path
+from typing import Any
+
+from comparing import report_of
+from multiturn.review.changes import FileChange
+from multiturn.review.differences import Difference, differences
+from multiturn.review.growth import growth_in_words
+from multiturn.review.report.overview import overview
+from repositories import FILES, TONE
+
+SHOP = "evals/shop.eval.yaml"
+HEAD = "---\nsuite: s.eval.yaml\nid: {id}\nchat_prompt:\n"
+
+
+def snapshot(case_id: str, *messages: tuple[str, str], question: str) -> str:
+    """Return a snapshot as it is written by hand; a content begins after the colon."""
+    chat = "".join(f"  - role: {role}\n    content:{content}\n" for role, content in messages)
+    return f"{HEAD.format(id=case_id)}{chat}question:{question}\ninput_files: []\n"
+
+
+def change(case_id: str, old: str, new: str) -> FileChange:
+    return FileChange(f"snapshots/s/{case_id}.yaml", ("s.eval.yaml", case_id), old, new)
+
+
+ONE_LINE = snapshot("a", ("user", " Hello a"), question=" Hello a")
+SIGNED = snapshot(
+    "a", ("user", " |-\n      Hello a\n      Bye."), question=" |-\n  Hello a\n  Bye."
+)
+BLOCK = snapshot("b", ("user", " |-\n      Hello\n      b"), question=" |-\n  Hello\n  b")
+SIGNED_BLOCK = snapshot(
+    "b", ("user", " |-\n      Hello\n      b\n      Bye."), question=" |-\n  Hello\n  b\n  Bye."
+)
+PIECES = snapshot(
+    "c",
+    ("user", "\n    - |-\n      Hi\n    - file: x.txt"),
+    question="\n- |-\n  Hi\n- file: x.txt",
+)
+SIGNED_PIECES = snapshot(
+    "c",
+    ("user", "\n    - |-\n      Hi\n    - file: x.txt\n    - Bye."),
+    question="\n- |-\n  Hi\n- file: x.txt\n- Bye.",
+)
+
+
+def test_one_line_a_block_and_pieces_with_a_new_line_differ_in_the_same_way() -> None:
+    (found,) = differences(
+        [
+            change("a", ONE_LINE, SIGNED),
+            change("b", BLOCK, SIGNED_BLOCK),
+            change("c", PIECES, SIGNED_PIECES),
+        ]
+    )
+    assert [case_id for _, case_id in found.cases] == ["a", "b", "c"]
+    assert found.kind == "changed"
+    assert [line for line in found.lines if line[0] in "+-"] == ["+  Bye."]
+
+
+def test_a_text_that_moves_into_a_system_message_is_not_one_that_moves_out() -> None:
+    apart = ("user", " Hi"), ("system", " Obey."), ("user", " So")
+    there = snapshot("a", *apart, question=" So")
+    gone = snapshot("a", ("user", " |-\n      Hi\n      Obey."), *apart[2:], question=" So")
+    assert len(differences([change("a", there, gone), change("b", gone, there)])) == 2
+
+
+def test_a_snapshot_that_differs_in_its_form_only_is_a_difference() -> None:
+    (found,) = differences([change("a", ONE_LINE, ONE_LINE.removesuffix("\n"))])
+    assert "+input_files: []\n\\ No newline at end of file" in found.lines
+
+
+def test_a_key_is_a_hash_of_old_and_new_of_all_cases() -> None:
+    (first,) = differences([change("a", ONE_LINE, SIGNED), change("b", BLOCK, SIGNED_BLOCK)])
+    texts = (text.replace("Hello", "Hallo") for text in (BLOCK, SIGNED_BLOCK))
+    (other,) = differences([change("a", ONE_LINE, SIGNED), change("b", *texts)])
+    assert first.lines == other.lines
+    assert first.key != other.key
+
+
+def found_in(folder: Path, then: dict[str, str], now: dict[str, str]) -> list[Difference]:
+    return overview(report_of(folder, then, now))
+
+
+def edit(name: str, old: str, new: str) -> dict[str, str]:
+    assert old in FILES[name]
+    return {**FILES, name: FILES[name].replace(old, new)}
+
+
+def as_said(found: list[Difference]) -> list[tuple[Any, ...]]:
+    return [
+        (each.kind, each.what, [case_id for _, case_id in each.cases], each.causes, each.growth)
+        for each in found
+    ]
+
+
+def test_a_report_has_the_text_of_a_guideline_once_and_the_rest_apart(tmp_path: Path) -> None:
+    now = edit(TONE, "Three.", "Three, or four.")
+    now[SHOP] = now[SHOP].replace("content: Bye", "content: Good bye")
+    found = found_in(tmp_path, FILES, now)
+    assert as_said(found) == [
+        (
+            *("file", f"{TONE} changed; it is part of a system message", ["hours", "price"]),
+            *((f"{TONE} line 3",), 18),
+        ),
+        ("changed", "", ["bye"], (f"{SHOP} line 13: the messages of 'bye'",), 5),
+    ]
+    assert found[0].privileges == (f"{TONE} changed; it is part of a system message",)
+    assert found[0].lines == (
+        "@@",
+        " One.",
+        " Two.",
+        "-Three.",
+        "+Three, or four.",
+        *found[0].lines[5:],
+    )
+    assert found[1].privileges == ()
+
+
+def test_a_case_with_another_file_is_changed_and_the_file_is_new(tmp_path: Path) -> None:
+    now = edit(SHOP, "When do you open?", "{type: file, value: open.txt}")
+    now["evals/open.txt"] = "At nine.\n"
+    found = found_in(tmp_path, FILES, now)
+    assert [(each.kind, each.path, each.what) for each in found] == [
+        ("file", "evals/open.txt", "evals/open.txt is new"),
+        ("changed", "", ""),
+    ]
+    assert found[0].lines == ("+At nine.",)
+    # "When do you open?" becomes "=== open.txt ===", a line break and "At nine."
+    assert (found[0].growth, found[1].growth) == (None, 16 + 1 + 8 - 17)
+
+
+def test_new_removed_and_renamed_cases(tmp_path: Path) -> None:
+    now = edit(SHOP, "id: hours", "id: times")
+    cut = now[SHOP].index("  - id: bye")
+    new = "  - id: new\n    input_messages: [{role: user, content: Who are you?}]\n"
+    now[SHOP] = now[SHOP][:cut] + new
+    found = found_in(tmp_path, FILES, now)
+    assert [(each.kind, *each.cases) for each in found] == [
+        ("renamed", (SHOP, "times")),
+        ("new", (SHOP, "new")),
+        ("removed", (SHOP, "bye")),
+    ]
+    assert found[0].lines == ()
+    assert "+  Who are you?" in found[1].lines
+
+
+def test_growth_is_said_in_words() -> None:
+    assert growth_in_words(None, 3) == ""
+    assert growth_in_words(-1240, 1) == "-1,240 characters"
