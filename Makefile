@@ -39,8 +39,8 @@ coverage: $(READY)  ## run every test, and list the lines and branches that none
 
 test-tools: $(READY) $(TOOLS)/ready $(LITELLM)/ready $(OLDEST)/ready newest  ## test with the programs of others, and the oldest and newest SDKs
 	$(TOOLS)/bin/pytest tests/tools tests/test_public.py::test_these_names_are_public \
-		--ignore tests/tools/test_litellm.py
-	LITELLM=$(LITELLM)/bin/litellm $(BIN)/pytest tests/tools/test_litellm.py
+		--ignore tests/tools/test_litellm.py --ignore tests/tools/test_tokenizers.py
+	LITELLM=$(LITELLM)/bin/litellm $(BIN)/pytest tests/tools/test_litellm.py tests/tools/test_tokenizers.py
 	$(OLDEST)/bin/pytest $(ANY_VERSION)
 	$(NEWEST)/bin/pytest $(ANY_VERSION)
 
@@ -77,10 +77,10 @@ lock:  ## choose and lock the packages for pyproject.toml; UPGRADE=--upgrade tak
 	$(PYTHON) -m venv .venv-lock
 	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check uv
 	$(LOCK) pyproject.toml --extra openai --extra azure --extra anthropic --extra gemini \
-		--extra dask --extra pytest --extra watch --group dev --output-file requirements.lock
+		--extra dask --extra pytest --extra tokens --extra watch --group dev --output-file requirements.lock
 	$(LOCK) pyproject.toml --group install --constraint requirements.lock --output-file requirements-demo.lock
 	$(LOCK) pyproject.toml --extra inspect --group tools --output-file requirements-tools.lock
-	$(LOCK) pyproject.toml --resolution lowest-direct --extra openai --extra anthropic --extra gemini --group sdks \
+	$(LOCK) pyproject.toml --resolution lowest-direct --extra openai --extra anthropic --extra gemini --extra tokens --group sdks \
 		--output-file requirements-oldest.lock
 	$(LOCK) --group litellm --output-file requirements-litellm.lock
 	$(LOCK) --group fuzz --output-file requirements-fuzz.lock
@@ -131,4 +131,4 @@ newest:
 	$(NEWEST)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager \
 		hatchling editables hypothesis pytest syrupy
 	$(NEWEST)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager \
-		--no-build-isolation --editable '.[openai,anthropic,gemini]'
+		--no-build-isolation --editable '.[openai,anthropic,gemini,tokens]'

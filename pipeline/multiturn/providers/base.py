@@ -10,9 +10,10 @@ from msgspec import Meta, Struct, structs
 
 from multiturn.errors import MultiturnError, Place, in_words
 from multiturn.logs import Notice, warn
-from multiturn.model.request import InputFile, ProviderRequest
+from multiturn.model.request import InputFile, ProviderRequest, prompt_of
 from multiturn.model.turns import Parts, Turns
 from multiturn.providers.secrets import hide
+from multiturn.providers.tokens import Overhead, Sent, Tokenizer, Tokens, tokens_of
 
 # The fields that an answer depends on; the other fields are for evaluating the answer.
 _SENT = (
@@ -227,6 +228,17 @@ class TargetProvider:
     def wire(self, request: ProviderRequest) -> Wire:
         """Return what would be sent for a request, unless the provider would refuse it."""
         raise NotImplementedError
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """What counts the tokens of texts; an estimate where nothing is known of the model."""
+        return Tokenizer()
+
+    def tokens(self, wire: Wire) -> Tokens:
+        """Return about how many input tokens a request is, without what an agent adds to it."""
+        texts = tuple(turn.content for turn in prompt_of(wire.request))
+        sent = Sent(texts, messages=len(texts), media=0, has_data=False)
+        return tokens_of(sent, self.tokenizer, Overhead(), is_known=False)
 
     def preview(self, request: ProviderRequest, prompt: Turns, question: Parts) -> Preview:
         """Return what people read of ``wire``; it needs neither key, SDK nor network.

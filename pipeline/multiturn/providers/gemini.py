@@ -11,6 +11,7 @@ from multiturn.providers.base import ProviderError, ProviderResponse, Wire
 from multiturn.providers.client import http_client
 from multiturn.providers.http import HttpProvider, HttpSettings
 from multiturn.providers.layout import Layout
+from multiturn.providers.tokens import Overhead
 from multiturn.providers.usage import counts
 
 # Reasons to stop that are filters' (types.FinishReason of the SDK).
@@ -33,6 +34,8 @@ class GeminiProvider(HttpProvider):
     title = "Gemini"
     sdk = "google.genai"
     address_settings = ("base_url", "version")
+    # Google's guide: countTokens gives 10 for a chat of "Hi my name is Bob" and "Hi Bob!".
+    overhead = Overhead(request=0, message=1)
     settings: GeminiSettings
 
     def body(self, layout: Layout, request: ProviderRequest) -> dict[str, Any]:

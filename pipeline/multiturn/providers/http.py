@@ -24,6 +24,7 @@ from multiturn.providers.layout import Layout
 from multiturn.providers.models import Abilities, Accepted, Row
 from multiturn.providers.refusals import lesson_of
 from multiturn.providers.secrets import hide, passwords_in
+from multiturn.providers.tokens import Overhead, Tokenizer, Tokens, sent_in, tokens_of
 
 _T = TypeVar("_T")
 _OF_DISKS = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EROFS, errno.EIO)
@@ -97,6 +98,7 @@ class HttpProvider(ChatProvider):
     sdk: ClassVar[str]  # the module to import
     rows: tuple[Row, ...] = ()  # what the user's own targets file says of models
     path: ClassVar[str]  # of the requests
+    overhead: ClassVar[Overhead] = Overhead()
 
     http: Any = None  # the HTTP client inside the SDK's
     _client: Any = None
@@ -121,6 +123,23 @@ class HttpProvider(ChatProvider):
         """What is known of the model."""
         settings = self.settings
         return Abilities(self.vendor, settings.model, settings.accepts, self.rows, self.api_version)
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """What counts the tokens of texts for the model."""
+        return self.abilities.tokenizer
+
+    def tokens(self, wire: Wire) -> Tokens:
+        """Return how many input tokens a request is to the model."""
+        return tokens_of(
+            sent_in(msgspec.json.decode(wire.body)),
+            *(self.tokenizer, self.overhead),
+            is_known=self._is_overhead_known,
+        )
+
+    @cached_property
+    def _is_overhead_known(self) -> bool:
+        return self.abilities.is_overhead_known
 
     def known_temperature(self, layout: Layout, temperature: float) -> float | None:
         """Return the temperature, or None for a model that ignores it."""

@@ -13,9 +13,10 @@ from multiturn.documents.node import Node
 from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError
+from multiturn.providers.tokens import Tokenizer
 
 Accepted = Literal["temperature", "final_assistant", "later_system"]  # what a target may say
-Feature = Accepted | Literal["system", "roles", "limit"]
+Feature = Accepted | Literal["system", "roles", "limit", "tokenizer", "estimate"]
 
 SERVERS = "servers"  # the key of models.yaml for other servers with OpenAI's API
 
@@ -60,6 +61,23 @@ class Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limit: Annotated[
         Literal["max_tokens", "max_completion_tokens"] | None,
         Meta(description="the name of the limit, where they take only this one."),
+    ] = None
+    tokenizer: Annotated[
+        Literal["cl100k_base", "o200k_base"] | None,
+        Meta(description="the name of their published tokenizer."),
+    ] = None
+    whole: Annotated[
+        bool,
+        Meta(
+            description="whether the source of a tokenizer says what messages add to their texts."
+        ),
+    ] = False
+    estimate: Annotated[
+        Annotated[float, Meta(gt=0)] | None,
+        Meta(
+            description="about how many tokens they make of each that o200k_base makes, if there"
+            " is no published tokenizer."
+        ),
     ] = None
     rule: Annotated[str, Meta(description="the id of the rule that a refusal names.")] = ""
     api_version: Annotated[
@@ -167,6 +185,18 @@ class Abilities(NamedTuple):
     def limit(self) -> Row | None:
         """Return the row with the only name of a limit that the model takes, if there is one."""
         return next(iter(self.rows("limit")), None)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """What counts the model's tokens."""
+        for row in self.rows("tokenizer"):
+            return Tokenizer(row.tokenizer or "")
+        return Tokenizer(factor=next((row.estimate or 1 for row in self.rows("estimate")), 1))
+
+    @property
+    def is_overhead_known(self) -> bool:
+        """Whether it is known how many tokens the vendor adds to those of the texts."""
+        return any(row.whole for row in self.rows("tokenizer"))
 
     def other_versions(self) -> Iterable["Abilities"]:
         """Yield the same for each other version of the API that is known."""
