@@ -61,9 +61,11 @@ def printed(program: str, folder: Path) -> str:
 def write_files(text: str, folder: Path) -> None:
     """Write each file that a page shows under its name."""
     for block in blocks(text):
-        name = re.match(r"# ([\w.]+)\n", block)
+        name = re.match(r"# ([\w./-]+)\n", block)
         if name:
-            (folder / name[1]).write_text(block)
+            path = folder / name[1]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block)
 
 
 def shell_command(text: str, beginning: str) -> list[str]:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from jsonschema import Draft202012Validator
 
 from batch_server import BatchServer
 from comparing import data_of
-from loopback import KEY
+from loopback import KEY, Server, completion
 from multiturn.documents.yaml_events import read_documents
 from multiturn.pipelines.contract import FACTS
 from multiturn.providers.results import Result
@@ -21,6 +22,7 @@ from pages import blocks, printed, said, sessions, write_files
 from repositories import commit, git
 
 ROOT = Path(__file__).parent.parent
+RENDERED = ROOT / "tests/tools/rendered.json"  # by promptfoo 0.121.20, of the page's configuration
 
 
 def page(name: str) -> str:
@@ -148,3 +150,62 @@ def test_the_page_of_pipelines_has_every_rule_that_is_named() -> None:
     sources = [*ROOT.glob("stages/**/*.py"), ROOT / "pipeline/multiturn/engine/explanation.py"]
     named = re.findall(r"rules? (\d)", " ".join(path.read_text("utf-8") for path in sources))
     assert set(named) <= set(listed)
+
+
+def test_the_page_about_promptfoo_works_as_it_stands(tmp_path: Path) -> None:
+    """Its commands of promptfoo are run by ``make test-tools``."""
+    text = page("from-promptfoo.md")
+    (prompt,) = blocks(text, "json")
+    (tmp_path / "support.json").write_text(prompt)
+    shutil.copy(RENDERED, tmp_path / "rendered.json")
+    assert play(text, tmp_path) == 9
+
+
+def test_the_page_about_agentv_works_as_it_stands(tmp_path: Path) -> None:
+    assert play(page("from-agentv.md"), tmp_path) == 7
+
+
+def output_items(page: str) -> dict[str, object]:
+    """Return a page of the items of a run, as OpenAI's Evals API gives them."""
+    tickets = {
+        "0": ("My monitor won't turn on!", "Hardware"),
+        "1": ("I'm in vim and I can't quit!", "Software"),
+        "2": ("Best restaurants in Cleveland?", "Other"),
+    }
+    system = {
+        "role": "developer",
+        "content": "Classify the ticket as Hardware, Software, or Other.",
+    }
+    shown = [
+        {
+            "id": f"outputitem_{number}",
+            "object": "eval.run.output_item",
+            "datasource_item_id": int(number),
+            "datasource_item": {"ticket_text": text, "correct_label": label},
+            "sample": {"input": [system, {"role": "user", "content": text}], "model": "gpt-4.1"},
+        }
+        for number, (text, label) in tickets.items()
+        if number in page
+    ]
+    return {"object": "list", "data": shown, "has_more": "2" not in page}
+
+
+def test_the_page_about_hosted_evals_works_as_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with Server() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+        for shown in ("01", "2"):
+            server.answer(body=output_items(shown))
+        labels = {"My monitor": "Hardware", "I'm in vim": "Software", "Best resta": "Food"}
+        server.reply = lambda text: (200, completion("openai", labels[text[:10]]))
+        key = "    api_key: ${{ OPENAI_API_KEY }}\n"
+        text = page("from-openai-evals.md").replace(key, f"{key}    base_url: {server.url}/v1\n")
+        assert play(text, tmp_path) == 6
+        asked = [request.path for request in server.requests if request.method == "GET"]
+        assert asked[0] == "/v1/evals/eval_abc/runs/evalrun_abc/output_items?limit=100"
+        assert "after=outputitem_1" in asked[1]
+        sent = [request.json for request in server.requests if request.method == "POST"]
+        assert sorted(body["messages"][1]["content"][:10] for body in sent) == sorted(labels)

@@ -13,12 +13,34 @@ import pytest
 import commands
 import npm
 from loopback import KEY, TEXT, Request, Server, completion
-from pages import sessions, shell_command
+from pages import blocks, said, sessions, shell_command, write_files
 from running import records
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/formats.md").read_text(encoding="utf-8")
 SUITE = Path(__file__).with_name("evals.eval.yaml")
+
+
+def test_promptfoo_renders_a_configuration_as_the_page_about_it_says(
+    tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    promptfoo = npm.installed("promptfoo@0.121.20", "promptfoo", pytestconfig)
+    page = (ROOT / "docs/from-promptfoo.md").read_text(encoding="utf-8")
+    write_files(page, tmp_path)
+    (prompt,) = blocks(page, "json")
+    (tmp_path / "support.json").write_text(prompt)
+    rendering, _ = "".join(blocks(page, "sh")).splitlines()
+    _, _, *arguments = rendering.split()
+    environment = {
+        **os.environ,
+        "PROMPTFOO_CONFIG_DIR": str(tmp_path / "home"),
+        "PROMPTFOO_DISABLE_TELEMETRY": "1",
+        "PROMPTFOO_DISABLE_UPDATE": "1",
+    }
+    subprocess.run([promptfoo, *arguments], cwd=tmp_path, env=environment, capture_output=True)
+    for command, output in sessions(page):
+        if "support.eval.jsonl" in command:
+            assert said(command, tmp_path) == output
 
 
 def test_promptfoo_sends_the_messages_to_the_letter(
