@@ -1,0 +1,53 @@
+"""Messages and tools in the form of the Chat Completions API, which many other tools use, too."""
+
+import json
+from typing import Any
+
+from multiturn.model.calls import Call, Tool
+from multiturn.model.turns import Turn
+
+
+def chat_message(turn: Turn, role: str | None = None) -> dict[str, Any]:
+    """Return a turn as a message; thinking has no place in it.
+
+    Args:
+        turn: its role is sent, unless ``role`` is another name of it.
+        role: such as ``developer``.
+
+    >>> chat_message(Turn("assistant", calls=(Call("c1", "weather", {"city": "Paris"}),)))
+    ... # doctest: +NORMALIZE_WHITESPACE
+    {'role': 'assistant', 'content': None,
+     'tool_calls': [{'id': 'c1', 'type': 'function',
+                     'function': {'name': 'weather', 'arguments': '{"city": "Paris"}'}}]}
+    >>> chat_message(Turn("tool", answers="c1"))
+    {'role': 'tool', 'tool_call_id': 'c1', 'content': ''}
+    """
+    said: dict[str, Any] = {"role": role or turn.role}
+    if turn.answers is not None:
+        said["tool_call_id"] = turn.answers
+    said["content"] = turn.content or None if turn.calls else turn.content
+    if turn.calls:
+        said["tool_calls"] = [_call(call) for call in turn.calls]
+    return said
+
+
+def _call(call: Call) -> dict[str, Any]:
+    arguments = json.dumps(call.arguments, ensure_ascii=False)
+    function = {"name": call.name, "arguments": arguments}
+    return {"id": call.id, "type": "function", "function": function}
+
+
+def chat_tool(tool: Tool) -> dict[str, Any]:
+    """Return the definition of a tool.
+
+    >>> chat_tool(Tool("now", "The time."))
+    {'type': 'function', 'function': {'name': 'now', 'description': 'The time.'}}
+    """
+    function: dict[str, Any] = {"name": tool.name}
+    if tool.description:
+        function["description"] = tool.description
+    if tool.parameters:
+        function["parameters"] = tool.parameters
+    if tool.strict is not None:
+        function["strict"] = tool.strict
+    return {"type": "function", "function": function}
