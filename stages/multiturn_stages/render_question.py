@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from multiturn import Conversion, Part, marker_text, stage
-from multiturn.model.turns import Parts, calls_shown, is_blank, separate_first
+from multiturn.model.turns import Parts, is_blank, separate_first
 
 Lone = Literal["as_written", "trimmed_segments"]
 
@@ -62,7 +62,7 @@ class Transcript(Struct, frozen=True):
             if turn.parts or not turn.calls:
                 transcript.append(self._marker(text))
                 transcript += separate_first("", turn.parts)
-            for call, shown in zip(turn.calls, calls_shown(turn), strict=True):
+            for call, shown in zip(turn.calls, turn.calls_shown, strict=True):
                 transcript.append(self._marker(self.call.replace("{id}", call.id)))
                 transcript += separate_first("", (shown,))
         return tuple(transcript)

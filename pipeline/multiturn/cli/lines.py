@@ -171,7 +171,7 @@ def explain_line(found: Explanation) -> ExplainLine:
     """Return the line of an explanation."""
     messages = None
     if found.chat is not None:
-        messages = tuple(ExplainedMessage(each.role, _spans(each.spans)) for each in found.chat)
+        messages = tuple(ExplainedMessage(each.role, _spans(each.shown)) for each in found.chat)
     segments = tuple(
         ExplainedSegment(
             each.where.file or None,

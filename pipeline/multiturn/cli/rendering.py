@@ -73,9 +73,19 @@ def to_text(record: Record, *, color: bool = False) -> bytes:
         system = [ChatMessage("system", record["system"])] if record["system"] else []
         messages = (*system, ChatMessage("user", record["question"]))
     for message in messages:
-        lines.append(role_heading(message.role))
-        lines += [f"  {line}".rstrip() for line in visible(message.content).split("\n")]
+        lines.append(role_heading(message.role) + in_line(_of_call(message)))
+        calls = (call.text for call in message.tool_calls)
+        thoughts = (block.text or "(hidden)" for block in message.thinking)
+        content = [message.content] if message.content or not message.tool_calls else []
+        text = "\n".join((*thoughts, *content, *calls))
+        lines += [f"  {line}".rstrip() for line in visible(text).split("\n")]
     return _joined(lines, color)
+
+
+def _of_call(message: ChatMessage) -> str:
+    if message.tool_call_id is None:
+        return ""
+    return f", {'failed ' * message.is_error}result of {message.tool_call_id}"
 
 
 def to_result_text(result: "Result", *, color: bool) -> bytes:

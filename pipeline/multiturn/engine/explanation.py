@@ -82,7 +82,7 @@ class Explanation(Struct, frozen=True):
         title = " · ".join(filter(None, (self.suite, self.id, self.target)))
         lines = [title.replace("\n", "\\n"), *(f"  repaired {repair}" for repair in self.repairs)]
         for message in self.chat or ([Message("system", self.system)] if self.system else ()):
-            lines += [message.role, *_lines(message.spans)]
+            lines += [message.title, *_lines(message.shown)]
         if self.question or not self.target:
             lines += ["question", *_lines(self.question)]
         for heading, is_meant in (("where", False), ("as", True)):

@@ -8,7 +8,7 @@ from multiturn.engine.explanation import Explanation, explain
 from multiturn.engine.record import Record, record_of
 from multiturn.engine.spans import in_spans
 from multiturn.model.conversion import Conversion
-from multiturn.model.request import ChatMessage
+from multiturn.model.request import message_of
 from multiturn.pipelines.pipeline import request_of
 from multiturn.providers.base import Preview, ProviderError, TargetProvider
 
@@ -38,7 +38,7 @@ def record_for(conversion: Conversion, provider: TargetProvider) -> Record:
     record = record_of(request_of(conversion), conversion.notices)
     shown: dict[str, Any] = {"target": provider.name}
     if preview.messages is not None:
-        shown["messages"] = [ChatMessage(turn.role, turn.content) for turn in preview.messages]
+        shown["messages"] = list(map(message_of, preview.messages))
         record = {key: value for key, value in record.items() if key not in _INSTEAD}
     shown |= {"parameters": preview.parameters, "repairs": preview.repairs}
     head = {key: record[key] for key in ("suite", "id")}

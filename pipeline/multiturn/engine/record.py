@@ -38,6 +38,8 @@ def record_of(request: ProviderRequest, notices: Iterable[Notice] = ()) -> Recor
         for each in notices
     ]
     others = {
+        "tools": request.tools or None,
+        "tool_choice": request.tool_choice,
         "outcome": request.outcome,
         "expected_messages": request.expected_messages,
         "conversation_id": request.conversation_id,

@@ -1,12 +1,14 @@
 """The texts of a prompt in spans: stretches with one origin, read off a finished Conversion."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from multiturn.errors import Place
 from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
+from multiturn.model.request import message_of
 from multiturn.model.turns import Part, Turn
 
 
@@ -28,6 +30,7 @@ class Span(Struct, frozen=True, gc=False):
 
 
 Spans = tuple[Span, ...]
+_BREAK = Span("\n", "between two parts (rule 6)", stage="")
 
 
 def text_of(spans: Spans) -> str:
@@ -41,10 +44,31 @@ class Message(Struct, frozen=True, gc=False):
     Attributes:
         role: the role.
         spans: the texts of the content, each with its origin.
+        thinking: what the assistant thought before, likewise.
+        calls: a line for each call of a tool, likewise.
+        data: the calls and the thinking as they are sent, or the call that is answered; by the
+            names of ``ChatMessage``.
     """
 
     role: str
     spans: Spans
+    thinking: Spans = ()
+    calls: Spans = ()
+    data: Mapping[str, Any] = {}
+
+    @property
+    def title(self) -> str:
+        """The role, and of a result the call that it answers."""
+        if "tool_call_id" not in self.data:
+            return self.role
+        kind = "failed result" if "is_error" in self.data else "result"
+        return f"{self.role}, {kind} of {self.data['tool_call_id']}"
+
+    @property
+    def shown(self) -> Spans:
+        """All that a reader sees of it: the thinking, the content, and the calls."""
+        pieces = [spans for spans in (self.thinking, self.spans, self.calls) if spans]
+        return tuple(span for piece in pieces for span in (_BREAK, *piece))[1:]
 
 
 def question_of(conversion: Conversion) -> Spans:
@@ -57,9 +81,31 @@ def messages_of(conversion: Conversion) -> tuple[Message, ...]:
     return in_spans(conversion.prompt, conversion.case)
 
 
+def definitions_of(conversion: Conversion) -> tuple[Message, ...]:
+    """Return the definition of each tool as a message for readers; its role is ``tool NAME``."""
+    suite = Place(conversion.case.suite or "the case")
+    return tuple(
+        Message(f"tool {tool.name}", (Span(tool.text, f"tools[{at}] of {suite}"),))
+        for at, tool in enumerate(conversion.tools)
+    )
+
+
 def in_spans(turns: Iterable[Turn], case: Case) -> tuple[Message, ...]:
     """Return messages with the origin of each of their texts."""
-    return tuple(Message(turn.role, spans_in(turn.parts, case)) for turn in turns)
+    return tuple(_message(turn, case) for turn in turns)
+
+
+def _message(turn: Turn, case: Case) -> Message:
+    if not turn.is_more:
+        return Message(turn.role, spans_in(turn.parts, case))
+    data = to_builtins(message_of(turn))
+    return Message(
+        turn.role,
+        spans_in(turn.parts, case),
+        spans_in(turn.thoughts, case),
+        spans_in(turn.calls_shown, case),
+        {name: data[name] for name in data if name not in ("role", "content")},
+    )
 
 
 def spans_in(parts: Sequence[Part], case: Case) -> Spans:

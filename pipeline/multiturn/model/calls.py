@@ -26,6 +26,12 @@ class Tool(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults
     strict: bool | None = None
     line: int = 0
 
+    @property
+    def text(self) -> str:
+        """The definition as a reader sees it: the description, and the schema as JSON."""
+        schema = json.dumps(self.parameters, indent=2, ensure_ascii=False)
+        return "\n".join(filter(None, (self.description, schema)))
+
 
 class Call(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
     """A call of a tool by the assistant.

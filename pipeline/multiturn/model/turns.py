@@ -1,7 +1,7 @@
 """Turns, their parts, which know where their text comes from, and the views that show them."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from msgspec import Struct, structs
@@ -116,9 +116,33 @@ class Turn(Struct, frozen=True, gc=False, repr_omit_defaults=True):
         return self.parts[0].text if len(self.parts) == 1 else joined(self.parts)
 
     @property
-    def shown(self) -> "Parts":
-        """What a reader sees of the turn: the thinking, the parts, and each call in a line."""
-        return (*self._thoughts(), *self.parts, *calls_shown(self)) if self.is_more else self.parts
+    def thoughts(self) -> tuple[Part, ...]:
+        """A part for each block of thinking, as a reader sees it."""
+        return tuple(
+            Part(
+                "text",
+                block.text or "(hidden)",
+                message=self.message,
+                line=block.line,
+                key=f"thinking[{at}]",
+            )
+            for at, block in enumerate(self.thinking)
+        )
+
+    @property
+    def calls_shown(self) -> tuple[Part, ...]:
+        """A part for each call, as a reader sees it."""
+        return tuple(
+            Part(
+                "text",
+                call.text,
+                message=self.message,
+                line=call.line,
+                key=f"tool_calls[{at}]",
+                changed_by=call.changed_by,
+            )
+            for at, call in enumerate(self.calls)
+        )
 
     @property
     def is_more(self) -> bool:
@@ -135,27 +159,6 @@ class Turn(Struct, frozen=True, gc=False, repr_omit_defaults=True):
         """Whether anything in it is more than blank text."""
         has_parts = any(part.is_content or part.kind == "reference" for part in self.parts)
         return has_parts or self.is_more
-
-    def _thoughts(self) -> Iterator[Part]:
-        for at, block in enumerate(self.thinking):
-            text = block.text or "(hidden)"
-            key = f"thinking[{at}]"
-            yield Part("text", text, message=self.message, line=block.line, key=key)
-
-
-def calls_shown(turn: Turn) -> "Parts":
-    """Return a part for each call of a turn, as a reader sees it."""
-    return tuple(
-        Part(
-            "text",
-            call.text,
-            message=turn.message,
-            line=call.line,
-            key=f"tool_calls[{at}]",
-            changed_by=call.changed_by,
-        )
-        for at, call in enumerate(turn.calls)
-    )
 
 
 Turns = tuple[Turn, ...]

@@ -26,6 +26,7 @@ _SENT = (
     "temperature",
     "max_output_tokens",
 )
+_SENT_IF_GIVEN = ("tools", "tool_choice")  # so that digests of requests without them stay
 Seconds = Annotated[float, Meta(gt=0)]
 LARGEST_ANSWER = 16 * 2**20  # bytes, unpacked
 _MAY_HOLD_SECRETS = ("text", "usage", "raw", "finish_reason", "wire")  # of an answer
@@ -293,6 +294,7 @@ class TargetProvider:
 def body_of(request: ProviderRequest) -> bytes:
     """Return the fields of a request that an answer depends on, as JSON."""
     fields = {field: getattr(request, field) for field in _SENT}
+    fields |= {name: given for name in _SENT_IF_GIVEN if (given := getattr(request, name))}
     if request.system and not any(m.role == "system" for m in request.chat_prompt or ()):
         fields["system"] = request.system
     return msgspec.json.encode(fields)

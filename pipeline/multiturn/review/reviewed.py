@@ -10,7 +10,15 @@ from msgspec.structs import replace
 
 from multiturn.engine.outcomes import Outcome
 from multiturn.engine.preview import preview_of
-from multiturn.engine.spans import Message, Spans, in_spans, messages_of, question_of, text_of
+from multiturn.engine.spans import (
+    Message,
+    Spans,
+    definitions_of,
+    in_spans,
+    messages_of,
+    question_of,
+    text_of,
+)
 from multiturn.errors import MultiturnError
 from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
@@ -37,6 +45,7 @@ class ReviewedCase(Struct, frozen=True, kw_only=True):
     case: Case  # as written, without what finds its files
     request: ProviderRequest
     messages: tuple[Message, ...]  # of the chat prompt, or what is sent in its place
+    tools: tuple[Message, ...] = ()  # the definitions of tools, each as a text
     question: Spans
     folder: str | None  # where attached files are looked for first, from the root; None for nowhere
     files: Mapping[str, str]  # the attached files as they are on disk, by their paths in the root
@@ -89,6 +98,7 @@ def review(conversion: Conversion, provider: TargetProvider | None = None) -> Re
         case=replace(case, files=None),
         request=request_of(conversion),
         messages=messages_of(conversion),
+        tools=definitions_of(conversion),
         question=question_of(conversion),
         folder=None if files is None else _relative(files.folders[0], files.root),
         files=_files_on_disk(conversion),
@@ -129,7 +139,7 @@ def sent_to(provider: TargetProvider, conversion: Conversion) -> SentPrompt:
 
 
 def _texts(messages: Iterable[Message]) -> list[tuple[str, str]]:
-    return [(message.role, text_of(message.spans)) for message in messages]
+    return [(message.role, text_of(message.shown)) for message in messages]
 
 
 def _files_on_disk(conversion: Conversion) -> dict[str, str]:

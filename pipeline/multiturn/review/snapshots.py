@@ -4,11 +4,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from msgspec import to_builtins
+
 from multiturn.documents.dump import Pieces, dump
 from multiturn.documents.yaml_events import read_documents
 from multiturn.engine.spans import Message, Span, Spans, text_of
 from multiturn.errors import MultiturnError
-from multiturn.model.request import InputFile
+from multiturn.model.request import InputFile, ProviderRequest
 from multiturn.review.locations import Key, digest
 from multiturn.review.reviewed import ReviewedCase, SentPrompt
 from multiturn.text import utf8
@@ -40,9 +42,7 @@ def snapshot_text(
     if case.chat is None:  # this system message is sent, and then the question
         prompt = {"chat_prompt": None, "system": _content(case.system, named)}
     else:
-        messages = [
-            {"role": each.role, "content": _content(each.spans, named)} for each in case.chat
-        ]
+        messages = [_message(each, named) for each in case.chat]
         prompt = {"chat_prompt": messages}
         if len(case.messages) > len(messages):  # this one is sent before them
             prompt["system"] = _content(case.system, named)
@@ -50,6 +50,7 @@ def snapshot_text(
         "suite": case.suite,
         "id": case.case.id,
         **prompt,
+        **_tools(case.request),
         "question": _content(case.question, named),
         "input_files": [_file(file, named) for file in case.request.input_files],
     }
@@ -62,9 +63,7 @@ def _sent(sent: SentPrompt, named: Mapping[str, str], shared: Mapping[str, Any])
     """Return what a target is sent and the pipeline's prompt does not say; empty for nothing."""
     found: dict[str, Any] = {}
     if not sent.is_as_given:
-        found["messages"] = [
-            {"role": each.role, "content": _content(each.spans, named)} for each in sent.messages
-        ]
+        found["messages"] = [_message(each, named) for each in sent.messages]
     parameters = {key: value for key, value in sent.parameters.items() if shared.get(key) != value}
     left_out = [key for key in shared if key not in sent.parameters]
     parameters |= dict.fromkeys(left_out)  # null: not sent in this case
@@ -73,6 +72,20 @@ def _sent(sent: SentPrompt, named: Mapping[str, str], shared: Mapping[str, Any])
     if sent.repairs:
         found["repairs"] = list(sent.repairs)
     return found
+
+
+def _message(message: Message, named: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "role": message.role,
+        "content": _content(message.spans, named),
+        **message.data,
+    }
+
+
+def _tools(request: ProviderRequest) -> dict[str, Any]:
+    """Return what a request says of tools, as far as it says anything."""
+    found = {"tools": to_builtins(request.tools), "tool_choice": request.tool_choice}
+    return {name: value for name, value in found.items() if value}
 
 
 def _content(spans: Spans, named: Mapping[str, str]) -> str | list[Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from multiturn.engine.spans import text_of
 from multiturn.review.report.comparison import MOST_PRIVILEGES, Comparison, Report
 from multiturn.review.report.payloads import Payload, Pieces, payloads_of, sample_providers
 from multiturn.review.report.suites import texts_of
@@ -130,7 +131,7 @@ class _Data:
     def side(self, case: ReviewedCase) -> dict[str, Any]:
         """Return the texts of one side of a case: three numbers a span, and what is sent."""
         return {
-            "roles": [message.role for message in case.prompt],
+            "roles": [message.title for message in (*case.prompt, *case.tools)],
             "lacksChat": case.lacks_chat,
             "texts": [
                 [self.number(text) for s in spans for text in (s.text, s.origin, s.path)]
@@ -144,7 +145,11 @@ class _Data:
     def sent(self, sent: SentPrompt) -> Payload:
         """Return what the target is sent: its messages are the texts of the prompt."""
         messages = [
-            {"role": message.role, "content": self.text((number,))}
+            {
+                "role": message.role,
+                "content": self.text((text_of(message.spans) if message.data else number,)),
+                **message.data,
+            }
             for number, message in enumerate(sent.messages, 1)
         ]
         return sent.repairs, {"messages": messages, **sent.parameters}

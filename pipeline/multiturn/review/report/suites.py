@@ -15,11 +15,13 @@ from msgspec.structs import replace
 
 import multiturn_stages
 from multiturn.engine.outcomes import Outcome
+from multiturn.engine.record import to_json
 from multiturn.engine.revision import Revision
 from multiturn.engine.selection import Selection
 from multiturn.engine.spans import Spans, text_of
 from multiturn.errors import MultiturnError, option
 from multiturn.model.conversion import Conversion
+from multiturn.model.request import message_of
 from multiturn.paths import root_of
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
@@ -35,14 +37,15 @@ Section = list[tuple[str, str]]  # texts with their names
 
 
 def texts_of(case: ReviewedCase) -> list[Spans]:
-    """Return the question, and each message of the prompt."""
-    return [case.question, *(message.spans for message in case.prompt)]
+    """Return the question, each message of the prompt, and each definition of a tool."""
+    return [case.question, *(message.shown for message in (*case.prompt, *case.tools))]
 
 
 def sections_of(case: ReviewedCase) -> tuple[Section, Section, Section]:
     """Return the prompt, the transcript and the attached files."""
     prompt = [("no chat prompt", "")] if case.lacks_chat else []
-    prompt += [(message.role, text_of(message.spans)) for message in case.prompt]
+    shown = (*case.tools, *case.prompt)
+    prompt += [(message.title, text_of(message.shown)) for message in shown]
     if case.sent is not None:
         prompt += [("repaired", repair) for repair in case.sent.repairs]
         prompt += [(name, str(value)) for name, value in sorted(case.sent.parameters.items())]
@@ -59,8 +62,11 @@ def digest_of(conversion: Conversion, sent: SentPrompt | None) -> bytes:
     texts: tuple[Any, ...]
     if sent is None:
         texts = (conversion.chat is None, [(t.role, t.content) for t in conversion.prompt])
+        if conversion.tools or any(turn.is_more for turn in conversion.prompt):
+            more = [message_of(turn) for turn in conversion.prompt if turn.is_more]
+            texts = (*texts, to_json([more, conversion.tools]))
     else:
-        prompt = [(message.role, text_of(message.spans)) for message in sent.messages]
+        prompt = [(message.title, text_of(message.shown)) for message in sent.messages]
         texts = (prompt, sent.repairs, repr(sorted(sent.parameters.items())))
     # Version 2 of the format has no references, which would depend on more than the values.
     said = marshal.dumps((*texts, conversion.question, files), 2)
