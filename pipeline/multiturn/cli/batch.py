@@ -31,7 +31,7 @@ def preview_batch(run: "Run", tally: "Tally") -> None:
     )
 
 
-def send_batch(run: "Run", tally: "Tally", *, record_wire: bool, poll: float, wait: bool) -> None:
+def send_batch(run: "Run", tally: "Tally", *, poll: float, wait: bool) -> None:
     """Send the cases of a run in batches, and print what becomes of them."""
     from multiturn.cli.progress import Progress
     from multiturn.cli.sending import name_removed
@@ -46,7 +46,7 @@ def send_batch(run: "Run", tally: "Tally", *, record_wire: bool, poll: float, wa
         Progress(lambda: batches.requests, hidden=False, after=0) as progress,
     ):
         try:
-            for delivery in batches.deliveries(wait=wait, record_wire=record_wire):
+            for delivery in batches.deliveries(wait=wait):
                 if delivery is not None:
                     tally.add(delivery)
                     continue

@@ -93,7 +93,10 @@ def to_result_text(result: "Result", *, color: bool) -> bytes:
     title = f"{result.suite} · {result.id} · {result.target}"
     lines = [click.style(in_line(title), bold=True)]
     lines += [click.style(f"  repaired {repair}", dim=True) for repair in result.repairs]
-    lines += [f"  {line}".rstrip() for line in visible(result.response or "").split("\n")]
+    calls = [call.text for call in result.tool_calls or ()]
+    said = [result.response] if result.response or not calls else []
+    text = "\n".join([*filter(None, said), *calls])
+    lines += [f"  {line}".rstrip() for line in visible(text).split("\n")]
     return _joined(lines, color)
 
 

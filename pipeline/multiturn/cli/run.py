@@ -60,6 +60,11 @@ from multiturn.cli.options import (
     help="Add the exact request body to each result, as 'wire'.",
 )
 @click.option(
+    "--record-thinking",
+    is_flag=True,
+    help="Add what the model thought to each result, as 'thinking'.",
+)
+@click.option(
     "--dry-run",
     is_flag=True,
     help="Send nothing: print what would be sent, as lines of JSON, and every wire rule that a"
@@ -98,6 +103,7 @@ def run(
     against: str | None,
     concurrency: int,
     record_wire: bool,
+    record_thinking: bool,
     dry_run: bool,
     batch: bool,
     no_wait: bool,
@@ -137,6 +143,8 @@ def run(
             results=output,
             resume=resume,
             against=against,
+            record_wire=record_wire,
+            record_thinking=record_thinking,
             batch=batch,
             is_dry=dry_run,
             is_default=is_default("pipeline"),
@@ -151,13 +159,9 @@ def run(
             with chosen:
                 if batch:
                     wait = not no_wait
-                    send_batch(chosen, tally, record_wire=record_wire, poll=poll, wait=wait)
+                    send_batch(chosen, tally, poll=poll, wait=wait)
                 else:
-                    send(
-                        *(chosen, selection, tally),
-                        concurrency=concurrency,
-                        record_wire=record_wire,
-                    )
+                    send(chosen, selection, tally, concurrency=concurrency)
     if against is not None:
         unchanged = number_of(tally.actions["skip"], "unchanged case")
         say_summary(f"{unchanged} skipped (compared with {against})", err=True)

@@ -141,9 +141,7 @@ def preview(deliveries: Iterable[Delivery], tally: Tally) -> None:
     )
 
 
-def send(
-    run: Run, selection: Selection, tally: Tally, *, concurrency: int, record_wire: bool
-) -> None:
+def send(run: Run, selection: Selection, tally: Tally, *, concurrency: int) -> None:
     """Send the cases of a run, and print what becomes of each."""
     ended_by = signal.SIGINT
 
@@ -170,7 +168,7 @@ def send(
     with Progress(lambda: estimate(selection), hidden=is_mixed, after=0) as progress:
         show_counts()
         try:
-            asyncio.run(main(answers(run, concurrency=concurrency, record_wire=record_wire)))
+            asyncio.run(main(answers(run, concurrency=concurrency)))
         except (KeyboardInterrupt, asyncio.CancelledError):
             path = run.results_path()
             kept = f": finished results are in {path}; continue with --resume" if path else ""

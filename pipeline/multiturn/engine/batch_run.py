@@ -35,6 +35,7 @@ def run_batches(
     wait: bool = True,
     poll: float = 60,
     record_wire: bool = False,
+    record_thinking: bool = False,
     say: Callable[[str], object] | None = None,
 ) -> Iterator[Result]:
     """Send the cases through the provider's Batch API, and yield each result once it is there.
@@ -55,6 +56,7 @@ def run_batches(
             of those that have ended are yielded.
         poll: seconds between two checks of the status.
         record_wire: add the exact body to each result.
+        record_thinking: add what the model thought to each result, as the vendor sent it.
         say: called with messages about the batches, such as their ids and states.
 
     Raises:
@@ -71,10 +73,16 @@ def run_batches(
         what = "run_batches has an event loop of its own; inside another one, call it in a thread:"
         raise RuntimeError(f"{what} await asyncio.to_thread(list, run_batches(...))")
     run = Run(
-        *(cases, pipeline, provider), results=results, resume=resume, against=against, batch=True
+        *(cases, pipeline, provider),
+        results=results,
+        resume=resume,
+        against=against,
+        record_wire=record_wire,
+        record_thinking=record_thinking,
+        batch=True,
     )
     with run, BatchRun(run, poll=poll, say=say or _say_nothing) as batches:
-        for delivery in batches.deliveries(wait=wait, record_wire=record_wire):
+        for delivery in batches.deliveries(wait=wait):
             if delivery is not None and delivery.has_result:
                 yield delivery.result
 
@@ -104,16 +112,13 @@ class BatchRun(Batches):
     def _waiting(self) -> tuple[dict[bytes, str], dict[bytes, bytes]]:
         return self.state.waiting()
 
-    def deliveries(
-        self, *, wait: bool = True, record_wire: bool = False
-    ) -> Iterator[Delivery | None]:
+    def deliveries(self, *, wait: bool = True) -> Iterator[Delivery | None]:
         """Yield each case with its result, which is then in the file; None after each status.
 
         A case that is not sent is yielded, too, but not one that is already under way.
 
         Args:
             wait: whether to wait until all batches have ended.
-            record_wire: add the exact body to each result.
 
         Raises:
             ProviderError: the vendor refuses, or cannot be reached.
@@ -121,7 +126,7 @@ class BatchRun(Batches):
         with self.state.alone(self.say):
             self.settle()
         if not self.state.canceled:
-            for delivery in self.submit(record_wire=record_wire):
+            for delivery in self.submit():
                 if delivery.has_result:
                     self.run.keep(delivery.result)
                 yield delivery
@@ -131,7 +136,7 @@ class BatchRun(Batches):
             )
         yield from self._collect(wait)
 
-    def submit(self, *, record_wire: bool = False) -> Iterator[Delivery]:
+    def submit(self) -> Iterator[Delivery]:
         """Send the requests of the cases in parts; yield the cases that are not sent.
 
         Cases with the same request share one.
@@ -168,7 +173,7 @@ class BatchRun(Batches):
                     file.write((between if part.requests else before) + line)
                     part = replace(part, requests=part.requests + 1)
                     tokens[digest] = part.token
-                if record_wire:
+                if self.run.record_wire:
                     result = replace(result, wire=delivery.wire.body.decode())
                 self._ask(Waiting(tokens[digest], delivery.where, result))
             if part.requests:
@@ -248,7 +253,9 @@ class BatchRun(Batches):
                         why = status.why or f"{part.batch} ended without an answer to this request"
                         raise ProviderError(f"batch_{status.state}: {why}", kind="batch")
                     file.seek(found[result.digest])
-                    result = answered(result, self.api.read(file.readline()))
+                    answer = self.api.read(file.readline())
+                    thinking = self.run.record_thinking
+                    result = answered(result, answer, with_thinking=thinking)
                 except ProviderError as error:
                     self.api.provider.teach(error)
                     result = failed(result, waiting.where, error)

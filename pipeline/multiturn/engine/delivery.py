@@ -74,7 +74,13 @@ def prepare(
         result = replace(result, error=Failure("conversion", utf8(message)))
         return Delivery("refuse", result, where=where, error=error)
     system = request.system if request.chat_prompt is None else UNSET
-    asked_for = RawRequest(request.question, request.guidelines, request.chat_prompt, system)
+    asked_for = RawRequest(
+        request.question,
+        request.guidelines,
+        request.chat_prompt,
+        system,
+        request.tools or UNSET,
+    )
     result = replace(result, raw_request=asked_for)
     try:
         wire = provider.wire(request)
@@ -113,13 +119,17 @@ def failed(result: Result, where: str, error: Exception) -> Result:
     return replace(result, error=Failure(error.kind, message), retries=error.retries)
 
 
-def answered(result: Result, answer: ProviderResponse) -> Result:
-    """Return the result of a case with an answer."""
-    kind = "refusal" if answer.is_refusal else "empty" if is_blank(answer.text) else "text"
+def answered(result: Result, answer: ProviderResponse, *, with_thinking: bool = False) -> Result:
+    """Return the result of a case with an answer; without text, calls are one, too."""
+    kind = "refusal" if answer.is_refusal else "text"
+    if kind == "text" and is_blank(answer.text):
+        kind = "calls" if answer.tool_calls else "empty"
     return replace(
         result,
         response=utf8(answer.text),
         answer=kind,
+        tool_calls=answer.tool_calls or UNSET,
+        thinking=answer.thinking if with_thinking and answer.thinking else UNSET,
         finish_reason=answer.finish_reason,
         usage=answer.usage,
         retries=answer.retries,

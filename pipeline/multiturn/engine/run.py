@@ -37,6 +37,8 @@ class Run:
         results: path of the file that gets each result.
         resume: continue that file.
         against: Git revision; a request that was the same there is not sent.
+        record_wire: whether each result has the exact body.
+        record_thinking: whether each result has what the model thought.
         batch: whether the requests are sent in batches.
         is_dry: whether nothing is sent or written.
         is_default: whether the pipeline comes from the project's defaults; those of the revision
@@ -57,6 +59,8 @@ class Run:
         results: str | Path | None = None,
         resume: bool = False,
         against: str | None = None,
+        record_wire: bool = False,
+        record_thinking: bool = False,
         batch: bool = False,
         is_dry: bool = False,
         is_default: bool = False,
@@ -67,6 +71,7 @@ class Run:
             raise ValueError("resume continues a file of results; name it with results")
         self.path = None if results is None else str(results)
         self.resume = resume
+        self.record_wire, self.record_thinking = record_wire, record_thinking
         if self.path is not None:
             _check_batches(self.provider, self.path, batch=batch, resume=resume)
         if not is_dry:

@@ -14,7 +14,7 @@ from multiturn.engine.delivery import Delivery, answered, failed
 from multiturn.engine.run import Run, want
 from multiturn.model.case import Case
 from multiturn.pipelines.pipeline import Pipeline
-from multiturn.providers.base import ENDS_RUN, Provider, ProviderError, TargetProvider
+from multiturn.providers.base import ENDS_RUN, Provider, ProviderError
 from multiturn.providers.results import Result
 
 
@@ -28,6 +28,7 @@ async def run(
     against: str | None = None,
     concurrency: int = 8,
     record_wire: bool = False,
+    record_thinking: bool = False,
 ) -> AsyncIterator[Result]:
     """Yield the result of each case as soon as there is an answer, in no order.
 
@@ -50,6 +51,7 @@ async def run(
             nothing. Needs the path of a suite, and a pipeline's name or path.
         concurrency: maximum number of concurrent requests.
         record_wire: add the exact body to each result.
+        record_thinking: add what the model thought to each result, as the vendor sent it.
 
     Raises:
         TypeError: an argument has the wrong type.
@@ -62,10 +64,16 @@ async def run(
     want(concurrency, int, "concurrency must be a whole number")
     if concurrency < 1:
         raise ValueError("concurrency must be 1 or more")
-    opened = Run(cases, pipeline, provider, results=results, resume=resume, against=against)
+    opened = Run(
+        *(cases, pipeline, provider),
+        results=results,
+        resume=resume,
+        against=against,
+        record_wire=record_wire,
+        record_thinking=record_thinking,
+    )
     with opened:
-        sent = answers(opened, concurrency=concurrency, record_wire=record_wire)
-        async with aclosing(sent) as deliveries:
+        async with aclosing(answers(opened, concurrency=concurrency)) as deliveries:
             async for delivery in deliveries:
                 if delivery.has_result:
                     yield delivery.result
@@ -93,9 +101,7 @@ def dry_run(
     ).deliveries()
 
 
-def answers(
-    run: Run, *, concurrency: int, record_wire: bool = False
-) -> AsyncGenerator[Delivery, None]:
+def answers(run: Run, *, concurrency: int) -> AsyncGenerator[Delivery, None]:
     """Send the cases of a run that is open; yield each with its result, which is then in the file.
 
     A case that is not sent is yielded, too.
@@ -104,11 +110,11 @@ def answers(
     # The first case may come through a pipe. Ctrl-C ends the wait for it only outside the event
     # loop, which answers the first Ctrl-C by cancelling a task that never gets to run.
     first = list(islice(deliveries, 1))
-    return _answers(run, chain(first, deliveries), concurrency, record_wire)
+    return _answers(run, chain(first, deliveries), concurrency)
 
 
 async def _answers(
-    run: Run, deliveries: Iterator[Delivery], concurrency: int, record_wire: bool
+    run: Run, deliveries: Iterator[Delivery], concurrency: int
 ) -> AsyncGenerator[Delivery, None]:
     under_way: list[asyncio.Task[Delivery]] = []
     failure, is_over = None, False
@@ -125,8 +131,7 @@ async def _answers(
                     failure, is_over = error, True
                 else:
                     if delivery.has_result:
-                        sending = _send(delivery, run.provider, record_wire)
-                        under_way.append(asyncio.create_task(sending))
+                        under_way.append(asyncio.create_task(_send(delivery, run)))
                     else:
                         yield delivery
                 await asyncio.sleep(0)  # reading blocks the event loop: let the requests continue
@@ -147,17 +152,17 @@ async def _answers(
             run.keep(task.result().result)
 
 
-async def _send(delivery: Delivery, provider: TargetProvider, record_wire: bool) -> Delivery:
+async def _send(delivery: Delivery, run: Run) -> Delivery:
     """Return a case with its result."""
     if delivery.wire is None:
         return delivery
     with suppress(Exception):  # send meets the same error, and reports it
-        await provider.prepare()
+        await run.provider.prepare()
     start = perf_counter()
     sent = b""
     try:
-        answer = await provider.send(delivery.wire)
-        result = answered(delivery.result, answer)
+        answer = await run.provider.send(delivery.wire)
+        result = answered(delivery.result, answer, with_thinking=run.record_thinking)
         sent = answer.wire
     # A library may raise CancelledError, which must not end the run. Where the run itself cancels
     # this task, at its end, nobody reads the result.
@@ -167,5 +172,5 @@ async def _send(delivery: Delivery, provider: TargetProvider, record_wire: bool)
         failure = error if isinstance(error, Exception) else RuntimeError("it was cancelled")
         result = failed(delivery.result, delivery.where, failure)
     latency = round((perf_counter() - start) * 1000, 1)
-    body = sent.decode("utf-8", "replace") if record_wire and sent else UNSET
+    body = sent.decode("utf-8", "replace") if run.record_wire and sent else UNSET
     return replace(delivery, result=replace(result, latency_ms=latency, wire=body))

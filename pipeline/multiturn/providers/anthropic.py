@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
+from multiturn.model.calls import Call
 from multiturn.model.request import ProviderRequest
 from multiturn.providers.ax import UpTo1
 from multiturn.providers.base import ProviderResponse
@@ -137,9 +138,18 @@ class AnthropicProvider(HttpProvider):
         request.headers["anthropic-version"] = self.settings.api_version
 
     def read(self, answer: Any) -> ProviderResponse:
-        """Return the text blocks."""
+        """Return the text blocks, the calls and the thinking."""
+        blocks = answer["content"]
         return ProviderResponse(
-            text="".join(block["text"] for block in answer["content"] if block["type"] == "text"),
+            text="".join(block["text"] for block in blocks if block["type"] == "text"),
+            tool_calls=tuple(
+                Call(block["id"], block["name"], block["input"])
+                for block in blocks
+                if block["type"] == "tool_use"
+            ),
+            thinking=[
+                block for block in blocks if block["type"] in ("thinking", "redacted_thinking")
+            ],
             usage=counts(
                 answer.get("usage"),
                 input_tokens="input_tokens",

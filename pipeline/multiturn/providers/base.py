@@ -10,6 +10,7 @@ from msgspec import Meta, Struct, structs
 
 from multiturn.errors import MultiturnError, Place, in_words
 from multiturn.logs import Notice, warn
+from multiturn.model.calls import Call
 from multiturn.model.request import InputFile, ProviderRequest, prompt_of
 from multiturn.model.turns import Parts, Turns
 from multiturn.providers.secrets import hide
@@ -29,7 +30,8 @@ _SENT = (
 _SENT_IF_GIVEN = ("tools", "tool_choice")  # so that digests of requests without them stay
 Seconds = Annotated[float, Meta(gt=0)]
 LARGEST_ANSWER = 16 * 2**20  # bytes, unpacked
-_MAY_HOLD_SECRETS = ("text", "usage", "raw", "finish_reason", "wire")  # of an answer
+# Fields of an answer.
+_MAY_HOLD_SECRETS = ("text", "tool_calls", "thinking", "usage", "raw", "finish_reason", "wire")
 
 
 @cache
@@ -45,6 +47,8 @@ class ProviderResponse(Struct, frozen=True, kw_only=True):
 
     Attributes:
         text: what the model said.
+        tool_calls: the tools that the model called.
+        thinking: what it thought, as the vendor sent it.
         usage: ``input_tokens``, ``output_tokens``, ``cached_tokens`` (read from the provider's
             cache) and ``cache_write_tokens``, where the provider counts them.
         raw: the decoded answer.
@@ -56,6 +60,8 @@ class ProviderResponse(Struct, frozen=True, kw_only=True):
     """
 
     text: str
+    tool_calls: tuple[Call, ...] = ()
+    thinking: Any = ()
     usage: Mapping[str, int] = {}
     raw: Any = None
     finish_reason: str | None = None

@@ -1,10 +1,12 @@
 """Gemini, through the google-genai SDK: system_instruction, and the roles user and model."""
 
 import json
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any
 
 from msgspec import Meta
 
+from multiturn.model.calls import Call
 from multiturn.model.request import ProviderRequest
 from multiturn.providers.ax import UpTo2
 from multiturn.providers.base import ProviderError, ProviderResponse, Wire
@@ -99,7 +101,7 @@ class GeminiProvider(HttpProvider):
         return str(response.sdk_http_response.body)
 
     def read(self, answer: Any) -> ProviderResponse:
-        """Return the text of the first candidate, without its thoughts."""
+        """Return the text of the first candidate, its calls, and apart from them its thoughts."""
         blocked = (answer.get("promptFeedback") or {}).get("blockReason")
         if blocked and not answer.get("candidates"):
             raise ProviderError(f"the prompt was blocked: {blocked}", kind="content_filter")
@@ -107,6 +109,8 @@ class GeminiProvider(HttpProvider):
         parts = candidate.get("content", {}).get("parts", ())
         return ProviderResponse(
             text="".join(part.get("text", "") for part in parts if not part.get("thought")),
+            tool_calls=tuple(_calls(parts)),
+            thinking=[part for part in parts if part.get("thought")],
             usage=counts(
                 answer.get("usageMetadata"),
                 input_tokens="promptTokenCount",
@@ -116,3 +120,11 @@ class GeminiProvider(HttpProvider):
             finish_reason=candidate.get("finishReason"),
             is_refusal=candidate.get("finishReason") in _BLOCKED,
         )
+
+
+def _calls(parts: Iterable[Mapping[str, Any]]) -> Iterator[Call]:
+    """Yield the calls among the parts of an answer; one without an id gets its number."""
+    called = [part for part in parts if "functionCall" in part]
+    for at, part in enumerate(called, 1):
+        call, signature = part["functionCall"], part.get("thoughtSignature", "")
+        yield Call(call.get("id") or f"call_{at}", call["name"], call.get("args") or {}, signature)

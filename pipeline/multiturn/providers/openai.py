@@ -1,10 +1,13 @@
 """OpenAI and servers with its API, through the openai SDK: messages are sent almost unchanged."""
 
+import json
+from contextlib import suppress
 from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from msgspec import Meta
 
+from multiturn.model.calls import Call
 from multiturn.model.request import ProviderRequest
 from multiturn.providers.base import ProviderResponse
 from multiturn.providers.client import http_client
@@ -153,6 +156,7 @@ class OpenAIProvider(HttpProvider):
         message = choice["message"]
         return ProviderResponse(
             text=message.get("content") or message.get("refusal") or "",
+            tool_calls=tuple(map(_call, message.get("tool_calls") or ())),
             usage=counts(
                 answer.get("usage"),
                 input_tokens="prompt_tokens",
@@ -163,6 +167,14 @@ class OpenAIProvider(HttpProvider):
             is_refusal=bool(message.get("refusal"))
             or choice.get("finish_reason") == "content_filter",
         )
+
+
+def _call(answered: Any) -> Call:
+    """Return a call of an answer; a model may write arguments that are no JSON: they stay text."""
+    name, arguments = answered["function"]["name"], answered["function"]["arguments"]
+    with suppress(ValueError):
+        arguments = json.loads(arguments or "{}")
+    return Call(answered["id"], name, arguments)
 
 
 async def _without_key(request: Any) -> None:

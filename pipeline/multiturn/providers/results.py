@@ -17,19 +17,21 @@ from multiturn.documents.locks import lock, open_locked
 from multiturn.documents.output import open_output
 from multiturn.documents.regular import lines_of, open_regular
 from multiturn.errors import MultiturnError, Place, option
+from multiturn.model.calls import Call, Tool
 from multiturn.model.request import ChatMessage
 
 
 class RawRequest(Struct, frozen=True):
     """What the provider was asked; the fields are those of ``ProviderRequest``.
 
-    The system message is there only if there is no chat prompt.
+    The system message is there only if there is no chat prompt, and tools if there are any.
     """
 
     question: str
     guidelines: tuple[str, ...]
     chat_prompt: tuple[ChatMessage, ...] | None
     system: str | UnsetType | None = UNSET
+    tools: tuple[Tool, ...] | UnsetType = UNSET
 
 
 class Failure(Struct, frozen=True):
@@ -61,8 +63,11 @@ class Result(Struct, frozen=True, kw_only=True):
         raw_request: what was asked; None if the case could not be converted.
         digest: hash of the exact request; the same hash would get the same answer.
         wire: the exact body.
-        answer: ``text``; ``empty`` if the model said nothing; ``refusal`` if it, or a filter of the
-            provider, refused to answer; None after an error.
+        answer: ``text``; ``calls`` if the model said nothing and called tools; ``empty`` if it did
+            neither; ``refusal`` if it, or a filter of the provider, refused to answer; None after
+            an error.
+        tool_calls: the tools that the model called; left out where it called none.
+        thinking: what the model thought, as the vendor sent it; only where it is asked for.
         outcome: the case's, where it has one: what the answer should achieve.
         expected_messages: the case's, where it has some: what a grader compares the answer with.
         conversation_id: the case's, where it has one.
@@ -83,7 +88,9 @@ class Result(Struct, frozen=True, kw_only=True):
     raw_request: RawRequest | None = None
     digest: str = ""
     wire: str | UnsetType = UNSET
-    answer: Literal["text", "empty", "refusal"] | None = None
+    answer: Literal["text", "calls", "empty", "refusal"] | None = None
+    tool_calls: tuple[Call, ...] | UnsetType = UNSET
+    thinking: Any = UNSET
     outcome: Any = UNSET
     expected_messages: Any = UNSET
     conversation_id: Any = UNSET

@@ -7,6 +7,8 @@ from contextlib import suppress
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
+from msgspec import Struct, structs
+
 _T = TypeVar("_T")
 _SECRET_NAME = re.compile(
     r"(?:^|_)[A-Z0-9]*(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)S?[0-9]*(?:_|$)",
@@ -34,7 +36,7 @@ def passwords_in(url: str) -> Iterator[str]:
 
 
 def hide(value: _T, secrets: Iterable[str]) -> _T:
-    """Return a text, bytes, or decoded JSON with texts, with every secret replaced by ``***``.
+    """Return a text, bytes, structs or decoded JSON, with every secret in texts as ``***``.
 
     It is also hidden as JSON has it: a text may quote JSON.
 
@@ -56,6 +58,8 @@ def hide(value: _T, secrets: Iterable[str]) -> _T:
         elif isinstance(value, list | tuple):
             items = [hidden(item) for item in value]
             return items if isinstance(value, list) else tuple(items)
+        elif isinstance(value, Struct):
+            return structs.replace(value, **hidden(structs.asdict(value)))
         elif isinstance(value, Mapping):
             return {hidden(key): hidden(item) for key, item in value.items()}
         return value
