@@ -207,8 +207,8 @@ def _with_calls_mapped(conversion: Conversion, function: Callable[[Part], Part])
         return False
 
     def change(turn: Turn) -> Turn:
-        blocks = (each for at, each in enumerate(turn.thinking) if stays(turn, at, each))
-        return structs.replace(calls_mapped(turn, function), thinking=tuple(blocks))
+        kept = tuple(each for at, each in enumerate(turn.thinking) if stays(turn, at, each))
+        return calls_mapped(structs.replace(turn, thinking=kept), function)
 
     def describe(path: str, text: str, line: int) -> str:
         return asked(function, Part("description", text, line=line, key=path))
