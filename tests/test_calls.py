@@ -275,9 +275,15 @@ def test_a_view_that_leaves_a_result_without_its_call_is_an_error_of_its_stage()
 @pytest.mark.parametrize(
     ("messages", "said"),
     [
-        (HISTORY[2:], "the call 'c2' has a result, but is not made before it"),
-        (HISTORY[:3] + HISTORY[4:], "the call 'c1' has no result"),
-        (HISTORY[:3] + HISTORY[2:], "the call 'c2' has two results"),
+        (
+            HISTORY[2:],
+            "the call 'c2' has a result, but is not made before it; correct tool_call_id",
+        ),
+        (
+            HISTORY[:3] + HISTORY[4:],
+            "the call 'c1' has no result; add a message with its tool_call_id",
+        ),
+        (HISTORY[:3] + HISTORY[2:], "the call 'c2' has two results; keep one of them"),
         (HISTORY + HISTORY[1:2], "the call 'c1' is there twice; give each an id of its own"),
     ],
 )

@@ -56,7 +56,7 @@ def resolve_segments(
     size = 0
     for index, message in enumerate(case.input_messages):
         parts: list[Part] = []
-        for number, (key, segment, line) in enumerate(segments_of(message)):
+        for number, key, segment, line in segments_of(message):
             try:
                 part = _read(segment, case, max_file_bytes, keep, index, number, line)
             except MultiturnError as error:

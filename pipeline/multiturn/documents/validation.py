@@ -1,6 +1,7 @@
 """Nodes to structs: msgspec checks the shape, and what it finds is said with its place."""
 
 import re
+import types
 import typing
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -76,6 +77,9 @@ def _keys_at(type_: Any, path: str) -> tuple[str, ...]:
     """Return the keys of the struct at a path in another, through lists of them."""
     for key, _ in _STEP.findall(path):
         type_ = typing.get_type_hints(type_)[key] if key else typing.get_args(type_)[0]
+        given = [each for each in typing.get_args(type_) if each is not types.NoneType]
+        if types.NoneType in typing.get_args(type_) and len(given) == 1:
+            (type_,) = given
     names: tuple[str, ...] = type_.__struct_encode_fields__
     return names
 

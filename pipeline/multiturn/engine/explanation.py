@@ -123,7 +123,7 @@ def _fates(conversion: Conversion) -> Iterator[Fate]:
     case, prompt, notices = conversion.case, conversion.prompt, conversion.notices
     sent = [part for turn in prompt for part in turn.parts]
     for index, message in enumerate(case.input_messages):
-        for number, (key, segment, line) in enumerate(segments_of(message)):
+        for number, key, segment, line in segments_of(message):
             where = case.where(line, f"{case.message_key(index)}.{key}")
             yield _fate(conversion, sent, where, (index, number), segment)
     for key, text in case.keyed_texts.items():

@@ -106,9 +106,13 @@ def unpaired(messages: Iterable[Spoken]) -> tuple[int, str, str]:
     for at, message in enumerate(messages):
         if message.answers is not None:
             if message.answers not in asked:
-                return at, message.answers, "has a result, but is not made before it"
+                return (
+                    at,
+                    message.answers,
+                    "has a result, but is not made before it; correct tool_call_id",
+                )
             if message.answers in answered:
-                return at, message.answers, "has two results"
+                return at, message.answers, "has two results; keep one of them"
             answered.add(message.answers)
         elif message.role != "tool":
             last = at
@@ -118,7 +122,7 @@ def unpaired(messages: Iterable[Spoken]) -> tuple[int, str, str]:
             asked[call.id] = at
     for name, at in asked.items():
         if name not in answered and at < last:
-            return at, name, "has no result"
+            return at, name, "has no result; add a message with its tool_call_id"
     return -1, "", ""
 
 

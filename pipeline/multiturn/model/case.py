@@ -29,6 +29,8 @@ class TestMessage(Struct, frozen=True, gc=False, repr_omit_defaults=True):
         answers: the id of the call whose result it is.
         is_error: whether that call failed.
         thinking: what the assistant thought before.
+        first_content: index of the first segment in the content as the suite wrote it, with what
+            became ``thinking`` or messages of their own.
     """
 
     __test__ = False  # not a class of tests, whatever pytest makes of its name
@@ -42,15 +44,17 @@ class TestMessage(Struct, frozen=True, gc=False, repr_omit_defaults=True):
     answers: str | None = None
     is_error: bool = False
     thinking: tuple[Thinking, ...] = ()
+    first_content: int = 0
 
 
-def segments_of(message: TestMessage) -> Iterator[tuple[str, Any, int]]:
-    """Yield the key, the value and the line of each segment of a message's content."""
+def segments_of(message: TestMessage) -> Iterator[tuple[int, str, Any, int]]:
+    """Yield the index, the key, the value and the line of each segment of a message's content."""
     is_list = isinstance(message.content, list)
     segments = message.content if is_list else [message.content]
     lines = message.content_lines or (message.line,) * len(segments)
-    for number, (segment, line) in enumerate(zip(segments, lines, strict=True)):
-        yield f"content[{number}]" if is_list else "content", segment, line
+    numbered = enumerate(zip(segments, lines, strict=True), message.first_content)
+    for number, (segment, line) in numbered:
+        yield number, f"content[{number}]" if is_list else "content", segment, line
 
 
 class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):

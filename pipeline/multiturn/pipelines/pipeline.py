@@ -221,7 +221,7 @@ def _unpaired(conversion: Conversion) -> str:
     at, name, wrong = unpaired(conversion.turns)
     if not wrong and conversion.chat is not None and any(t.calls for t in conversion.turns):
         at, name, wrong = unpaired(conversion.chat)
-    return f"the call {name!r} {wrong}" if at >= 0 else ""
+    return f"the call {name!r} {wrong.partition(';')[0]}" if at >= 0 else ""
 
 
 def position(steps: Sequence[Step], name: str) -> int:

@@ -1,6 +1,7 @@
 """From the node of a case to the case, with what its suite gives to all."""
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import structs
@@ -9,8 +10,17 @@ from multiturn.documents.node import Node
 from multiturn.documents.validation import read_as
 from multiturn.errors import MultiturnError, Place, did_you_mean, quoted
 from multiturn.files import Files
+from multiturn.model.calls import Thinking, Tool
 from multiturn.model.case import Case, TestMessage
 from multiturn.model.turns import ROLES
+from multiturn.suites.calls import (
+    check_called,
+    check_pairs,
+    is_thinking,
+    read_answers,
+    read_calls,
+    read_thinking,
+)
 from multiturn.suites.dialects import Dialect
 from multiturn.suites.messages import PROMPT_FILE, Wording
 from multiturn.suites.paths import (
@@ -22,13 +32,16 @@ from multiturn.suites.paths import (
 )
 from multiturn.suites.schema import (
     CaseKeys,
+    ChosenKeys,
     ExecutionKeys,
     Metadata,
     MetadataKeys,
 )
+from multiturn.suites.tools import check_choice, read_tools
 from multiturn.suites.vocabulary import OF_MESSAGES
 
 MAX_CASE_SIZE = 10_000_000
+Choice = str | Mapping[str, str] | None
 _TEXT_KEYS = {"type", "value"}
 
 
@@ -58,15 +71,17 @@ class CaseReader:
             return case
         self.keys.check(head, "suite")
         self._warn_of_paths(head, "")
-        execution = self._execution(head)
+        execution, tools = self._execution(head), read_tools(head, self.keys) or ()
         return structs.replace(
             case,
             system_prompt=self._system_prompt(head),
             guidelines=tuple(head.value.get("guidelines") or ()),
+            tools=tools,
             metadata=_without_prompt(head.value.get("metadata")),
             execution=head.value.get("execution"),
             temperature=execution.temperature,
             max_output_tokens=execution.max_output_tokens,
+            tool_choice=_chosen(execution),
         )
 
     def case_id(self, node: Node, where: Place) -> str | None:
@@ -102,16 +117,19 @@ class CaseReader:
         self.keys.check(node, "case", *places, label=label)
         self._warn_of_paths(node, label)
         prompt, own = self._system_prompt(node, label), self._execution(node, label)
+        tools = read_tools(node, self.keys, label)
+        tools = shared.tools if tools is None else tools
+        messages = self._messages(node.children["input_messages"].children, wording, tools)
+        choice = _chosen(own) or shared.tool_choice
+        check_choice(choice, node, tools, self.keys, label)
         return structs.replace(
             shared,
             id=case_id,
-            input_messages=tuple(
-                self._message(message, wording, index)
-                for index, message in enumerate(node.children["input_messages"].children)
-            ),
+            input_messages=messages,
             line=node.line,
             system_prompt=shared.system_prompt if prompt is None else prompt,
             guidelines=shared.guidelines + tuple(case.guidelines or ()),
+            tools=tools,
             metadata={**shared.metadata, **_without_prompt(case.metadata)},
             outcome=case.outcome,
             conversation_id=as_written(node.children.get("conversation_id")),
@@ -119,6 +137,7 @@ class CaseReader:
             execution=_over(case.execution, shared.execution),
             temperature=shared.temperature if own.temperature is None else own.temperature,
             max_output_tokens=own.max_output_tokens or shared.max_output_tokens,
+            tool_choice=choice,
         )
 
     def warn_of_answer(self, line: Node, case: Case) -> None:
@@ -129,6 +148,16 @@ class CaseReader:
             what += " to compare with as expected_messages"
             self.keys.warn_once("suite.answer_in_prompt", line.place(self.name), what)
 
+    def _messages(
+        self, nodes: list[Node], wording: Wording, tools: tuple[Tool, ...]
+    ) -> tuple[TestMessage, ...]:
+        messages = tuple(self._message(node, wording, at) for at, node in enumerate(nodes))
+        if any(message.calls or message.answers is not None for message in messages):
+            labels = [wording.label(at) for at in range(len(nodes))]
+            check_pairs(messages, nodes, labels, self.name)
+            check_called(messages, nodes, tools, labels, self.name)
+        return messages
+
     def _message(self, node: Node, wording: Wording, index: int) -> TestMessage:
         if not node.value.keys() <= OF_MESSAGES:
             self.keys.check(node, "message", label=wording.label(index))
@@ -136,15 +165,36 @@ class CaseReader:
         if role.value not in ROLES:
             what = f"there is no role {quoted(role.value)}; {did_you_mean(role.value, ROLES)}"
             raise MultiturnError(what, where=role.place(self.name, wording.label(index)))
+        label = wording.label(index)
         is_list = isinstance(content.value, list)
         segments = content.children if is_list else [content]
-        for number, segment in enumerate(segments):
+        thinking: tuple[Thinking, ...] = ()
+        if segments and is_thinking(segments[0].value):
+            thinking = read_thinking(node, self.keys, label)
+            segments = segments[len(thinking) :]
+        for number, segment in enumerate(segments, len(thinking)):
             if not _is_plain(segment.value):
-                key = f"content[{number}]" if is_list else "content"
-                self._segment(segment, f"{wording.label(index)}.{key}")
-        lines = tuple([segment.line for segment in segments])
-        key = "" if wording.is_ours else wording.of(index)
-        return TestMessage(role.value, content.value, node.line, lines, key)
+                self._segment(
+                    segment, f"{label}.content[{number}]" if is_list else f"{label}.content"
+                )
+        message = TestMessage(
+            role.value,
+            [segment.value for segment in segments] if thinking else content.value,
+            node.line,
+            tuple([segment.line for segment in segments]),
+            "" if wording.is_ours else wording.of(index),
+        )
+        if len(node.value) == 2 and not thinking:
+            return message
+        answers, is_error = read_answers(node, self.keys, label)
+        return structs.replace(
+            message,
+            calls=read_calls(node, self.keys, label),
+            answers=answers,
+            is_error=is_error,
+            thinking=thinking,
+            first_content=len(thinking),
+        )
 
     def _segment(self, segment: Node, label: str) -> None:
         """Check a segment of a message's content."""
@@ -153,6 +203,9 @@ class CaseReader:
             if "type" not in segment.value:
                 self.keys.check_structured(segment, label)
                 warn_of_file_key(segment, self.keys, label)
+            elif is_thinking(segment.value):
+                what = "thinking comes before the text; write it first"
+                raise MultiturnError(what, where=segment.place(self.name, label))
             elif "value" in segment.value:
                 self.keys.check(segment, "segment", label=label)
             if segment.value.get("type") != "text":
@@ -203,6 +256,12 @@ def as_written(node: Node | None) -> Any:
     if node is None or node.value is None:
         return None
     return node.value if node.source is None else node.source
+
+
+def _chosen(execution: ExecutionKeys) -> Choice:
+    """Return the ``tool_choice`` of an execution, as a case has it."""
+    choice = execution.tool_choice
+    return {"name": choice.name} if isinstance(choice, ChosenKeys) else choice
 
 
 def _over(own: Any, shared: Any) -> Any:

@@ -27,6 +27,7 @@ _INSTEAD = {
     "modelParameters": "write temperature and max_output_tokens under execution",
 }
 _EXECUTION = frozenset(ExecutionKeys.__struct_encode_fields__)
+_OF_ANSWERS = ("temperature", "max_output_tokens", "tool_choice")
 _METADATA = frozenset(MetadataKeys.__struct_encode_fields__)
 MAX_WARNED = 100
 
@@ -98,7 +99,7 @@ class KeyCheck:
         """Warn of keys that are like those that matter here; all others are for other tools."""
         words = Vocabulary(_EXECUTION, _EXECUTION, _EXECUTION, {})
         for key in execution.value:
-            if key not in _EXECUTION and nearest(key, ("temperature", "max_output_tokens")):
+            if key not in _EXECUTION and nearest(key, _OF_ANSWERS):
                 self._warn(execution, key, words)
 
     def check_metadata(self, metadata: Node, label: str) -> None:

@@ -95,6 +95,9 @@ def rewrite(
     keys = message.children
     if not message.value.keys() <= OF_MESSAGES:
         check.refuse(message, "message", label=wording.label(index))
+    if "tool_calls" in keys and keys["tool_calls"].value and _value(keys, "content") is None:
+        content = list_of((), message.mark)
+        keys["content"], message.value["content"] = content, content.value
     role, content = keys.get("role"), keys.get("content")
     if role is not None and isinstance(role.value, str) and role.value in ROLE_NAMES:
         ours = ROLE_NAMES[role.value]
@@ -112,6 +115,10 @@ def message_of(role: str, content: Node) -> Node:
     """Return a message."""
     keys = {"role": Node(role, content.mark), "content": content}
     return with_keys(Node({}, content.mark, size=content.size), keys)
+
+
+def _value(keys: dict[str, Node], key: str) -> object:
+    return keys[key].value if key in keys else None
 
 
 def _rename_text(part: Node, suite: str, label: str) -> None:

@@ -14,6 +14,19 @@ Metadata = dict[str, Any]
 _Unused = Annotated[Any, Meta(description="for other tools; not used here.")]
 
 
+class ToolKeys(Struct):
+    """The keys of a tool."""
+
+    name: Annotated[str, Meta(description="what calls name.")]
+    description: Annotated[str | None, Meta(description="what it does, for the model.")] = None
+    parameters: Annotated[
+        dict[str, Any] | None, Meta(description="a JSON Schema of the arguments, an object.")
+    ] = None
+    strict: Annotated[
+        bool | None, Meta(description="whether the vendor holds the arguments to the schema.")
+    ] = None
+
+
 class SuiteKeys(Struct, kw_only=True):
     """The keys of a suite."""
 
@@ -38,6 +51,9 @@ class SuiteKeys(Struct, kw_only=True):
             " the system message where a conversation has none."
         ),
     ] = None
+    tools: Annotated[
+        list[ToolKeys] | None, Meta(description="what the model may call, in all cases.")
+    ] = None
     templates: Annotated[
         Literal["literal"] | None,
         Meta(
@@ -48,9 +64,20 @@ class SuiteKeys(Struct, kw_only=True):
     execution: Annotated[
         Any,
         Meta(
-            description="settings of a run; `temperature` and `max_output_tokens` are those of the"
-            " answers."
+            description="settings of a run; `temperature`, `max_output_tokens` and `tool_choice`"
+            " are those of the answers."
         ),
+    ] = None
+
+
+class CallKeys(Struct):
+    """The keys of a call."""
+
+    id: Annotated[str, Meta(description="what `tool_call_id` of the result says.")]
+    name: Annotated[str, Meta(description="the name of the tool.")]
+    arguments: Annotated[dict[str, Any] | None, Meta(description="what the tool is given.")] = None
+    thought_signature: Annotated[
+        str | None, Meta(description="Gemini's signature of the call, as the API gave it.")
     ] = None
 
 
@@ -62,9 +89,16 @@ class MessageKeys(Struct):
         str | list[str | dict[str, Any]] | dict[str, Any],
         Meta(
             description="a text, a text or file segment, a mapping without `type`, which becomes"
-            " JSON, or a list of these."
+            " JSON, or a list of these; before them, the assistant's thinking."
         ),
     ]
+    tool_calls: Annotated[
+        list[CallKeys] | None, Meta(description="the tools that the assistant calls.")
+    ] = None
+    tool_call_id: Annotated[
+        str | None, Meta(description="the id of the call whose result a tool message is.")
+    ] = None
+    is_error: Annotated[bool | None, Meta(description="whether that call failed.")] = None
 
 
 class CaseKeys(Struct, kw_only=True):
@@ -82,6 +116,10 @@ class CaseKeys(Struct, kw_only=True):
             " system message where the conversation has none."
         ),
     ] = None
+    tools: Annotated[
+        list[ToolKeys] | None,
+        Meta(description="what the model may call, in place of the suite's tools."),
+    ] = None
     outcome: Annotated[Any, Meta(description="what the answer should achieve, in words.")] = None
     conversation_id: Annotated[Any, Meta(description="groups the cases of one conversation.")] = (
         None
@@ -90,8 +128,8 @@ class CaseKeys(Struct, kw_only=True):
     execution: Annotated[
         Any,
         Meta(
-            description="settings of a run; `temperature` and `max_output_tokens` win over the"
-            " suite's."
+            description="settings of a run; `temperature`, `max_output_tokens` and `tool_choice`"
+            " win over the suite's."
         ),
     ] = None
 
@@ -112,6 +150,36 @@ class SegmentKeys(Struct):
     ]
 
 
+_Vendor = Annotated[
+    Literal["anthropic", "gemini", "openai"], Meta(description="whose model it was.")
+]
+
+
+class ThinkingKeys(Struct):
+    """The keys of a block of thinking in the assistant's content."""
+
+    thinking: Annotated[str, Meta(description="what the model thought.")]
+    signature: Annotated[
+        str | None, Meta(description="by which the vendor knows the text, as its API gave it.")
+    ] = None
+    vendor: _Vendor = "anthropic"
+    type: Literal["thinking"] = "thinking"
+
+
+class HiddenKeys(Struct):
+    """The keys of a block of thinking that only the vendor can read."""
+
+    data: Annotated[str, Meta(description="what the vendor's API gave.")]
+    vendor: _Vendor = "anthropic"
+    type: Literal["redacted_thinking"] = "redacted_thinking"
+
+
+class ChosenKeys(Struct):
+    """The keys of a tool that the model must call."""
+
+    name: Annotated[str, Meta(description="the name of the tool.")]
+
+
 class ExecutionKeys(Struct):
     """The keys of ``execution``."""
 
@@ -120,6 +188,10 @@ class ExecutionKeys(Struct):
     ] = None
     max_output_tokens: Annotated[
         Annotated[int, Meta(ge=1)] | None, Meta(description="how long the answer may get.")
+    ] = None
+    tool_choice: Annotated[
+        Literal["auto", "none", "required"] | ChosenKeys | None,
+        Meta(description="whether the model must call a tool, and which."),
     ] = None
     target: _Unused = None
     evaluators: _Unused = None

@@ -12,7 +12,16 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from multiturn.model.case import CASES_KEYS, MESSAGES_KEYS
-from multiturn.suites.schema import CaseKeys, MessageKeys, SegmentKeys, SuiteKeys
+from multiturn.suites.schema import (
+    CallKeys,
+    CaseKeys,
+    HiddenKeys,
+    MessageKeys,
+    SegmentKeys,
+    SuiteKeys,
+    ThinkingKeys,
+    ToolKeys,
+)
 
 CASES = frozenset(CASES_KEYS)
 SUITE_NAMES = dict.fromkeys(CASES_KEYS[1:], "evalcases")
@@ -66,16 +75,14 @@ IRRELEVANT: Mapping[str, frozenset[str]] = {
 
 _AS_PROMPT = "write it as systemPrompt under metadata"
 _NO_PART = "cannot be part of a chat prompt"
-_NO_CALL = f"{_NO_PART}; leave the message out, or write what was called as its content"
 _ELSEWHERE = "name cases that are not read here; name their files as tests"
 _IN_MESSAGES = "would be part of the prompt in promptfoo; write it in the messages"
-_NO_TOOLS = f"{_NO_PART}; leave them out"
+_OLD_FORM = "is OpenAI's old form; write"
 _OF_BOTH = {
     "system": _AS_PROMPT,
     "instructions": _AS_PROMPT,
     "instruction": "is not read; make it a part of the input",
-    "tools": _NO_TOOLS,
-    "functions": _NO_TOOLS,
+    "functions": f"{_OLD_FORM} tools",
 }
 REFUSED: Mapping[str, Mapping[str, str]] = {
     "suite": {
@@ -93,8 +100,7 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
         " as input_messages",
     },
     "message": {
-        "tool_calls": _NO_CALL,
-        "function_call": _NO_CALL,
+        "function_call": f"{_OLD_FORM} tool_calls, and tool_call_id in the result",
         "refusal": f"{_NO_PART}; write it as the content",
         "name": f"{_NO_PART}; write it in the content, and example_user and example_assistant as"
         " the roles user and assistant",
@@ -104,7 +110,7 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
         "suffix": _IN_MESSAGES,
         "transformVars": "would change the messages in promptfoo; write them as they shall be",
     },
-    "input": {"tools": _NO_TOOLS, "functions": _NO_TOOLS},
+    "input": {"functions": f"{_OLD_FORM} tools"},
 }
 
 
@@ -126,12 +132,16 @@ _OURS: Mapping[str, frozenset[str]] = {
     "case": _fields(CaseKeys),
     "message": _fields(MessageKeys),
     "segment": _fields(SegmentKeys),
+    "tool": _fields(ToolKeys),
+    "call": _fields(CallKeys),
+    "thinking": _fields(ThinkingKeys),
+    "redacted_thinking": _fields(HiddenKeys),
 }
 _OF_OTHERS: Mapping[str, Collection[str]] = {
     "suite": {*SUITE_NAMES, *DEFAULTS_KEYS, "input", "input_files", "options", "prompts", "vars"},
     "case": {*CASE_NAMES, *ANSWER_NAMES, "input_files", "options", "vars"},
     "defaults": {"options", "vars"},
-    "input": {"messages"},
+    "input": {"messages", "tools"},
 }
 
 

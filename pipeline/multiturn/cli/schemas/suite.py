@@ -1,5 +1,7 @@
 """The JSON Schema of suites."""
 
+from msgspec import Struct
+
 from multiturn.cli.schemas.structs import DRAFT, Schema, object_schema, struct_schema
 from multiturn.model.turns import ROLES
 from multiturn.suites import schema as keys
@@ -9,12 +11,6 @@ from multiturn.suites import vocabulary
 def suite_schema() -> Schema:
     """Return the schema of a suite, or of one case with its messages at the top."""
     suite, case = (struct_schema(each)["properties"] for each in (keys.SuiteKeys, keys.CaseKeys))
-    message, segment = (struct_schema(each) for each in (keys.MessageKeys, keys.SegmentKeys))
-    message["properties"]["role"]["enum"] = [*ROLES, *vocabulary.ROLE_NAMES]
-    # A mapping with a type is a segment; any other is structured content, with any value.
-    del segment["properties"]["value"]["type"]
-    content = message["properties"]["content"]
-    content["properties"] = content["items"]["properties"] = segment["properties"]
     execution = struct_schema(keys.ExecutionKeys)["properties"]
     for properties in (suite, case):
         properties["metadata"]["properties"] = struct_schema(keys.MetadataKeys)["properties"]
@@ -68,9 +64,46 @@ def suite_schema() -> Schema:
                 **_any_of({*inputs, "vars"}),
                 "allOf": [_any_of({"id", "vars"})],
             },
-            "MessageKeys": message,
+            "MessageKeys": _message(),
+            "CallKeys": struct_schema(keys.CallKeys),
+            "ChosenKeys": struct_schema(keys.ChosenKeys),
+            "ToolKeys": _tool(),
         },
     }
+
+
+def _message() -> Schema:
+    """Return the schema of a message."""
+    message = struct_schema(keys.MessageKeys)
+    properties = message["properties"]
+    properties["role"]["enum"] = [*ROLES, *vocabulary.ROLE_NAMES]
+    # A mapping with a type is a segment; any other is structured content, with any value.
+    blocks: list[type[Struct]] = [keys.HiddenKeys, keys.ThinkingKeys, keys.SegmentKeys]
+    segment = {key: said for block in blocks for key, said in _properties(block).items()}
+    del segment["value"]["type"]
+    segment["type"]["enum"] += ["thinking", "redacted_thinking"]
+    content = properties["content"]
+    content["properties"] = content["items"]["properties"] = segment
+    types = content.pop("type")
+    must_be_said = {"required": ["content"], "properties": {"content": {"type": types}}}
+    may_be_null = {"properties": {"content": {"type": [*types, "null"]}}}
+    calls = {"properties": {"tool_calls": {"minItems": 1}}, "required": ["tool_calls"]}
+    return {**message, "required": ["role"], "if": calls, "then": may_be_null, "else": must_be_said}
+
+
+def _properties(type_: type[Struct]) -> Schema:
+    properties: Schema = struct_schema(type_)["properties"]
+    return properties
+
+
+def _tool() -> Schema:
+    """Return the schema of a tool."""
+    tool = struct_schema(keys.ToolKeys)
+    tool["properties"]["parameters"] |= {
+        "properties": {"type": {"const": "object"}, "properties": {"type": "object"}},
+        "anyOf": [{"maxProperties": 0}, {"required": ["type"]}],
+    }
+    return tool
 
 
 def _any_of(names: set[str]) -> Schema:
