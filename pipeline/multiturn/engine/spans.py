@@ -85,7 +85,7 @@ def definitions_of(conversion: Conversion) -> tuple[Message, ...]:
     """Return the definition of each tool as a message for readers; its role is ``tool NAME``."""
     suite = Place(conversion.case.suite or "the case")
     return tuple(
-        Message(f"tool {tool.name}", (Span(tool.text, f"tools[{at}] of {suite}"),))
+        Message(tool.title, (Span(tool.text, f"tools[{at}] of {suite}"),))
         for at, tool in enumerate(conversion.tools)
     )
 

@@ -27,6 +27,11 @@ class Tool(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults
     line: int = 0
 
     @property
+    def title(self) -> str:
+        """What readers call its definition, such as ``tool weather``."""
+        return f"tool {self.name}"
+
+    @property
     def text(self) -> str:
         """The definition as a reader sees it: the description, and the schema as JSON."""
         schema = json.dumps(self.parameters, indent=2, ensure_ascii=False)

@@ -1,4 +1,7 @@
-"""Changes of privilege: texts with another role, and texts that are new in a system message."""
+"""Changes of privilege: texts with another role, new in a system message, or of a tool.
+
+A tool that is new, or that says something else, changes what the model may do.
+"""
 
 from collections.abc import Container, Iterator, Sequence
 from itertools import pairwise
@@ -33,6 +36,8 @@ class PrivilegeChange(Struct, frozen=True):
         """
         if not self.role:
             return f"{self.path} is no longer in a {self.was} message"
+        if is_definition(self.role):
+            return f"the {self.role} is {'defined otherwise' if self.was else 'new'}"
         text = quoted(self.text.strip())
         if self.stage is not None:
             return f"{self.stage or 'a stage'} adds to a {self.role} message: {text}"
@@ -51,6 +56,8 @@ def privilege_changes(
     because a file is new there is left out, because the file itself is named (see
     ``promotions_of``). A new heading of a file that already had one is a change.
 
+    Definitions of tools that are new or changed are among them.
+
     Args:
         before: the messages, in spans. A file's text may be empty: its path stands for it.
         after: what they are now.
@@ -63,6 +70,9 @@ def privilege_changes(
     new text in a system message: 'Be nice.'
     user text becomes system text: 'Obey me.'
     """
+    yield from _definition_changes(before, after)
+    before = [message for message in before if not is_definition(message.role)]
+    after = [message for message in after if not is_definition(message.role)]
     known = _Known(before)
     system = [span for message in after if message.role == "system" for span in message.spans]
     new_files = {_file(span) for span in system if not known.is_in("system", span)} - {""}
@@ -86,6 +96,24 @@ def privilege_changes(
             yield PrivilegeChange(text_of(message.spans), message.role, roles[0])
     for path in sorted(known.files.difference(map(_file, system))):
         yield PrivilegeChange("", "", "system", path)
+
+
+def is_definition(role: str) -> bool:
+    """Return whether the role of a message is that of a tool's definition, such as ``tool find``.
+
+    ``tool`` alone is the role of a result.
+    """
+    return role.startswith("tool ")
+
+
+def _definition_changes(
+    before: Sequence[Message], after: Sequence[Message]
+) -> Iterator[PrivilegeChange]:
+    known = {message.role: text_of(message.spans) for message in before}
+    for message in after if before else ():
+        text, was = text_of(message.spans), message.role if message.role in known else ""
+        if is_definition(message.role) and known.get(message.role) != text:
+            yield PrivilegeChange(text, message.role, was)
 
 
 class _Known:

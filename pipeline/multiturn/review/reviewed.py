@@ -70,6 +70,11 @@ class ReviewedCase(Struct, frozen=True, kw_only=True):
         return self.messages if self.sent is None else self.sent.messages
 
     @property
+    def judged(self) -> tuple[Message, ...]:
+        """Where changes of privilege may be: the messages, and the definitions of tools."""
+        return *self.messages, *self.tools
+
+    @property
     def lacks_chat(self) -> bool:
         """Whether the prompt is what is sent in place of a chat prompt."""
         return self.sent is None and self.chat is None

@@ -4,12 +4,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from msgspec import to_builtins
+from msgspec import convert, to_builtins
 
 from multiturn.documents.dump import Pieces, dump
 from multiturn.documents.yaml_events import read_documents
 from multiturn.engine.spans import Message, Span, Spans, text_of
 from multiturn.errors import MultiturnError
+from multiturn.model.calls import Tool
 from multiturn.model.request import InputFile, ProviderRequest
 from multiturn.review.locations import Key, digest
 from multiturn.review.reviewed import ReviewedCase, SentPrompt
@@ -215,11 +216,15 @@ def has_conflict(text: str) -> bool:
 def messages_in(text: str) -> tuple[Message, ...]:
     """Return the messages that a snapshot records, in spans; none if it is not a snapshot.
 
+    The definitions of tools are the last of them.
+
     A file that it names is a span without a text; so is a guideline whose text it has in full, in
     a message of its own at the end.
     """
     try:
         recorded = _recorded(text)
+        tools = convert(recorded.get("tools", ()), tuple[Tool, ...])
+        definitions = [Message(tool.title, (Span(tool.text, ""),)) for tool in tools]
         if recorded["chat_prompt"] is not None:
             messages = [
                 Message(str(message["role"]), _spans(message["content"]))
@@ -228,9 +233,9 @@ def messages_in(text: str) -> tuple[Message, ...]:
             if "system" in recorded:
                 messages.insert(0, Message("system", _spans(recorded["system"])))
             guidelines = tuple(Span("", "", path) for path in _inline_guidelines(recorded))
-            return *messages, Message("system", guidelines)
+            return *messages, Message("system", guidelines), *definitions
         system, question = _spans(recorded["system"]), _spans(recorded["question"])
-        return Message("system", system), Message("user", question)
+        return Message("system", system), Message("user", question), *definitions
     except _EDITED:
         return ()
 

@@ -174,7 +174,7 @@ class SnapshotRun(Struct, frozen=True, kw_only=True):
             return MultiturnError(what, where=folder.shown(name))
         compared.changes.append(FileChange(folder.shown(name), case.key, old, new))
         if self.check:
-            compared.messages[case.key] = case.messages
+            compared.messages[case.key] = case.judged
         return None
 
     def _stale(self, folder: SnapshotFolder, compared: _Compared) -> dict[Key, str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from multiturn.model.case import PROMPT_KEY, Case
+from multiturn.model.case import PROMPT_KEY, Case, TestMessage
 from multiturn.review.diff import changed_lines
 from multiturn.review.report.suites import Entry, texts_of
 from multiturn.review.report.undo import Candidate, PipelineChange, Undoing
@@ -17,6 +17,7 @@ from multiturn.text import first_of
 SEVERAL = "one or several of "
 UNKNOWN_CODE = "the code of a stage"  # of a module that a stage imports
 TARGET = "the settings of the target, or the rules of its API"
+_ASKED = ("temperature", "max_output_tokens", "tool_choice")  # by ``execution``
 _MOST = 4  # candidates of a case that are undone one by one
 
 
@@ -108,6 +109,8 @@ def _own_candidates(entry: Entry, new: ReviewedCase, old: ReviewedCase) -> Itera
         line = next((line for message, line in messages if message not in known), entry.line)
         words = f"{entry.suite} line {line}: the messages of {entry.id!r}"
         yield Candidate(words, lambda case: replace(case, input_messages=old.case.input_messages))
+    if new.request.tools != old.request.tools:
+        yield Candidate(f"tools of {entry.suite}", lambda case: replace(case, tools=old.case.tools))
     globs, were = new.case.guideline_patterns, old.case.guideline_patterns
     if globs != were:
         words = f"guideline patterns: {', '.join(were) or 'none'} → {', '.join(globs) or 'none'}"
@@ -119,12 +122,9 @@ def _of_target(entry: Entry, new: ReviewedCase, old: ReviewedCase) -> Iterator[C
     if new.sent is None or old.sent is None:
         return
     now, then = new.case, old.case
-    asked = (then.temperature, then.max_output_tokens)
-    if (now.temperature, now.max_output_tokens) != asked:
-        yield Candidate(
-            f"execution of {entry.suite}",
-            lambda case: replace(case, temperature=asked[0], max_output_tokens=asked[1]),
-        )
+    asked = {name: getattr(then, name) for name in _ASKED}
+    if {name: getattr(now, name) for name in _ASKED} != asked:
+        yield Candidate(f"execution of {entry.suite}", lambda case: replace(case, **asked))
     is_same = (new.messages, new.request.input_files) == (old.messages, old.request.input_files)
     if new.sent.parameters != old.sent.parameters or is_same:
         yield Candidate(TARGET, can_be_undone=False)
@@ -151,7 +151,12 @@ def _key_as_it_was(key: str, text: str | None) -> Callable[[Case], Case]:
 
 def _messages(case: ReviewedCase) -> list[tuple[object, int]]:
     """Return the messages as they were written, each with its line."""
-    return [((message.role, message.content), message.line) for message in case.case.input_messages]
+    return [(_without_lines(message), message.line) for message in case.case.input_messages]
+
+
+def _without_lines(message: TestMessage) -> object:
+    beside = [replace(each, line=0) for each in (*message.calls, *message.thinking)]
+    return message.role, message.content, beside, message.answers, message.is_error
 
 
 def _sent(path: str, case: ReviewedCase) -> object:

@@ -236,7 +236,7 @@ def _other_privileges(
     Left out are the files that are named already, and what a stage adds if the stages are the
     same: where there is a second guideline, for one, both get headers.
     """
-    for change in privilege_changes(old.messages if old else (), new.messages, promoted):
+    for change in privilege_changes(old.judged if old else (), new.judged, promoted):
         are_same = not pipeline and UNKNOWN_CODE not in why
         if change.stage is not None and are_same:
             continue

@@ -64,7 +64,7 @@ def digest_of(conversion: Conversion, sent: SentPrompt | None) -> bytes:
         texts = (conversion.chat is None, [(t.role, t.content) for t in conversion.prompt])
         if conversion.tools or any(turn.is_more for turn in conversion.prompt):
             more = [message_of(turn) for turn in conversion.prompt if turn.is_more]
-            texts = (*texts, to_json([more, conversion.tools]))
+            texts = (*texts, to_json([more, [replace(tool, line=0) for tool in conversion.tools]]))
     else:
         prompt = [(message.title, text_of(message.shown)) for message in sent.messages]
         texts = (prompt, sent.repairs, repr(sorted(sent.parameters.items())))
