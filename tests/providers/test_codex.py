@@ -56,7 +56,7 @@ def codex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Codex:
 def test_the_last_message_of_the_agent_is_the_answer(codex: Codex) -> None:
     answer = codex.ask(STARTED, said("I will look."), said("Forty-two.\n"), COMPLETED)
     assert answer.text == "Forty-two.\n"
-    assert answer.usage == {"input_tokens": 11, "output_tokens": 7}
+    assert answer.usage == {"input_tokens": 11, "output_tokens": 7, "cached_tokens": 3}
     assert answer.finish_reason == "stop"
     assert (answer.raw, answer.retries, answer.wire) == (COMPLETED, 0, b"What now?")
 
@@ -105,7 +105,10 @@ def test_other_lines_are_passed_over(codex: Codex, at: int) -> None:
     lines: list[object] = [STARTED, said("Ho"), COMPLETED]
     lines[at:at] = NOISE
     answer = codex.ask(*lines)
-    assert (answer.text, answer.usage) == ("Ho", {"input_tokens": 11, "output_tokens": 7})
+    assert (answer.text, answer.usage) == (
+        "Ho",
+        {"input_tokens": 11, "output_tokens": 7, "cached_tokens": 3},
+    )
 
 
 @pytest.mark.parametrize("text", ["", " \n", "a\u2028b\x85c", "Grüße 👍", "=== a ===\n" * 50_000])

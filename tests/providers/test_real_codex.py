@@ -102,7 +102,8 @@ def test_codex_sends_the_transcript_opens_a_file_and_its_answer_comes_back(
     file = InputFile("../rules.md", "../rules.md", True, "Be brief, 4711.")
     answered = standins.ask(provider, question, input_files=(file,))
     assert answered.text == "Forty-two.\nReally."
-    assert answered.usage == {"input_tokens": 22, "output_tokens": 14}  # of two requests
+    both = {"input_tokens": 22, "output_tokens": 14, "cached_tokens": 0}
+    assert answered.usage == both  # of two requests
     first, second = server.requests
     assert prompt_in(first).startswith(question.replace("@[", " @["))
     assert first.json["model"] == "gpt-test"

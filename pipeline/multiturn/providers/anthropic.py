@@ -152,7 +152,7 @@ class AnthropicProvider(HttpProvider):
             ],
             usage=counts(
                 answer.get("usage"),
-                input_tokens="input_tokens",
+                input_tokens="input_tokens+cache_read_input_tokens+cache_creation_input_tokens",
                 output_tokens="output_tokens",
                 cached_tokens="cache_read_input_tokens",
                 cache_write_tokens="cache_creation_input_tokens",

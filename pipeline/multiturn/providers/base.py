@@ -49,8 +49,9 @@ class ProviderResponse(Struct, frozen=True, kw_only=True):
         text: what the model said.
         tool_calls: the tools that the model called.
         thinking: what it thought, as the vendor sent it.
-        usage: ``input_tokens``, ``output_tokens``, ``cached_tokens`` (read from the provider's
-            cache) and ``cache_write_tokens``, where the provider counts them.
+        usage: ``input_tokens``, ``output_tokens`` with thoughts, and two parts of the input,
+            ``cached_tokens`` (read from the provider's cache) and ``cache_write_tokens``, where
+            the provider counts them.
         raw: the decoded answer.
         finish_reason: why the model stopped, in the provider's own word.
         is_refusal: the model, or a filter of the provider, refused to answer; ``text`` is what was

@@ -74,6 +74,7 @@ class _Events:
                     event.get("usage"),
                     input_tokens="input_tokens",
                     output_tokens="output_tokens",
+                    cached_tokens="cached_input_tokens",
                 )
             case {"type": "turn.failed", "error": {"message": str(message)}} | {
                 "type": "error",

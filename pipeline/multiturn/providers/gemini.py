@@ -114,7 +114,7 @@ class GeminiProvider(HttpProvider):
             usage=counts(
                 answer.get("usageMetadata"),
                 input_tokens="promptTokenCount",
-                output_tokens="candidatesTokenCount",
+                output_tokens="candidatesTokenCount+thoughtsTokenCount",
                 cached_tokens="cachedContentTokenCount",
             ),
             finish_reason=candidate.get("finishReason"),

@@ -7,14 +7,21 @@ from typing import Any
 def counts(usage: Any, **names: str) -> Mapping[str, int]:
     """Return a vendor's token counts under our names; missing counts are left out.
 
-    >>> counts({"in": 5, "more": {"hit": 3}}, input="in", cached="more.hit", output="out")
-    {'input': 5, 'cached': 3}
+    A name is a path in the vendor's counts, or several with ``+`` between, which are added up.
+
+    >>> usage = {"in": 5, "thought": 1, "more": {"hit": 3}}
+    >>> counts(usage, input="in+thought", cached="more.hit", output="out")
+    {'input': 6, 'cached': 3}
     """
     found = {}
-    for ours, path in names.items():
-        value = usage
-        for key in path.split("."):
-            value = value.get(key) if isinstance(value, dict) else None
-        if isinstance(value, int):
-            found[ours] = value
+    for ours, paths in names.items():
+        values = [value for path in paths.split("+") if (value := _at(usage, path)) is not None]
+        if values:
+            found[ours] = sum(values)
     return found
+
+
+def _at(usage: Any, path: str) -> int | None:
+    for key in path.split("."):
+        usage = usage.get(key) if isinstance(usage, dict) else None
+    return usage if isinstance(usage, int) else None
