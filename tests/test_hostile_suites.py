@@ -1,6 +1,7 @@
 """Suites, pipelines, targets and patterns that mean harm: a result, or an error with a place."""
 
 import os
+import subprocess
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import anything
+from commands import start
 from comparing import write
 from limits import limited
 from loading import cases
@@ -125,11 +127,51 @@ REPEATED["JSON by alias"] = (f"x: &a '[{JSON}]'\ny: |", "  a\n", "input: *a", GI
 def test_what_a_suite_repeats_grows_with_its_length_or_is_an_error(name: str) -> None:
     *suite, error = REPEATED[name]
     errors: list[MultiturnError] = []
+    text = repeated(*suite)
     with limited(seconds=10):
-        cases(repeated(*suite), "x.yaml", on_error=errors.append)
-    assert error in errors[0].what
-    assert errors[0].where.line > 100
-    assert len(errors) <= 2  # aliases after that may be too many characters, too
+        found = cases(text, "x.yaml", on_error=errors.append)
+    [refusal] = errors
+    assert error in refusal.what
+    lines_before = text.splitlines()[: refusal.where.line - 1]
+    assert 0 < len(found) < sum(line.startswith("- {id:") for line in lines_before) / 5
+
+
+def test_what_a_suite_gives_to_the_cases_of_other_files_is_refused_before_they_are_read(
+    root: Path,
+) -> None:
+    write(
+        root,
+        {f"{n}.yaml": "".join(f"- {{id: {n}{k}, input: b}}\n" for k in range(300)) for n in "ab"},
+    )
+    errors: list[MultiturnError] = []
+    found = cases(f"input:\n{MESSAGE * 2_000}tests: [a.yaml, b.yaml]", on_error=errors.append)
+    assert [error.where.file for error in errors] == ["a.yaml"]
+    assert 10 < len(found) < 30
+
+
+def test_aliases_of_several_files_of_cases_are_counted_together(root: Path) -> None:
+    messages = ", ".join([f"&a {{role: user, content: [&b x{', *b' * 90}]}}"] + ["*a"] * 400)
+    write(root, {f"c/{n}/case.yaml": f"input: [{messages}]" for n in range(40)})
+    errors: list[MultiturnError] = []
+    found = cases("tests: c", on_error=errors.append)
+    assert "with the alias *a, this document repeats too many values" in errors[0].what
+    assert 1 < len(found) < 20
+
+
+def test_a_suite_through_a_pipe_is_refused_before_it_is_converted(root: Path) -> None:
+    text = repeated(*REPEATED["an input"][:-1])
+    process = start("convert", "-", folder=root, stdin=subprocess.PIPE)
+    shown, errors = process.communicate(text)
+    assert process.returncode == 1
+    assert GIVEN in errors
+    assert 0 < shown.count("\n") < 30
+
+
+def test_a_long_history_that_many_cases_share_is_fine() -> None:
+    history = "".join(f"- {{role: user, content: question {n}}}\n" for n in range(200))
+    questions = "".join(f"- {{id: c{n}, input: And the question {n}?}}\n" for n in range(1_000))
+    found = cases(f"input:\n{history}tests:\n{questions}")
+    assert [len(case.input_messages) for case in found] == [201] * 1_000
 
 
 def test_a_path_of_any_length_is_an_error_at_once(root: Path) -> None:

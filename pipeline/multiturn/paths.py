@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from multiturn.errors import MultiturnError
+from multiturn.text import utf8
 
 _NO_LINK = (
     getattr(os, "O_CLOEXEC", 0)
@@ -69,3 +70,10 @@ def open_below(folder: str, names: Sequence[str], flags: int) -> int:
         return os.open(names[-1], flags, dir_fd=above)
     finally:
         os.close(above)
+
+
+def path_in(root: str, path: str) -> str | None:
+    """Return a path below a root from there, with ``/``; None for another. Both are real paths."""
+    if path == root or not is_below(path, root):
+        return None
+    return utf8(os.path.relpath(path, root).replace(os.sep, "/"))

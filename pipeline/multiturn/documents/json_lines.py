@@ -90,11 +90,15 @@ def read_json(text: str) -> Any:
 
 def _check_size(text: str) -> None:
     """Refuse a text of too many values before they take memory."""
-    if sum(map(text.count, ",[{")) < MAX_VALUES:
-        return  # a value has a comma after it, or ends a list or a mapping
-    text = _STRING.sub("", text)
-    if sum(map(text.count, ",[{")) - len(_EMPTY.findall(text)) >= MAX_VALUES:
+    # A value has a comma after it, or ends a list or a mapping.
+    if sum(map(text.count, ",[{")) >= MAX_VALUES and values_in_json(text) > MAX_VALUES:
         raise ValueError(f"over {MAX_VALUES:,} values in one case")
+
+
+def values_in_json(text: str) -> int:
+    """Return how many values a JSON text has, without reading them."""
+    text = _STRING.sub("", text)
+    return 1 + sum(map(text.count, ",[{")) - len(_EMPTY.findall(text))
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

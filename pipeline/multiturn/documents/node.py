@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import structs
 
-from multiturn.errors import Place
+from multiturn.errors import MultiturnError, Place
 
 MAX_DEPTH = 100
 # Each takes some hundred bytes, and more of a message: a case stays far below 100 MB.
@@ -61,6 +61,10 @@ class Node(msgspec.Struct, gc=False):
                     self.value[name] = child.value
 
 
+class RepeatsError(MultiturnError):
+    """A document repeats too many values."""
+
+
 class Repeats(msgspec.Struct):
     """Counts the values that one place of a document gives to others.
 
@@ -74,8 +78,14 @@ class Repeats(msgspec.Struct):
     def add(self, values: int, mark: Mark) -> bool:
         """Count values that are repeated at a place; return whether they are too many by now."""
         self.values += values
-        length = self.before + mark.index
-        return self.values > MAX_REPEATED + length * MAX_REPEATED_BY_LENGTH
+        return self.values > self._most(mark)
+
+    def are_many(self, mark: Mark) -> bool:
+        """Return whether a tenth of the values that may be repeated have been, up to a place."""
+        return self.values * 10 > self._most(mark)
+
+    def _most(self, mark: Mark) -> int:
+        return MAX_REPEATED + (self.before + mark.index) * MAX_REPEATED_BY_LENGTH
 
 
 def values_in(node: Node) -> int:

@@ -22,7 +22,15 @@ from yaml.events import (
 )
 
 from multiturn.documents.core_schema import read_plain
-from multiturn.documents.node import MAX_DEPTH, MAX_VALUES, Mark, Node, Repeats, place_of
+from multiturn.documents.node import (
+    MAX_DEPTH,
+    MAX_VALUES,
+    Mark,
+    Node,
+    Repeats,
+    RepeatsError,
+    place_of,
+)
 from multiturn.documents.source import Source, placed
 from multiturn.errors import MultiturnError, cut, quoted
 
@@ -33,19 +41,22 @@ _TAG = "tag:yaml.org,2002:"
 MERGE = "".join(("<", "<"))  # compared by identity: a quoted "<<" is a key like any other
 
 
-def read_documents(source: str | bytes, name: str, most_values: int = MAX_VALUES) -> Iterator[Node]:
+def read_documents(
+    source: str | bytes, name: str, most_values: int = MAX_VALUES, repeats: Repeats | None = None
+) -> Iterator[Node]:
     r"""Yield each document of a YAML stream; LF and CRLF line ends are the same.
 
     Args:
         source: the stream.
         name: what errors call it.
         most_values: of a document, with its aliases expanded.
+        repeats: counts what aliases repeat, if several streams are one document.
 
     >>> [node.value for node in read_documents("at: 12:30\nok: [yes, 010, ~]", "x")]
     [{'at': '12:30', 'ok': ['yes', 10, None]}]
     """
     data = source.encode("utf-8", "surrogatepass") if isinstance(source, str) else source
-    reader = Reader(Source(io.BytesIO(data), name), most_values)
+    reader = Reader(Source(io.BytesIO(data), name), most_values, repeats)
     for event in reader.roots():
         yield reader.tree(event)
 
@@ -53,7 +64,9 @@ def read_documents(source: str | bytes, name: str, most_values: int = MAX_VALUES
 class Reader:
     """One stream on its way from events to nodes."""
 
-    def __init__(self, source: Source, most_values: int = MAX_VALUES) -> None:
+    def __init__(
+        self, source: Source, most_values: int = MAX_VALUES, repeats: Repeats | None = None
+    ) -> None:
         self.source = source
         self.most_values = most_values
         self.next: Callable[[], Any] = yaml.CSafeLoader(source).get_event
@@ -63,7 +76,7 @@ class Reader:
         self.size = 0  # nodes and characters so far, as if every alias were written out
         self.aliased = 0
         self.values = 0  # that are kept: those of a case go with it
-        self.repeats = Repeats()
+        self.repeats = repeats or Repeats()
 
     def error(self, what: str, mark: Mark) -> MultiturnError:
         """Return an error at a place of the stream."""
@@ -145,7 +158,8 @@ class Reader:
             raise self.too_many(event)
         if self.repeats.add(node.values, event.start_mark):
             what = f"with the alias *{name}, this document repeats too many values"
-            raise self.error(f"{what}; write less below &{name}", event.start_mark)
+            where = place_of(self.source.name, event.start_mark)
+            raise RepeatsError(f"{what}; write less below &{name}", where=where)
         self.size += node.size
         self.aliased += node.size
         if self.aliased > MAX_ALIASED:

@@ -6,8 +6,7 @@ from functools import lru_cache
 
 from multiturn.errors import MultiturnError, option
 from multiturn.model.case import Case
-from multiturn.paths import real_path
-from multiturn.suites.suite import path_in
+from multiturn.paths import path_in, real_path
 
 Key = tuple[str, str]  # suite and id
 

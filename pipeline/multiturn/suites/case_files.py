@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from multiturn.documents.json_lines import mark_of, node_of, read_json_lines
-from multiturn.documents.node import Node
+from multiturn.documents.node import Node, Repeats
 from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError, Place, quoted
 from multiturn.files import Files
@@ -43,15 +43,17 @@ def files_at(files: Files, path: str) -> Iterator[tuple[str, str]]:
         raise MultiturnError(f"{what}; for its files, name {path}/*.yaml")
 
 
-def read_case(text: str, name: str) -> Node:
+def read_case(text: str, name: str, repeats: Repeats) -> Node:
     """Return the only case of a file."""
-    documents = list(read_documents(text, name))
+    documents = list(read_documents(text, name, repeats=repeats))
     if len(documents) != 1:
         raise MultiturnError("this must be one case", where=name)
     return documents[0]
 
 
-def read_cases(text: str, name: str, *, has_vars: bool) -> Iterator[Node | MultiturnError]:
+def read_cases(
+    text: str, name: str, repeats: Repeats, *, has_vars: bool
+) -> Iterator[Node | MultiturnError]:
     """Yield each case of a file that has nothing else, or what is wrong with it.
 
     With ``has_vars``, the columns of a CSV file are variables; else, they are keys of a case.
@@ -65,7 +67,7 @@ def read_cases(text: str, name: str, *, has_vars: bool) -> Iterator[Node | Multi
     elif extension == ".csv":
         yield from _rows(text, name, has_vars)
     else:
-        yield from read_list(text.encode(), name)
+        yield from read_list(text.encode(), name, repeats)
 
 
 def _rows(text: str, name: str, has_vars: bool) -> Iterator[Node | MultiturnError]:

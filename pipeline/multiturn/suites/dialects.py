@@ -4,13 +4,20 @@ A suite is read as what it is, without an option: docs/suites.md has the table. 
 places, so that errors name the line that somebody wrote.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from copy import copy
 
-from multiturn.documents.node import Node, Repeats, list_of, values_in, with_keys
+from multiturn.documents.node import Node, Repeats, RepeatsError, list_of, values_in, with_keys
 from multiturn.errors import MultiturnError
 from multiturn.suites.keys import KeyCheck
-from multiturn.suites.messages import Wording, message_of, messages_of, needs_text, rewrite
+from multiturn.suites.messages import (
+    Wording,
+    message_of,
+    messages_of,
+    needs_text,
+    rewrite,
+    values_in_text,
+)
 from multiturn.suites.templates import Braces, braces_of, check_case
 from multiturn.suites.variables import Variables, take_messages, variables_of
 from multiturn.suites.vocabulary import ANSWER_NAMES, CASE_NAMES, INPUT_KEYS, OF_CASES, SUITE_NAMES
@@ -68,10 +75,19 @@ class Dialect:
 
     def check_repeats(self, node: Node) -> None:
         """Refuse a case if the suite has given too many values to its cases by now."""
-        if self.repeats.add(self._values_given, node.mark):
+        # A text that is a list of messages in JSON may be the same in all cases, by an alias.
+        values = self._values_given + sum(map(values_in_text, self._inputs(_children(node))))
+        if self.repeats.add(values, node.mark):
             what = "the suite gives too many values to its cases, by its input, guidelines,"
             what += " metadata, vars or aliases; split it, or give less"
-            raise MultiturnError(what, where=node.place(self.name))
+            raise RepeatsError(what, where=node.place(self.name))
+
+    def _inputs(self, keys: Mapping[str, Node]) -> Iterator[Node]:
+        """Yield what a case, as it is written, may have as its input."""
+        yield from (keys[key] for key in INPUT_KEYS if key in keys)
+        if self.variables.messages:
+            name, own = self.variables.messages, _children(keys.get("vars"))
+            yield from filter(None, [own.get(name, self.variables.defaults.get(name))])
 
     def case(self, node: Node, label: str) -> tuple[Node, Wording]:
         """Return a case by our names, and how to call its messages; ``label`` is the case's."""
@@ -100,7 +116,7 @@ class Dialect:
             what = "input must be a text, a message or a list of messages"
             raise MultiturnError(what, where=given.place(self.name))
         if given is not None:
-            self._shared["input"] = messages_of(given, None, self.keys, "", self.repeats)
+            self._shared["input"] = messages_of(given, None, self.keys, "")
         _check_paths(files, self.name, "")
 
     def _rewritten(self, node: Node, label: str) -> tuple[Node, Wording]:
@@ -138,12 +154,12 @@ class Dialect:
     ) -> Node:
         """Return the messages of an input, with the case's files before it, or the suite's."""
         if files is not None and files.value is not None:
-            return messages_of(given, files, self.keys, label, self.repeats)
-        messages = messages_of(given, None, self.keys, label, self.repeats)
+            return messages_of(given, files, self.keys, label)
+        messages = messages_of(given, None, self.keys, label)
         if shared_files is None or not shared_files.value:
             return messages
         if isinstance(given.value, str) and messages.children[0].children["content"] is given:
-            return messages_of(given, shared_files, self.keys, label, self.repeats)
+            return messages_of(given, shared_files, self.keys, label)
         self._warn_of_files(given, label)
         return messages
 

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from multiturn.documents.json_lines import node_of, read_json
-from multiturn.documents.node import Node, Repeats, list_of, values_in, with_keys
+from multiturn.documents.json_lines import node_of, read_json, values_in_json
+from multiturn.documents.node import Node, list_of, with_keys
 from multiturn.errors import MultiturnError
 from multiturn.suites.keys import KeyCheck
 from multiturn.suites.vocabulary import OF_MESSAGES, ROLE_NAMES
@@ -49,9 +49,7 @@ class _Message(msgspec.Struct, gc=False):
     role: msgspec.Raw
 
 
-def messages_of(
-    given: Node, files: Node | None, check: KeyCheck, label: str, repeats: Repeats
-) -> Node:
+def messages_of(given: Node, files: Node | None, check: KeyCheck, label: str) -> Node:
     """Return the messages that an input means: a list, a text, or a mapping.
 
     ``files`` are the paths of those that stand before a text.
@@ -69,12 +67,17 @@ def messages_of(
         return given
     if not isinstance(value, str):
         return given  # an error, as for input_messages
-    listed = _messages_in(given, check.name, label, repeats)
-    if listed is not None:
-        return messages_of(listed, files, check, label, repeats)
+    if _are_messages_in(value):
+        return messages_of(_read_messages(given, check.name, label), files, check, label)
     if files is not None:
         given = list_of([*map(_file_segment, files.children), given], mark)
     return list_of([message_of("user", given)], mark)
+
+
+def values_in_text(given: Node) -> int:
+    """Return how many values a text has that is a JSON list of messages; 0 for any other input."""
+    is_json = isinstance(given.value, str) and _are_messages_in(given.value)
+    return values_in_json(given.value) if is_json else 0
 
 
 def needs_text(files: Node, suite: str, label: str) -> MultiturnError:
@@ -141,20 +144,20 @@ def _are_messages(value: object) -> bool:
 
 
 def _are_messages_in(text: str) -> bool:
+    """Return whether a text is a JSON list of messages."""
+    # msgspec refuses half of a character, which is for ``read_json`` to say.
+    return text.lstrip()[:1] == "[" and (_is_list(text) or _is_list(_HALF.sub("", text)))
+
+
+def _is_list(text: str) -> bool:
     try:
         return bool(msgspec.json.decode(text, type=list[_Message]))
     except (msgspec.MsgspecError, RecursionError):
         return False
 
 
-def _messages_in(given: Node, suite: str, label: str, repeats: Repeats) -> Node | None:
-    """Return the messages of a text that is a JSON list of messages; None for any other."""
-    # msgspec refuses half of a character, which is for ``read_json`` to say.
-    if not _are_messages_in(given.value) and not _are_messages_in(_HALF.sub("", given.value)):
-        return None
+def _read_messages(given: Node, suite: str, label: str) -> Node:
     try:
-        messages = node_of(read_json(given.value), given.mark)
+        return node_of(read_json(given.value), given.mark)
     except ValueError as error:
         raise MultiturnError(str(error), where=given.place(suite, label)) from None
-    repeats.add(values_in(messages), given.mark)  # by an alias, any number of times
-    return messages

@@ -4,7 +4,7 @@ import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from yaml.events import (
     MappingEndEvent,
@@ -14,7 +14,7 @@ from yaml.events import (
 )
 
 from multiturn.documents.json_lines import Lines, read_json_lines
-from multiturn.documents.node import Node
+from multiturn.documents.node import Node, Repeats
 from multiturn.documents.source import Source, open_rewindable
 from multiturn.documents.yaml_events import MERGE, Reader, read_documents
 from multiturn.errors import MultiturnError
@@ -32,36 +32,46 @@ class Document(NamedTuple):
 
 
 @contextmanager
-def open_suite(path: str, name: str, lines: Lines | None = None) -> Iterator[Iterator[Document]]:
-    """Open a suite, or ``-``, for reading its documents; a ``.jsonl`` file is one."""
+def open_suite(path: str, name: str) -> Iterator[BinaryIO]:
+    """Open a suite, or ``-``, for ``read_suite``."""
     if path.endswith(".csv"):
         advice = f'write a suite beside it, with "tests: {os.path.basename(path)}"'
         raise MultiturnError(f"a CSV file is not a suite; {advice}", where=name)
     with open_rewindable(path, name) as file:
-        if path.endswith(".jsonl"):
-            empty = next(read_documents("evalcases: []", name))
-            yield iter([Document(empty, read_json_lines(file, name, lines))])
-        else:
-            yield stream_documents(Source(file, name))
+        yield file
 
 
-def read_list(data: bytes, name: str) -> Iterator[Node]:
+def read_suite(
+    file: BinaryIO,
+    path: str,
+    name: str,
+    lines: Lines | None = None,
+    repeats: Repeats | None = None,
+) -> Iterator[Document]:
+    """Yield the documents of a suite; a ``.jsonl`` file is one, of which ``lines`` are a part."""
+    if path.endswith(".jsonl"):
+        empty = next(read_documents("evalcases: []", name))
+        return iter([Document(empty, read_json_lines(file, name, lines))])
+    return stream_documents(Source(file, name), repeats)
+
+
+def read_list(data: bytes, name: str, repeats: Repeats) -> Iterator[Node]:
     """Yield each case of a file in YAML that is a list of them, or ``evalcases`` with one."""
-    for document in _Stream(Source(io.BytesIO(data), name)).suite(lists=True):
+    for document in _Stream(Source(io.BytesIO(data), name), repeats=repeats).suite(lists=True):
         if document.cases is None or document.head.children.keys() - CASES:
             what = "a file of cases is a list of them; name a suite itself"
             raise MultiturnError(what, where=document.head.place(name))
         yield from document.cases  # type: ignore[misc]
 
 
-def stream_documents(source: Source) -> Iterator[Document]:
+def stream_documents(source: Source, repeats: Repeats | None = None) -> Iterator[Document]:
     """Yield each document of a suite, with all of its keys.
 
     Keys after the cases count for all of them. If a line after ``evalcases`` begins at the margin,
     there may be such keys, and the file is read twice.
     """
     heads: list[Node] | None = None
-    for number, document in enumerate(_Stream(source).suite()):
+    for number, document in enumerate(_Stream(source, repeats=repeats).suite()):
         if document.cases is not None:
             key = next(iter(CASES & document.head.children.keys()))
             if heads is None and not (document.at_margin and not source.has_keys_after(key)):

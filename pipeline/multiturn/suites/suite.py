@@ -9,27 +9,25 @@ from pathlib import Path
 from msgspec import structs
 
 from multiturn.documents.json_lines import Lines
-from multiturn.documents.node import Node
+from multiturn.documents.node import Node, RepeatsError
 from multiturn.documents.source import check_path
 from multiturn.documents.validation import read_as
-from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError, Place, cut, quoted
 from multiturn.files import Files, Texts
 from multiturn.logs import Notice, debug
 from multiturn.model.case import CASES_KEYS, MESSAGES_KEYS, Case
-from multiturn.paths import is_below, real_path, root_of
+from multiturn.paths import path_in, real_path, root_of
 from multiturn.suites.case import CaseReader
 from multiturn.suites.case_files import LINES, files_at, read_case, read_cases
+from multiturn.suites.config import patterns_of
 from multiturn.suites.dialects import Dialect
 from multiturn.suites.globs import Globs
-from multiturn.suites.patterns import guideline_matcher
-from multiturn.suites.schema import ConfigKeys, SuiteKeys
-from multiturn.suites.streaming import Document, open_suite
+from multiturn.suites.schema import SuiteKeys
+from multiturn.suites.streaming import Document, open_suite, read_suite
 from multiturn.suites.unused import UnusedPatterns
 from multiturn.text import utf8
 
 STDIN = "<stdin>"
-CONFIG = ".agentv/config.yaml"
 _OF_A_LINE = frozenset((*MESSAGES_KEYS, "vars", "input_files"))
 MAX_CASES_FILE = 40_000_000  # bytes of a file of cases that a suite names
 
@@ -45,21 +43,14 @@ def duplicate_id(case_id: str, first: int, where: Place) -> MultiturnError:
 def files_of_cases(path: str) -> Iterator[str]:
     """Yield the real path of each file of cases that a suite names; errors are for its reader."""
     suite = SuiteReader(path)
-    with suppress(MultiturnError), open_suite(path, path) as documents:
-        for document in documents:
+    with suppress(MultiturnError), open_suite(path, path) as file:
+        for document in read_suite(file, path, path):
             head = suite.dialect.suite(document.head)
             listed = head.children.get("evalcases") if isinstance(head.value, dict) else None
             for node in document.cases or (listed.children if listed else ()):
                 if isinstance(node, Node) and isinstance(node.value, str):
                     found = suite.matching(node.value.removeprefix("file://"))
                     yield from (os.path.join(suite.files.root, each) for each in found)
-
-
-def path_in(root: str, path: str) -> str | None:
-    """Return a path below a root from there, with ``/``; None for another. Both are real paths."""
-    if path == root or not is_below(path, root):
-        return None
-    return utf8(os.path.relpath(path, root).replace(os.sep, "/"))
 
 
 class SuiteReader:
@@ -88,6 +79,8 @@ class SuiteReader:
         self.files_read: set[str] = set()  # files of cases, by their paths from the root
         self.lines: dict[str, int] = {}  # of the cases so far, by their ids
         self.count = 0  # of the cases so far
+        self.is_counted = False  # whether all that the suite repeats has been counted
+        self.only_counts = False  # and reads no case
         self.reader = CaseReader(self.name, self.files, self.dialect)
 
     def named_in_results(self, *, has_root: bool) -> str:
@@ -102,13 +95,20 @@ class SuiteReader:
         Raises:
             MultiturnError: the suite cannot be read.
         """
-        document = None
-        with open_suite(self.source, self.name, lines) as documents:
-            for document in documents:
-                try:
-                    yield from self.cases(document)
-                except MultiturnError as error:
-                    yield error
+        with open_suite(self.source, self.name) as self.file:
+            yield from self.items(lines)
+
+    def items(self, lines: Lines | None = None) -> Iterator[SuiteItem]:
+        """Yield what ``read`` does, from the file that it opened."""
+        document, repeats = None, self.dialect.repeats
+        for document in read_suite(self.file, self.source, self.name, lines, repeats):
+            try:
+                yield from self.cases(document)
+            except RepeatsError as error:
+                yield error
+                return
+            except MultiturnError as error:
+                yield error
         if document is None:
             what = 'it is empty; a suite has "evalcases:", a bare case has "input_messages:"'
             raise MultiturnError(what, where=self.name)
@@ -123,7 +123,9 @@ class SuiteReader:
         is_case = not {*MESSAGES_KEYS, "turns"}.isdisjoint(head.value)
         if is_case == (suite.evalcases is not None):
             raise self.no_cases(head, "both" if is_case else "neither")
-        patterns = self.patterns(head, suite)
+        patterns = self.given_patterns
+        if patterns is None:
+            patterns = patterns_of(head, suite, self.files, self.name)
         is_own = self.given_patterns is None and suite.guideline_patterns is not None
         self.unused = UnusedPatterns(
             head.children["guideline_patterns"] if is_own else None, self.name
@@ -163,7 +165,11 @@ class SuiteReader:
     ) -> Iterator[SuiteItem]:
         """Yield what there is to warn of, then the case or its error."""
         if isinstance(node, Node):
-            self.dialect.check_repeats(node)
+            reader.dialect.check_repeats(node)
+            if not self.is_counted and self.dialect.repeats.are_many(node.mark):
+                self.count_repeats()
+        if self.only_counts:
+            return
         known_id = ""
         self.count += 1
         found: Case | MultiturnError
@@ -210,6 +216,25 @@ class SuiteReader:
             return name
         return str(node.line if is_line else self.count)
 
+    def count_repeats(self) -> None:
+        """Count what the whole suite repeats, so that too much is refused before it is converted.
+
+        Few suites repeat so much that this second reading is needed.
+
+        Raises:
+            RepeatsError: it is too much.
+        """
+        self.is_counted = True
+        counter = SuiteReader(self.source, self.files.root, self.given_patterns, name=self.name)
+        counter.file, counter.is_counted, counter.only_counts = self.file, True, True
+        position = self.file.tell()
+        refusal = None
+        with suppress(MultiturnError):  # other errors come after the cases before them
+            refusal = next((i for i in counter.items() if isinstance(i, RepeatsError)), None)
+        self.file.seek(position)
+        if refusal is not None:
+            raise refusal
+
     def cases_of(self, named: Node, label: str, shared: Case) -> Iterator[SuiteItem]:
         """Yield each case of the file, or of the files of a glob, that a suite names for cases."""
         written = named.value.removeprefix("file://")
@@ -217,6 +242,8 @@ class SuiteReader:
             for path in self.matching(written):
                 for file, case_id in files_at(self.files, path):
                     yield from self.cases_in(file, case_id, shared)
+        except RepeatsError:
+            raise
         except MultiturnError as error:
             if not any(error.where):
                 error.where = named.place(self.name, label)
@@ -235,18 +262,19 @@ class SuiteReader:
         files.suite = self.files.suite
         reader = CaseReader(name, files, self.dialect.inside(name))
         inside = structs.replace(shared, file=name, files=files, id=case_id)
+        repeats = self.dialect.repeats
         if case_id:
-            yield from self.case(read_case(text, name), "", inside, reader)
+            yield from self.case(read_case(text, name, repeats), "", inside, reader)
         else:
             has_vars = bool(self.dialect.variables.messages)
             index = -1
-            for index, node in enumerate(read_cases(text, name, has_vars=has_vars)):
+            for index, node in enumerate(read_cases(text, name, repeats, has_vars=has_vars)):
                 label = "" if name.endswith(LINES) else f"[{index}]"
                 yield from self.case(node, label, inside, reader)
             if index < 0:
                 yield Notice("suite.no_cases", Place(name), "the file has no cases; add one")
         yield from reader.keys.rest()
-        self.dialect.repeats.before += len(text)
+        repeats.before += len(text)
 
     def matching(self, written: str) -> list[str]:
         """Return the files of cases that a path or a glob names, relative to the root."""
@@ -266,29 +294,3 @@ class SuiteReader:
             self.reader.keys.refuse_misspelled(head, (*CASES_KEYS, *MESSAGES_KEYS))
         what = f'a suite has "evalcases:", a bare case has "input_messages:"; this has {found}'
         return MultiturnError(what, where=head.place(self.name))
-
-    def patterns(self, node: Node, suite: SuiteKeys) -> tuple[str, ...]:
-        """Return the caller's guideline patterns, else the suite's, else the nearest config's."""
-        if self.given_patterns is not None:
-            return self.given_patterns
-        if suite.guideline_patterns is not None:
-            return _checked(suite.guideline_patterns, node, self.name)
-        for folder in self.files.folders:
-            path = Path(folder, CONFIG)
-            if os.path.exists(path):
-                name = path.relative_to(self.files.root).as_posix()
-                text = self.files.read(self.files.find(f"/{name}"), 1_048_576)
-                for config in read_documents(text, name):
-                    patterns = read_as(config, ConfigKeys, where=name).guideline_patterns
-                    return _checked(patterns or [], config, name)
-                break
-        return ()
-
-
-def _checked(patterns: list[str], node: Node, name: str) -> tuple[str, ...]:
-    try:
-        guideline_matcher(tuple(patterns))
-    except MultiturnError as error:
-        where = node.children["guideline_patterns"].place(name)
-        raise MultiturnError(error.what, where=where) from None
-    return tuple(patterns)

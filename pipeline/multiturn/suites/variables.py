@@ -58,7 +58,7 @@ def take_messages(variables: Variables, keys: dict[str, Node], check: KeyCheck, 
             raise _no_prompts(given, check.name, label)
         name = "input"
     else:
-        given = {**variables.defaults, **values}.get(name)
+        given = values.get(name, variables.defaults.get(name))
     if given is None:
         if not written and variables.messages and own is not None:
             what = f"there is no vars.{name}, which holds the messages; add it"
