@@ -118,10 +118,10 @@ def test_a_turn_with_a_call_or_a_result_or_thinking_is_never_empty() -> None:
 
 def test_explain_shows_each_call_where_it_comes_from() -> None:
     told = str(explain(laid_out()(Conversion(case(suite="a.yaml", tools=(WEATHER,))))))
-    assert '  tool_calls[0] of a.yaml\n  | weather({"city": "Paris"})\n' in told
+    assert '  a.yaml: input_messages[1].tool_calls[0]\n  | weather({"city": "Paris"})\n' in told
     assert "tool, failed result of c2\n" in told
     assert "tool, result of c1\n" in told
-    assert "  thinking[0] of a.yaml\n  | Two cities.\n" in told
+    assert "  a.yaml: input_messages[1].thinking[0]\n  | Two cities.\n" in told
 
 
 # --- what stages may do

@@ -129,11 +129,12 @@ def origin_of(part: Part, case: Case) -> str:
         about = f" for {part.resolved_path}" if part.resolved_path else ""
         return f"added by {part.stage or 'a stage'}{about}"
     changed = "" if part.changed_by is None else f", changed by {part.changed_by or 'a stage'}"
-    if part.key is not None:
+    if part.key is not None and part.message is None:
         return f"{part.key} of {Place(case.suite or 'the case')}{changed}"
     place = str(Place(case.file or case.suite or "the case", part.line))
     if part.message is not None and not part.line:
-        place = f"{place}: {case.message_key(part.message)}.content[{part.content}]"
+        key = part.key or f"content[{part.content}]"
+        place = f"{place}: {case.message_key(part.message)}.{key}"
     moved = f", moved by {part.moved_by}" if part.moved_by else ""
     if part.resolved_path is not None:
         return f"{part.resolved_path}, attached at {place}{moved}{changed}"

@@ -37,7 +37,7 @@ class PrivilegeChange(Struct, frozen=True):
         if not self.role:
             return f"{self.path} is no longer in a {self.was} message"
         if is_definition(self.role):
-            return f"the {self.role} is {'defined otherwise' if self.was else 'new'}"
+            return f"the definition of the {self.role} {'changed' if self.was else 'is new'}"
         text = quoted(self.text.strip())
         if self.stage is not None:
             return f"{self.stage or 'a stage'} adds to a {self.role} message: {text}"
