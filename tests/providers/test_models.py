@@ -84,6 +84,7 @@ def test_every_row_has_its_source_and_day_one_feature_and_known_keys() -> None:
                 "limit",
                 "tokenizer",
                 "estimate",
+                "cache_minimum",
             )
             assert sum(getattr(row, feature) is not None for feature in features) == 1
             assert re.fullmatch(r"2026-\d\d-\d\d", row.seen)

@@ -1,6 +1,7 @@
 """The command that sends suites to a provider."""
 
 import math
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,6 +17,9 @@ from multiturn.cli.options import (
     suite_options,
     targets_option,
 )
+
+if TYPE_CHECKING:
+    from multiturn.engine.order import Order
 
 
 @click.command()
@@ -53,6 +57,15 @@ from multiturn.cli.options import (
     default=8,
     show_default=True,
     help="Maximum number of concurrent requests.",
+)
+@click.option(
+    "--order",
+    type=click.Choice(["prefixes", "suite"]),
+    default="prefixes",
+    show_default=True,
+    help="Order of sending: prefixes keeps cases together whose prompts begin in the same way, and"
+    " sends the first of them before the others, if the vendor caches prompts; suite is that of"
+    " the suites.",
 )
 @click.option(
     "--record-wire",
@@ -102,6 +115,7 @@ def run(
     resume: bool,
     against: str | None,
     concurrency: int,
+    order: "Order",
     record_wire: bool,
     record_thinking: bool,
     dry_run: bool,
@@ -161,7 +175,7 @@ def run(
                     wait = not no_wait
                     send_batch(chosen, tally, poll=poll, wait=wait)
                 else:
-                    send(chosen, selection, tally, concurrency=concurrency)
+                    send(chosen, selection, tally, concurrency=concurrency, order=order)
     if against is not None:
         unchanged = number_of(tally.actions["skip"], "unchanged case")
         say_summary(f"{unchanged} skipped (compared with {against})", err=True)

@@ -16,6 +16,7 @@ from multiturn.cli.options import on_terminal, say_summary
 from multiturn.cli.progress import Progress, estimate
 from multiturn.cli.rendering import to_result_text
 from multiturn.engine.delivery import Delivery
+from multiturn.engine.order import Order
 from multiturn.engine.record import to_json
 from multiturn.engine.run import Run
 from multiturn.engine.runner import answers
@@ -141,7 +142,7 @@ def preview(deliveries: Iterable[Delivery], tally: Tally) -> None:
     )
 
 
-def send(run: Run, selection: Selection, tally: Tally, *, concurrency: int) -> None:
+def send(run: Run, selection: Selection, tally: Tally, *, concurrency: int, order: Order) -> None:
     """Send the cases of a run, and print what becomes of each."""
     ended_by = signal.SIGINT
 
@@ -168,7 +169,7 @@ def send(run: Run, selection: Selection, tally: Tally, *, concurrency: int) -> N
     with Progress(lambda: estimate(selection), hidden=is_mixed, after=0) as progress:
         show_counts()
         try:
-            asyncio.run(main(answers(run, concurrency=concurrency)))
+            asyncio.run(main(answers(run, concurrency=concurrency, order=order)))
         except (KeyboardInterrupt, asyncio.CancelledError):
             path = run.results_path()
             kept = f": finished results are in {path}; continue with --resume" if path else ""

@@ -6,11 +6,13 @@ from contextlib import aclosing, suppress
 from itertools import chain, islice
 from pathlib import Path
 from time import perf_counter
+from typing import get_args
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
 from multiturn.engine.delivery import Delivery, answered, failed
+from multiturn.engine.order import Order, Queue, in_order
 from multiturn.engine.run import Run, want
 from multiturn.model.case import Case
 from multiturn.pipelines.pipeline import Pipeline
@@ -27,15 +29,17 @@ async def run(
     resume: bool = False,
     against: str | None = None,
     concurrency: int = 8,
+    order: Order = "prefixes",
     record_wire: bool = False,
     record_thinking: bool = False,
 ) -> AsyncIterator[Result]:
     """Yield the result of each case as soon as there is an answer, in no order.
 
-    Cases are read one by one, so memory holds only those that wait for an answer. A case that
-    cannot be read or converted, or gets no answer, yields a result with an error. The ``id`` of
-    that is empty if the error belongs to no case, such as that of a suite that is not YAML. After
-    an error of the type ``access_denied``, ``target`` or ``unreachable``, no more cases are sent.
+    Cases are read one by one; memory holds those that wait for an answer, and where their order is
+    changed at most 1,000 others, or 16 MiB of their requests. A case that cannot be read or
+    converted, or gets no answer, yields a result with an error. The ``id`` of that is empty if the
+    error belongs to no case, such as that of a suite that is not YAML. After an error of the type
+    ``access_denied``, ``target`` or ``unreachable``, no more cases are sent.
 
     Args:
         cases: the cases, which may be a generator; or the path of a suite or of a folder, whose
@@ -50,6 +54,9 @@ async def run(
         against: a Git revision: a case whose request was the same there is not sent, and yields
             nothing. Needs the path of a suite, and a pipeline's name or path.
         concurrency: maximum number of concurrent requests.
+        order: ``prefixes`` sends cases whose prompts begin in the same way one after another, if
+            the vendor may cache that, and the first of them before the others; ``suite`` keeps the
+            order of the suites.
         record_wire: add the exact body to each result.
         record_thinking: add what the model thought to each result, as the vendor sent it.
 
@@ -64,6 +71,8 @@ async def run(
     want(concurrency, int, "concurrency must be a whole number")
     if concurrency < 1:
         raise ValueError("concurrency must be 1 or more")
+    if order not in get_args(Order):
+        raise ValueError(f"order must be one of {', '.join(get_args(Order))}")
     opened = Run(
         *(cases, pipeline, provider),
         results=results,
@@ -73,7 +82,7 @@ async def run(
         record_thinking=record_thinking,
     )
     with opened:
-        async with aclosing(answers(opened, concurrency=concurrency)) as deliveries:
+        async with aclosing(answers(opened, concurrency=concurrency, order=order)) as deliveries:
             async for delivery in deliveries:
                 if delivery.has_result:
                     yield delivery.result
@@ -101,7 +110,9 @@ def dry_run(
     ).deliveries()
 
 
-def answers(run: Run, *, concurrency: int) -> AsyncGenerator[Delivery, None]:
+def answers(
+    run: Run, *, concurrency: int, order: Order = "prefixes"
+) -> AsyncGenerator[Delivery, None]:
     """Send the cases of a run that is open; yield each with its result, which is then in the file.
 
     A case that is not sent is yielded, too.
@@ -110,17 +121,15 @@ def answers(run: Run, *, concurrency: int) -> AsyncGenerator[Delivery, None]:
     # The first case may come through a pipe. Ctrl-C ends the wait for it only outside the event
     # loop, which answers the first Ctrl-C by cancelling a task that never gets to run.
     first = list(islice(deliveries, 1))
-    return _answers(run, chain(first, deliveries), concurrency)
+    return _answers(run, in_order(chain(first, deliveries), run.provider, order), concurrency)
 
 
-async def _answers(
-    run: Run, deliveries: Iterator[Delivery], concurrency: int
-) -> AsyncGenerator[Delivery, None]:
-    under_way: list[asyncio.Task[Delivery]] = []
+async def _answers(run: Run, deliveries: Queue, concurrency: int) -> AsyncGenerator[Delivery, None]:
+    under_way: dict[asyncio.Task[Delivery], Delivery] = {}
     failure, is_over = None, False
     try:
         while under_way or not is_over:
-            if is_over or len(under_way) == concurrency:
+            if is_over or deliveries.is_waiting or len(under_way) == concurrency:
                 await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
             else:
                 try:
@@ -130,13 +139,13 @@ async def _answers(
                 except Exception as error:  # raised once the requests under way are done
                     failure, is_over = error, True
                 else:
-                    if delivery.has_result:
-                        under_way.append(asyncio.create_task(_send(delivery, run)))
-                    else:
+                    if delivery is not None and delivery.has_result:
+                        under_way[asyncio.create_task(_send(delivery, run))] = delivery
+                    elif delivery is not None:
                         yield delivery
                 await asyncio.sleep(0)  # reading blocks the event loop: let the requests continue
             for task in filter(asyncio.Task.done, [*under_way]):
-                under_way.remove(task)
+                deliveries.answered(under_way.pop(task))
                 result = task.result().result
                 run.keep(result)
                 is_over |= result.error is not None and result.error.type in ENDS_RUN

@@ -100,6 +100,11 @@ class AnthropicProvider(HttpProvider):
             "temperature": temperature,
         }
 
+    @property
+    def has_cache(self) -> bool | None:
+        """Whether prefixes are cached: only if the target asks for it."""
+        return super().has_cache if self.settings.prompt_caching else False
+
     def keep_advice(self, layout: Layout) -> str:
         """Return the advice to keep a later system message, if the model may take it."""
         if not layout.has_later_system() or self.abilities.takes("later_system").takes is False:

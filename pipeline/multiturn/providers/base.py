@@ -242,11 +242,25 @@ class TargetProvider:
         """What counts the tokens of texts; an estimate where nothing is known of the model."""
         return Tokenizer()
 
+    def reads(self, wire: Wire) -> Sent:
+        """Return what a model reads of a request; of an agent's, without what that adds to it."""
+        turns = prompt_of(wire.request)
+        texts, roles = (tuple(turn.content for turn in turns), tuple(turn.role for turn in turns))
+        return Sent(texts, roles, messages=len(texts), media=0, has_data=False)
+
     def tokens(self, wire: Wire) -> Tokens:
-        """Return about how many input tokens a request is, without what an agent adds to it."""
-        texts = tuple(turn.content for turn in prompt_of(wire.request))
-        sent = Sent(texts, messages=len(texts), media=0, has_data=False)
-        return tokens_of(sent, self.tokenizer, Overhead(), is_known=False)
+        """Return about how many input tokens a request is."""
+        return tokens_of(self.reads(wire), self.tokenizer, Overhead(), is_known=False)
+
+    @property
+    def cache_minimum(self) -> int | None:
+        """From how many tokens on the vendor caches a prefix; None if that is not known."""
+        return None
+
+    @property
+    def has_cache(self) -> bool | None:
+        """Whether a vendor caches the prefixes of this target; None if that is not known."""
+        return False
 
     def preview(self, request: ProviderRequest, prompt: Turns, question: Parts) -> Preview:
         """Return what people read of ``wire``; it needs neither key, SDK nor network.

@@ -24,7 +24,7 @@ from multiturn.providers.layout import Layout
 from multiturn.providers.models import Abilities, Accepted, Row
 from multiturn.providers.refusals import lesson_of
 from multiturn.providers.secrets import hide, passwords_in
-from multiturn.providers.tokens import Overhead, Tokenizer, Tokens, sent_in, tokens_of
+from multiturn.providers.tokens import Overhead, Sent, Tokenizer, Tokens, sent_in, tokens_of
 
 _T = TypeVar("_T")
 _OF_DISKS = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EROFS, errno.EIO)
@@ -132,10 +132,22 @@ class HttpProvider(ChatProvider):
     def tokens(self, wire: Wire) -> Tokens:
         """Return how many input tokens a request is to the model."""
         return tokens_of(
-            sent_in(msgspec.json.decode(wire.body)),
-            *(self.tokenizer, self.overhead),
-            is_known=self._is_overhead_known,
+            *(self.reads(wire), self.tokenizer, self.overhead), is_known=self._is_overhead_known
         )
+
+    def reads(self, wire: Wire) -> Sent:
+        """Return what the model reads of a request."""
+        return sent_in(msgspec.json.decode(wire.body))
+
+    @cached_property
+    def cache_minimum(self) -> int | None:
+        """From how many tokens on the model's prefixes are cached; None if that is not known."""
+        return self.abilities.cache_minimum
+
+    @property
+    def has_cache(self) -> bool | None:
+        """Whether the vendor caches the prefixes of this target; None if that is not known."""
+        return None if self.cache_minimum is None else True
 
     @cached_property
     def _is_overhead_known(self) -> bool:

@@ -16,7 +16,7 @@ from multiturn.errors import MultiturnError
 from multiturn.providers.tokens import Tokenizer
 
 Accepted = Literal["temperature", "final_assistant", "later_system"]  # what a target may say
-Feature = Accepted | Literal["system", "roles", "limit", "tokenizer", "estimate"]
+Feature = Accepted | Literal["system", "roles", "limit", "tokenizer", "estimate", "cache_minimum"]
 
 SERVERS = "servers"  # the key of models.yaml for other servers with OpenAI's API
 
@@ -78,6 +78,10 @@ class Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             description="about how many tokens they make of each that o200k_base makes, if there"
             " is no published tokenizer."
         ),
+    ] = None
+    cache_minimum: Annotated[
+        Annotated[int, Meta(gt=0)] | None,
+        Meta(description="from how many tokens on a prefix is cached."),
     ] = None
     rule: Annotated[str, Meta(description="the id of the rule that a refusal names.")] = ""
     api_version: Annotated[
@@ -197,6 +201,11 @@ class Abilities(NamedTuple):
     def is_overhead_known(self) -> bool:
         """Whether it is known how many tokens the vendor adds to those of the texts."""
         return any(row.whole for row in self.rows("tokenizer"))
+
+    @property
+    def cache_minimum(self) -> int | None:
+        """From how many tokens on a prefix is cached, by the most cautious source, if any says."""
+        return max((row.cache_minimum or 0 for row in self.rows("cache_minimum")), default=None)
 
     def other_versions(self) -> Iterable["Abilities"]:
         """Yield the same for each other version of the API that is known."""

@@ -127,6 +127,7 @@ class Sent(NamedTuple):
 
     Attributes:
         texts: in the order in which the vendors' models read them: tools, system message, messages.
+        roles: of each text: that of its message, or ``tools``.
         messages: their number, with the system message.
         media: number of images and other media.
         has_data: whether some of the texts are tools or calls, which vendors render in ways of
@@ -134,6 +135,7 @@ class Sent(NamedTuple):
     """
 
     texts: tuple[str, ...]
+    roles: tuple[str, ...]
     messages: int
     media: int
     has_data: bool
@@ -143,18 +145,20 @@ def sent_in(body: Mapping[str, Any]) -> Sent:
     """Return what the body of a request to any of the vendors has for the model to read.
 
     >>> sent_in({"system": "Be brief.", "messages": [{"role": "user", "content": "Hi"}]})
-    Sent(texts=('Be brief.', 'Hi'), messages=2, media=0, has_data=False)
+    Sent(texts=('Be brief.', 'Hi'), roles=('system', 'user'), messages=2, media=0, has_data=False)
     """
     system = body.get("system") or body.get("systemInstruction")
-    messages = [*([{"content": system}] if system else []), *_messages(body)]
-    read = [*((tool, True) for tool in body.get("tools") or ()), *_contents(messages)]
-    media = sum(1 for content, _ in read if content is None)
-    texts = [(content, is_data) for content, is_data in read if content is not None]
+    messages = [*([{"role": "system", "content": system}] if system else []), *_messages(body)]
+    read = [("tools", tool, True) for tool in body.get("tools") or ()]
+    for message in messages:
+        read += ((message.get("role", ""), *content) for content in _contents(message))
+    texts = [each for each in read if each[1] is not None]
     return Sent(
-        tuple(_json(content) if is_data else content for content, is_data in texts),
+        tuple(_json(content) if is_data else content for _, content, is_data in texts),
+        tuple(role for role, _, _ in texts),
         messages=len(messages),
-        media=media,
-        has_data=any(is_data for _, is_data in texts),
+        media=len(read) - len(texts),
+        has_data=any(is_data for _, _, is_data in texts),
     )
 
 
@@ -162,18 +166,17 @@ def _messages(body: Mapping[str, Any]) -> list[Any]:
     return list(body.get("messages") or body.get("contents") or ())
 
 
-def _contents(messages: list[Any]) -> Iterator[tuple[Any, bool]]:
-    """Yield each content of the messages, None for media, and whether it is data."""
-    for message in messages:
-        content = message.get("content")
-        if isinstance(content, Mapping):  # Gemini's system message
-            content = content["parts"]
-        if isinstance(content, str):
-            yield content, False
-        else:
-            yield from map(_content, content or message.get("parts") or ())
-        for call in message.get("tool_calls") or ():
-            yield call, True
+def _contents(message: Mapping[str, Any]) -> Iterator[tuple[Any, bool]]:
+    """Yield each content of a message, None for media, and whether it is data."""
+    content = message.get("content")
+    if isinstance(content, Mapping):  # Gemini's system message
+        content = content["parts"]
+    if isinstance(content, str):
+        yield content, False
+    else:
+        yield from map(_content, content or message.get("parts") or ())
+    for call in message.get("tool_calls") or ():
+        yield call, True
 
 
 def _content(part: Mapping[str, Any]) -> tuple[Any, bool]:

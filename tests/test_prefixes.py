@@ -1,0 +1,358 @@
+"""Shared prefixes: what an ideal prompt cache would find, and the order in which it finds it."""
+
+import json
+import random
+import re
+import threading
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loopback import KEY, Request, Server, completion
+from multiturn import dry_run, load_target
+from multiturn.engine.delivery import Delivery
+from multiturn.engine.order import PrefixQueue
+from multiturn.engine.prefixes import SharedPrefixes
+from multiturn.providers.base import Wire
+from multiturn.providers.results import Result
+from running import by_id, run
+from vendors import anthropic, azure, chat, echo, gemini, openai
+
+WORDS = [f"{first}{second}" for first in ("moon", "sand", "cold") for second in ("tree", "ship")]
+
+
+def words(number: int, seed: str) -> str:
+    """Return a text of a number of words, of which one or two tokens are made."""
+    chosen = random.Random(seed)
+    return " ".join(chosen.choice(WORDS) + chosen.choice(["", "s"]) for _ in range(number))
+
+
+def wires(provider: Any, prompts: Iterable[tuple[str, ...]]) -> list[Wire]:
+    """Return the requests of prompts: a system message, and what the user and others say."""
+    roles = ("system", "user", "assistant", "user")
+    return [provider.wire(chat(*zip(roles, texts, strict=False))) for texts in prompts]
+
+
+A, B, SHORT = words(3000, "A"), words(2000, "B"), words(300, "C")
+
+
+def placed(*prompts: tuple[str, ...], provider: Any = None) -> list[tuple[int, int | None, bool]]:
+    """Return the place of each request, which one brings its prefix, and whether it has one."""
+    provider = provider or openai()
+    found = SharedPrefixes(provider).place(wires(provider, prompts))
+    return [(each.at, each.first, each.shared > 0) for each in found]
+
+
+def test_requests_that_share_nothing_stay_in_their_order() -> None:
+    assert placed((A, "1"), (SHORT, "2"), (B, "3"), (SHORT, "4")) == [
+        (0, None, False),
+        (1, None, False),
+        (2, None, False),
+        (3, None, False),
+    ]
+
+
+def test_requests_with_a_shared_prefix_follow_the_first_of_them() -> None:
+    assert placed((A, "1"), (B, "2"), (A, "3"), (B, "4"), (A, "5")) == [
+        (0, None, False),
+        (2, 0, True),
+        (4, 0, True),
+        (1, None, False),
+        (3, 1, True),
+    ]
+
+
+def test_a_prefix_may_end_inside_a_message_and_branch_again() -> None:
+    document = f"{A}\n\n{B}"
+    found = placed(("S", f"{A} 1"), ("S", f"{document} 2"), ("S", f"{document} 3"))
+    brought = {at: first for at, first, _ in found}
+    assert sorted(brought) == [0, 1, 2]
+    firsts = [at for at, first, _ in found if first is None]
+    assert firsts == [found[0][0]]
+    # One of the two with the document waits for the other, which shares the first text.
+    assert (brought[2] == 1) or (brought[1] == 2)
+
+
+def test_equal_texts_of_other_roles_are_no_prefix() -> None:
+    provider = openai()
+    requests = [chat(("system", A), ("user", "Hi")), chat(("user", A), ("user", "Hi"))]
+    found = SharedPrefixes(provider).place([provider.wire(request) for request in requests])
+    assert [each.shared for each in found] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("provider", "minimum", "has_cache"),
+    [
+        pytest.param(openai(), 1024, True, id="gpt-4o caches by itself"),
+        pytest.param(openai(model="gpt-99"), None, None, id="an unknown model"),
+        pytest.param(azure(), None, None, id="a deployment of Azure, whatever its name"),
+        pytest.param(gemini(), 2048, True, id="Gemini caches by itself"),
+        pytest.param(gemini(model="gemini-3.8-flash"), 4096, True, id="a newer Gemini"),
+        pytest.param(anthropic(), 1024, False, id="Claude, whose cache is not asked for"),
+        pytest.param(anthropic(prompt_caching="1h"), 1024, True, id="Claude with prompt_caching"),
+        pytest.param(
+            anthropic(prompt_caching=True, model="claude-haiku-4-5-20251001"),
+            *(4096, True),
+            id="a model with a higher minimum",
+        ),
+        pytest.param(
+            anthropic(prompt_caching=True, model="claude-sonnet-4-6"),
+            *(2048, True),
+            id="the higher of two minimums where sources disagree",
+        ),
+        pytest.param(echo(), None, False, id="echo"),
+    ],
+)
+def test_from_how_many_tokens_on_prefixes_are_cached(
+    provider: Any, minimum: int | None, has_cache: bool | None
+) -> None:
+    assert (provider.cache_minimum, provider.has_cache) == (minimum, has_cache)
+
+
+@pytest.mark.parametrize(("tokens", "is_shared"), [(900, False), (1200, True)])
+def test_a_prefix_below_the_minimum_is_not_shared(tokens: int, is_shared: bool) -> None:
+    provider = openai()
+    # The tokens of "moontree " are not known here, those of " a" are: one each.
+    text = " a" * tokens
+    assert provider.tokenizer.count(text) == tokens
+    found = SharedPrefixes(provider).place(wires(provider, [(text, "1"), (text, "2")]))
+    assert [each.shared > 0 for each in found] == [False, is_shared]
+
+
+def test_all_but_the_first_request_share_the_tokens_of_the_prefix() -> None:
+    provider = openai()
+    prefixes = SharedPrefixes(provider)
+    requests = wires(provider, [(A, f"{number} {words(50, str(number))}") for number in range(40)])
+    for wire in requests:
+        prefixes.add(wire)
+    expected = 39 * provider.tokenizer.count(A)
+    assert prefixes.shared() == pytest.approx(expected, rel=0.01)
+
+
+def test_a_prefix_of_an_earlier_window_is_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("multiturn.engine.prefixes.WINDOW", 10)
+    provider = openai()
+    texts = [f"{A} {words(200, str(number % 3))} {number}" for number in range(200)]
+    prefixes = SharedPrefixes(provider)
+    for wire in wires(provider, [("S", text) for text in texts]):
+        prefixes.add(wire)
+    # All share A, and all but three share the words after it.
+    count = provider.tokenizer.count
+    expected = 199 * count(A) + 197 * count(words(200, "0"))
+    assert prefixes.shared() == pytest.approx(expected, rel=0.02)
+
+
+# The order of sending
+
+
+def deliveries(provider: Any, *prompts: tuple[str, ...]) -> list[Delivery]:
+    return [
+        Delivery("send", Result(suite="s", id=str(at), target="t"), wire)
+        for at, wire in enumerate(wires(provider, prompts))
+    ]
+
+
+def queue(given: Iterable[Delivery], *, waits: bool = True) -> PrefixQueue:
+    return PrefixQueue(iter(given), SharedPrefixes(openai()), waits=waits)
+
+
+def sendable(cases: PrefixQueue) -> list[Delivery]:
+    """Return what can be sent before an answer arrives."""
+    found: list[Delivery] = []
+    while not cases.is_waiting:
+        try:
+            delivery = next(cases)
+        except StopIteration:
+            break
+        found += [] if delivery is None else [delivery]
+    return found
+
+
+def ids(found: Iterable[Delivery]) -> list[str]:
+    return [delivery.result.id for delivery in found]
+
+
+PROMPTS = [(A, "0"), (B, "1"), (A, "2"), (SHORT, "3"), (B, "4"), (A, "5")]
+
+
+def test_others_wait_until_the_first_of_them_is_answered() -> None:
+    cases = queue(deliveries(openai(), *PROMPTS))
+    first, other, *rest = sendable(cases)
+    assert ids([first, other, *rest]) == ["0", "1", "3"]
+    cases.answered(other)
+    assert ids(sendable(cases)) == ["4"]
+    cases.answered(first)
+    assert ids(sendable(cases)) == ["2", "5"]
+    with pytest.raises(StopIteration):
+        next(cases)
+
+
+def test_where_no_cache_is_known_prefixes_are_together_and_nobody_waits() -> None:
+    cases = queue(deliveries(openai(), *PROMPTS), waits=False)
+    assert ids(sendable(cases)) == ["0", "2", "5", "1", "4", "3"]
+
+
+def test_what_has_an_answer_passes_at_once_and_an_error_keeps_its_place() -> None:
+    sent = deliveries(openai(), *PROMPTS)
+    reused = Delivery("reuse", Result(suite="s", id="old", target="t"), sent[0].wire)
+    wrong = Delivery("refuse", Result(suite="s", id="wrong", target="t"))
+    given = [*sent[:3], wrong, *sent[3:], reused]
+    assert ids(sendable(queue(given, waits=False))) == ["old", *"025", *"14", "wrong", "3"]
+
+
+def test_an_error_in_reading_is_raised_after_the_cases_before_it() -> None:
+    def broken() -> Any:
+        yield from deliveries(openai(), (A, "0"), (B, "1"))
+        raise RuntimeError("no more")
+
+    cases = queue(broken())
+    found = [next(cases) for _ in range(5)]
+    assert ids(delivery for delivery in found if delivery) == ["0", "1"]
+    with pytest.raises(RuntimeError, match="no more"):
+        next(cases)
+
+
+def test_a_window_has_at_most_a_thousand_cases_and_few_bytes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[str] = []
+
+    def noted(found: Iterable[Delivery]) -> Any:
+        for delivery in found:
+            read.append(delivery.result.id)
+            yield delivery
+
+    small = deliveries(openai(), *((SHORT, str(number)) for number in range(1500)))
+    cases = queue(noted(small))
+    while next(cases) is None:
+        pass
+    assert len(read) == 1000
+    read.clear()
+    monkeypatch.setattr("multiturn.engine.order.WINDOW_BYTES", 10_000)
+    cases = queue(noted(small))
+    while next(cases) is None:
+        pass
+    assert 3 <= len(read) <= 6
+
+
+# A server with a cache of its own
+
+_PIECE = re.compile(r"\w+|\s+|[^\w\s]")
+
+
+class CachingServer(Server):
+    """Answers as OpenAI does, and caches prefixes by a tokenizer of its own, once it has answered.
+
+    A token of it is a word, white space or a sign; a prefix is cached from 1,024 tokens on.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cached = self.read = 0  # tokens
+        self.seconds = 0.03  # until it answers
+        self._known: set[int] = set()
+        self._lock = threading.Lock()
+        self.answer(body=self._answer, times=None)
+
+    def _answer(self, request: Request) -> Any:
+        tokens: list[str] = []
+        for message in request.json["messages"]:
+            tokens += [f"<{message['role']}>", *_PIECE.findall(message["content"])]
+        prefixes, so_far = [], 0
+        for token in tokens:
+            so_far = hash((so_far, token))
+            prefixes.append(so_far)
+        with self._lock:
+            found = next(
+                (n for n, each in enumerate(prefixes) if each not in self._known), len(tokens)
+            )
+            found = found if found >= 1024 else 0
+            self.read += len(tokens)
+            self.cached += found
+        time.sleep(self.seconds)
+        with self._lock:
+            self._known.update(prefixes)
+        body = completion("openai", "hi")
+        usage = {"prompt_tokens": len(tokens), "prompt_tokens_details": {"cached_tokens": found}}
+        return {**body, "usage": {**body["usage"], **usage}}
+
+    @property
+    def share(self) -> float:
+        return self.cached / self.read
+
+
+def write_cases(folder: Path) -> None:
+    """Write a suite in whose order groups with shared prefixes are mixed."""
+    systems = {"a": A, "b": B, "c": words(1500, "c"), "short": SHORT, "few": f"{A}\n{B}"}
+    cases = []
+    for number in range(150):
+        name = random.Random(number).choice([*systems, "none"])
+        system = systems.get(name) or words(2500, f"alone {number}")
+        question = words(random.Random(-number).randrange(20, 900), f"question {number}")
+        cases.append(
+            {
+                "id": str(number),
+                "messages": [
+                    {"role": "system", "content": system},
+                    {"role": "user", "content": f"{question}?"},
+                ],
+            }
+        )
+    (folder / "a.eval.jsonl").write_text("\n".join(map(json.dumps, cases)))
+
+
+def write_target(folder: Path, server: Server) -> None:
+    target = {"name": "t", "provider": "openai", "model": "gpt-4o", "api_key": KEY}
+    text = json.dumps({"targets": [{**target, "base_url": f"{server.url}/v1"}]})
+    (folder / "targets.yaml").write_text(text)
+
+
+def promised(folder: Path) -> float:
+    """Return the share of the input tokens that a dry run promises."""
+    provider = load_target("t", file=folder / "targets.yaml")
+    prefixes, tokens = SharedPrefixes(provider), 0
+    for delivery in dry_run(folder / "a.eval.jsonl", "spec", provider):
+        assert delivery.wire is not None
+        prefixes.add(delivery.wire)
+        tokens += provider.tokens(delivery.wire).count
+    return prefixes.shared() / tokens
+
+
+def test_a_cache_sees_the_share_that_a_dry_run_promises(tmp_path: Path) -> None:
+    write_cases(tmp_path)
+    with CachingServer() as server:
+        write_target(tmp_path, server)
+        share = promised(tmp_path)
+        assert 0.3 < share < 0.8
+        done = run(*["a.eval.jsonl", "--target", "t", "--output", "out.jsonl"], folder=tmp_path)
+        assert (done.returncode, len(server.requests)) == (0, 150)
+        assert server.share == pytest.approx(share, abs=0.02)
+        usage = [result["usage"] for result in by_id(tmp_path / "out.jsonl").values()]
+        assert sum(each["cached_tokens"] for each in usage) == server.cached
+
+
+def test_in_the_order_of_the_suite_requests_at_once_miss_the_cache(tmp_path: Path) -> None:
+    write_cases(tmp_path)
+    with CachingServer() as server:
+        write_target(tmp_path, server)
+        server.seconds = 1
+        options = "--target t --order suite --concurrency 100 --output out.jsonl"
+        run("a.eval.jsonl", *options.split(), folder=tmp_path)
+        assert server.share < promised(tmp_path) - 0.1
+
+
+def test_a_run_that_was_reordered_can_be_resumed(tmp_path: Path) -> None:
+    write_cases(tmp_path)
+    with CachingServer() as server:
+        write_target(tmp_path, server)
+        server.steps.clear()
+        server.fail(400, "no", times=20)
+        server.answer(body=server._answer, times=None)
+        options = ["a.eval.jsonl", "--target", "t", "--output", "out.jsonl"]
+        assert run(*options, folder=tmp_path).returncode == 1
+        done = run(*options, "--resume", folder=tmp_path)
+        assert "20 answered, 130 reused, 0 failed" in done.stderr
+        assert len(by_id(tmp_path / "out.jsonl")) == 150
