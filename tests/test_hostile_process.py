@@ -190,6 +190,87 @@ def test_what_other_code_prints_goes_to_standard_error(
     assert set(err.splitlines()) >= WORDS
 
 
+# Other code that ends the process, or doubles it
+
+ENDING = """\
+import os
+from multiturn import stage
+
+@stage()
+def ends(conversion):
+    if conversion.case.id == "c99":
+        os._exit(0)
+    return conversion
+
+@stage()
+def forks(conversion):
+    if conversion.case.id == "c1" and os.fork():
+        os.wait()
+    return conversion
+
+class Provider:
+    async def invoke(self, request):
+        os._exit(0)
+"""
+
+
+def write_ending(folder: Path) -> None:
+    (folder / "ending.py").write_text(ENDING)
+    for name in ("ends", "forks"):
+        step = f"{{stage: 'ending:{name}', after: render_question}}"
+        (folder / f"{name}.yaml").write_text(f"extends: spec\ninsert: [{step}]")
+    (folder / "targets.yaml").write_text("targets: [{name: t, provider: 'ending:Provider'}]")
+    (folder / "exits.py").write_text("import os; os._exit(0)")
+    (folder / "exits.yaml").write_text(
+        "extends: spec\ninsert: [{stage: 'exits:s', after: embed_files}]"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "lines", "error"),
+    [
+        pytest.param(
+            ("convert", "--pipeline", "ends.yaml"),
+            *(1, 99, "case 'c99': the stage ends failed at ending.py:7: SystemExit: 0"),
+            id="a stage",
+        ),
+        pytest.param(
+            ("check", "--pipeline", "ends.yaml"),
+            *(1, 0, "case 'c99': the stage ends failed at ending.py:7: SystemExit: 0"),
+            id="a stage that is checked",
+        ),
+        pytest.param(
+            ("convert", "--pipeline", "exits.yaml"),
+            *(2, 0, "cannot import 'exits:s': SystemExit: 0"),
+            id="a module",
+        ),
+        pytest.param(("run", "--target", "t"), 1, 100, "SystemExit", id="a provider"),
+    ],
+)
+def test_no_command_succeeds_whose_process_is_ended_by_other_code(
+    folder: Path, arguments: tuple[str, ...], code: int, lines: int, error: str
+) -> None:
+    write_ending(folder)
+    ended, out, err = end(start(*arguments, "a.yaml", folder=folder))
+    assert (ended, str(out).count("\n")) == (code, lines)
+    assert error in f"{out}{err}"
+
+
+@pytest.mark.parametrize("workers", [(), ("--workers", "2")])
+def test_a_process_that_a_stage_forks_does_not_go_on_as_the_command(
+    folder: Path, workers: tuple[str, ...]
+) -> None:
+    write_ending(folder)
+    arguments = ("convert", "a.yaml", "--pipeline", "forks.yaml", *workers)
+    code, out, err = end(start(*arguments, folder=folder))
+    assert code == 0
+    assert [json.loads(line)["id"] for line in str(out).splitlines()] == [
+        f"c{n}" for n in range(100)
+    ]
+    what = "the stage forks forked a process and returned in it, too; end it there, with os._exit"
+    assert err == f"Error: {what}\n"
+
+
 def close(stream: int) -> Callable[[], None]:
     """Return a ``preexec_fn`` that closes a standard stream."""
     return lambda: os.close(stream)

@@ -6,7 +6,7 @@ import signal
 import sys
 from io import TextIOWrapper
 from types import FrameType
-from typing import Any, TextIO, cast
+from typing import Any, NoReturn, TextIO, cast
 
 from multiturn.cli.exits import exit_code
 
@@ -15,6 +15,7 @@ def main() -> None:
     """Run the command line; Ctrl-C ends it quietly, even while it starts."""
     try:
         _reopen()
+        _guard_exit()
         # Windows has no SIGHUP. A signal that is ignored, as SIGHUP is under nohup, stays ignored.
         for name in ("SIGTERM", "SIGHUP"):
             number = getattr(signal, name, None)
@@ -34,6 +35,22 @@ def main() -> None:
 def _end(number: int, _: object) -> None:
     """Exit by an exception, so that ``finally`` blocks clean up as after Ctrl-C."""
     sys.exit(exit_code(number))
+
+
+def _guard_exit() -> None:
+    """Make ``os._exit`` an exception, which names the stage or the provider that called it.
+
+    The command would end as if it had succeeded, without the rest of its output. Processes that it
+    starts, such as those of ``multiprocessing``, end by ``os._exit`` as ever.
+    """
+    command, end = os.getpid(), os._exit
+
+    def exit_process(status: int) -> NoReturn:
+        if os.getpid() == command:
+            sys.exit(status)
+        end(status)
+
+    os._exit = exit_process
 
 
 def _reopen() -> None:

@@ -1,8 +1,9 @@
 """A stage with its options, and what is said when it fails."""
 
+import os
 from collections.abc import Mapping
 from time import perf_counter
-from typing import Any
+from typing import Any, NoReturn
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -50,13 +51,16 @@ class Step(Struct, frozen=True):
 
     def run(self, conversion: Conversion) -> Conversion:
         """Run the stage without logging, which reads no clock."""
-        case = conversion.case
+        case, process = conversion.case, os.getpid()
         try:
             result = self.stage(replace(conversion, stage=self.stage.__name__), **self.options)
         except MultiturnError as error:
             raise placed(error, case) from error.__cause__
         except (Exception, SystemExit) as error:  # nor may a stage end the run of the others
             raise failed(self, error, case) from error
+        finally:
+            if os.getpid() != process:
+                self._end_fork()
         try:
             result = checked(conversion, result, self.stage)
         except ValueError as error:
@@ -66,6 +70,14 @@ class Step(Struct, frozen=True):
             gone = (turn.message for turn in conversion.turns if turn.message not in kept)
             result = replace(result, dropped=(*result.dropped, *((at, self.name) for at in gone)))
         return result
+
+    def _end_fork(self) -> NoReturn:
+        """End a process that the stage has forked, which would do all that follows once more."""
+        what = f"the stage {self.name} forked a process and returned in it, too; end it there"
+        try:
+            os.write(2, f"Error: {what}, with os._exit\n".encode())
+        finally:
+            os._exit(1)
 
 
 def _unpickled(stage: Any, options: Mapping[str, Any]) -> Step:
