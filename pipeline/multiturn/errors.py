@@ -1,6 +1,5 @@
 """The errors a user can meet: each says where, what is wrong, and what would be right."""
 
-import difflib
 import inspect
 import os
 import re
@@ -9,7 +8,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
-from traceback import walk_tb
 from typing import Any, NamedTuple, Self
 
 MAX_SHOWN = 200  # characters of an id or a value
@@ -199,9 +197,11 @@ def add_or_mend(missing: str, unknown: Iterable[str]) -> str:
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """Return the known word that is nearest to another, if one is near; case does not count."""
+    from difflib import get_close_matches
+
     # difflib counts "Header" and "header" as different letters, so both are compared in lower case.
     by_plain = {name.casefold(): name for name in known}
-    return next(map(by_plain.get, difflib.get_close_matches(word.casefold(), by_plain, n=1)), None)
+    return next(map(by_plain.get, get_close_matches(word.casefold(), by_plain, n=1)), None)
 
 
 def nearly(key: str, names: Iterable[str], there: Iterable[str] = ()) -> str | None:
@@ -224,9 +224,11 @@ def nearly(key: str, names: Iterable[str], there: Iterable[str] = ()) -> str | N
 
 @lru_cache(1000)  # each case of a suite may have the same keys
 def _is_similar(key: str, name: str) -> bool:
+    from difflib import get_close_matches
+
     # "guidelines_dir" shares most letters with "guidelines", but three letters more are no slip.
     is_as_long = abs(len(key) - len(name)) <= 2
-    return is_as_long and bool(difflib.get_close_matches(key, [name], cutoff=0.75))
+    return is_as_long and bool(get_close_matches(key, [name], cutoff=0.75))
 
 
 def _plain(key: str) -> str:
@@ -247,8 +249,17 @@ def in_words(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}"
 
 
+def trace_of(error: BaseException) -> str:
+    """Return the traceback of an exception, as Python shows it."""
+    from traceback import format_exception
+
+    return "".join(format_exception(error))
+
+
 def line_of(function: Any, error: BaseException) -> str:
     """Return `` at FILE:LINE``: where in a function's file an exception comes from, if it does."""
+    from traceback import walk_tb
+
     code = getattr(inspect.unwrap(function), "__code__", None)
     place = ""
     for frame, line in walk_tb(error.__traceback__):

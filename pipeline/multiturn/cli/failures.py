@@ -1,14 +1,13 @@
 """What commands say of cases that fail and of outputs that cannot be written."""
 
 import sys
-import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
-from multiturn.errors import MultiturnError
+from multiturn.errors import MultiturnError, trace_of
 from multiturn.text import indented
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ class Failures:
     def add(self, error: MultiturnError, trace: str = "") -> None:
         """Say why a case, or the rest of a suite, was skipped; another process has the trace."""
         if self.debug:
-            self.say((trace or "".join(traceback.format_exception(error))).rstrip())
+            self.say((trace or trace_of(error)).rstrip())
         else:
             self.say(str(error))
 

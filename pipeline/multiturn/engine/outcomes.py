@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from msgspec import Struct, structs
 
 from multiturn.documents.json_lines import Lines
-from multiturn.engine.explanation import explain
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
 from multiturn.files import Texts
@@ -49,12 +48,18 @@ class Outcome(Struct, frozen=True):
 def converted(case: Case, pipeline: Pipeline, *, strict: bool) -> Conversion:
     """Return what a pipeline makes of a case; if strict, text lost without a rule is an error."""
     conversion = pipeline(Conversion(case))
-    fates = explain(conversion).fates if strict else ()
-    lost = [fate for fate in fates if fate.fate == "lost"]
+    if strict:
+        _refuse_losses(conversion)
+    return conversion
+
+
+def _refuse_losses(conversion: Conversion) -> None:
+    from multiturn.engine.explanation import explain
+
+    lost = [fate for fate in explain(conversion).fates if fate.fate == "lost"]
     if lost:
         more = f"; {len(lost) - 1} more: see multiturn explain" if lost[1:] else ""
         raise MultiturnError(f"lost: {lost[0].why}{more}", where=lost[0].where)
-    return conversion
 
 
 def outcomes(

@@ -1,6 +1,5 @@
 """What a command was asked for: which cases of which suites."""
 
-import hashlib
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
@@ -37,8 +36,10 @@ class Sample(Struct, frozen=True):
 
     def rank(self, suite: str, case_id: str) -> int:
         """Return the rank of a case; ``suite`` is what results call its suite."""
+        from hashlib import blake2b
+
         name = "\0".join((str(self.seed), utf8(suite), case_id)).encode()
-        return int.from_bytes(hashlib.blake2b(name, digest_size=8).digest())
+        return int.from_bytes(blake2b(name, digest_size=8).digest())
 
 
 class Selection(Struct, frozen=True):

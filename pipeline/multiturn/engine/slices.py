@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,7 +11,7 @@ from msgspec import Struct, field
 from multiturn.documents.json_lines import Lines, split_lines
 from multiturn.engine.outcomes import Outcome, read_suite
 from multiturn.engine.selection import Selection
-from multiturn.errors import MultiturnError, Place, options_as, spelling
+from multiturn.errors import MultiturnError, Place, options_as, spelling, trace_of
 from multiturn.files import Texts
 from multiturn.logs import Notice, warnings_to
 from multiturn.model.conversion import Conversion
@@ -105,7 +104,7 @@ def rendered(job: ConversionJob, outcome: Outcome) -> Rendered:
         place = Place(case.file or case.suite, case.line, 1)
     if error is not None:
         place = place or Place(error.where.file, error.where.line, 1)
-        trace = "".join(traceback.format_exception(error)) if job.debug else ""
+        trace = trace_of(error) if job.debug else ""
         # A plain error: one of a stage's own may not pickle.
         error = MultiturnError(error.what, where=error.where, case_id=error.case_id)
     return Rendered(outcome.case_id, place, text, error, trace)

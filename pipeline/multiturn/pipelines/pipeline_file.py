@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +52,8 @@ def is_pipeline(path: str) -> bool:
 
 def _is_nearly_a_key(key: str) -> bool:
     """Return whether a key is ``stages`` or ``extends``, or one letter from it."""
+    from difflib import get_close_matches
+
     return bool(get_close_matches(key, ("stages", "extends"), cutoff=0.85))
 
 

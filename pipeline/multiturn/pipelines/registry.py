@@ -1,6 +1,5 @@
 """The stages that can be named: those that ship, those of installed packages, and import paths."""
 
-import pkgutil
 import sys
 from functools import cache
 from importlib import import_module
@@ -18,7 +17,8 @@ ENTRY_POINTS = "multiturn.stages"
 @cache
 def stage_names() -> tuple[str, ...]:
     """Return the names of the stages that ship with multiturn, in alphabetical order."""
-    return tuple(sorted(module.name for module in pkgutil.iter_modules(multiturn_stages.__path__)))
+    folder = Path(multiturn_stages.__path__[0])
+    return tuple(sorted(path.stem for path in folder.glob("[!_]*.py")))
 
 
 def installed_stages() -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Files of cases that a suite names: a list in YAML or JSON, JSON Lines, CSV, or a folder."""
 
-import csv
 import io
 import os
 import re
@@ -71,6 +70,8 @@ def read_cases(
 
 
 def _rows(text: str, name: str, has_vars: bool) -> Iterator[Node | MultiturnError]:
+    import csv
+
     # By default, csv refuses a field that a case may well have. The limit is that of the process.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_CASE_SIZE))
     stream = io.StringIO(text, newline="")
