@@ -47,7 +47,9 @@ def write_suite(path: Path, cases: int) -> None:
 
 def process(*command: str) -> Callable[[], object]:
     """Return what runs a process to its end, without what it prints."""
-    return lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    # With PYTHONUNBUFFERED, a process writes each line by itself.
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
+    return lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
 
 
 def usage(*command: str) -> tuple[float, float]:

@@ -14,7 +14,7 @@ def main() -> None:
         one.write_text("input_messages: [{role: user, content: Hi}]")
         for imports, most, command in (
             ("yaml, click", 2.0, ("--help",)),
-            ("yaml, toolz, msgspec, click", 1.6, ("convert", str(one))),
+            ("yaml, toolz, msgspec, click", 1.5, ("convert", str(one))),
         ):
             floor = process(sys.executable, "-c", f"import {imports}")
             ours = process(MULTITURN, *command)
