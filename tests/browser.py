@@ -62,7 +62,7 @@ class Reader:
         self.page.emulate_media(media="null", color_scheme=scheme)
         self.page.mouse.move(0, 0)
         self.page.goto(f"{file.as_uri()}{address}")
-        self.page.wait_for_selector("#count:not(:empty)")
+        self.page.wait_for_selector("#count:not(:empty)", state="attached")
         return self.page
 
     def _note(self, request: Any) -> None:

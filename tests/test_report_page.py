@@ -118,6 +118,7 @@ def texts(page: Page, selector: str) -> list[str]:
 
 PARTS = {
     "case": "#case h2",
+    "change": "#at-change",
     "count": "#count",
     "focus": ":focus",
     "origin": "#origin",
@@ -170,7 +171,7 @@ def test_guidelines_are_folded_by_file(plain: Page) -> None:
         "rules/tone.instructions.md 2 lines",
         "rules/sql.instructions.md 2 lines",
     ]
-    unfolded = plain.locator("#panel .turn.system .text > .span").all_text_contents()
+    unfolded = plain.locator("#panel .turn.system > .text > .span").all_text_contents()
     assert unfolded == ["You review code.", "\n\n", "[[ ## Guidelines ## ]]"]
     expect(tone).to_be_hidden()
     plain.locator("#panel summary").first.click()
@@ -247,20 +248,258 @@ def test_pointing_at_a_text_says_where_it_comes_from(plain: Page) -> None:
     press(plain, "Tab", origin="added by consolidate_system")
 
 
+# What is different
+
+
+RULES = [f"Rule {number} holds." for number in range(1, 61)]
+SHOP = """\
+guideline_patterns: ["*.rules.md"]
+evalcases:
+"""
+SHOP_CASE = """\
+  - id: %s
+    input_messages:
+      - role: user
+        content:
+          - {type: file, value: shop.rules.md}
+          - Hello
+          - My number is %d.
+"""
+
+
+def shop(rules: list[str], hello: str = "Hello", cases: int = 3) -> dict[str, str]:
+    asked = "".join(SHOP_CASE % (f"case-{number}", number) for number in range(cases))
+    return {
+        "evals/shop.eval.yaml": SHOP + asked.replace("Hello", hello),
+        "evals/shop.rules.md": "\n".join(rules) + "\n",
+    }
+
+
+def edited(rules: list[str]) -> list[str]:
+    """Change a word of line 30, and add a line at the end."""
+    return [*rules[:29], "Rule 30 holds now.", *rules[30:], "Thank them."]
+
+
+RULES_CHANGED = "evals/shop.rules.md lines 30–61"  # noqa: RUF001 - a range
+
+
+@pytest.fixture(scope="module")
+def shop_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A guideline with two changes, 30 lines apart, and the same other word in three cases."""
+    folder = tmp_path_factory.mktemp("shop")
+    return page_of(folder, shop(RULES), shop(edited(RULES), "Good morning"))
+
+
+@pytest.fixture
+def changed_shop(open_page: OpenPage, shop_file: Path) -> Page:
+    return open_page(shop_file)
+
+
+def test_the_page_begins_with_each_difference_once(changed_shop: Page) -> None:
+    shows(changed_shop, case="2 differences")
+    assert texts(changed_shop, ".difference h3[tabindex]") == [
+        RULES_CHANGED,
+        "'Hello' → 'Good morning'",
+    ]
+    # " now" has 4 characters, "Thank them." and a line break 12, "Good morning" 7 more than "Hello"
+    assert texts(changed_shop, ".difference .facts") == [
+        "in 3 cases+48 characters in 3 cases",
+        "in 3 cases+21 characters in 3 cases",
+    ]
+    assert joined(changed_shop, ".difference ins") == "now Thank them. Good morning"
+    assert joined(changed_shop, ".difference del") == "Hello"
+    assert texts(changed_shop, "#privileges :is(h3, p)") == [
+        "1 change of privilege",
+        "evals/shop.rules.md changed; it is part of a system message in 3 cases",
+    ]
+    assert texts(changed_shop, ".dangerous h3[tabindex]") == [RULES_CHANGED]
+
+
+def test_the_cases_of_a_difference_unfold_and_open(changed_shop: Page) -> None:
+    card = changed_shop.locator(".difference").last
+    card.get_by_text("in 3 cases").first.click()
+    suite = "evals/shop.eval.yaml"
+    assert texts(changed_shop, ".links a") == [f"case-{number} {suite}" for number in range(3)]
+    card.get_by_role("link", name="case-2").click()
+    shows(changed_shop, case="case-2")
+    expect(changed_shop.locator("#privileges")).to_have_count(0)
+    changed_shop.go_back()
+    shows(changed_shop, case="2 differences")
+    press(changed_shop, "j", case="case-0")
+    press(changed_shop, "k", case="2 differences", focus="2 differences")
+
+
+def test_a_case_opens_at_its_first_change_with_three_lines_around(changed_shop: Page) -> None:
+    press(changed_shop, "j", case="case-0")
+    folds = changed_shop.get_by_role("button", name="unchanged lines")
+    labels = [fold.get_attribute("aria-label") for fold in folds.all()]
+    # The header and 29 rules are above the first change, and 30 rules between the two.
+    assert labels == ["26 unchanged lines", "24 unchanged lines"]
+    hidden = changed_shop.locator(".row.same", has_text="Rule 10 holds.")
+    expect(hidden).to_be_hidden()
+    first = changed_shop.locator("#panel .row.changed").first
+    expect(first).to_be_in_viewport()
+    above = first.locator("xpath=preceding-sibling::*[1]/*[2]")
+    assert texts(changed_shop, "#panel .row.changed >> nth=0 >> .text") == [
+        "Rule 30 holds.",
+        "Rule 30 holds now.",
+    ]
+    assert above.text_content() == "Rule 27 holds.\nRule 28 holds.\nRule 29 holds.\n"
+    folds.first.click()
+    expect(hidden).to_be_visible()
+    press(changed_shop, "e")
+    expect(changed_shop.locator("#panel [hidden]")).to_have_count(0)
+    press(changed_shop, "e")
+    expect(hidden).to_be_hidden()
+    search(changed_shop, "rule 10 holds", "Rule 10 holds", "Rule 10 holds")  # on both sides
+    expect(hidden).to_be_visible()
+
+
+def test_keys_go_to_the_next_and_the_previous_change(changed_shop: Page) -> None:
+    press(changed_shop, "n", focus=RULES_CHANGED)
+    press(changed_shop, "n", "n", focus="'Hello' → 'Good morning'")
+    press(changed_shop, "p", focus=RULES_CHANGED)
+    press(changed_shop, "j", case="case-0", change="3 changes")
+    here = changed_shop.locator("#panel .row.here .text:last-child")
+    for key, text, change in (
+        ("n", "Rule 30 holds now.\n", "1 of 3 changes"),
+        ("n", "Thank them.", "2 of 3 changes"),
+        ("n", "Good morning\n", "3 of 3 changes"),
+        ("n", "Good morning\n", "3 of 3 changes"),
+        ("p", "Thank them.", "2 of 3 changes"),
+    ):
+        press(changed_shop, key, change=change)
+        assert here.text_content() == text
+        expect(here).to_be_in_viewport()
+    press(changed_shop, "4", "n", change="1 of 3 changes")
+
+
+def progress(page: Page, words: str) -> None:
+    expect(page.locator("#progress-words")).to_have_text(words)
+
+
+def test_what_was_viewed_is_kept_for_this_comparison(
+    open_page: OpenPage, shop_file: Path, tmp_path: Path
+) -> None:
+    page = open_page(shop_file)
+    progress(page, "0 of 3 viewed")
+    press(page, "j", "v", "j", "v")
+    progress(page, "2 of 3 viewed")
+    page = open_page(shop_file)
+    progress(page, "2 of 3 viewed")
+    assert texts(page, "#cases li .tick") == ["viewed", "viewed"]
+    other = page_of(tmp_path, shop(RULES), shop(RULES, "Good evening"))
+    progress(open_page(other), "0 of 3 viewed")
+    page = open_page(shop_file)
+    press(page, "j", "v")
+    progress(page, "1 of 3 viewed")
+
+
+def test_a_difference_that_was_viewed_stands_for_its_cases(
+    open_page: OpenPage, tmp_path: Path
+) -> None:
+    page = open_page(page_of(tmp_path, shop(RULES), shop(edited(RULES), "Good day")))
+    press(page, "n", "v")
+    progress(page, "0 of 3 viewed")  # the other difference is in the same cases
+    assert [box.is_checked() for box in page.locator(".view input").all()] == [True, False]
+    expect(page.locator(".difference .content").first).to_be_hidden()
+    press(page, "n", "v")
+    progress(page, "3 of 3 viewed")
+    press(page, "j", "v", case="case-0")
+    progress(page, "2 of 3 viewed")
+    press(page, "v", "j", "v", "v", "o")
+    progress(page, "3 of 3 viewed")
+
+
+def test_the_page_works_where_nothing_can_be_kept(browser: Browser, shop_file: Path) -> None:
+    refused = """Object.defineProperty(window, "localStorage", {
+        get() { throw new DOMException("refused", "SecurityError"); },
+    });"""
+    reader = Reader(browser, refused)
+    page = reader.open(shop_file)
+    press(page, "j", "v")
+    progress(page, "1 of 3 viewed")
+    page.close()
+    assert reader.errors == []
+
+
+def test_the_chosen_case_is_in_view_in_a_long_list(open_page: OpenPage, tmp_path: Path) -> None:
+    file = page_of(tmp_path, shop(RULES, cases=300), shop(edited(RULES), cases=300))
+    page = open_page(file, "#suite=evals%2Fshop.eval.yaml&case=case-250")
+    shows(page, case="case-250")
+    expect(page.locator("#cases [aria-current]")).to_be_in_viewport()
+    page = open_page(file)
+    page.locator(".difference summary").first.click()
+    expect(page.locator(".links li")).to_have_count(50)
+    for number in (100, 150, 200, 250, 300):
+        page.get_by_role("button", name=f"{350 - number} more").click()
+        expect(page.locator(".links li")).to_have_count(number)
+    page.locator(".links a").last.click()
+    shows(page, case="case-299")
+    expect(page.locator("#cases [aria-current]")).to_be_in_viewport()
+
+
+def test_of_many_differences_twenty_are_shown_at_once(open_page: OpenPage, tmp_path: Path) -> None:
+    case = "{id: c%d, input_messages: [{role: user, content: %s %d}]}"
+    then, now = (
+        {"evals/a.eval.yaml": f"evalcases: [{', '.join(case % (n, word, n) for n in range(45))}]"}
+        for word in ("Good", "Bad")
+    )
+    page = open_page(page_of(tmp_path, then, now))
+    shows(page, case="45 differences")
+    expect(page.locator(".difference")).to_have_count(20)
+    page.get_by_role("button", name="Show 20 more of 25").click()
+    expect(page.locator(".difference")).to_have_count(40)
+    page.get_by_role("button", name="Show 5 more of 5").click()
+    expect(page.locator(".difference")).to_have_count(45)
+
+
+def test_a_filter_leaves_the_differences_of_the_cases_that_are_left(compared: Page) -> None:
+    shows(compared, case="3 differences")
+    search(compared, "good morning", count="1 of 5 cases", case="3 differences")
+    assert texts(compared, ".difference:not([hidden]) ins") == ["Good morning"]
+    press(compared, "Escape", count="5 cases")
+    expect(compared.locator(".difference:visible")).to_have_count(3)
+
+
+def test_cases_that_failed_are_new_or_are_gone_come_after_the_differences(compared: Page) -> None:
+    assert texts(compared, "#others summary") == ["1 case failed", "1 case added", "1 case removed"]
+    compared.locator("#others").get_by_role("link", name="broken").click()
+    shows(compared, case="broken")
+
+
+def test_a_report_without_any_difference_says_so(open_page: OpenPage, tmp_path: Path) -> None:
+    page = open_page(page_of(tmp_path, FILES, FILES))
+    shows(page, case="No prompt is different")
+    expect(page.locator("#progress")).to_be_hidden()
+
+
+def test_a_message_with_another_role_shows_both_roles(open_page: OpenPage, tmp_path: Path) -> None:
+    then = {"evals/a.eval.yaml": POLITE.replace("{role: user, content: Hello}", MOVED)}
+    now = {"evals/a.eval.yaml": then["evals/a.eval.yaml"].replace("assistant", "tool")}
+    page = open_page(page_of(tmp_path, then, now))
+    assert texts(page, ".content h3.changed") == ["assistant → tool"]
+    press(page, "j", change="1 change")
+
+
+MOVED = "{role: user, content: Hello}, {role: assistant, content: Obey.}, {role: user, content: So}"
+
+
 # What has changed
 
 
-def test_what_changed_comes_first_with_its_cause(compared: Page) -> None:
+def test_the_list_has_each_cause_with_its_cases(compared: Page) -> None:
     assert texts(compared, "#cases h2") == [
-        "failed",
-        "changed: more than one cause",
-        "changed: evals/review.eval.yaml line 16: the messages of 'greeting'",
-        "added",
-        "removed",
+        "failed 1",
+        "changed: more than one cause 1",
+        "changed: evals/review.eval.yaml line 16: the messages of 'greeting' 1",
+        "added 1",
+        "removed 1",
     ]
     assert texts(compared, "#cases li")[0].startswith("broken")
+    press(compared, "j", case="broken")
     assert "no file 'x'" in texts(compared, ".error")[0]
-    press(compared, "j")
+    press(compared, "j", case="injection")
     assert texts(compared, ".causes li") == [
         "rules/sql.instructions.md line 1",
         "evals/review.eval.yaml line 4: the messages of 'injection'",
@@ -269,12 +508,13 @@ def test_what_changed_comes_first_with_its_cause(compared: Page) -> None:
 
 
 def test_changed_words_are_marked_side_by_side(compared: Page) -> None:
-    press(compared, "j")
-    expect(compared.locator("#panel details[open]")).to_have_count(2)
+    press(compared, *"jj", case="injection")
+    expect(compared.locator("#panel details[open]")).to_have_count(1)
     assert texts(compared, "#panel ins") == ["single"]
     assert texts(compared, "#panel del") == ["grep: 2 hits"]
-    assert texts(compared, "#panel .absent") == ["no such message"]
-    left, right = (turn.bounding_box() for turn in compared.locator("#panel .turn.system").all())
+    assert texts(compared, "#panel .turn.tool h3") == ["tool removed"]
+    row = compared.locator("#panel .turn.system .row.changed .text")
+    left, right = (cell.bounding_box() for cell in row.all())
     assert left is not None
     assert right is not None
     assert left["y"] == right["y"]
@@ -314,16 +554,19 @@ def test_a_new_guideline_is_named_above_all_and_only_its_words_are_marked(
         "evals/polite.eval.yaml": POLITE.replace("[Th", "[{type: file, value: polite.md}, Th"),
         "evals/polite.md": "Be polite.\nSay please.\n",
     }
-    page = open_page(page_of(tmp_path, then, now), "#suite=evals%2Fpolite.eval.yaml&case=hello")
-    shows(page, case="hello")
-    above = texts(page, "#privileges:has(~ #case) p")
-    assert above == [f"Change of privilege: {IS_NEW}, in 1 case"]
+    page = open_page(page_of(tmp_path, then, now))
+    above = texts(page, "#privileges:has(~ #differences) :is(h3, p)")
+    assert above == ["1 change of privilege", f"{IS_NEW} in 1 case"]
     assert texts(page, "#cases li") == [
         "thanksevals/polite.eval.yamlChange of privilege",
         "helloevals/polite.eval.yaml",
     ]
     page.locator("#privileges").get_by_role("link", name="evals/polite.md").click()
+    titles = texts(page, ".difference.dangerous h3")
+    shows(page, focus=titles[0])
+    choose(page, "thanks")
     shows(page, case="thanks")
+    expect(page.locator("#privileges")).to_have_count(0)
     assert texts(page, ".causes .privilege") == [IS_NEW]
     assert texts(page, "#panel summary") == ["evals/polite.md 2 lines, new"]
 
@@ -351,12 +594,9 @@ def test_a_file_is_named_new_changed_or_removed(open_page: OpenPage, tmp_path: P
 
     now = files("same", "kept", "new") | {"evals/kept.md": "Say what."}
     page = open_page(page_of(tmp_path, files("old", "same", "kept"), now))
-    assert texts(page, "#panel [data-side^=at] summary") == [
+    press(page, "j")
+    assert texts(page, "#panel summary") == [
         "evals/old.md 1 line, removed",
-        "evals/same.md 1 line",
-        "evals/kept.md 1 line, changed",
-    ]
-    assert texts(page, "#panel [data-side=now] summary") == [
         "evals/same.md 1 line",
         "evals/kept.md 1 line, changed",
         "evals/new.md 1 line, new",
@@ -391,10 +631,12 @@ def test_a_renamed_case_is_shown_with_its_difference(open_page: OpenPage, tmp_pa
     page = open_page(page_of(tmp_path, FILES, FILES | {"evals/review.eval.yaml": suite}))
     expect(page.locator("#summary")).to_contain_text("2 cases renamed, 1 removed")
     assert texts(page, "#cases h2") == [
-        "renamed: evals/review.eval.yaml line 6: the messages of 'safety'",
-        "renamed",
-        "removed",
+        "renamed: evals/review.eval.yaml line 6: the messages of 'safety' 1",
+        "renamed 1",
+        "removed 1",
     ]
+    choose(page, "safety")
+    shows(page, case="safety")
     about = "evals/review.eval.yaml:4 · renamed from evals/review.eval.yaml · injection"
     assert texts(page, ".about") == [about]
     assert texts(page, "#panel del") == ["this"]
@@ -413,13 +655,15 @@ def test_a_pipeline_without_a_chat_prompt_says_so(open_page: OpenPage, tmp_path:
     nothing = "The pipeline gives no chat prompt; these messages are sent in its place."
     then = greeting("Hello") | {"p.yaml": "extends: shipped\n"}
     page = open_page(page_of(tmp_path, then, then | greeting("Good morning"), pipeline="p.yaml"))
+    press(page, "j")
     assert texts(page, "#panel .absent") == [nothing, nothing]
-    assert texts(page, "#panel li h3") == ["user", "user"]
+    assert texts(page, "#panel li h3") == ["user"]
     assert texts(page, "#panel ins") == ["Good morning"]
     press(page, "6")
     assert texts(page, "#panel .text")[-1] == "Good morning"
     now = greeting("Good morning") | {"p.yaml": "extends: spec\n"}
     page = open_page(page_of(tmp_path, then, now, pipeline="p.yaml"))
+    press(page, "j")
     assert texts(page, "#panel .absent") == [nothing]
     assert texts(page, "#panel ins") == ["Good morning"]
 
@@ -523,7 +767,7 @@ def test_search_finds_any_text_and_the_panel_follows(plain: Page) -> None:
 
 
 def test_search_finds_a_phrase_across_a_changed_word(compared: Page) -> None:
-    press(compared, "j")
+    press(compared, *"jj")
     for phrase in ("every single value", "every s", "e value."):
         search(compared, phrase, phrase, count="1 of 5 cases")
     search(compared, "single every", count="0 of 5 cases")
@@ -541,7 +785,7 @@ def test_roles_filter(plain: Page) -> None:
 
 
 def test_a_filter_that_hides_the_case_shows_the_first_that_is_left(compared: Page) -> None:
-    shows(compared, case="broken")
+    press(compared, "j", case="broken")
     compared.get_by_role("button", name="2 changed").click()
     shows(compared, case="injection", count="2 of 5 cases")
     press(compared, "j", case="greeting")
@@ -579,6 +823,7 @@ def test_a_narrow_browser_of_two_years_ago_is_enough(browser: Browser, compared_
     reader = Reader(browser, older)
     page = reader.open(compared_file, width=360)
     assert see_all(page) <= 0
+    page.get_by_role("button", name="Cases").click()
     search(page, "every single value", case="injection", count="1 of 5 cases")
     page.close()
     assert reader.errors == []
@@ -613,7 +858,7 @@ def test_the_focus_stays_in_the_case(plain: Page) -> None:
 def test_keys_of_one_sign_act_alone_and_can_be_switched_off(plain: Page) -> None:
     for held in ("Control", "Alt", "Meta"):
         press(plain, f"{held}+j", f"{held}+2", case="injection", tab="Chat prompt")
-    plain.get_by_role("button", name="Keys").click()
+    plain.get_by_role("button", name="Keyboard shortcuts").click()
     plain.get_by_role("checkbox", name="Use these letters, digits and signs").uncheck()
     press(plain, "Escape", *"j2e/?", case="injection", tab="Chat prompt")
     expect(plain.locator("#panel details[open]")).to_have_count(0)
@@ -707,7 +952,9 @@ evalcases:
     assert see_all(page) == 0
     shows(page, count="12 cases")
     page.locator("#cases section", has_text="failed").evaluate("list => list.remove()")
+    sidebar = page.get_by_role("button", name="Cases")
     for text in HOSTILE:
+        sidebar.click()
         shown = text
         if "\\u" in text:
             shown = "U+2028U+2029 U+202EneddihU+202C U+E0041U+200B"
@@ -731,7 +978,7 @@ def test_everybody_can_use_it(
     script = """async (rules) => (await axe.run({ reporter: "no-passes", ...rules })).violations
         .map(({ id, nodes }) => [id, nodes[0].html])"""
     # One side is shown as two are, without columns; the views left out are drawn as the fourth is.
-    for file, keys in ((plain_file, "1"), (compared_file, "j4")):
+    for file, keys in ((plain_file, "1"), (compared_file, "ojj4")):
         page = open_page(file, scheme=scheme)
         page.evaluate(AXE)
         for key in keys:
@@ -745,6 +992,7 @@ def test_the_whole_case_is_printed(open_page: OpenPage, tmp_path: Path) -> None:
     lines = "\\n".join(f"Line {number}." for number in range(300))
     then, now = greeting(f'"{lines}"'), greeting(f'"{lines} More."')
     page = open_page(page_of(tmp_path, then, now))
+    press(page, "j")
     sheets = page.pdf(format="A4").count(b"/Type /Page\n")
     assert 5 <= sheets <= 8  # 300 lines, 40 to 60 on each
     page.emulate_media(media="print")

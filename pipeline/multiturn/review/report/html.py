@@ -10,13 +10,21 @@ from typing import Any
 import msgspec
 
 from multiturn.engine.spans import text_of
+from multiturn.errors import quoted
+from multiturn.review.differences import Difference
+from multiturn.review.growth import growth_in_words
 from multiturn.review.report.comparison import MOST_PRIVILEGES, Comparison, Report
+from multiturn.review.report.overview import overview
 from multiturn.review.report.payloads import Payload, Pieces, payloads_of, sample_providers
 from multiturn.review.report.suites import texts_of
 from multiturn.review.reviewed import ReviewedCase, SentPrompt
-from multiturn.text import UNSEEN, utf8
+from multiturn.text import UNSEEN, number_of, utf8
 
 _HERE = Path(__file__).parent
+_SCRIPTS = (
+    *("words.js", "texts.js", "split.js", "views.js"),
+    *("list.js", "search.js", "viewed.js", "overview.js", "keys.js", "page.js"),
+)
 
 
 def to_html(report: Report, *, all_texts: bool = False) -> bytes:
@@ -26,7 +34,7 @@ def to_html(report: Report, *, all_texts: bool = False) -> bytes:
         report: the comparisons.
         all_texts: whether to show the texts of cases that are the same, too.
     """
-    script = "".join(map(_read, ("words.js", "texts.js", "search.js", "page.js")))
+    script = "".join(map(_read, _SCRIPTS))
     data = _Data(report, all_texts=all_texts or not report.against).packed()
     parts = {"STYLE": _read("page.css"), "SCRIPT": script, "DATA": data}
     parts |= {f"{name}_HASH": _digest(parts[name]) for name in ("STYLE", "SCRIPT")}
@@ -44,6 +52,23 @@ def _digest(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
+def _title(difference: Difference) -> str:
+    """Name a difference: by its one cause, by its file, or by the first line that it changes."""
+    if difference.path:
+        return difference.causes[0] if len(difference.causes) == 1 else difference.what
+    if difference.kind != "changed":
+        return f"{number_of(len(difference.cases), 'case')} {difference.kind}"
+    if len(difference.causes) == 1:
+        return difference.causes[0]
+    old, new = (
+        next((line[1:].strip() for line in difference.lines if line.startswith(sign)), "")
+        for sign in "-+"
+    )
+    if old and new:
+        return f"{quoted(old)} → {quoted(new)}"
+    return f"{quoted(new)} is new" if new else f"{quoted(old)} is gone"
+
+
 class _Data:
     """What the script of a page reads: lines of JSON, compressed.
 
@@ -55,6 +80,8 @@ class _Data:
         self.report = report
         self.all_texts = all_texts
         self.providers = sample_providers()
+        keys = ((c.case.suite, c.case.id) for c in report.comparisons)
+        self.places = {key: place for place, key in enumerate(keys)}
         self.numbers: dict[str, int] = {}
         self.compressor = zlib.compressobj()
         self.chunks: list[bytes] = []
@@ -77,6 +104,8 @@ class _Data:
                 ],
                 "most": MOST_PRIVILEGES,
                 "removed": report.removed_suites(),
+                "comparison": self.comparison(),
+                "differences": list(map(self.difference, overview(report))),
                 "providers": [target] if target else [*self.providers],
                 "cases": list(map(self.case, report.comparisons)),
             }
@@ -127,6 +156,34 @@ class _Data:
             "shown": self.is_shown(comparison),
         }
         return {key: value for key, value in entry.items() if value}
+
+    def comparison(self) -> str:
+        """Return what tells this comparison from others: a digest of all that is compared."""
+        report = self.report
+        known = [
+            (
+                c.status,
+                c.case.suite,
+                c.case.id,
+                *(e and (e.digest, e.error) for e in (c.then, c.now)),
+            )
+            for c in report.comparisons
+        ]
+        said = repr((report.shown, report.against, report.pipeline, known)).encode()
+        return f"multiturn {hashlib.blake2b(said, digest_size=16).hexdigest()}"
+
+    def difference(self, difference: Difference) -> dict[str, Any]:
+        """Return what the page says of a difference; it shows the texts of the first case."""
+        return {
+            "key": difference.key,
+            "kind": difference.kind,
+            "title": _title(difference),
+            "path": difference.path,
+            "cases": [self.places[case] for case in difference.cases],
+            "causes": difference.causes,
+            "privileges": difference.privileges,
+            "growth": growth_in_words(difference.growth, len(difference.cases)),
+        }
 
     def side(self, case: ReviewedCase) -> dict[str, Any]:
         """Return the texts of one side of a case: three numbers a span, and what is sent."""

@@ -1,12 +1,10 @@
 "use strict";
-// The list of cases, the case that is chosen, and the keys.
+// The case that is chosen, the address, and the keys.
 
-const ROLES = ["system", "user", "assistant", "tool"];
 const PRIVILEGE = "Change of privilege";
 const VIEWS = ["Chat prompt", "Transcript"];
-const state = { at: -1, view: 0, shown: new Set(ROLES), statuses: new Set(), query: "" };
-const links = [];
-const numbered = (cases) => `${cases} ${cases === 1 ? "case" : "cases"}`;
+const state = { at: -1, view: 0, isOverview: false, shown: new Set(ROLES), statuses: new Set(), query: "" };
+const counted = (number, what) => `${number.toLocaleString("en")} ${what}${number === 1 ? "" : "s"}`;
 
 const SAME = "Its texts are the same. With --all, the report has them.";
 
@@ -16,12 +14,14 @@ function showCase() {
   document.title = `${entry.id} · Prompts`;
   const place = `${entry.suite}${entry.line ? `:${entry.line}` : ""}`;
   const was = entry.was ? [" from ", visible(entry.was.join(" · "))] : [];
+  const viewed = data.against && isReviewed(entry) ? showTick("c", state.at) : null;
   article.replaceChildren(
-    make("h2", { id: "title", tabindex: "-1" }, visible(entry.id)),
+    make("div", { class: "title" }, make("h2", { id: "title", tabindex: "-1" }, visible(entry.id)), viewed),
     make("p", { class: "about" }, visible(place), data.against ? [` · ${entry.status}`, was] : []),
     make("ul", { class: "causes" },
       (entry.causes || []).map((cause) => make("li", {}, visible(cause))),
       (entry.privileges || []).map((privilege) => make("li", { class: "privilege" }, visible(privilege)))));
+  showProgress();
   if (entry.error) article.append(make("p", { class: "error" }, visible(entry.error)));
   else if (!entry.shown) article.append(make("p", { class: "absent" }, SAME));
   if (!entry.shown) return;
@@ -36,10 +36,12 @@ function showCase() {
   article.append(
     make("div", { class: "bar" },
       make("div", { role: "tablist", "aria-label": "What to show" }, tabs),
-      state.view ? null : make("div", { role: "group", "aria-label": "Roles to show" }, ROLES.map(showRole))),
+      state.view ? null : make("div", { role: "group", "aria-label": "Roles to show" }, ROLES.map(showRole)),
+      sides.then && sides.now ? showSteps() : null),
     make("div", { id: "panel", role: "tabpanel", "aria-labelledby": `tab-${state.view}`, tabindex: "0" }, view(sides)));
   filterRoles();
   highlight(state.query);
+  sayChange();
 }
 
 function showRole(role) {
@@ -56,97 +58,62 @@ function filterRoles() {
   for (const role of ROLES) byId("panel")?.classList.toggle(`no-${role}`, !state.shown.has(role));
 }
 
+/** Leave the case or the overview that is shown, for what will be. */
+function leaveCase() {
+  links[state.at]?.removeAttribute("aria-current");
+  byId("home").removeAttribute("aria-current");
+  document.body.classList.remove("overview");
+  Object.assign(state, { at: -1, isOverview: false });
+}
+
 /** Go to a case or a view; the address follows, so that it can be shared, and so does the focus. */
 function choose({ at = state.at, view = state.view }, focus, stay = false) {
   const entry = data.cases[at];
   if (!entry) return;
   const route = { suite: entry.suite, case: entry.id, view: VIEWS[view] };
-  if (!stay) history.replaceState(null, "", `#${new URLSearchParams(route)}`);
-  links[state.at]?.removeAttribute("aria-current");
-  links[at].setAttribute("aria-current", "true");
+  // From the overview to a case is a step to come back from.
+  const go = state.isOverview ? "pushState" : "replaceState";
+  if (!stay) history[go](null, "", `#${new URLSearchParams(route)}`);
   const moved = at !== state.at;
   const { activeElement } = document;
   const inside = byId("case").contains(activeElement);
+  leaveCase();
+  links[at].setAttribute("aria-current", "true");
   Object.assign(state, { at, view });
   showCase();
-  if (moved) {
-    links[at].scrollIntoView({ block: "nearest" });
-    document.querySelector("main").scrollTop = 0;
-  }
+  seeChosen();
+  if (moved) document.querySelector("main").scrollTop = 0;
   const name = focus || (activeElement.getAttribute("role") === "tab" ? `tab-${view}` : activeElement.id);
   if (focus || inside) (byId(name) || byId("panel") || byId("title")).focus();
+}
+
+/** Show what the page begins with: what is different, or the first case if nothing is compared. */
+function showHome() {
+  if (data.against) showOverview();
+  else choose({ at: 0 }, "", location.hash !== "");
 }
 
 function followAddress() {
   const wanted = new URLSearchParams(location.hash.slice(1));
   if (!wanted.has("suite") || !wanted.has("case")) {
-    if (state.at < 0) choose({ at: 0 }, "", location.hash !== "");
+    if (state.at < 0 || !location.hash) showHome();
     return;
   }
   const at = data.cases.findIndex((entry) => entry.suite === wanted.get("suite") && entry.id === wanted.get("case"));
-  if (at >= 0) {
-    choose({ at, view: Math.max(VIEWS.indexOf(wanted.get("view")), 0) });
+  if (at < 0) {
+    showNoCase("No such case in this report", `${wanted.get("suite")} · ${wanted.get("case")}`);
     return;
   }
-  showNoCase("No such case in this report", `${wanted.get("suite")} · ${wanted.get("case")}`);
+  choose({ at, view: Math.max(VIEWS.indexOf(wanted.get("view")), 0) }, "", true);
+  showFirstChange();
 }
 
 function showNoCase(title, about) {
-  links[state.at]?.removeAttribute("aria-current");
-  state.at = -1;
+  leaveCase();
   document.title = `${title} · Prompts`;
   byId("case").replaceChildren(
     make("h2", { id: "title", tabindex: "-1" }, title),
     make("p", { class: "about" }, visible(about)));
-}
-
-/* ---- the list of cases ---- */
-
-function showList() {
-  let heading = null;
-  let list = null;
-  data.cases.forEach((entry, at) => {
-    const [cause, other] = entry.causes || [];
-    const title = `${entry.status}${cause ? `: ${other ? "more than one cause" : cause}` : ""}`;
-    if (title !== heading) {
-      heading = title;
-      list = make("ul");
-      byId("cases").append(make("section", {}, data.against || title === "failed" ? make("h2", {}, visible(title)) : null, list));
-    }
-    links[at] = makeLink(at, visible(entry.id), make("small", {}, visible(entry.suite)),
-      entry.privileges ? make("small", { class: "privilege" }, PRIVILEGE) : null);
-    list.append(make("li", {}, links[at]));
-  });
-}
-
-function makeLink(at, ...content) {
-  const { suite, id } = data.cases[at];
-  const href = `#${new URLSearchParams({ suite, case: id })}`;
-  const onclick = (event) => {
-    event.preventDefault();
-    choose({ at }, "title");
-    byId("case").scrollIntoView({ block: "nearest" });
-  };
-  return make("a", { href, onclick }, content);
-}
-
-/** Name above all the changes of privilege, and what has changed in the pipeline. */
-function showDangers() {
-  const show = ([privilege, at, cases]) =>
-    make("p", {}, `${PRIVILEGE}: `, makeLink(at, visible(privilege)), `, in ${numbered(cases)}`);
-  byId("privileges").append(
-    ...data.changes.map((change) => make("p", {}, "The pipeline has changed: ", visible(change))),
-    ...data.privileges.slice(0, data.most).map(show));
-  const others = data.privileges.slice(data.most);
-  if (!others.length) return;
-  const unfold = ({ target }) => target.append(...others.splice(0).map(show));
-  byId("privileges").append(make("details", { ontoggle: unfold }, make("summary", {}, `${others.length} more`)));
-}
-
-function step(by) {
-  let at = state.at + by;
-  while (links[at]?.parentElement.hidden) at += by;
-  if (links[at]) choose({ at }, "title");
 }
 
 /* ---- the page ---- */
@@ -163,69 +130,37 @@ function summary(counts) {
   const about = `pipeline ${data.pipeline}${data.sample ? ` · ${data.sample}` : ""}`;
   if (!data.against) return about;
   const found = [...counts].filter(([status]) => status !== "same")
-    .map(([status, cases], at) => `${at ? cases : numbered(cases)} ${status}`).join(", ");
+    .map(([status, cases], at) => `${at ? cases.toLocaleString("en") : counted(cases, "case")} ${status}`).join(", ");
   const suites = data.removed.length ? `; all cases of ${data.removed.join(", ")} removed` : "";
   return `${about} · compared with ${data.against} · ${found || "0 cases changed"}${suites}`;
 }
 
+/** Return a button that shows the cases of one status, or hides them again. */
+function statusButton([status, cases]) {
+  const onclick = ({ target }) => {
+    const pressed = !state.statuses.delete(status);
+    if (pressed) state.statuses.add(status);
+    target.setAttribute("aria-pressed", String(pressed));
+    filterCases();
+  };
+  const name = data.against || status === "failed" ? status : "converted";
+  return make("button", { type: "button", "aria-pressed": "false", onclick }, `${cases.toLocaleString("en")} ${name}`);
+}
+
 async function start() {
   await load();
+  loadViewed();
   VIEWS.push(...data.providers);
   const counts = new Map();  // in the order of the cases
   for (const { status } of data.cases) counts.set(status, (counts.get(status) || 0) + 1);
   byId("summary").replaceChildren(...visible(summary(counts)));
-  if (counts.size > 1) {
-    byId("statuses").append(...[...counts].map(([status, cases]) => make("button", {
-      type: "button", "aria-pressed": "false",
-      onclick: (event) => {
-        const pressed = !state.statuses.delete(status);
-        if (pressed) state.statuses.add(status);
-        event.target.setAttribute("aria-pressed", String(pressed));
-        filterCases();
-      },
-    }, `${cases} ${data.against || status === "failed" ? status : "converted"}`)));
-  }
+  if (counts.size > 1) byId("statuses").append(...[...counts].map(statusButton));
+  byId("home").hidden = !data.against;
   byId("errors").append(...data.errors.map((error) => make("p", {}, visible(error))));
   showList();
-  showDangers();
   filterCases();
   showOrigin({ target: document });
-  let waiting = 0;
-  byId("search").addEventListener("input", (event) => {
-    clearTimeout(waiting);
-    waiting = setTimeout(() => { state.query = event.target.value; filterCases(); }, 80);
-  });
-  byId("case").addEventListener("mouseover", showOrigin);
-  byId("case").addEventListener("focusin", showOrigin);
-  byId("skip").addEventListener("click", (event) => { event.preventDefault(); byId("title")?.focus(); });
-  byId("help-button").addEventListener("click", () => byId("help").showModal());
-  addEventListener("hashchange", followAddress);
-  addEventListener("keydown", onKey);
-}
-
-const TAB_KEYS = { ArrowLeft: (view) => view - 1, ArrowRight: (view) => view + 1, Home: () => 0, End: () => -1 };
-
-function onKey(event) {
-  const typing = event.target.id === "search";
-  if (event.ctrlKey || event.metaKey || event.altKey || byId("help").open) return;
-  if (event.key === "Escape" && state.query) {
-    byId("search").value = state.query = "";
-    filterCases();
-  } else if (typing || (event.key.length === 1 && !byId("keys").checked)) {
-    return;
-  } else if (event.key === "j") step(1);
-  else if (event.key === "k") step(-1);
-  else if (event.key === "/") byId("search").focus();
-  else if (event.key === "?") byId("help").showModal();
-  else if (event.key === "e") {
-    const folds = [...document.querySelectorAll("#panel details")];
-    const open = folds.some((fold) => !fold.open);
-    for (const fold of folds) fold.open = open;
-  } else if (/^[1-9]$/.test(event.key) && VIEWS[event.key - 1]) choose({ view: event.key - 1 });
-  else if (event.target.getAttribute?.("role") === "tab" && TAB_KEYS[event.key]) {
-    choose({ view: (TAB_KEYS[event.key](state.view) + VIEWS.length) % VIEWS.length });
-  } else return;
-  event.preventDefault();
+  listen();
 }
 
 start();

@@ -41,14 +41,19 @@ function filterCases() {
     section.hidden = !section.querySelector("li:not([hidden])");
   }
   const all = data.cases.length;
-  byId("count").textContent = `${left.length === all ? "" : `${left.length} of `}${numbered(all)}`;
+  byId("count").textContent = `${left.length === all ? "" : `${left.length.toLocaleString("en")} of `}${counted(all, "case")}`;
   followFilter(left);
   highlight(state.query);
 }
 
-/** Where a filter hides the shown case, show the first that is left. */
+/** Where a filter hides the shown case, show the first that is left; hide differences of none. */
 function followFilter(left) {
-  if (left.length === data.cases.length) {
+  if (state.isOverview) {
+    const all = new Set(left);
+    for (const card of document.querySelectorAll(".difference")) {
+      card.hidden = !data.differences[card.dataset.number].cases.some((at) => all.has(at));
+    }
+  } else if (left.length === data.cases.length) {
     if (state.at < 0) followAddress();
   } else if (!left.length) showNoCase("No case matches", "Esc clears the search.");
   else if (!left.includes(state.at)) choose({ at: left[0] });
@@ -66,13 +71,16 @@ function highlight(query) {
   let text = null;
   const finish = () => {
     for (const range of rangesOf(nodes, query.toLowerCase())) {
-      range.startContainer.parentElement.closest("details")?.setAttribute("open", "");
+      for (let at = range.startContainer.parentElement; at !== panel; at = at.parentElement) {
+        if (at.matches("details")) at.open = true;
+        else if (at.matches(".fold + [hidden]")) unfold(at.previousElementSibling, true);
+      }
       found.add(range);
     }
   };
   while (walker.nextNode()) {
     const parent = walker.currentNode.parentElement;
-    const next = parent.closest("summary, details > div, .text") || parent;
+    const next = parent.closest("summary, .text") || parent;
     if (next !== text) {
       finish();
       nodes = [];

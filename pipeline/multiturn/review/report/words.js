@@ -71,12 +71,16 @@ function differingIn(old, now, unit) {
   return differing(...tokens).map(([a, b, c, d]) => [first[a], first[b], second[c], second[d]]);
 }
 
-/** Return the stretches of each text that the other one lacks, as pairs of places. */
-function changes(old, now) {
-  const found = [[], []];
-  if (old === now) return found;
+/** Return where the lines of two texts differ, in characters. */
+function differingLines(old, now) {
   // Each line ends, so that the last one is the same where another follows it.
-  for (let [a, b, c, d] of differingIn(`${old}\n`, `${now}\n`, LINE)) {
+  return old === now ? [] : differingIn(`${old}\n`, `${now}\n`, LINE);
+}
+
+/** Return the stretches of each text that the other one lacks, as pairs of places. */
+function changes(old, now, lines = differingLines(old, now)) {
+  const found = [[], []];
+  for (let [a, b, c, d] of lines) {
     if (b > old.length) {
       // Where only one text goes on, the line end before that is new.
       const more = a === b || c === d ? 1 : 0;
@@ -103,40 +107,3 @@ function join(stretches, text, start, end) {
 
 const textOf = (spans) => spans.map((span) => span.text).join("");
 
-/** Return the spans of two texts, cut so that each has changed as a whole or not at all. */
-function mark(then, now) {
-  const found = changes(textOf(then), textOf(now));
-  return [then, now].map((spans, side) => {
-    const edges = found[side].flat();
-    const cut = [];
-    let at = 0;
-    let next = 0;
-    for (const span of spans) {
-      const end = at + span.text.length;
-      for (let start = at; start < end;) {
-        while (next < edges.length && edges[next] <= start) next++;
-        const stop = Math.min(end, edges[next] ?? end);
-        cut.push({ ...span, text: span.text.slice(start - at, stop - at), changed: next % 2 === 1 });
-        start = stop;
-      }
-      at = end;
-    }
-    return cut;
-  });
-}
-
-/** Put the messages of two sides beside each other, with null where there is none; mark them. */
-function rowsOf(then, now) {
-  const keys = [then, now].map((messages) => messages.map(({ role, spans }) => `${role}\0${textOf(spans)}`));
-  const rows = [];
-  let [at, to] = [0, 0];
-  for (const [a, b, c, d] of [...differing(...keys), [then.length, then.length, now.length, now.length]]) {
-    while (at < a) rows.push({ pair: [then[at++], now[to++]], same: true });
-    while (at < b || to < d) {
-      const pair = [at < b ? then[at++] : null, to < d ? now[to++] : null];
-      const marked = mark(...pair.map((message) => message?.spans || []));
-      rows.push({ pair: pair.map((message, side) => message && { ...message, spans: marked[side] }), same: false });
-    }
-  }
-  return rows;
-}

@@ -1,0 +1,64 @@
+"use strict";
+// The list of cases, in groups of one cause.
+
+const links = [];
+
+function showList() {
+  const groups = new Map();
+  data.cases.forEach((entry, at) => {
+    const [cause, other] = entry.causes || [];
+    const title = `${entry.status}${cause ? `: ${other ? "more than one cause" : cause}` : ""}`;
+    if (!groups.has(title)) groups.set(title, []);
+    groups.get(title).push(at);
+  });
+  for (const [title, cases] of groups) {
+    const isNamed = data.against || title === "failed";
+    const count = make("span", { class: "number" }, ` ${cases.length.toLocaleString("en")}`);
+    byId("cases").append(make("section", {},
+      isNamed ? make("h2", {}, visible(title), count) : null,
+      make("ul", {}, cases.map((at) => make("li", {}, links[at] = listLink(at))))));
+  }
+}
+
+/** Show the list, or hide it, in a window so narrow that it is above the case. */
+function showSidebar(isListed) {
+  document.body.classList.toggle("listed", isListed);
+  byId("list-button").setAttribute("aria-expanded", String(isListed));
+}
+
+function listLink(at) {
+  const { id, suite, privileges } = data.cases[at];
+  return makeLink(at, visible(id), make("small", {}, visible(suite)),
+    privileges ? make("small", { class: "privilege" }, PRIVILEGE) : null);
+}
+
+function makeLink(at, ...content) {
+  const { suite, id } = data.cases[at];
+  const href = `#${new URLSearchParams({ suite, case: id })}`;
+  const onclick = (event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    showSidebar(false);
+    choose({ at }, "title");
+    byId("case").scrollIntoView({ block: "nearest" });
+    showFirstChange();
+  };
+  return make("a", { href, onclick }, content);
+}
+
+/** Bring the chosen case of the list into view; what is not drawn yet has a guessed height. */
+function seeChosen() {
+  const see = () => links[state.at]?.scrollIntoView({ block: "nearest" });
+  see();
+  requestAnimationFrame(see);
+}
+
+/** Go to the next or previous case that is shown. */
+function step(by) {
+  let at = state.at + by;
+  while (links[at]?.parentElement.hidden) at += by;
+  if (links[at]) {
+    choose({ at }, "title");
+    showFirstChange();
+  } else if (at < 0 && data.against && !state.isOverview) goHome("title");
+}

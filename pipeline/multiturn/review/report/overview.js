@@ -1,0 +1,190 @@
+"use strict";
+// The landing view: each difference once, the dangerous ones first, and then the cases.
+
+const MOST_CARDS = 20;  // shown at once; a browser lays out no thousands of them in a second
+const MOST_LINKS = 50;
+const ALONE = ["new", "removed"];  // differences that are a whole case: listed with the cases
+
+function showOverview() {
+  leaveCase();
+  document.title = "Differences · Prompts";
+  state.isOverview = true;
+  byId("home").setAttribute("aria-current", "page");
+  document.body.classList.add("overview");
+  const shown = data.differences.map((_, number) => number).filter(isCard);
+  const cards = make("div", { id: "differences" });
+  const cases = new Set(shown.flatMap((number) => data.differences[number].cases));
+  byId("case").replaceChildren(
+    make("h2", { id: "title", tabindex: "-1" }, shown.length ? counted(shown.length, "difference") : "No prompt is different"),
+    make("p", { class: "about" }, shown.length ? `in ${counted(cases.size, "case")}, each shown once` : ""),
+    showDangers(), showContents(shown), cards, make("div", { id: "others" }, showOthers()));
+  addCards(cards, shown);
+  showProgress();
+}
+
+/** Return whether a difference has a card: a new case has one only for a change of privilege. */
+const isCard = (number) => {
+  const { kind, privileges } = data.differences[number];
+  return privileges.length > 0 || !ALONE.includes(kind);
+};
+
+/** Add cards, the first of many; a button adds the next ones. */
+function addCards(cards, numbers) {
+  steps = 0;
+  cards.append(...numbers.slice(0, MOST_CARDS).map(showDifference));
+  const left = numbers.slice(MOST_CARDS);
+  if (!left.length) return;
+  const more = make("button", { type: "button", class: "more" }, `Show ${Math.min(left.length, MOST_CARDS)} more of ${left.length.toLocaleString("en")}`);
+  more.addEventListener("click", () => {
+    const last = cards.lastElementChild;
+    more.remove();
+    addCards(cards, left);
+    showProgress();
+    last.nextElementSibling?.querySelector("h3").focus();
+  });
+  cards.after(more);
+}
+
+function showDifference(number) {
+  const difference = data.differences[number];
+  const { kind, path, privileges, growth, cases } = difference;
+  return make("section", { class: `difference${privileges.length ? " dangerous" : ""}`, "data-number": number, "aria-labelledby": `difference-${number}` },
+    make("div", { class: "head" },
+      make("h3", { id: `difference-${number}`, tabindex: "-1" }, visible(difference.title)),
+      privileges.length ? make("strong", { class: "privilege" }, PRIVILEGE) : null,
+      showTick("d", number)),
+    showFacts(difference),
+    make("div", { class: "facts" }, showCases(cases), growth ? make("span", { class: "growth" }, growth) : null),
+    showContent(kind, path, cases[0]));
+}
+
+const MOST_FACTS = 3;
+
+/** Show the causes and the changes of privilege that the title does not name; many are folded. */
+function showFacts(difference) {
+  const { title, causes, privileges } = difference;
+  const words = new Set(privileges.map((privilege) => {
+    const cause = causes.find((each) => privilege.endsWith(`, by ${each}`));
+    return cause ? privilege.slice(0, -`, by ${cause}`.length) : privilege;
+  }));
+  const facts = [
+    ...[...words].map((fact) => make("li", { class: "privilege" }, visible(fact))),
+    ...causes.filter((cause) => cause !== title).map((cause) => make("li", {}, visible(cause))),
+  ];
+  const first = facts.splice(0, facts.length > MOST_FACTS + 1 ? MOST_FACTS : facts.length);
+  const unfold = ({ target }) => target.append(make("ul", { class: "causes" }, facts.splice(0)));
+  return [make("ul", { class: "causes" }, first),
+    facts.length ? make("details", { class: "in causes", ontoggle: unfold }, make("summary", {}, counted(facts.length, "more cause"))) : null];
+}
+
+/** Name the cases of a difference: one at once, many when that is asked for. */
+function showCases(cases) {
+  if (cases.length === 1) return make("span", {}, "in ", caseLink(cases[0]));
+  const fold = make("details", { class: "in" }, make("summary", {}, `in ${counted(cases.length, "case")}`));
+  fold.addEventListener("toggle", () => { if (!fold.querySelector("ul")) addLinks(fold, cases); });
+  return fold;
+}
+
+function addLinks(fold, cases) {
+  const list = make("ul", { class: "links" });
+  const left = [...cases];
+  const add = () => list.append(...left.splice(0, MOST_LINKS).map((at) => make("li", {}, caseLink(at))));
+  add();
+  fold.append(list);
+  if (!left.length) return;
+  const more = make("button", { type: "button", class: "more" }, `${left.length.toLocaleString("en")} more`);
+  more.addEventListener("click", () => { add(); more.textContent = `${left.length.toLocaleString("en")} more`; if (!left.length) more.remove(); });
+  fold.append(more);
+}
+
+const caseLink = (at) => makeLink(at, visible(data.cases[at].id), make("small", {}, " ", visible(data.cases[at].suite)));
+
+/** Show what differs, in the words of one case; other differences of that case are left out. */
+function showContent(kind, path, at) {
+  const entry = data.cases[at];
+  if (!entry.shown) return "";
+  const sides = sidesOf(entry);
+  if (path) return showFileOf(sides, path);
+  const files = new Set(inCase[at].map((number) => data.differences[number].path));
+  const isHidden = (span) => span.path && files.has(span.path) && kind === "changed";
+  const [old, now] = [sides.then?.chat || [], sides.now?.chat || []];
+  const rows = rowsOf(old, now).flatMap(({ pair, same }) => (same ? [] : showPair(pair, isHidden)));
+  if (rows.length) return [heads(), make("ol", { class: "content" }, rows)];
+  const question = showSplit(sides.then?.question || [], sides.now?.question || [], isHidden);
+  const isSame = !question.some((row) => row.matches(".changed"));
+  return isSame ? make("p", { class: "about" }, NOT_IN_CHAT) : [heads(), make("div", { class: "turn content" }, make("h3", {}, "transcript"), question)];
+}
+
+const NOT_IN_CHAT = "Only what a provider is sent has changed; the case shows it.";
+
+/** Show a file on both sides, wherever it is in the prompt. */
+function showFileOf(sides, path) {
+  const found = SIDES.map((side) => {
+    const all = sides[side] ? [...sides[side].chat, { role: "", spans: sides[side].question }] : [];
+    const turn = all.find(({ spans }) => spans.some((span) => span.path === path));
+    return turn && { role: turn.role, spans: turn.spans.filter((span) => span.path === path) };
+  });
+  const role = (found[1] || found[0])?.role;
+  const rows = showSplit(found[0]?.spans || [], found[1]?.spans || []);
+  if (!rows.length) return make("p", { class: "about" }, NOT_IN_CHAT);
+  return [heads(), make("div", { class: `turn content ${roleOf(role || "")}` }, make("h3", {}, visible(role || "transcript")), rows)];
+}
+
+const OTHERS = ["failed", "added", "removed"];
+
+/** List the cases that are no difference of others: those that failed, are new, or are gone. */
+function showOthers() {
+  const found = new Map();
+  data.cases.forEach(({ status }, at) => {
+    if (!OTHERS.includes(status)) return;
+    if (!found.has(status)) found.set(status, []);
+    found.get(status).push(at);
+  });
+  return [...found].map(([status, cases]) => {
+    const fold = make("details", { class: "in", open: cases.length <= 5 ? "" : null }, make("summary", {}, `${counted(cases.length, "case")} ${status}`));
+    addLinks(fold, cases);
+    return fold;
+  });
+}
+
+/** Name above all the changes of privilege, each once, and what has changed in the pipeline. */
+function showDangers() {
+  const show = ([privilege, at, cases]) =>
+    make("p", {}, dangerLink(privilege, at), ` in ${counted(cases, "case")}`);
+  const { privileges, changes: pipeline } = data;
+  const box = make("div", { id: "privileges" },
+    pipeline.map((change) => make("p", {}, "The pipeline has changed: ", visible(change))),
+    privileges.length ? make("h3", {}, counted(privileges.length, "change"), " of privilege") : null,
+    privileges.slice(0, data.most).map(show));
+  const others = privileges.slice(data.most);
+  const unfold = ({ target }) => target.append(...others.splice(0).map(show));
+  if (others.length) box.append(make("details", { class: "in", ontoggle: unfold }, make("summary", {}, `${others.length} more`)));
+  return box;
+}
+
+/** Lead to the difference that has a change of privilege, or to its first case. */
+function dangerLink(privilege, at) {
+  const isSame = (words) => words.startsWith(privilege) || privilege.startsWith(words);
+  const number = inCase[at].find((each) => data.differences[each].privileges.some(isSame));
+  return number === undefined ? makeLink(at, visible(privilege)) : cardLink(number, privilege);
+}
+
+function cardLink(number, words) {
+  const onclick = (event) => {
+    event.preventDefault();
+    const card = document.querySelector(`[data-number="${number}"]`);
+    if (card) showChange([card], 0);
+    else choose({ at: data.differences[number].cases[0] }, "title");
+  };
+  return make("a", { href: `#difference-${number}`, onclick }, visible(words));
+}
+
+/** List the differences that are no change of privilege, to see all of them at once. */
+function showContents(numbers) {
+  const safe = numbers.filter((number) => !data.differences[number].privileges.length).slice(0, MOST_CARDS);
+  return safe.length < 2 ? "" : make("ul", { id: "contents" }, safe.map((number) => {
+    const { title, cases, growth } = data.differences[number];
+    return make("li", {}, cardLink(number, title),
+      make("small", {}, growth.includes(" in ") ? ` ${growth}` : ` in ${counted(cases.length, "case")}${growth ? `, ${growth}` : ""}`));
+  }));
+}

@@ -1,0 +1,73 @@
+"use strict";
+// The views of a case: its chat prompt, its transcript, and what each provider sends.
+
+const box = (content) => make("div", { class: "text" }, content);
+
+/** Show spans of one side; in a system message, those of one file are folded. */
+const showSpans = (spans, isSystem) => groupsOf(spans, isSystem).map(({ path, spans: group }) => {
+  const shown = box(group.map((span) => showSpan(span, "")));
+  return path ? showFile(path, group, "", shown) : shown;
+});
+
+const showTurn = ({ role, spans }) =>
+  make("li", { class: `turn ${roleOf(role)}` }, make("h3", {}, visible(role)), showSpans(spans, role === "system"));
+
+const NO_CHAT = "The pipeline gives no chat prompt; these messages are sent in its place.";
+const absent = (what) => make("div", { class: "absent" }, what);
+const heads = () => make("div", { class: "heads", "aria-hidden": "true" }, make("span", {}, `at ${data.against}`), make("span", {}, "now"));
+
+function showChat({ then, now }) {
+  if (!then || !now) {
+    const { chat, lacksChat } = then || now;
+    return [lacksChat ? absent(NO_CHAT) : "", make("ol", { class: "turns" }, chat.map(showTurn))];
+  }
+  const notes = [then, now].map(({ lacksChat }) => make("div", {}, lacksChat ? absent(NO_CHAT) : ""));
+  const rows = rowsOf(then.chat, now.chat).flatMap(({ pair, same }) => (same ? showUnchanged(pair[1]) : showPair(pair)));
+  return [heads(), then.lacksChat || now.lacksChat ? make("div", { class: "columns" }, notes) : "", make("ol", {}, rows)];
+}
+
+function showQuestion({ then, now }) {
+  const side = then || now;
+  if (!then || !now) return make("div", { class: "turn" }, showSpans(side.question, false));
+  return [heads(), make("div", { class: "turn" }, showSplit(then.question, now.question))];
+}
+
+/** Show JSON, indented; a line break in a text is shown as one, after its escape. */
+function showJson(value, side, next, indent = "") {
+  const inner = `${indent}  `;
+  if (typeof value === "string") return visible(JSON.stringify(value));
+  if (value === null || typeof value !== "object") return [String(value)];
+  if (value.$) {
+    const shown = next().map((span) => {
+      const lines = span.text.split("\n").map((line) => visible(JSON.stringify(line).slice(1, -1)));
+      const escape = () => make("span", { class: "escape" }, "\\n");
+      return showSpan(span, side, lines.flatMap((line, at) => (at ? [escape(), ...line] : line)));
+    });
+    return ['"', ...shown, '"'];
+  }
+  const [open, close] = Array.isArray(value) ? ["[", "]"] : ["{", "}"];
+  const items = Object.entries(value).flatMap(([key, item], at) => [
+    `${at ? "," : ""}\n${inner}`,
+    ...(Array.isArray(value) ? [] : [`${JSON.stringify(key)}: `]),
+    ...showJson(item, side, next, inner),
+  ]);
+  return items.length ? [open, ...items, `\n${indent}${close}`] : [open + close];
+}
+
+function showPayload(sides, number) {
+  const { then, now } = sides;
+  const texts = [then, now].map((side) => (side ? [...spoken(side.payloads[number][1], side.spans)] : []));
+  const rows = then && now ? rowsOf(...texts).map(({ pair }) => [pair, mark(...pair.map((text) => text?.spans || []))]) : [];
+  const marked = [0, 1].map((at) => rows.flatMap(([pair, spans]) => (pair[at] ? [spans[at]] : [])));
+  const shown = then && now ? marked : texts.map((list) => list.map(({ spans }) => spans));
+  const bodies = SIDES.filter((side) => sides[side]).map((side) => {
+    const [notes, body] = sides[side].payloads[number];
+    const list = notes.length ? make("ul", { class: "notes" }, notes.map((note) => make("li", {}, visible(note)))) : null;
+    const left = [...shown[SIDES.indexOf(side)]];
+    const next = () => left.shift();
+    const text = body === null ? null
+      : body.$ ? next().map((span) => showSpan(span, side)) : showJson(body, side, next);
+    return make("div", { "data-side": side === "then" ? `at ${data.against}` : "now" }, list, text && make("div", { class: "turn" }, box(text)));
+  });
+  return bodies.length === 1 ? bodies : [heads(), make("div", { class: "columns" }, bodies)];
+}
