@@ -180,6 +180,29 @@ def test_a_path_of_any_length_is_an_error_at_once(root: Path) -> None:
         load_pipeline().request(case)
 
 
+DIGITS = "9" * 5_000
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "place"),
+    [
+        ("x.yaml", f"metadata: {{n: {DIGITS}}}\ntests: [{{id: a, input: Hi}}]\n", "x.yaml:1:15"),
+        ("x.jsonl", f'{{"id": "a", "input": "Hi", "metadata": {{"n": -{DIGITS}}}}}\n', "x.jsonl:1"),
+        (
+            "x.yaml",
+            JSON_INPUT % f'{{"role":"user","content":{DIGITS}}}',
+            "x.yaml:2:17: case 'a'",
+        ),
+    ],
+)
+def test_a_number_of_too_many_digits_is_an_error_in_our_own_words(
+    path: str, text: str, place: str
+) -> None:
+    with pytest.raises(MultiturnError) as caught:
+        cases(text, path)
+    assert str(caught.value) == f"{place}: a number of over 1,000 digits; quote it"
+
+
 def test_a_file_of_cases_has_any_number_of_columns(root: Path) -> None:
     columns = ",".join(map(str, range(40_000)))
     write(root, {"c.csv": f"id,input,{columns}\na,hi{',' * 40_000}\n"})

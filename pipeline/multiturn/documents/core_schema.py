@@ -32,8 +32,7 @@ def read_plain(text: str) -> Any:
         return _NULL_OR_BOOL[text]
     if text[0] not in _MAY_BE_NUMBER or not (match := _NUMBER.fullmatch(text)):
         return text
-    if len(text) > _MAX_DIGITS:
-        raise ValueError(f"a number of over {_MAX_DIGITS:,} digits")
+    _check_length(text)
     match match.lastgroup:
         case "int":
             return int(text)
@@ -43,3 +42,15 @@ def read_plain(text: str) -> Any:
             return float(text)
         case _:
             return float(text.replace(".", ""))
+
+
+def read_integer(text: str) -> int:
+    """Return the integer of a JSON number; one of over a thousand digits is a ValueError."""
+    _check_length(text)
+    return int(text)
+
+
+def _check_length(number: str) -> None:
+    # Python reads and writes no integer of over 4,300 digits.
+    if len(number) > _MAX_DIGITS:
+        raise ValueError(f"a number of over {_MAX_DIGITS:,} digits; quote it")

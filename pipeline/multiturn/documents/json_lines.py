@@ -7,6 +7,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from msgspec import Struct
 
+from multiturn.documents.core_schema import read_integer
 from multiturn.documents.node import MAX_DEPTH, MAX_VALUES, Mark, Node
 from multiturn.errors import MultiturnError, Place, quoted
 
@@ -82,7 +83,9 @@ def read_json(text: str) -> Any:
     # json has no limit of its own: 40 MB of "[0,0,0" would take a gigabyte. It also keeps the last
     # of several equal keys in silence, and lets half of a character pass, which no file can hold.
     _check_size(text)
-    value = json.loads(text, object_pairs_hook=_distinct, parse_constant=_refuse_constant)
+    value = json.loads(
+        text, object_pairs_hook=_distinct, parse_constant=_refuse_constant, parse_int=read_integer
+    )
     if "\\u" in text and (half := _HALF.search(json.dumps(value, ensure_ascii=False))):
         raise ValueError(f"\\u{ord(half[0]):x} is half of a character; write both halves")
     return value

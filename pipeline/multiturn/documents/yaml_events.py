@@ -239,7 +239,7 @@ class Reader:
             try:
                 value = read_plain(text)
             except ValueError as error:
-                raise self.error(f"{error}; quote it", event.start_mark) from None
+                raise self.error(str(error), event.start_mark) from None
             if value is not text:
                 return Node(value, event.start_mark, text)
         return Node(text, event.start_mark)
