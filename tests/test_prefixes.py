@@ -87,6 +87,10 @@ def test_equal_texts_of_other_roles_are_no_prefix() -> None:
     ("provider", "minimum", "has_cache"),
     [
         pytest.param(openai(), 1024, True, id="gpt-4o caches by itself"),
+        pytest.param(openai(model="gpt-5.6-sol"), 1024, False, id="newer models want a mark"),
+        pytest.param(
+            openai(model="gpt-5.6-sol", prompt_caching=True), 1024, True, id="which a target sets"
+        ),
         pytest.param(openai(model="gpt-99"), None, None, id="an unknown model"),
         pytest.param(azure(), None, None, id="a deployment of Azure, whatever its name"),
         pytest.param(gemini(), 2048, True, id="Gemini caches by itself"),

@@ -85,6 +85,7 @@ def test_every_row_has_its_source_and_day_one_feature_and_known_keys() -> None:
                 "tokenizer",
                 "estimate",
                 "cache_minimum",
+                "cache_breakpoints",
             )
             assert sum(getattr(row, feature) is not None for feature in features) == 1
             assert re.fullmatch(r"2026-\d\d-\d\d", row.seen)

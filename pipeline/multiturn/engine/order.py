@@ -32,8 +32,8 @@ class Queue:
 class PrefixQueue(Queue):
     """Cases in an order that keeps shared prefixes together, within a window.
 
-    Those that have no result in this run pass at once. An error in reading is raised once the cases before it
-    have been yielded.
+    Those that have no result in this run pass at once. An error in reading is raised once the cases
+    before it have been yielded.
     """
 
     def __init__(

@@ -22,6 +22,7 @@ _AVOIDED: dict[Accepted, str] = {  # what a request can do without a feature
     "temperature": "temperature: omit",
     "final_assistant": "end with a user message",
     "later_system": "later_system: merge",
+    "cache_breakpoints": "prompt_caching: false",
 }
 _SYSTEM = "[System]: "  # how later_system: assistant of consolidate_system begins a message
 

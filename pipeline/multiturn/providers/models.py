@@ -15,7 +15,8 @@ from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError
 from multiturn.providers.tokens import Tokenizer
 
-Accepted = Literal["temperature", "final_assistant", "later_system"]  # what a target may say
+# What a target may say.
+Accepted = Literal["temperature", "final_assistant", "later_system", "cache_breakpoints"]
 Feature = Accepted | Literal["system", "roles", "limit", "tokenizer", "estimate", "cache_minimum"]
 
 SERVERS = "servers"  # the key of models.yaml for other servers with OpenAI's API
@@ -24,6 +25,7 @@ _NOUNS: dict[Accepted, str] = {
     "temperature": "temperature",
     "final_assistant": "final assistant message",
     "later_system": "later system message",
+    "cache_breakpoints": "cache breakpoint",
 }
 _FINE_TUNED = re.compile(r"^ft:([^:]+).*")
 _BEDROCK = re.compile(r"^(?:[a-z-]+\.)?anthropic\.|-v\d+(?=:)")
@@ -78,6 +80,10 @@ class Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             description="about how many tokens they make of each that o200k_base makes, if there"
             " is no published tokenizer."
         ),
+    ] = None
+    cache_breakpoints: Annotated[
+        Literal["yes", "no"] | None,
+        Meta(description="whether they cache what a request marks, and nothing before that."),
     ] = None
     cache_minimum: Annotated[
         Annotated[int, Meta(gt=0)] | None,
@@ -182,8 +188,10 @@ class Abilities(NamedTuple):
         taken = {"yes": True, "ignored": True, "only 1": value == 1, "no": False}
         return self._judge("temperature", lambda row: taken[row.temperature or "no"])
 
-    def takes(self, feature: Literal["final_assistant", "later_system"]) -> Verdict:
-        """Return whether the model takes a kind of message."""
+    def takes(
+        self, feature: Literal["final_assistant", "later_system", "cache_breakpoints"]
+    ) -> Verdict:
+        """Return whether the model takes a kind of message, or a mark in one."""
         return self._judge(feature, lambda row: getattr(row, feature) == "yes")
 
     def limit(self) -> Row | None:

@@ -2,6 +2,7 @@
 
 import json
 from contextlib import suppress
+from itertools import takewhile
 from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
@@ -72,6 +73,11 @@ class OpenAISettings(CompletionsSettings, frozen=True, kw_only=True):
         str, Meta(description="the server's address, up to `/v1`; by default OpenAI's own.")
     ] = _OPENAI
 
+    prompt_caching: Annotated[
+        bool,
+        Meta(description="mark the system message for the cache of models that want that (O9)."),
+    ] = False
+
     def __post_init__(self) -> None:
         """Refuse to ask OpenAI, or Azure, without a key."""
         super().__post_init__()
@@ -110,12 +116,39 @@ class OpenAIProvider(HttpProvider):
         temperature, limit = self.sampling(layout, request, highest)
         if limit is not None:
             self.want_name_of_limit(layout)
+        messages, caching = self.marked(layout, layout.plain(settings.system_role))
         return {
-            "messages": layout.plain(settings.system_role),
+            "messages": messages,
             "model": settings.model,
             settings.max_tokens_field: limit,
+            "prompt_cache_options": caching,
             "temperature": temperature,
         }
+
+    @property
+    def has_cache(self) -> bool | None:
+        """Whether prefixes are cached: by newer models only if the target asks for it."""
+        wants_marks = self.abilities.takes("cache_breakpoints").takes
+        return False if wants_marks and not self.asks_for_cache else super().has_cache
+
+    @property
+    def asks_for_cache(self) -> bool:
+        """Whether the target wants the system message marked for the cache."""
+        return bool(getattr(self.settings, "prompt_caching", False))  # Azure's have no such setting
+
+    def marked(self, layout: Layout, messages: list[Any]) -> tuple[list[Any], Any]:
+        """Return the messages, and how they are cached; the system message is marked if wanted."""
+        if not self.asks_for_cache:
+            return messages, None
+        verdict = self.abilities.takes("cache_breakpoints")
+        advice = "leave out prompt_caching: this one caches prompts by itself"
+        layout.judge("cache_breakpoints", verdict, self.abilities, advice)
+        leading = takewhile(lambda message: message.role == "system", layout.messages)
+        at = max(len(list(leading)) - 1, 0)
+        text = {"type": "text", "text": layout.messages[at].content}
+        part = {**text, "prompt_cache_breakpoint": {"mode": "explicit"}}
+        message = {"role": messages[at].role, "content": [part]}
+        return [*messages[:at], message, *messages[at + 1 :]], {"mode": "explicit"}
 
     def lay_out_system(self, layout: Layout) -> None:
         """Send system messages as the target says."""

@@ -39,6 +39,7 @@ O4 | OpenAI-compatible | some take max_tokens only | llama.cpp #13700
 O5 | OpenAI-compatible | some take a system message only first | vllm #41114
 O7 | OpenAI | a temperature must not exceed 2 | API reference
 O8 | OpenAI | some models take no temperature but 1 | langchaingo #1355, litellm #13781
+O9 | OpenAI | some models cache what prompt_cache_breakpoint marks | SDK 3.52, ax #573
 O11 | OpenAI | some models take max_completion_tokens only | AgentLab #251, pokitoki #48
 O12 | OpenAI | some models take no temperature | openai-python #2104, tee-gateway #154
 O13 | OpenAI-compatible | in some chat templates, user and assistant must alternate | chat_templates, trl, rendered
