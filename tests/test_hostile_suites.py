@@ -191,7 +191,7 @@ DIGITS = "9" * 5_000
         (
             "x.yaml",
             JSON_INPUT % f'{{"role":"user","content":{DIGITS}}}',
-            "x.yaml:2:17: case 'a'",
+            "x.yaml:2:18: case 'a'",
         ),
     ],
 )
