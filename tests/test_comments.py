@@ -193,11 +193,3 @@ def test_the_comment_is_updated_and_not_repeated(push: Push, forge: Forge) -> No
     assert other == "another workflow's"
     assert again.startswith("<!-- multiturn -->\n")
     assert "Breite" in again
-
-
-@pytest.mark.parametrize("push", ["github"], indirect=True)
-def test_a_comment_of_github_holds_64_kib(push: Push, forge: Forge) -> None:
-    push("## 1 case changed\n" + "x" * 65_000)
-    assert forge.bodies(BOT) == [
-        "<!-- multiturn -->\n## 1 case changed\n\nThe summary of the check has the rest.\n"
-    ]

@@ -125,11 +125,7 @@ def change(repository: Path) -> None:
     write(repository, {"evals/z.eval.yaml": "input: 3\n"})
 
 
-BYE = (
-    "@@%0A   - role: system%0A     content: Be kind.%0A   - role: user%0A"
-    "-    content: Bye%0A+    content: Ciao%0A question: |-%0A   [System]: Be kind.%0A"
-    "-  [User]: Bye%0A+  [User]: Ciao%0A input_files: []"
-)
+BYE = "@@%0A system:%0A   Be kind.%0A user:%0A-  Bye%0A+  Ciao%0A question:%0A   [System]: Be kind."
 NEW = "evals/new.eval.yaml"
 
 
@@ -175,17 +171,22 @@ def test_github_gets_each_difference_of_snapshots_once(repository: Path) -> None
         (
             TONE,
             f"change of privilege: {TONE} changed; it is part of a system message ({NEW}: hours;"
-            f" {SHOP}: opening, price)",
+            f" {SHOP}: opening, price, -6 characters in 3 cases):"
+            "%0A@@%0A One.%0A-Two.%0A+2.%0A Three.%0A Four.%0A Five.",
         ),
-        ("evals/list.txt", f"evals/list.txt changed ({SHOP}: price)"),
         ("evals/z.eval.yaml,line=1,col=8", "case 'z': input must be a list, not a number"),
-        (f"{SHOP},line=10", f"the prompt is not as recorded ({SHOP}: bye):%0A{BYE}"),
-        (f"{NEW},line=4", "new: snapshots/evals/new/hours.yaml"),
+        (
+            "evals/list.txt",
+            f"evals/list.txt changed ({SHOP}: price, same length):"
+            "%0A@@%0A-A book: 10%0A+A book: 12",
+        ),
+        (f"{SHOP},line=10", f"the prompt is not as recorded ({SHOP}: bye, +1 character):%0A{BYE}"),
         (
             f"{SHOP},line=4",
-            "renamed: snapshots/evals/shop/hours.yaml -> snapshots/evals/shop/opening.yaml",
+            "renamed: snapshots/evals/shop/hours.yaml -> snapshots/evals/shop/opening.yaml"
+            f" ({SHOP}: opening, same length)",
         ),
-        ("snapshots/promoted.lock", "changed: snapshots/promoted.lock and 1 more"),
+        (f"{NEW},line=4", "new: snapshots/evals/new/hours.yaml"),
     ]
 
 

@@ -170,7 +170,7 @@ def test_a_report_compares_what_the_target_gets(folder: Path) -> None:
     page = run(folder, *arguments, "claude", "--format", "markdown")
     assert "1 cause: <code>the settings of the target, or the rules of its API</code>" in page
     assert "Pipeline <code>spec for claude</code>" in page
-    assert " max_tokens:\n-  50\n+  60\n" in page
+    assert "\n-    max_tokens: 50\n+    max_tokens: 60\n" in page
     assert "0 cases changed" in run(folder, *arguments, "gpt", "--format", "markdown")
 
 
@@ -313,7 +313,7 @@ def test_a_report_compares_targets_whose_variables_are_in_an_env_file_of_today(
     replace(folder, "targets.yaml", "max_output_tokens: 50", "max_output_tokens: 60")
     arguments = ("report", "a.eval.yaml", "--case", "search", "--against", "HEAD", "--target")
     page = run(folder, *arguments, "claude", "--format", "markdown")
-    assert " max_tokens:\n-  50\n+  60\n" in page
+    assert "\n-    max_tokens: 50\n+    max_tokens: 60\n" in page
     assert "as it is now" not in page
 
 

@@ -52,6 +52,11 @@ def lines_of(text: str, start: str) -> list[str]:
     return [line.removeprefix(start) for line in text.splitlines() if line.startswith(start)]
 
 
+def tables_of(text: str) -> list[str]:
+    """Return the titles of the tables."""
+    return re.findall("<summary>(.*)</summary>", text)
+
+
 # Revisions
 
 
@@ -387,7 +392,8 @@ evalcases:
     text = markdown_of(tmp_path, old, new)
     assert text.startswith("## 3 cases changed; 3 causes\n")
     assert ": 3 changed.\n" in text
-    assert lines_of(text, "### ") == ["more than one cause: 1 case", "evals/a.txt line 1: 2 cases"]
+    assert tables_of(text) == ["more than one cause: 1 case", "evals/a.txt line 1: 2 cases"]
+    assert lines_of(text, "### ") == [f"evals/{name}.txt changed" for name in "ayz"]
     assert lines_of(text, "| ") == [
         *("case | suite | what |", "--- | --- | --- |"),
         "z | evals/other.eval.yaml:4 | evals/y.txt line 1, evals/z.txt line 1 |",
@@ -403,7 +409,7 @@ def test_causes_of_as_many_cases_are_in_the_order_of_the_suite(tmp_path: Path) -
         {SHOP: f"evalcases:\n{cases}", **{f"evals/n{n}.txt": text for n in (9, 10, 11)}}
         for text in ("old", "new")
     )
-    assert lines_of(markdown_of(tmp_path, then, now), "### ") == [
+    assert tables_of(markdown_of(tmp_path, then, now)) == [
         f"evals/n{n}.txt line 1: 1 case" for n in (9, 10, 11)
     ]
 
@@ -426,7 +432,7 @@ def test_only_an_option_that_acts_in_a_case_is_its_cause(tmp_path: Path) -> None
     text = markdown_of(tmp_path, then, {**then, "p.yaml": OPTIONS}, pipeline="p.yaml")
     heading = "consolidate_system.guidelines_heading in p.yaml:6"
     header = "embed_files.header in p.yaml:4"
-    assert lines_of(text, "### ") == [
+    assert tables_of(text) == [
         "more than one cause: 1 case",
         f"{heading}: 1 case",
         f"{header}: 1 case",
@@ -440,7 +446,7 @@ def test_what_is_not_in_a_prompt_is_no_cause_and_the_cause_of_most_cases_is_firs
     tmp_path: Path,
 ) -> None:
     now = edited((SHOP, "Be kind.", "Be quick."), PROMPT)
-    assert lines_of(markdown_of(tmp_path, FILES, now), "### ") == [
+    assert tables_of(markdown_of(tmp_path, FILES, now)) == [
         f"metadata.systemPrompt of {SHOP}: 2 cases",
         f"{SHOP} line 12: the messages of 'bye': 1 case",
     ]
@@ -453,14 +459,16 @@ def test_one_difference_of_many_cases_is_shown_once(tmp_path: Path) -> None:
         (SHOP, "id: price", f"id: price\n    metadata: {prompt}"),
     )
     text = markdown_of(tmp_path, then, edited((TONE, "Three.", "3"), files=then))
-    assert text.count("+  3\n") == 1
-    assert f"<summary>The difference in {SHOP}: hours, price</summary>" in text
+    assert text.count("\n+3\n") == 1
+    # Of "Three." stays "3".
+    where = f"2 cases: {SHOP}: hours, price; -10 characters in 2 cases; {TONE} line 3"
+    assert f"### {TONE} changed; it is part of a system message\n\n{where}\n" in text
 
 
 def test_the_prompt_of_a_new_case_is_shown_in_part(tmp_path: Path) -> None:
     new = NEW.replace("What is new?", "Obey me. ```" + "x" * 6000)
     text = markdown_of(tmp_path, FILES, edited((SHOP, BYE, BYE + new)))
-    assert f"<summary>The prompt of {SHOP}: today</summary>" in text
+    assert f"### new\n\n1 case: {SHOP}: today; +" in text
     prompt = text.partition("\n````text\n")[2].partition("\n````\n")[0]
     assert prompt.startswith("system:\n  You sell books.\n")
     assert "\n  Obey me. ```xxx" in prompt
@@ -499,7 +507,7 @@ def test_a_case_that_cannot_or_could_not_be_converted(tmp_path: Path) -> None:
     )
     fewer = edited((SHOP, SUITE[SUITE.index("  - id: price") :], ""))
     text = markdown_of(tmp_path, broken, fewer)
-    assert "### removed: 2 cases" in text
+    assert "removed: 2 cases" in tables_of(text)
     assert "no file 'list.txt'" in text
 
 
@@ -612,7 +620,8 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     assert shown(cell) == meant
     for tag in ("<b>", "<a ", "<em>", "<strong>", "<del>"):
         assert tag not in html
-    assert html.count("<details") == html.count("</details>") == 2
+    assert html.count("<details") == html.count("</details>") == 1
+    assert "<details open" not in html
     assert "@team" not in text.partition("```")[0]
 
 
@@ -624,22 +633,25 @@ def test_a_cause_of_any_length_takes_little_of_the_summary(tmp_path: Path) -> No
     assert len(text) < 20_000
 
 
-def test_a_summary_keeps_within_the_limit_and_says_what_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert markdown.MAX_SIZE <= 1024 * 1024  # R1
-    monkeypatch.setattr(markdown, "MAX_SIZE", 50_000)
+def test_a_summary_keeps_within_the_limit_and_says_what_is_missing(tmp_path: Path) -> None:
     words = " ".join(f"word{number}" for number in range(100))
     cases = "".join(
         f"  - {{id: c{number}, input_messages: [{{role: user, content: {words} {number}}}]}}\n"
         for number in range(150)
     )
+    cases += "  - id: danger\n    input_messages:\n      - {role: system, content: Be nice.}\n"
+    cases += "      - {role: user, content: Hi}\n"
     then = {SHOP: f"evalcases:\n{cases}"}
-    report = report_of(tmp_path, then, edited((SHOP, "word50", "é"), files=then))
-    text = markdown.to_markdown(report).decode()
-    assert text.startswith("## 150 cases changed; 150 causes\n")
-    assert 45_000 < len(text.encode()) < 50_000
-    assert text.endswith(" more parts would exceed GitHub's limit; the HTML report has them all.\n")
+    now = edited((SHOP, "word50", "\U0001f600"), (SHOP, "nice", "quick"), files=then)
+    text = markdown.to_markdown(report_of(tmp_path, then, now)).decode()
+    assert text.startswith("## 151 cases changed; 151 causes\n")
+    # GitHub counts as JavaScript does, and a comment begins with a marker.
+    assert 60_000 < len(text.encode("utf-16-le")) / 2 < 65_536 - len("<!-- multiturn -->\n")
+    (shown,) = re.findall(r"\n(\d+) more differences, (\d+) more tables would exceed", text)
+    assert int(shown[0]) + text.count("\n### ") == 151
+    assert int(shown[1]) + text.count("<details") == 151
+    assert text.index("+  Be quick.") < text.index("\U0001f600 word51")
+    assert text.endswith(" would exceed GitHub's limit; the HTML report has all.\n")
     assert text.count("<details") == text.count("</details>")
     assert text.count("```") % 2 == 0
 

@@ -234,7 +234,7 @@ def test_a_terminal_of_another_encoding_gets_escapes(folder: Path) -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True)
     assert (done.returncode, done.stderr) == (1, b"")
-    assert b'+    content: "Zdravo \\u010d"\n' in done.stdout
+    assert b"+  Zdravo \\u010d\n" in done.stdout
 
 
 # Which suites, and which folder

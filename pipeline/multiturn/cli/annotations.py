@@ -10,14 +10,16 @@ from multiturn.cli.lines import Severity, message_of
 from multiturn.errors import MultiturnError, Place
 from multiturn.logs import Notice
 from multiturn.paths import root_of
-from multiturn.review.changes import FileChange, Finding, State, name_cases
-from multiturn.review.diff import distinct
+from multiturn.review.changes import FileChange, State, name_cases
+from multiturn.review.differences import Difference
 from multiturn.review.findings import Update
+from multiturn.review.growth import growth_in_words
 from multiturn.review.locations import Key
-from multiturn.review.target import is_lock
-from multiturn.text import first_of, visible
+from multiturn.text import first_of, number_of, visible
 
 _LONGEST = 2_000  # characters of a difference; the report has all
+_MOST = 10  # errors of a step that GitHub shows
+_PRIVILEGE = "change of privilege: "
 _COMMAND = re.compile(r"((?:^|[\r\n])\s*):(?=:)")
 
 
@@ -78,45 +80,84 @@ def protect_runner() -> None:
 def snapshot_annotations(
     update: Update, errors: Iterable[MultiturnError], warnings: Iterable[Notice] = ()
 ) -> Iterator[str]:
-    """Yield an annotation for each distinct thing that a check of snapshots has found."""
+    """Yield annotations for what a check of snapshots has found, what matters most first.
+
+    GitHub shows ten errors and ten warnings of a step: there is one for each difference, and
+    after ten of them a warning that says how many more there are.
+    """
 
     def at(where: Place, message: str, severity: Severity = "error") -> str:
         return annotation(where, message, title="multiturn snapshot --check", severity=severity)
 
+    found = [*_of_findings(update), *((error.where, message_of(error)) for error in errors)]
+    found += _of_differences(update)
+    is_dangerous = [each for each in found if each[1].startswith(_PRIVILEGE)]
+    found = is_dangerous + [each for each in found if each not in is_dangerous]
+    yield from (at(where, message) for where, message in found[:_MOST])
+    if len(found) > _MOST:
+        more = number_of(len(found) - _MOST, "more difference")
+        yield at(Place(""), f"{more}; multiturn snapshot --check shows them", "warning")
     for notice in warnings:
         error = MultiturnError(notice.why, where=notice.where)
         yield at(notice.where, message_of(error), "warning")
+
+
+def _of_findings(update: Update) -> Iterator[tuple[Place, str]]:
+    """Yield what is found and is in no difference: with --case, files are only named."""
+    files = {each.path for each in update.differences if each.kind == "file"}
+    said = {what for each in update.differences for what in each.privileges}
     for finding in update.findings:
-        message = "change of privilege: " * finding.is_privilege + str(finding)
-        yield at(_place(finding, update.places), message)
-    for error in errors:
-        yield at(error.where, message_of(error))
-    changed = [each for each in update.changes if each.case and each.old and each.new]
-    for diff, cases in distinct((each.case, *each.texts) for each in changed if each.case):
-        message = f"the prompt is not as recorded ({name_cases(cases)}):\n{_shortened(diff)}"
-        yield at(update.places[cases[0]], message)
-    locks = [each for each in update.changes if is_lock(each) and each.state == "changed"]
-    for diff, names in distinct((each.name, *each.texts) for each in locks):
-        message = f"what the target is sent is not as recorded:\n{_shortened(diff)}"
-        yield at(Place(names[0]), message)
-    others: dict[State, list[FileChange]] = {}
-    for change in update.changes:
-        if change.state != "changed" or (change.case is None and change not in locks):
-            others.setdefault(change.state, []).append(change)
-    for changes in others.values():
+        if finding.what not in said and (finding.is_privilege or finding.path not in files):
+            message = _PRIVILEGE * finding.is_privilege + str(finding)
+            yield _place(finding.path, finding.cases[0], update.places), message
+
+
+def _of_differences(update: Update) -> Iterator[tuple[Place, str]]:
+    """Yield each difference; cases that are new or removed, and the lists, are only named."""
+    named: dict[State, list[FileChange]] = {}
+    for each in update.differences:
+        if each.kind in ("new", "removed") and not each.privileges:
+            named.setdefault(each.changes[0].state, []).extend(each.changes)
+            continue
+        place = Place(each.changes[0].name) if each.changes else Place("")
+        if each.cases:
+            place = _place(each.path, each.cases[0], update.places)
+        yield place, _message(each)
+    if not update.differences:
+        for change in update.changes:
+            named.setdefault(change.state, []).append(change)
+    for changes in named.values():
         first = changes[0]
         where = update.places.get(first.case) if first.case else None
-        yield at(where or Place(first.name), first_of(list(map(str, changes)), most=1))
+        yield where or Place(first.name), first_of(list(map(str, changes)), most=1)
 
 
-def _place(found: Finding, places: Mapping[Key, Place]) -> Place:
-    """Return the place of the file that a finding is about, or else of its first case."""
-    first = found.cases[0]
-    suite = os.path.realpath(places[first].file)
-    root = suite.removesuffix(first[0])
-    if not found.path or root == suite:
-        return places[first]
-    return Place(os.path.relpath(root + found.path))
+def _message(difference: Difference) -> str:
+    """Return a difference in words, with the start of its lines."""
+    if difference.kind == "file":
+        what = difference.what
+    elif difference.cases:
+        what = "the prompt is not as recorded"
+    else:
+        what = "what the target is sent is not as recorded"
+    if difference.kind == "renamed":
+        what = first_of(list(map(str, difference.changes)), most=1)
+    growth = growth_in_words(difference.growth, len(difference.cases))
+    where = [name_cases(difference.cases)] if difference.cases else []
+    words = f"{what} ({', '.join(filter(None, [*where, growth]))})" if where else what
+    lines = [f"{_PRIVILEGE}{each}" for each in difference.privileges if each != difference.what]
+    first = _PRIVILEGE * (difference.what in difference.privileges) + words
+    shown = _shortened(difference.lines) if difference.is_compared else ""
+    return "\n".join(filter(None, [*lines, f"{first}:" if shown else first, shown]))
+
+
+def _place(path: str, case: Key, places: Mapping[Key, Place]) -> Place:
+    """Return the place of an attached file, or else of a case."""
+    suite = os.path.realpath(places[case].file)
+    root = suite.removesuffix(case[0])
+    if not path or root == suite:
+        return places[case]
+    return Place(os.path.relpath(root + path))
 
 
 def _shortened(diff: Iterable[str]) -> str:

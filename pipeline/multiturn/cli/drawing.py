@@ -1,6 +1,6 @@
 """Conversions for people to read: explanations and diffs."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import click
 
@@ -42,5 +42,10 @@ def as_text_diff(before: str, after: str, old: str, new: str) -> str:
 
 def colored(lines: Iterable[str]) -> str:
     """Draw the lines of a unified diff."""
+    return "".join(f"{line}\n" for line in colored_lines(lines))
+
+
+def colored_lines(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of a unified diff as they are drawn."""
     colors = {"+": "green", "-": "red", "@": "cyan"}
-    return "".join(click.style(visible(line), fg=colors.get(line[0])) + "\n" for line in lines)
+    return (click.style(visible(line), fg=colors.get(line[0])) for line in lines)

@@ -46,6 +46,20 @@ from multiturn.errors import MultiturnError
     help="Show what both sides of a merge conflict have in promoted.lock and files.lock, and write"
     " the lists anew.",
 )
+@click.option(
+    "--review",
+    is_flag=True,
+    help="At a terminal: show each difference once, the changes of privilege first, and write those"
+    " that you accept.",
+)
+@click.option(
+    "--accept",
+    "accepted",
+    metavar="KEY",
+    multiple=True,
+    help="Write only the difference with this key, which --check --format json gives; repeat it for"
+    " several.",
+)
 @click.option("--stat", is_flag=True, help="With --check, show one line for each file.")
 @click.option("--all", "show_all", is_flag=True, help="With --check, show each file's difference.")
 @click.option(
@@ -77,6 +91,8 @@ def snapshot(
     snapshots: str | None,
     check: bool,
     resolve: bool,
+    review: bool,
+    accepted: tuple[str, ...],
     stat: bool,
     show_all: bool,
     inline_snapshots: bool,
@@ -91,9 +107,12 @@ def snapshot(
     """
     from multiturn.cli.annotations import protect_runner, snapshot_annotations
     from multiturn.cli.progress import show_progress
+    from multiturn.cli.review import accept_keys, refuse_no_terminal
+    from multiturn.cli.review import review as review_each
     from multiturn.engine.outcomes import outcomes
     from multiturn.logs import Notice, warnings_to
     from multiturn.pipelines.pipeline_file import read_pipeline
+    from multiturn.review.acceptance import Acceptance
     from multiturn.review.scope import Scope
     from multiturn.review.update import SnapshotRun
 
@@ -101,6 +120,12 @@ def snapshot(
         raise click.UsageError("--stat and --all are for --check, one of them")
     if format_ != "text" and (not check or stat or show_all):
         raise click.UsageError(f"--format {format_} is for --check, without --stat and --all")
+    decides = review or bool(accepted)
+    if decides and (check or resolve or options.case_ids or (review and accepted)):
+        what = "--review and --accept are for whole suites: use one, without --check, --resolve"
+        raise click.UsageError(f"{what} and --case")
+    if review:
+        refuse_no_terminal()
     if resolve and (check or options.case_ids or options.sample):
         what = "--resolve writes the lists: leave out --check, --case and --sample"
         raise click.UsageError(what)
@@ -112,7 +137,7 @@ def snapshot(
         selection=selection,
         scope=Scope(selection, options.suites, snapshots),
         pipeline=pipeline,
-        check=check,
+        check=check or decides,
         inline=inline_snapshots,
         provider=preview_provider(snapshot_target, targets_file),
         resolve=resolve,
@@ -124,6 +149,13 @@ def snapshot(
         failures.add(error)
         errors.append(error)
 
+    if decides:
+        acceptance = Acceptance(run, show_progress(outcomes(selection, chosen)), failures.add)
+        if options.strict:
+            failures.finish()
+        say_summary(review_each(acceptance) if review else accept_keys(acceptance, accepted))
+        failures.finish()
+        return
     warnings: list[Notice] = []
     is_github = format_ == "github"
     if is_github:

@@ -2,10 +2,9 @@
 
 import difflib
 import re
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Hashable, Iterator, Sequence
+from typing import NamedTuple
 
-_T = TypeVar("_T", bound=Hashable)
 _MOST = 10_000_000  # pairs of lines to compare; beyond, all lines count as different
 _CONTEXT = 3  # lines of context around a change
 _DIGEST = re.compile(r'.*\b[0-9a-f]{64}"?')
@@ -146,42 +145,12 @@ def _key(stretch: _Stretch) -> tuple[str, tuple[str, ...]]:
     return stretch.heading, tuple(_MARKER.sub(r"\1", line) for line in changed)
 
 
-def distinct(changed: Iterable[tuple[_T, str, str]]) -> Iterator[tuple[list[str], tuple[_T, ...]]]:
-    r"""Yield each difference once, as lines of a diff, with the places that have it.
-
-    Differences are equal if their changed lines are, whatever the context, the indentation and the
-    digests. So a text that is in both the chat and the question is shown once. Differences that
-    the same places have are joined.
-
-    Args:
-        changed: each place, with its old and its new text.
-
-    >>> old, new = "a\nBe brief.\n", "a\nBe quick.\n"
-    >>> for lines, places in distinct([("x", old, new), ("y", old + "b\n", new + "b\n")]):
-    ...     print(places, lines)
-    ('x', 'y') ['@@', ' a', '-Be brief.', '+Be quick.']
-    """
-    found: dict[Hashable, tuple[tuple[_T, int], _Stretch, dict[_T, None]]] = {}
-    for place, old, new in changed:
-        stretches = list(_stretches(old, new))
-        keys = list(map(_changed_key, stretches))
-        for number, (key, stretch) in enumerate(zip(keys, stretches, strict=True)):
-            if key or not any(keys):  # a digest follows from its text
-                found.setdefault(key, ((place, number), stretch, {}))[2][place] = None
-    together: dict[tuple[_T, ...], list[str]] = {}
-    last: dict[tuple[_T, ...], tuple[_T, int]] = {}
-    for (place, number), stretch, places in found.values():
-        group = tuple(places)
-        shown = together.setdefault(group, [])
-        if stretch.is_first or last.get(group) != (place, number - 1):
-            shown.append("@@")
-        shown += stretch.lines
-        last[group] = place, number
-    for group, lines in together.items():
-        yield lines, group
-
-
-def _changed_key(stretch: _Stretch) -> Hashable:
-    """Return the changed lines of a stretch without digests: its identity."""
-    changed = (line for line in stretch.lines if line[0] in "+-" and not _DIGEST.fullmatch(line))
-    return tuple((line[0], line[1:].strip()) for line in changed)
+def said_once(lines: Sequence[str]) -> Sequence[str]:
+    """Return the lines of a new text, without the question if all its lines are in messages."""
+    if _QUESTION not in lines:
+        return lines
+    start = lines.index(_QUESTION)
+    below = (at for at in range(start + 1, len(lines)) if lines[at][:1].isalpha())
+    end = next(below, len(lines))
+    question = (_MARKER.sub(r"\1", f"+{line}")[1:] for line in lines[start + 1 : end])
+    return [*lines[:start], *lines[end:]] if set(lines[:start]).issuperset(question) else lines

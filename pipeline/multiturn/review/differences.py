@@ -17,7 +17,7 @@ from typing import Literal
 from msgspec import Struct
 
 from multiturn.review.changes import FileChange, State
-from multiturn.review.diff import compare_texts
+from multiturn.review.diff import compare_texts, said_once
 from multiturn.review.growth import total
 from multiturn.review.locations import Key
 from multiturn.review.snapshots import as_compared
@@ -56,6 +56,7 @@ class Difference(Struct, frozen=True, kw_only=True):
     causes: tuple[str, ...] = ()  # in words; empty if they are not known
     growth: int | None = None  # of the prompts of all its cases; None if it is not known
     changes: tuple[FileChange, ...] = ()  # the snapshots; none of a file
+    is_compared: bool = True  # the lines have both sides, not only the new one
 
 
 Facts = Mapping[Key, Sequence[str]]  # what is known of each case, in words
@@ -100,6 +101,7 @@ def differences(
                 causes=_facts(causes, cases),
                 growth=total(map(growths.get, cases)) if cases else None,
                 changes=tuple(group),
+                is_compared=bool(group[0].old and group[0].new),
             )
         )
     return sorted(found, key=_rank)
@@ -117,7 +119,7 @@ def _compare(change: FileChange) -> tuple[Hashable, list[str]]:
         return (state, suite), []
     old, new = (as_compared(text) for text in change.texts)
     if state == "new":
-        return (state, change.name), [f"+{line}" for line in new.split("\n")[:-1]]
+        return (state, change.name), [f"+{line}" for line in said_once(new.split("\n")[:-1])]
     if old == new:  # another form of the same texts
         old, new = change.texts
     identity, lines = compare_texts(old, new)
@@ -139,6 +141,7 @@ def _of_text(text: ChangedText) -> Difference:
         privileges=tuple(text.privileges),
         causes=tuple(text.causes),
         growth=text.growth,
+        is_compared=text.old is not None,
     )
 
 

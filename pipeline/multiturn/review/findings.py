@@ -2,17 +2,19 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
 from multiturn.engine.spans import Message
 from multiturn.errors import Place
 from multiturn.review.changes import FileChange, Finding, State
-from multiturn.review.lists import ChangedFile, Lists, RecordedLists
+from multiturn.review.differences import Difference
+from multiturn.review.lists import ChangedFile
 from multiturn.review.locations import Key
 from multiturn.review.lock_files import FILES, PROMOTED
-from multiturn.review.privilege import privilege_changes
+from multiturn.review.privilege import PrivilegeChange, privilege_changes
+from multiturn.review.promotion import PromotedChange
 from multiturn.review.snapshots import inline_guidelines_in, messages_in
 from multiturn.text import number_of
 
@@ -28,6 +30,8 @@ class Update(Struct, frozen=True, kw_only=True):
     suites: frozenset[str]  # that there are
     findings: Sequence[Finding]  # changes of privilege, and then changed files
     changes: Sequence[FileChange]
+    differences: Sequence[Difference]  # what a reviewer decides on; empty for a run that writes
+    growths: Mapping[Key, int | None]  # of the prompts whose snapshots differ
     files: Sequence[ChangedFile]
     places: Mapping[Key, Place]  # of the cases in their suites
     other_suites: int  # beside the selected ones, that have a file whose entry is new or changed
@@ -76,30 +80,19 @@ class Update(Struct, frozen=True, kw_only=True):
             yield f"if intended, {first}run snapshot without --check{whole} and commit the result"
 
 
-def findings_of(
+def privileges_of(
     changes: Iterable[FileChange],
     messages: Mapping[Key, Sequence[Message]],
-    lists: Lists,
-    recorded: RecordedLists,
-    files: Iterable[ChangedFile],
-    *,
-    is_partial: bool,
-) -> Iterator[Finding]:
-    """Yield the changes of privilege, and then the changed files.
+    listed: Container[str],
+) -> dict[Key, list[PrivilegeChange]]:
+    """Return the changes of privilege in each case whose snapshot has changed.
 
     Args:
         changes: the changed snapshots.
         messages: of the cases that have changed, as they are now.
-        lists: with the files of all cases.
-        recorded: the lists as they are in the folder.
-        files: those that snapshots name, and whose text is not the recorded one.
-        is_partial: only some cases are selected.
+        listed: the files that are new or changed on the list of promoted files.
     """
-    found: dict[tuple[str, str, bool], list[Key]] = {}  # the cases, by the rest of a Finding
-    listed: dict[str, list[Key]] = {}  # the cases of each promoted file that is named
-    for file, cases in lists.privileges(recorded):
-        listed[file.path] = cases
-        found.setdefault((file.what, file.path, True), []).extend(cases)
+    found: dict[Key, list[PrivilegeChange]] = {}
     for change in changes:
         case = change.case
         if case is None or case not in messages or not change.old:
@@ -107,11 +100,36 @@ def findings_of(
         for privilege in privilege_changes(messages_in(change.old), messages[case], listed):
             # An inline snapshot does not say whether a guideline was in a system message.
             if privilege.role or privilege.path not in inline_guidelines_in(change.new):
-                found.setdefault((str(privilege), privilege.path, True), []).append(case)
-    for path, is_listed, cases in files:
+                found.setdefault(case, []).append(privilege)
+    return found
+
+
+def findings_of(
+    promoted: Mapping[PromotedChange, Sequence[Key]],
+    privileges: Mapping[Key, Iterable[PrivilegeChange]],
+    files: Iterable[ChangedFile],
+    *,
+    is_partial: bool,
+) -> Iterator[Finding]:
+    """Yield the changes of privilege, and then the changed files.
+
+    Args:
+        promoted: the files that are new or changed in system messages, with their cases.
+        privileges: the other changes of privilege in each case.
+        files: those that snapshots name, and whose text is not the recorded one.
+        is_partial: only some cases are selected.
+    """
+    found: dict[tuple[str, str, bool], list[Key]] = {}  # the cases, by the rest of a Finding
+    listed = {change.path: cases for change, cases in promoted.items()}
+    for change, cases in promoted.items():
+        found.setdefault((change.what, change.path, True), []).extend(cases)
+    for case, each in privileges.items():
+        for privilege in each:
+            found.setdefault((str(privilege), privilege.path, True), []).append(case)
+    for path, is_listed, attaching in files:
         what = "changed" if is_listed else f"is not in {FILES}"
         # Without --case, the change of the list says which files are new.
-        others = [case for case in cases if case not in listed.get(path, ())]
+        others = [case for case in attaching if case not in listed.get(path, ())]
         if others and (is_listed or is_partial):
             found.setdefault((f"{path} {what}", path, False), []).extend(others)
     for (words, path, is_privilege), cases in found.items():

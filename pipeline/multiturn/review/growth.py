@@ -38,11 +38,10 @@ def prompt_growth(
     return sum(size_of(span.text) for message in new for span in message.spans) - before
 
 
-def file_growth(path: str, old: str, new: str, messages: Iterable[Message]) -> int:
-    """Return by how much a prompt grows because a file that it has in full has a new text."""
+def occurrences(path: str, text: str, messages: Iterable[Message]) -> int:
+    """Return how often messages have the text of an attached file in full."""
     spans = (span for message in messages for span in message.spans)
-    number = sum(span.path == path and span.stage is None and span.text == new for span in spans)
-    return number * (size_of(new) - size_of(old))
+    return sum(span.path == path and span.stage is None and span.text == text for span in spans)
 
 
 def total(growths: Iterable[int | None]) -> int | None:

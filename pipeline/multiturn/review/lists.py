@@ -1,13 +1,17 @@
 """The lists beside the snapshots, as they are recorded and as a run finds them."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from msgspec import Struct
 
 from multiturn.review.changes import FileChange
+from multiturn.review.diff import changed_lines
+from multiturn.review.differences import ChangedText
+from multiturn.review.earlier import earlier_text
 from multiturn.review.folder import SnapshotFolder
+from multiturn.review.growth import occurrences, size_of
 from multiturn.review.locations import Key, digest, folder_of, location_of
 from multiturn.review.lock_files import (
     FILES,
@@ -29,6 +33,8 @@ from multiturn.review.reviewed import ReviewedCase
 from multiturn.review.snapshots import case_in, files_in, has_conflict
 from multiturn.text import utf8
 
+_Lock = Mapping[str, object]  # what a list has of each file
+
 
 class ChangedFile(NamedTuple):
     """A file that snapshots name, with another text than recorded."""
@@ -38,12 +44,32 @@ class ChangedFile(NamedTuple):
     cases: list[Key]  # that attach it
 
 
+class _Text(Struct):
+    """A new text of an attached file."""
+
+    root: str
+    text: str
+    occurrences: int = 0  # in the prompts of all cases
+
+    def growth(self, old: str | None) -> int | None:
+        """Return by how much all prompts grow if the old text is known."""
+        return None if old is None else self.occurrences * (size_of(self.text) - size_of(old))
+
+    def causes(self, path: str, old: str | None) -> list[str]:
+        """Return which lines of the file are other ones, if the old text is known."""
+        return [path if old is None else f"{path} {changed_lines(old, self.text)}"]
+
+
 class RecordedLists(Struct, frozen=True):
     """The lists as they are in the folder of snapshots."""
 
     texts: Mapping[str, str | None]  # by name; None for a list that is not there
     promoted: PromotedLock
     files: FilesLock
+
+    def digests(self, path: str) -> set[str]:
+        """Return the digests of a file on both lists."""
+        return {*self.files.get(path, ()), *(each.sha256 for each in self.promoted.get(path, ()))}
 
 
 def read_lists(folder: SnapshotFolder, *, resolve: bool = False) -> RecordedLists:
@@ -101,28 +127,44 @@ def other_suites(
 class Lists:
     """The files that a run finds for ``promoted.lock`` and ``files.lock``."""
 
-    def __init__(self) -> None:
+    def __init__(self, recorded: RecordedLists) -> None:
+        self._recorded = recorded
         self._promoting: dict[Promotion, list[Key]] = {}  # the cases that have each entry
         self._naming: dict[tuple[str, str], list[Key]] = {}  # those of each path and digest
+        self._texts: dict[str, _Text] = {}  # those with a digest that is not recorded, by path
 
     def add(self, case: ReviewedCase, *, inline: bool) -> None:
         """Add the files of a case; if it is not inline, also those that its snapshot may name."""
         for promotion in case.promoted:
             self._promoting.setdefault(promotion, []).append(case.key)
-        for path, text in () if inline else case.files.items():
-            self._naming.setdefault((utf8(path), digest(text)), []).append(case.key)
+        for resolved_path, text in case.files.items():
+            path, sha256 = utf8(resolved_path), digest(text)
+            if sha256 not in self._recorded.digests(path):
+                new = self._texts.setdefault(path, _Text(case.request.root, text))
+                new.occurrences += occurrences(resolved_path, text, case.messages)
+            if not inline:
+                self._naming.setdefault((path, sha256), []).append(case.key)
 
     def changes(
-        self, recorded: RecordedLists, others: OtherSuites, folder: SnapshotFolder
+        self,
+        recorded: RecordedLists,
+        others: OtherSuites,
+        folder: SnapshotFolder,
+        pending: Container[str] = (),
     ) -> Iterator[FileChange]:
-        """Yield the lists that have changed; entries that only other suites have stay."""
-        new: dict[str, tuple[Mapping[str, Any], Mapping[str, Any], Iterable[str]]] = {
+        """Yield the lists that have changed; entries that only other suites have stay.
+
+        So do those of ``pending`` files, whose new texts are not accepted.
+        """
+        new: dict[str, tuple[Mapping[str, Any], Mapping[str, Any], Container[str]]] = {
             PROMOTED: (recorded.promoted, self._promoted(), others.promoting),
             FILES: (recorded.files, self._files(), others.attaching),
         }
         for name, (before, found, elsewhere) in new.items():
-            kept = {path: before[path] for path in elsewhere if path in before}
-            lock, old = {**kept, **found}, recorded.texts[name]
+            lock = {path: items for path, items in before.items() if path in elsewhere}
+            lock |= {path: items for path, items in found.items() if path not in pending}
+            lock |= {path: before[path] for path in before.keys() & found if path in pending}
+            old = recorded.texts[name]
             text = lock_text(name, lock) if name == PROMOTED or lock else ""
             # Many a commit hook removes the blank line at the end of a file.
             if text.rstrip("\n") != (old or "").rstrip("\n"):
@@ -134,20 +176,63 @@ class Lists:
         changed = (path for path in files if files[path] != recorded.files.get(path))
         return set().union(*(others.attaching.get(path, set()) for path in changed))
 
-    def privileges(self, recorded: RecordedLists) -> Iterator[tuple[PromotedChange, list[Key]]]:
-        """Yield each new or changed file in system messages; none if nothing is recorded."""
+    def privileges(self, recorded: RecordedLists) -> dict[PromotedChange, list[Key]]:
+        """Return each new or changed file in system messages; none if nothing is recorded."""
         if recorded.texts[PROMOTED] is None:
-            return
-        for change in changes_of_privilege(recorded.promoted, self._promoted()):
-            found = self._promoting.items()
-            cases = [key for entry, keys in found if entry.path == change.path for key in keys]
-            yield change, list(dict.fromkeys(cases))
+            return {}
+        changes = changes_of_privilege(recorded.promoted, self._promoted())
+        cases = self._promoting_cases()
+        return {change: [*cases[change.path]] for change in changes}
 
     def changed_files(self, recorded: RecordedLists) -> Iterator[ChangedFile]:
         """Yield each file that snapshots name, whose text is not a recorded one."""
         for (path, sha256), cases in self._naming.items():
             if sha256 not in recorded.files.get(path, ()):
                 yield ChangedFile(path, path in recorded.files, cases)
+
+    def changed_texts(
+        self, recorded: RecordedLists, promoted: Iterable[PromotedChange]
+    ) -> Iterator[ChangedText]:
+        """Yield each file whose entries are not the recorded ones, for a reviewer to decide on."""
+        cases = self._attaching_cases()
+        found: tuple[_Lock, ...] = (self._promoted(), self._files())
+        before: tuple[_Lock, ...] = (recorded.promoted, recorded.files)
+        privileges = {change.path: change.what for change in promoted}
+        for path in sorted({*found[0], *found[1]}):
+            # A list loses a file when no snapshot names it any more, whatever else is accepted.
+            kept = [number for number, side in enumerate(found) if path in side]
+            wanted, was = ([sides[n].get(path) for n in kept] for sides in (found, before))
+            if wanted == was:
+                continue
+            new = self._texts.get(path)
+            old = None if new is None else earlier_text(new.root, path, recorded.digests(path))
+            what = "has other entries on the lists" if new is None else "changed"
+            yield ChangedText(
+                path=path,
+                cases=[*cases[path]],
+                what=privileges.get(path, f"{path} {what if any(was) else 'is new'}"),
+                old=old,
+                new="" if new is None else new.text,
+                recorded=was,
+                wanted=wanted,
+                growth=None if new is None else new.growth(old),
+                causes=[] if new is None else new.causes(path, old),
+                privileges=[privileges[path]] if path in privileges else [],
+            )
+
+    def _promoting_cases(self) -> dict[str, dict[Key, None]]:
+        """Return the cases in whose system messages each file is."""
+        found: dict[str, dict[Key, None]] = {}
+        for promotion, cases in self._promoting.items():
+            found.setdefault(promotion.path, {}).update(dict.fromkeys(cases))
+        return found
+
+    def _attaching_cases(self) -> dict[str, dict[Key, None]]:
+        """Return the cases of each file on a list."""
+        found = self._promoting_cases()
+        for (path, _), cases in self._naming.items():
+            found.setdefault(path, {}).update(dict.fromkeys(cases))
+        return found
 
     def _promoted(self) -> dict[str, tuple[Promotion, ...]]:
         found: dict[str, set[Promotion]] = {}

@@ -14,27 +14,48 @@ from multiturn.errors import MultiturnError, Place
 from multiturn.logs import Notice, warn
 from multiturn.providers.base import TargetProvider
 from multiturn.review.changes import FileChange, Finding
-from multiturn.review.findings import Update, findings_of
+from multiturn.review.differences import Difference, differences
+from multiturn.review.findings import Update, findings_of, privileges_of
 from multiturn.review.folder import SnapshotFolder
-from multiturn.review.lists import ChangedFile, Lists, other_suites, read_lists
+from multiturn.review.growth import prompt_growth
+from multiturn.review.lists import ChangedFile, Lists, OtherSuites, other_suites, read_lists
 from multiturn.review.locations import Key, folder_of, legal_path, location_of
+from multiturn.review.privilege import PrivilegeChange
+from multiturn.review.promotion import PromotedChange
 from multiturn.review.renames import renames
 from multiturn.review.reviewed import ReviewedCase, review_outcome
 from multiturn.review.scope import Scope
-from multiturn.review.snapshots import case_in, has_conflict, snapshot_text
-from multiturn.review.target import change_of_lock, shared_parameters
+from multiturn.review.snapshots import (
+    case_in,
+    has_conflict,
+    inline_guidelines_in,
+    messages_in,
+    snapshot_text,
+)
+from multiturn.review.target import change_of_lock, is_lock, shared_parameters
 
 
-class _Compared(Struct):
+class Compared(Struct):
     """How the cases of a run compare with their recorded snapshots."""
 
     places: dict[Key, Place] = {}  # of the cases in their suites
     changes: list[FileChange] = []
     messages: dict[Key, tuple[Message, ...]] = {}  # of the cases whose snapshots differ
+    files: dict[Key, Mapping[str, str]] = {}  # the texts that they attach
     same: int = 0  # cases whose snapshot is as recorded
     failures: int = 0
     expected: set[str] = set()  # the snapshots that there should be
     broken: set[str] = set()  # suites with a case that could not be converted
+
+    def growth(self, change: FileChange) -> int | None:
+        """Return by how much the prompt of a changed, new or removed case grows."""
+        assert change.case is not None  # noqa: S101 - it is not of a list
+        before, now = messages_in(change.old), self.messages.get(change.case, ())
+        if change.old and not before:  # somebody has edited it
+            return None
+        # Where a snapshot has a guideline in full, its path stands beside it, and adds nothing.
+        inline = dict.fromkeys(inline_guidelines_in(change.old), "")
+        return prompt_growth(before, now, {}, {**self.files.get(change.case, {}), **inline})
 
 
 class SnapshotRun(Struct, frozen=True, kw_only=True):
@@ -80,38 +101,59 @@ class SnapshotRun(Struct, frozen=True, kw_only=True):
 
         With ``--strict``, nothing is written after an error. ``on_error`` gets the errors of cases.
         """
-        folder, lists = SnapshotFolder(self.scope.snapshots), Lists()
-        read_lists(folder, resolve=self.resolve)  # raises the error of a torn one at once
-        compared = self._compare(outcomes, folder, lists, on_error)
+        folder, lists, compared = self.compare(outcomes, on_error)
         writes = not self.check and not (self.selection.strict and compared.failures)
         # Another run may write other suites of the folder now: its entries must not be lost.
         with folder.alone() if writes else nullcontext():
-            update, stale = self._update(folder, lists, compared)
+            update, stale = self.found(folder, lists, compared)
             if writes:
-                _write(folder, update.changes, stale)
+                for change in update.changes:
+                    write(folder, change)
+                for key in stale:
+                    folder.remove(location_of(*key))
         return update
 
-    def _update(
-        self, folder: SnapshotFolder, lists: Lists, compared: _Compared
-    ) -> tuple[Update, Iterable[Key]]:
-        """Return what has changed, and the cases whose snapshots are to be removed."""
+    def compare(
+        self, outcomes: Iterable[Outcome], on_error: Callable[[MultiturnError], None]
+    ) -> tuple[SnapshotFolder, Lists, Compared]:
+        """Compare the outcomes with the snapshots in the folder, and return the files to list."""
+        folder = SnapshotFolder(self.scope.snapshots)
+        # Raises the error of a torn list at once.
+        lists = Lists(read_lists(folder, resolve=self.resolve))
+        return folder, lists, self._compare(outcomes, folder, lists, on_error)
+
+    def found(
+        self, folder: SnapshotFolder, lists: Lists, compared: Compared
+    ) -> tuple[Update, Mapping[Key, str]]:
+        """Return what has changed, and the snapshots of cases that are gone."""
         recorded = read_lists(folder, resolve=self.resolve)
         also: set[str] = set()
         stale = {} if self.is_partial else self._stale(folder, compared)
         changes = list(_with_renames(compared.changes, stale, folder))
         if not self.is_partial:
-            suites = set(self.scope.names.values()) - compared.broken
-            others = other_suites(folder, suites, stale)
+            others = self.other_suites(folder, compared, stale)
             changes += lists.changes(recorded, others, folder)
             also = lists.also_of(recorded, others) - compared.broken
             changes += filter(None, [change_of_lock(folder, self.provider)])
         files = list[ChangedFile]()
         findings = list[Finding]()
+        decisions = list[Difference]()
+        growths = dict[Key, int | None]()
         if self.check or self.is_partial:
+            promoted = lists.privileges(recorded)
+            privileges = privileges_of(changes, compared.messages, {p.path for p in promoted})
             files += lists.changed_files(recorded)
-            findings += findings_of(
-                changes, compared.messages, lists, recorded, files, is_partial=self.is_partial
-            )
+            findings += findings_of(promoted, privileges, files, is_partial=self.is_partial)
+            if self.check:
+                texts = () if self.is_partial else lists.changed_texts(recorded, promoted)
+                growths |= {c.case: compared.growth(c) for c in changes if c.case}
+                decisions += differences(
+                    # Lists have no difference, because they follow from the others.
+                    (change for change in changes if change.case or is_lock(change)),
+                    texts,
+                    privileges=_facts(promoted, privileges),
+                    growths=growths,
+                )
         update = Update(
             check=self.check,
             is_partial=self.is_partial,
@@ -119,6 +161,8 @@ class SnapshotRun(Struct, frozen=True, kw_only=True):
             suites=frozenset(self.scope.names.values()),
             findings=findings,
             changes=changes,
+            differences=decisions,
+            growths=growths,
             files=files,
             places=compared.places,
             other_suites=len(also),
@@ -127,14 +171,20 @@ class SnapshotRun(Struct, frozen=True, kw_only=True):
         )
         return update, stale
 
+    def other_suites(
+        self, folder: SnapshotFolder, compared: Compared, stale: Iterable[Key]
+    ) -> OtherSuites:
+        """Return the files of suites that this run does not cover."""
+        return other_suites(folder, set(self.scope.names.values()) - compared.broken, stale)
+
     def _compare(
         self,
         outcomes: Iterable[Outcome],
         folder: SnapshotFolder,
         lists: Lists,
         on_error: Callable[[MultiturnError], None],
-    ) -> _Compared:
-        compared = _Compared()
+    ) -> Compared:
+        compared = Compared()
         unmerged: set[str] = set()
         shared = {} if self.provider is None else shared_parameters(self.provider)
         for outcome in outcomes:
@@ -156,7 +206,7 @@ class SnapshotRun(Struct, frozen=True, kw_only=True):
         return compared
 
     def _compare_case(
-        self, case: ReviewedCase, new: str, folder: SnapshotFolder, compared: _Compared
+        self, case: ReviewedCase, new: str, folder: SnapshotFolder, compared: Compared
     ) -> MultiturnError | None:
         """Compare a case with its snapshot; return an error if the new one must not be written."""
         name, where = location_of(*case.key), case.case.where()
@@ -175,9 +225,10 @@ class SnapshotRun(Struct, frozen=True, kw_only=True):
         compared.changes.append(FileChange(folder.shown(name), case.key, old, new))
         if self.check:
             compared.messages[case.key] = case.judged
+            compared.files[case.key] = case.files
         return None
 
-    def _stale(self, folder: SnapshotFolder, compared: _Compared) -> dict[Key, str]:
+    def _stale(self, folder: SnapshotFolder, compared: Compared) -> dict[Key, str]:
         """Return the snapshots of cases that are gone; none of a suite that has an error."""
         suites = set(self.scope.names.values())
         stale: dict[Key, str] = {}
@@ -215,12 +266,22 @@ def _with_renames(
         yield FileChange(folder.shown(location_of(*key)), key, old, "")
 
 
-def _write(folder: SnapshotFolder, changes: Iterable[FileChange], stale: Iterable[Key]) -> None:
-    for change in changes:
-        name = location_of(*change.case) if change.case else os.path.basename(change.name)
-        if change.new:
-            folder.write(name, change.new)
-        elif change.case is None:
-            folder.remove(name)
-    for key in stale:
-        folder.remove(location_of(*key))
+def _facts(
+    promoted: Mapping[PromotedChange, Iterable[Key]],
+    privileges: Mapping[Key, Iterable[PrivilegeChange]],
+) -> dict[Key, list[str]]:
+    """Return the changes of privilege in each case, in words, and the files that are new there."""
+    facts = {case: list(map(str, each)) for case, each in privileges.items()}
+    for change, cases in promoted.items():
+        for case in cases if change.is_new else ():
+            facts.setdefault(case, []).append(change.what)
+    return facts
+
+
+def write(folder: SnapshotFolder, change: FileChange) -> None:
+    """Write the new text of a file; remove a list that should not be there."""
+    name = location_of(*change.case) if change.case else os.path.basename(change.name)
+    if change.new:
+        folder.write(name, change.new)
+    elif change.case is None:
+        folder.remove(name)

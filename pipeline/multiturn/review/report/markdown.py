@@ -1,4 +1,4 @@
-"""The report as Markdown, for the summary of a step on GitHub: what changed, and why."""
+"""The report as Markdown, for a comment on a pull request: what changed, and why."""
 
 import re
 from collections import Counter
@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from multiturn.review.changes import name_cases
-from multiturn.review.diff import distinct, unified_diff
+from multiturn.review.diff import unified_diff
+from multiturn.review.differences import Difference
+from multiturn.review.growth import growth_in_words
 from multiturn.review.report.causes import SEVERAL
 from multiturn.review.report.comparison import (
     MOST_PRIVILEGES,
@@ -15,20 +17,25 @@ from multiturn.review.report.comparison import (
     Report,
     Status,
 )
+from multiturn.review.report.overview import overview
 from multiturn.review.report.suites import section_text, sections_of
 from multiturn.text import first_of, number_of, unseen, utf8
 
-MAX_SIZE = 1_000_000  # bytes; R1: GitHub takes 1,024 KiB a step
-_RESERVE = 500  # for the line that says what was left out
-_LONGEST_DIFF = 60_000
+MAX_SIZE = 65_000  # characters; a comment on GitHub holds 65,536, and begins with a marker
+_RESERVE = 500  # for the lines that say what was left out
+_LONGEST_DIFF = 20_000
 _LONGEST_PROMPT = 5_000
 _LONGEST_LINE = 500
-_OPEN_ROWS = 20
 _SPECIAL = re.compile(r"[^A-Za-z0-9 ,./()'–→-]|(?<=(?i:www))\.")  # noqa: RUF001 - as they are
 
 
 def to_markdown(report: Report) -> bytes:
-    """Render a report as GitHub's Markdown, of at most ``MAX_SIZE`` bytes."""
+    """Render a report as GitHub's Markdown, of at most ``MAX_SIZE`` characters.
+
+    Each difference is open, and the cases are folded below. What has no room is left out whole,
+    cases first, then the differences with least danger. A change of privilege is always named; at
+    worst without its lines.
+    """
     compared = f", compared with {_code(report.against)}" if report.against else ""
     counts = ", ".join(
         f"{number} {status}"
@@ -37,21 +44,51 @@ def to_markdown(report: Report) -> bytes:
     )
     text = f"## {_title(report)}\n\nPipeline {_code(report.shown)}{compared}"
     text += f": {counts}.\n" if counts else ".\n"
-    text += f"\nThis is {report.sample}.\n" if report.sample else ""
-    left_out = 0
-    size = len(text.encode())
-    for block in _blocks(report):
-        length = len(block.encode()) + 1
-        if size + length > MAX_SIZE - _RESERVE:
-            left_out += 1
-            continue
-        text += f"\n{block}"
-        size += length
-    if left_out:
-        text += (
-            f"\n{left_out} more parts would exceed GitHub's limit; the HTML report has them all.\n"
-        )
-    return text.encode()
+    comment = _Comment(text)
+    for error in report.errors:
+        comment.add(f"{_code(error)}\n", "error")
+    for warning in _warnings(report):
+        comment.add(warning, "warning")
+    for each in overview(report):
+        heading, lines = _difference(each)
+        if not comment.add(heading + lines, "difference") and each.privileges:
+            comment.add(heading, "")
+    for table in _tables(report):
+        comment.add(table, "table")
+    return comment.text.encode()
+
+
+class _Comment:
+    """Blocks of text, of at most ``MAX_SIZE`` characters."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._size = _size(text)
+        self._left_out = Counter[str]()
+
+    def add(self, block: str, thing: str) -> bool:
+        """Add a block, or count the thing that it is, if there is no room for it."""
+        size = _size(block) + 1
+        if self._size + size > MAX_SIZE - _RESERVE:
+            self._left_out[thing] += 1
+            return False
+        self._text += f"\n{block}"
+        self._size += size
+        return True
+
+    @property
+    def text(self) -> str:
+        """All blocks, and how many of each thing were left out."""
+        left_out = [number_of(n, f"more {thing}") for thing, n in self._left_out.items() if thing]
+        if not left_out:
+            return self._text
+        what = f"{', '.join(left_out)} would exceed GitHub's limit; the HTML report has all"
+        return f"{self._text}\n{what}.\n"
+
+
+def _size(text: str) -> int:
+    """Return the length of a text as JavaScript, and so GitHub, counts it."""
+    return len(text) + sum(character > "\uffff" for character in text)
 
 
 def _counts(report: Report) -> dict[Status, int]:
@@ -79,20 +116,13 @@ def _title(report: Report) -> str:
     return title
 
 
-def _blocks(report: Report) -> Iterator[str]:
-    yield from (f"{_code(error)}\n" for error in report.errors)
-    yield from _warnings(report)
-    differences = _differences(report)
+def _tables(report: Report) -> Iterator[str]:
+    """Yield the cases of each cause, folded; of a report that compares nothing, all cases."""
     for heading, group in groupby(report.comparisons, _heading):
         cases = list(group)
-        status = cases[0].status
-        if report.against and status == "same":
-            continue
-        if report.against or status == "failed":
-            yield f"### {heading}: {number_of(len(cases), 'case')}\n"
-        yield _table(cases)
-        for case in cases:
-            yield from differences.get(_key(case), ())
+        if not report.against or cases[0].status != "same":
+            is_named = report.against or cases[0].status == "failed"
+            yield _table(cases, f"{heading}: " if is_named else "")
 
 
 def _heading(comparison: Comparison) -> str:
@@ -113,7 +143,7 @@ def _warnings(report: Report) -> Iterator[str]:
         yield "> [!WARNING]\n" + "".join(f"> - {line}\n" for line in lines)
 
 
-def _table(comparisons: list[Comparison]) -> str:
+def _table(comparisons: list[Comparison], heading: str) -> str:
     said = [_what(comparison) for comparison in comparisons]
     rows = ["| case | suite | what |", "| --- | --- | --- |"]
     if not any(said):
@@ -123,8 +153,9 @@ def _table(comparisons: list[Comparison]) -> str:
         place = f"{case.suite}:{case.line}" if case.line and comparison.now else case.suite
         row = f"| {_code(case.id)} | {_code(place)} |"
         rows.append(f"{row} {', '.join(map(_code, what))} |" if any(said) else row)
-    title = number_of(len(comparisons), "case")
-    return _folded(title, "\n".join(rows), is_open=len(rows) <= _OPEN_ROWS)
+    title = heading + number_of(len(comparisons), "case")
+    table = "\n".join(rows)
+    return f"<details><summary>{title}</summary>\n\n{table}\n\n</details>\n"
 
 
 def _what(comparison: Comparison) -> list[str]:
@@ -139,25 +170,30 @@ def _what(comparison: Comparison) -> list[str]:
     return [f"was {was.id}{suite}", *what]
 
 
-def _key(comparison: Comparison) -> tuple[str, str]:
-    return comparison.case.suite, comparison.case.id
-
-
-def _differences(report: Report) -> dict[tuple[str, str], list[str]]:
-    """Return each difference once, with the cases that have it, by the first of them."""
-    changed = ((_key(c), *_changed(report, c)) for c in report.comparisons if c.causes)
-    blocks: dict[tuple[str, str], list[str]] = {}
-    for lines, cases in distinct(changed):
-        diff = _shown("\n".join(lines))
-        title = f"The difference in {_code(name_cases(cases))}"
-        block = _folded(title, _fenced(diff, "diff", _LONGEST_DIFF))
-        blocks.setdefault(cases[0], []).append(block)
-    for comparison in report.comparisons:
-        if comparison.status == "added":
-            prompt = _shown(next(filter(None, _changed(report, comparison)), ""))
-            title = f"The prompt of {_code(name_cases([_key(comparison)]))}"
-            blocks[_key(comparison)] = [_folded(title, _fenced(prompt, "text", _LONGEST_PROMPT))]
-    return blocks
+def _difference(difference: Difference) -> tuple[str, str]:
+    """Return the heading of a difference, with what is to be said of it, and its lines."""
+    causes = first_of([*map(_code, difference.causes)])
+    title = _code(difference.what) if difference.what else causes
+    if difference.kind not in ("file", "changed"):
+        title = ", ".join(filter(None, (difference.kind, title)))
+    names = name_cases(difference.cases)
+    number = number_of(len(difference.cases), "case")
+    said = [_code(names) if names.startswith(number) else f"{number}: {_code(names)}"]
+    if words := growth_in_words(difference.growth, len(difference.cases)):
+        said.append(words)
+    if difference.what and difference.causes:
+        said.append(causes)
+    heading = f"### {title}\n\n{'; '.join(said)}\n"
+    heading += "".join(
+        f"\nChange of privilege: {_code(privilege)}\n"
+        for privilege in difference.privileges
+        if privilege != difference.what
+    )
+    if not difference.lines:
+        return heading, ""
+    lines = [line if difference.is_compared else line[1:] for line in difference.lines]
+    kind, most = ("diff", _LONGEST_DIFF) if difference.is_compared else ("text", _LONGEST_PROMPT)
+    return heading, f"\n{_fenced(_shown(chr(10).join(lines)), kind, most)}\n"
 
 
 def _fenced(text: str, language: str, longest: int) -> str:
@@ -179,10 +215,6 @@ def _changed(report: Report, comparison: Comparison) -> tuple[str, str]:
     old, new = (sections_of(case) if case else ([], [], []) for case in report.texts(comparison))
     pairs = zip(old, new, strict=True)
     return next(((section_text(a), section_text(b)) for a, b in pairs if a != b), ("", ""))
-
-
-def _folded(title: str, body: str, *, is_open: bool = False) -> str:
-    return f"<details{' open' * is_open}><summary>{title}</summary>\n\n{body}\n\n</details>\n"
 
 
 def _shown(text: str) -> str:

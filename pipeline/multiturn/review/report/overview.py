@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from multiturn.review.changes import FileChange
 from multiturn.review.differences import ChangedText, Difference, differences
-from multiturn.review.growth import file_growth, prompt_growth
+from multiturn.review.growth import occurrences, prompt_growth, size_of
 from multiturn.review.locations import Key, digest, location_of
 from multiturn.review.report.comparison import Comparison, Report, promotions
 from multiturn.review.reviewed import ReviewedCase
@@ -64,17 +64,17 @@ class _Overview:
         key = comparison.case.suite, comparison.case.id
         was, files = (side.files if side else {} for side in (old, new))
         self.attached_before.update(was)
-        changed = [path for path in files if was.get(path) != files[path]]
+        changed = [p for p in files if was.get(p) != files[p] or p in self.promoted]
         for path in changed:
             self.add_file(path, comparison, was.get(path), new)
-        change = _change_of(comparison, old, new, has_files=any(path in was for path in changed))
+        change = _change_of(comparison, old, new, has_files=bool(changed))
         if change is None:
             return
         self.changes.append(change)
         # A file that changed has a difference of its own, with its cause and its privilege.
         others = [each for each in comparison.causes if not _is_of(each, changed)]
         self.causes[key] = others or [*comparison.causes]
-        own = {self.promoted[p].what for p in changed if p in self.promoted and p in was}
+        own = {each.what for each in self.promoted.values() if not each.is_new}
         self.privileges[key] = [str(p) for p in comparison.privileges if p.identity not in own]
         before, after = (side.prompt if side else () for side in (old, new))
         self.growths[key] = prompt_growth(before, after, was, {**was, **files})
@@ -85,10 +85,13 @@ class _Overview:
         """Add a file with another text, or one that is new, as a case attaches it."""
         assert new is not None  # noqa: S101 - it attaches the file
         file = self.files.setdefault(path, _File(new.files[path], old))
-        file.old = old if file.old is None else file.old
-        file.cases.append(new.key)
-        if old is not None:  # a new file counts in the prompts of its cases
-            file.growth += file_growth(path, old, file.new, new.prompt)
+        if file.old is None and old is not None:
+            file.old, file.cases = old, []
+        if old == file.old:
+            file.cases.append(new.key)
+        if old is not None:  # else it counts in the prompt of a new case
+            number = occurrences(path, file.new, new.prompt)
+            file.growth += number * (size_of(file.new) - size_of(old))
         file.causes.update(dict.fromkeys(c for c in comparison.causes if _is_of(c, [path])))
 
     def texts(self) -> Iterator[ChangedText]:
@@ -107,7 +110,7 @@ class _Overview:
                 new=file.new,
                 recorded=None if file.old is None else digest(file.old),
                 wanted=digest(file.new),
-                growth=None if file.old is None else file.growth,
+                growth=None if file.old in (None, file.new) else file.growth,
                 causes=tuple(file.causes),
                 privileges=[change.what] if change else [],
             )

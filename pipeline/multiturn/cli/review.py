@@ -1,0 +1,126 @@
+"""Accepting the differences of snapshots one by one: by their keys, or at a terminal."""
+
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from multiturn.text import first_of, in_line, number_of
+
+if TYPE_CHECKING:
+    from multiturn.review.acceptance import Acceptance
+    from multiturn.review.differences import Difference
+
+_QUESTION = "[a]ccept  [s]kip  [A]ll like this  [q]uit"
+_ALONE = "[a]ccept  [s]kip  [q]uit"  # a change of privilege is never part of all
+_LINES_BELOW = 3  # the question, and a blank line on both sides
+_NAMED = 10  # suites of a file
+
+
+def refuse_no_terminal() -> None:
+    """Raise the error of ``--review`` where nobody can answer."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        what = "--review asks at a terminal, and this is none: --check --format json gives each"
+        raise click.UsageError(f"{what} difference a key, and --accept KEY takes it")
+
+
+def accept_keys(acceptance: "Acceptance", keys: Sequence[str]) -> str:
+    """Accept the differences that have these keys, and return a summary."""
+    chosen = acceptance.of_keys(keys)
+    acceptance.accept(chosen)
+    return _summary(len(chosen), acceptance)
+
+
+def review(acceptance: "Acceptance") -> str:
+    """Ask for each difference whether to accept it, and return a summary.
+
+    Each is written at once, so that an interrupt loses no answer.
+    """
+    waiting, accepted, number = list(acceptance.pending), 0, len(acceptance.pending)
+    while waiting:
+        shown = waiting.pop(0)
+        like = [each for each in waiting if each.kind == shown.kind and not each.privileges]
+        heading = f"{number - len(waiting)} of {number:,}"
+        match _answer(shown, [*_screen(shown, acceptance, heading, len(like))]):
+            case "a":
+                chosen = [shown]
+            case "A":
+                chosen = [shown, *like]
+                waiting = [each for each in waiting if each not in like]
+            case "s":
+                continue
+            case _:
+                break
+        acceptance.accept(chosen)
+        accepted += len(chosen)
+    return _summary(accepted, acceptance)
+
+
+def _summary(accepted: int, acceptance: "Acceptance") -> str:
+    words = f"{number_of(accepted, 'difference')} accepted, {len(acceptance.pending):,} left"
+    lists = [change.name for change in acceptance.update.changes if change.case is None]
+    if lists and not acceptance.update.differences:
+        words += f"; snapshot without --check writes {first_of(lists)}"
+    return words
+
+
+def _screen(
+    difference: "Difference", acceptance: "Acceptance", heading: str, like: int
+) -> Iterator[str]:
+    """Yield the lines of a screen: what it is, where it is, where it comes from, and the diff."""
+    from multiturn.cli.changes import in_one_line, privilege_heading
+    from multiturn.cli.drawing import colored_lines
+    from multiturn.review.changes import name_cases
+    from multiturn.review.growth import growth_in_words
+
+    more = f", and {like:,} more like this" * bool(like and not difference.privileges)
+    yield click.style(f"{heading}: {difference.kind}{more}", bold=True)
+    for privilege in difference.privileges:
+        yield privilege_heading() + in_one_line(privilege)
+    if difference.what and difference.what not in difference.privileges:
+        yield in_one_line(difference.what)
+    if not difference.cases:
+        yield in_line(difference.changes[0].name)
+    cases = number_of(len(difference.cases), "case")
+    if difference.kind == "file":
+        suites = sorted({suite for suite, _ in difference.cases})
+        yield in_line(f"accepted for all suites: {cases} of {first_of(suites, most=_NAMED)}")
+    elif difference.cases:
+        named = name_cases(difference.cases)
+        yield in_line(named if named.startswith(cases) else f"{cases}: {named}")
+    if words := growth_in_words(difference.growth, len(difference.cases)):
+        yield words
+    for origin in acceptance.origins_of(difference):
+        yield in_line(f"from {origin}")
+    yield ""
+    if difference.kind == "file" and not difference.is_compared:
+        yield "the recorded text is not known, or there is none; all of the new one:"
+    yield from colored_lines(difference.lines)
+
+
+def _answer(difference: "Difference", lines: list[str]) -> str:
+    """Show a screen, and return the key of an answer; ``q`` at the end of input."""
+    height = max(shutil.get_terminal_size().lines - _LINES_BELOW, 1)
+    answers = _ALONE if difference.privileges else _QUESTION
+    keys = "asq" if difference.privileges else "asAq"
+    click.clear()
+    while True:
+        page, lines = lines[:height], lines[height:]
+        for line in page:
+            click.echo(line)
+        more = f"  [m]ore: {number_of(len(lines), 'line')}" * bool(lines)
+        click.echo(f"\n{answers}{more}")
+        key = _key()
+        while key not in keys and not (key == "m" and lines):
+            key = _key()
+        if key != "m":
+            return key
+
+
+def _key() -> str:
+    try:
+        return click.getchar()
+    except EOFError:
+        return "q"

@@ -1,0 +1,135 @@
+"""Accepting differences one by one: each is written whole, and the lists follow from them."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from multiturn.engine.outcomes import Outcome
+from multiturn.engine.spans import text_of
+from multiturn.errors import MultiturnError
+from multiturn.review.changes import FileChange
+from multiturn.review.differences import Difference
+from multiturn.review.lists import OtherSuites, RecordedLists, read_lists
+from multiturn.review.locations import Key, location_of
+from multiturn.review.snapshots import case_in, files_in, messages_in
+from multiturn.review.target import LOCK
+from multiturn.review.update import SnapshotRun, write
+
+_ORIGINS = 3  # that are named
+
+
+class Acceptance:
+    """The differences that a run finds, of which some are accepted.
+
+    A list has the entry of a file as it was until the new one is accepted, and until no snapshot
+    that is left as it was names the file.
+
+    Args:
+        run: a check of whole suites; nothing is written but what is accepted.
+        outcomes: of its selection.
+        on_error: gets the errors of cases.
+    """
+
+    def __init__(
+        self,
+        run: SnapshotRun,
+        outcomes: Iterable[Outcome],
+        on_error: Callable[[MultiturnError], None],
+    ) -> None:
+        self._run = run
+        self._folder, self._lists, self._compared = run.compare(outcomes, on_error)
+        self._recorded = read_lists(self._folder)
+        self.update, self._stale = run.found(self._folder, self._lists, self._compared)
+        self.pending = list(self.update.differences)  # those that are not accepted
+
+    def of_keys(self, keys: Iterable[str]) -> list[Difference]:
+        """Return the differences that have these keys.
+
+        Raises:
+            MultiturnError: a key is of none.
+        """
+        known = {difference.key: difference for difference in self.pending}
+        for key in keys:
+            if key not in known:
+                what = f"no difference has the key {key!r}; snapshot --check --format json"
+                raise MultiturnError(f"{what}, for the same suites, has those that there are")
+        return [known[key] for key in dict.fromkeys(keys)]
+
+    def origins_of(self, difference: Difference) -> list[str]:
+        """Return where the new texts of a difference come from, in words, by its first case."""
+        change = next(iter(difference.changes), None)
+        if change is None or change.case is None:
+            return list(difference.causes)
+        known = {span.path for message in messages_in(change.old) for span in message.spans}
+        before = "\n".join(text_of(message.spans) for message in messages_in(change.old))
+        origins = (
+            span.origin
+            for message in self._compared.messages.get(change.case, ())
+            for span in message.spans
+            if span.text.strip() and span.text.strip("\n") not in before
+            if span.stage is not None or not span.path or span.path not in known
+        )
+        return list(dict.fromkeys(origins))[:_ORIGINS]
+
+    def accept(self, chosen: Sequence[Difference]) -> None:
+        """Write the snapshots of some differences, and then the lists.
+
+        Raises:
+            MultiturnError: a file in the folder has changed since the run has read it. Then nothing
+                is written.
+        """
+        with self._folder.alone():
+            recorded = read_lists(self._folder)
+            self._refuse_changed(chosen, recorded)
+            self.pending = [each for each in self.pending if each not in chosen]
+            for change in _changes_of(chosen):
+                self._write(change)
+            for change in self._lists.changes(
+                recorded, self._others(), self._folder, {each.path for each in self.pending}
+            ):
+                write(self._folder, change)
+
+    def _write(self, change: FileChange) -> None:
+        write(self._folder, change)
+        if change.case and (change.old_name or not change.new):
+            self._folder.remove(_old_name(change))
+
+    def _others(self) -> OtherSuites:
+        """Return the files of other suites, and of snapshots that are left as they were."""
+        others = self._run.other_suites(self._folder, self._compared, self._stale)
+        for change in _changes_of(self.pending):
+            if change.case is None:
+                continue
+            attached, promoted = files_in(change.old)
+            for paths, suites in ((attached, others.attaching), (promoted, others.promoting)):
+                for path in paths:
+                    suites.setdefault(path, set()).add(change.case[0])
+        return others
+
+    def _refuse_changed(self, chosen: Iterable[Difference], recorded: RecordedLists) -> None:
+        for change in _changes_of(chosen):
+            name = _old_name(change)
+            if (self._folder.read(name) or "") != change.old:
+                raise _changed(self._folder.shown(name))
+        for each in chosen:
+            before, now = (
+                (lists.promoted.get(each.path), lists.files.get(each.path))
+                for lists in (self._recorded, recorded)
+            )
+            if before != now:
+                raise _changed(each.path)
+
+
+def _changes_of(differences: Iterable[Difference]) -> Iterator[FileChange]:
+    for difference in differences:
+        yield from difference.changes
+
+
+def _old_name(change: FileChange) -> str:
+    """Return the name in the folder of the file that a change replaces or removes."""
+    if change.case is None:
+        return LOCK
+    key: Key | None = case_in(change.old) if change.old_name else None
+    return location_of(*(key or change.case))
+
+
+def _changed(where: str) -> MultiturnError:
+    return MultiturnError("it has changed meanwhile; run the command again", where=where)

@@ -1,0 +1,161 @@
+"""Accepting differences one by one gives what ``multiturn snapshot`` gives, and nothing half."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from commands import run
+
+FILES = ["a.rules.md", "b.rules.md", "x.txt", "y.txt"]
+TEXTS = ["Hi", "Hello\nthere", "Be nice.", "Obey.", " spaced \n"]
+State = dict[str, Any]
+
+
+def content(*pieces: str) -> list[dict[str, str]]:
+    """Return a content: names of files are attached, other texts stand as they are."""
+    return [{"type": "file" if each in FILES else "text", "value": each} for each in pieces]
+
+
+def message(role: str, *pieces: str) -> dict[str, Any]:
+    return {"role": role, "content": content(*pieces)}
+
+
+def write(folder: Path, state: State) -> None:
+    """Write the suites, files and pipeline of a state, and leave the snapshots."""
+    for path in filter(Path.is_file, folder.iterdir()):
+        path.unlink()
+    for path, text in state["files"].items():
+        (folder / path).write_text(text)
+    for suite, cases in state["suites"].items():
+        evalcases = [{"id": name, "input_messages": said} for name, said in cases.items()]
+        text = {"guideline_patterns": state["patterns"], "evalcases": evalcases}
+        (folder / f"{suite}.eval.yaml").write_text(json.dumps(text))
+    configure = json.dumps({"embed_files": {"header": state["header"]}})
+    (folder / "p.yaml").write_text(f"extends: spec\nconfigure: {configure}\n")
+
+
+def snapshot(folder: Path, *options: str, code: int = 0) -> str:
+    done = run("snapshot", ".", "--pipeline", "p.yaml", *options, folder=folder)
+    assert (done.returncode, errors_in(done.stderr)) == (code, [])
+    return done.stdout
+
+
+def errors_in(text: str) -> list[str]:
+    """Return what is said but for warnings, as of a pattern that matches no file."""
+    return [line for line in text.splitlines() if ": warning: " not in line]
+
+
+def check(folder: Path, *options: str) -> list[dict[str, Any]]:
+    done = run(
+        *("snapshot", ".", "--pipeline", "p.yaml", "--check", "--format", "json", *options),
+        folder=folder,
+    )
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (done.returncode, errors_in(done.stderr)) == (int(bool(found)), [])
+    return found
+
+
+def keys(folder: Path, *options: str) -> list[str]:
+    """Return the keys of all differences, each once."""
+    return list(dict.fromkeys(line["key"] for line in check(folder, *options) if line["key"]))
+
+
+def accept(folder: Path, *accepted: str, options: tuple[str, ...] = ()) -> str:
+    given = (option for key in accepted for option in ("--accept", key))
+    return snapshot(folder, *options, *given)
+
+
+def recorded(folder: Path) -> dict[str, bytes]:
+    paths = [path for path in (folder / "snapshots").rglob("*") if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+
+
+def expected(folder: Path, *options: str) -> dict[str, bytes]:
+    """Return what ``multiturn snapshot`` writes, in a copy of the folder."""
+    copy = folder.with_name("copy")
+    shutil.copytree(folder, copy)
+    snapshot(copy, *options)
+    found = recorded(copy)
+    shutil.rmtree(copy)
+    return found
+
+
+MESSAGES = st.lists(
+    st.builds(
+        lambda role, pieces: message(role, *pieces),
+        st.sampled_from(["user", "user", "system", "assistant"]),
+        st.lists(st.sampled_from([*TEXTS, *FILES]), min_size=1, max_size=3),
+    ),
+    max_size=2,
+).map(lambda messages: [*messages, message("user", "Go.")])
+CASES = st.dictionaries(st.sampled_from("abcd"), MESSAGES, min_size=1, max_size=4)
+STATES = st.fixed_dictionaries(
+    {
+        "files": st.fixed_dictionaries({path: st.sampled_from(["1", "2\n3"]) for path in FILES}),
+        "suites": st.dictionaries(st.sampled_from(["s", "t", "u"]), CASES, min_size=1),
+        "patterns": st.sampled_from([["*.rules.md"], ["a.*"], ["*.rules.md", "x.*"]]),
+        "header": st.sampled_from(["=== {path} ===", "# {path}"]),
+    }
+)
+LAW = settings(
+    max_examples=20,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / ".git").mkdir()
+    return folder
+
+
+def prepared(project: Path, then: State, now: State, *options: str) -> dict[str, bytes]:
+    """Record one state, write another, and return what would be recorded of that."""
+    shutil.rmtree(project / "snapshots", ignore_errors=True)
+    write(project, then)
+    snapshot(project, *options)
+    write(project, now)
+    return expected(project, *options)
+
+
+@LAW
+@given(STATES, STATES, st.data(), st.sampled_from([(), ("--inline",)]))
+def test_all_keys_in_any_order_give_the_bytes_of_snapshot(
+    project: Path, then: State, now: State, data: st.DataObject, options: tuple[str, ...]
+) -> None:
+    wanted = prepared(project, then, now, *options)
+    found = keys(project, *options)
+    if found:
+        accept(project, *data.draw(st.permutations(found)), options=options)
+        assert recorded(project) == wanted
+        assert check(project, *options) == []
+    else:
+        assert {line["kind"] for line in check(project, *options)} <= {"changed"}  # of lists
+
+
+@LAW
+@given(STATES, STATES, st.data(), st.sampled_from([(), ("--inline",)]))
+def test_keys_that_are_accepted_one_by_one_do_too_and_what_is_skipped_fails_the_check(
+    project: Path, then: State, now: State, data: st.DataObject, options: tuple[str, ...]
+) -> None:
+    wanted = prepared(project, then, now, *options)
+    before = recorded(project)
+    has_keys = bool(keys(project, *options))
+    while left := keys(project, *options):
+        last = recorded(project)
+        accept(project, data.draw(st.sampled_from(left)), options=options)
+        assert recorded(project) != last
+        for name, text in recorded(project).items():
+            if name.endswith(".yaml"):
+                assert text in (before.get(name), wanted.get(name)), "a snapshot is old or new"
+    if has_keys:
+        assert recorded(project) == wanted
