@@ -72,3 +72,93 @@ def test_a_glob_that_matches_no_id_is_an_error(tmp_path: Path) -> None:
     done = listed(tmp_path, "--case", "order-*")
     assert done.returncode == 2
     assert done.stderr == "Error: no case 'order-*'; choose from: odd[1], refund-1, refund-2\n"
+
+
+# --tokens
+
+LARGE = {
+    "large.eval.yaml": """\
+guideline_patterns: ["*.guide.md"]
+metadata: {systemPrompt: Be kind.}
+evalcases:
+- id: small
+  input_messages: [{role: user, content: Hi}]
+- id: large
+  input_messages:
+  - {role: user, content: [Hi, {type: file, value: a.txt}, {type: file, value: house.guide.md}]}
+  - {role: assistant, content: Ho}
+  - {role: user, content: Bye}
+""",
+    "a.txt": " a" * 300,  # " a" is one token
+    "house.guide.md": " a" * 500,
+    "targets.yaml": """\
+targets:
+- {name: gpt, provider: openai, model: gpt-4o, api_key: none}
+- {name: claude, provider: anthropic, model: claude-opus-4-8, api_key: none}
+""",
+}
+
+
+def sized(folder: Path, *arguments: str) -> Done:
+    for name, text in LARGE.items():
+        (folder / name).write_text(text)
+    return run("list", "large.eval.yaml", "--tokens", *arguments, folder=folder)
+
+
+def test_the_largest_case_comes_first_with_what_makes_it_large(tmp_path: Path) -> None:
+    done = sized(tmp_path, "--target", "gpt")
+    assert (done.returncode, done.stderr) == (0, "")
+    first, *lines = done.stdout.splitlines()
+    assert first.endswith(" tokens in 2 cases")
+    names = [line.strip().partition("  ")[2].strip() for line in lines]
+    assert names == [
+        "large.eval.yaml · large",
+        "guideline house.guide.md",
+        "file a.txt",
+        "system messages",
+        "user messages",
+        "assistant messages",
+        "large.eval.yaml · small",
+        "system messages",
+        "user messages",
+    ]
+
+
+def test_tokens_are_those_of_the_targets_model(tmp_path: Path) -> None:
+    done = sized(tmp_path, "--target", "gpt", "--format", "json")
+    small, large = map(json.loads, done.stdout.splitlines())
+    # "Be", " kind" and "." and "Hi"; 4 for each of two messages, and 3 for the answer
+    assert (small["id"], small["tokens"]) == ("small", 3 + 1 + 2 * 4 + 3)
+    assert small["parts"] == {"system messages": 3, "user messages": 1}
+    assert 500 <= large["parts"]["guideline house.guide.md"] < 515  # with its heading
+    assert 300 < large["parts"]["file a.txt"] < 310  # with its header
+    # Four messages, and the tokens that are made where two texts meet.
+    assert sum(large["parts"].values()) == pytest.approx(large["tokens"] - 4 * 4 - 3, abs=3)
+
+
+def test_an_estimate_is_called_about(tmp_path: Path) -> None:
+    assert sized(tmp_path).stdout.startswith("about ")
+    assert not sized(tmp_path, "--target", "gpt").stdout.startswith("about ")
+
+
+def test_a_case_that_the_target_refuses_is_a_failure(tmp_path: Path) -> None:
+    suite = LARGE["large.eval.yaml"].replace("  - {role: user, content: Bye}\n", "")
+    (tmp_path / "ends.eval.yaml").write_text(suite)
+    sized(tmp_path)
+    done = run("list", "ends.eval.yaml", "--tokens", "--target", "claude", folder=tmp_path)
+    assert (done.returncode, "case 'large': A4: " in done.stderr) == (1, True)
+    assert "in 1 case\n" in done.stdout
+
+
+def test_ten_cases_are_shown(tmp_path: Path) -> None:
+    cases = "".join(f"- {{id: c{n}, input: {' a' * 20 * n}}}\n" for n in range(1, 15))
+    (tmp_path / "many.eval.yaml").write_text(f"tests:\n{cases}")
+    done = run("list", "many.eval.yaml", "--tokens", folder=tmp_path)
+    assert "in 14 cases; the 10 largest:\n" in done.stdout
+    shown = [line.rpartition(" ")[2] for line in done.stdout.splitlines() if "·" in line]
+    assert shown == [f"c{n}" for n in range(14, 4, -1)]
+
+
+def test_a_target_of_a_list_is_for_tokens(tmp_path: Path) -> None:
+    done = listed(tmp_path, "--target", "gpt")
+    assert (done.returncode, "--target is for --tokens; add it" in done.stderr) == (2, True)

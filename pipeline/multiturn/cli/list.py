@@ -1,25 +1,56 @@
 """The command that lists suites and their cases."""
 
+from functools import lru_cache
+from heapq import nlargest
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import click
 
 from multiturn.cli.failures import Failures
-from multiturn.cli.options import SuiteOptions, case_format_option, pipeline_option, suite_options
+from multiturn.cli.options import (
+    SuiteOptions,
+    case_format_option,
+    pipeline_option,
+    preview_options,
+    suite_options,
+)
 from multiturn.text import in_line, number_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from multiturn.engine.sizes import Size
     from multiturn.model.conversion import Conversion
+
+_MOST_CASES = 10
+_MOST_PARTS = 5  # of a case
+
+Sized = tuple["Conversion", "Size"]
 
 
 @click.command("list")
 @suite_options
 @pipeline_option
+@click.option(
+    "--tokens",
+    is_flag=True,
+    help="Show the largest prompts, and what makes them large: files, guidelines and messages.",
+)
+@preview_options
 @case_format_option
-def list_cases(options: SuiteOptions, pipeline: str, format_: str) -> None:
+def list_cases(
+    options: SuiteOptions,
+    pipeline: str,
+    tokens: bool,
+    preview_target: str | None,
+    targets_file: str | None,
+    format_: str,
+) -> None:
     """List suites and their cases.
 
-    Of each case: its id, messages, attached files and guidelines.
+    Of each case: its id, messages, attached files and guidelines. With --tokens and --target, the
+    tokens are those of the target's model; else they are estimated.
 
     SUITE is what convert takes. A case that cannot be converted is reported and skipped; the exit
     code is then 1.
@@ -28,18 +59,80 @@ def list_cases(options: SuiteOptions, pipeline: str, format_: str) -> None:
     from multiturn.engine.record import to_json
     from multiturn.pipelines.pipeline_file import read_pipeline
 
-    failures, listed = Failures(debug=options.debug), ""
+    if preview_target is not None and not tokens:
+        raise click.UsageError("--target is for --tokens; add it")
+    failures = Failures(debug=options.debug)
     chosen = read_pipeline(pipeline)
-    for conversion in failures.conversions(outcomes(options.select(), chosen)):
-        case = conversion.case
+    conversions = failures.conversions(outcomes(options.select(), chosen))
+    if tokens:
+        sized = _sized(conversions, preview_target, targets_file, failures)
         if format_ == "json":
+            for conversion, size in sized:
+                entry = {**_entry(conversion), "tokens": size.tokens.count, "parts": size.parts}
+                click.echo(to_json(entry), nl=False)
+        else:
+            _show_largest(sized)
+    elif format_ == "json":
+        for conversion in conversions:
             click.echo(to_json(_entry(conversion)), nl=False)
-            continue
+    else:
+        _show(conversions)
+    failures.finish()
+
+
+def _sized(
+    conversions: "Iterable[Conversion]",
+    target: str | None,
+    targets_file: str | None,
+    failures: Failures,
+) -> "Iterable[Sized]":
+    """Yield each case with its size; one that the target refuses is a failure."""
+    from multiturn.engine.sizes import size_of
+    from multiturn.errors import MultiturnError
+    from multiturn.providers.targets import DEFAULT, load_target
+
+    provider = load_target(target or DEFAULT, file=targets_file, sends=False)
+    count = lru_cache(256)(provider.tokenizer.count)  # guidelines are in many cases
+    for conversion in conversions:
+        try:
+            yield conversion, size_of(conversion, provider, count)
+        except MultiturnError as error:
+            failures.add(error)
+
+
+def _show_largest(sized: "Iterable[Sized]") -> None:
+    """Print the number of all tokens, and the largest cases with their largest parts."""
+    total = cases = 0
+    is_exact = True
+
+    def counted() -> "Iterable[tuple[int, str, Size]]":
+        nonlocal total, cases, is_exact
+        for conversion, size in sized:
+            total, cases = total + size.tokens.count, cases + 1
+            is_exact = is_exact and size.tokens.is_exact
+            case = conversion.case
+            yield size.tokens.count, f"{case.suite} · {case.id}", size
+
+    largest = nlargest(_MOST_CASES, counted(), key=itemgetter(0))
+    about = "" if is_exact else "about "
+    more = f"; the {len(largest)} largest:" if len(largest) < cases else ""
+    click.echo(f"{about}{number_of(total, 'token')} in {number_of(cases, 'case')}{more}")
+    width = len(f"{largest[0][0]:,}") if largest else 0
+    for tokens, name, size in largest:
+        click.echo(f"{tokens:>{width},}  {click.style(in_line(name), bold=True)}")
+        for what, number in [*size.parts.items()][:_MOST_PARTS]:
+            click.echo(f"{number:>{width},}    {in_line(what)}")
+
+
+def _show(conversions: "Iterable[Conversion]") -> None:
+    """Print the cases below the names of their suites."""
+    listed = ""
+    for conversion in conversions:
+        case = conversion.case
         if case.suite != listed:
             listed = case.suite
             click.secho(in_line(case.suite), bold=True)
         click.echo(f"  {in_line(case.id)}: {in_line(_words(conversion))}")
-    failures.finish()
 
 
 def _entry(conversion: "Conversion") -> dict[str, object]:
