@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+import re
 import traceback
 from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
+import commands
 from loopback import KEY, Server, chat_answer
 from multiturn import (
     MultiturnError,
@@ -91,6 +93,35 @@ def test_an_error_in_a_targets_file_does_not_show_the_key(folder: Path, settings
     shown = "".join(traceback.format_exception(caught.value)) + repr(caught.value)
     assert KEY not in shown
     assert NUMBER not in shown
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        pytest.param(f"api_key: {KEY}, model: {KEY}", "model", id="pasted twice"),
+        pytest.param("api_key: abcdef, model: '${{ AGENT_TOKEN }}'", "model", id="a variable"),
+        pytest.param(f"api_key: {KEY}, model: m, version: {KEY}", "version", id="the version"),
+    ],
+)
+@pytest.mark.parametrize(
+    "arguments", [("run", "--dry-run"), ("check",), ("snapshot",), ("convert",)], ids="-".join
+)
+def test_a_key_in_place_of_another_setting_is_an_error(
+    folder: Path, settings: str, name: str, arguments: tuple[str, ...]
+) -> None:
+    write_azure(folder, settings)
+    done = commands.run(*arguments, "a.eval.yaml", "--target", "az", folder=folder)
+    assert done.returncode == 2
+    what = f"target 'az': {name} is the same as a key, which is never shown; correct it"
+    assert re.fullmatch(rf"Error: targets.yaml:\d+:\d+: {what}\n", done.stderr)
+    assert KEY not in done.stdout
+    assert not (folder / "snapshots").exists()
+
+
+def test_the_name_of_a_server_may_be_its_key(folder: Path) -> None:
+    target = "[{name: ollama, provider: openai, api_key: ollama, model: ollama/llama3}]"
+    (folder / "targets.yaml").write_text(target)
+    assert load_target("ollama").settings.model == "ollama/llama3"
 
 
 def test_a_warning_of_an_unknown_key_does_not_show_its_value(folder: Path) -> None:

@@ -29,7 +29,7 @@ from multiturn.providers.http import HttpProvider
 from multiturn.providers.models import Row, read_rows
 from multiturn.providers.openai import OpenAIProvider, OpenAISettings
 from multiturn.providers.secrets import hide
-from multiturn.providers.variables import Values, environment, folders
+from multiturn.providers.variables import Values, environment, folders, shapes_no_body
 from multiturn.providers.vscode import InsidersSettings, VSCodeProvider, VSCodeSettings
 
 FILES = ("targets.yaml", ".agentv/targets.yaml")
@@ -251,4 +251,13 @@ def _provider(
         values = [str(value) for key, value in settings.items() if key not in ("name", "provider")]
         quoted = [repr(value) for value in values if value not in known and len(value) > 3]
         raise MultiturnError(hide(error.what, [*quoted, *secrets]), where=error.where) from None
-    return provider_type(read, secrets)
+    provider = provider_type(read, secrets)
+    for key, value in settings.items():
+        # A server of one's own may take any word as its key, and often gets its own name.
+        is_shown = key in known and key not in ("name", "provider") and not shapes_no_body(key)
+        if is_shown and hide(value, provider.secrets) == "***":
+            what = f"{label}: {key} is the same as a key, which is never shown; correct it"
+            raise MultiturnError(
+                hide(what, provider.secrets), where=node.children[key].place(where)
+            )
+    return provider

@@ -79,7 +79,7 @@ class Values:
         is_unlike = not self.typed and _UNLIKE.fullmatch(written)
         if is_unlike or "${{" in VARIABLE.sub("", written):
             raise MultiturnError("a variable is written as ${{ NAME }}", where=place)
-        if not self.sends and label not in self.needed and _shapes_no_body(label):
+        if not self.sends and label not in self.needed and shapes_no_body(label):
             unset = [name for name in VARIABLE.findall(written) if name not in self.environment]
             if unset:
                 return _UNSET
@@ -95,7 +95,7 @@ class Values:
         return self.environment[name]
 
 
-def _shapes_no_body(label: str) -> bool:
+def shapes_no_body(label: str) -> bool:
     """Return whether a setting is a key, an address or a variable of an agent."""
     key = label.partition(".")[0]
     return is_secret(label) or key in _APART
