@@ -149,6 +149,17 @@ def test_a_prefix_of_an_earlier_window_is_found_again(monkeypatch: pytest.Monkey
     assert prefixes.shared() == pytest.approx(expected, rel=0.02)
 
 
+def test_memory_is_bounded_like_that_of_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("multiturn.engine.prefixes.WINDOW", 2)
+    monkeypatch.setattr("multiturn.engine.prefixes._MOST_KNOWN", 100)
+    prefixes = SharedPrefixes(openai())
+    sizes = []
+    for wire in wires(openai(), ((words(2000, str(number)), "Hi") for number in range(40))):
+        prefixes.add(wire)
+        sizes.append(len(prefixes._known))
+    assert 100 < max(sizes) < 200
+
+
 # The order of sending
 
 

@@ -13,7 +13,8 @@ ASSUMED_MINIMUM = 1024  # tokens, where it is not known from how many on the ven
 _MARK = "\x1d"
 WINDOW = 1_000  # requests that are compared with each other
 WINDOW_BYTES = 16 * 2**20  # of these, at most
-_STEPS = 32  # prefixes of earlier calls are known to a 32nd of their length
+_STEPS = 8  # a prefix of an earlier call that ends inside a part is known to an eighth
+_MOST_KNOWN = 500_000  # digests, in 50 MB; then older ones are forgotten, as caches do
 
 
 class Placed(NamedTuple):
@@ -88,6 +89,8 @@ class SharedPrefixes:
             brings = first if shared > known else None
             groups[-1].append(Placed(index, brings, max(shared, known)))
             before = index
+        if len(self._known) > _MOST_KNOWN:
+            self._known.clear()
         self._known |= digests
         groups.sort(key=lambda group: min(placed.at for placed in group))
         return [placed for group in groups for placed in group]
