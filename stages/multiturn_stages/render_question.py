@@ -62,7 +62,7 @@ class Transcript(Struct, frozen=True):
             if turn.parts or not turn.calls:
                 transcript.append(self._marker(text))
                 transcript += separate_first("", turn.parts)
-            for call, shown in zip(turn.calls, turn.calls_shown, strict=True):
+            for call, shown in zip(turn.calls, turn.calls_shown, strict=True) if turn.calls else ():
                 transcript.append(self._marker(self.call.replace("{id}", call.id)))
                 transcript += separate_first("", (shown,))
         return tuple(transcript)

@@ -25,7 +25,7 @@ def check_turns(turns: Any) -> None:
         if not isinstance(turn.message, (int, NoneType)):
             raise ValueError(f"a Turn whose message is {kind_of(turn.message)}")
         check_parts(turn.parts)
-        if turn.is_more:
+        if turn.calls or turn.thinking or turn.answers is not None:
             _check_calls(turn)
 
 

@@ -218,10 +218,13 @@ def _show(conversion: Conversion) -> None:
 
 def _unpaired(conversion: Conversion) -> str:
     """Return what is wrong with the calls of a conversion, or of its chat; empty if nothing is."""
-    at, name, wrong = unpaired(conversion.turns)
-    if not wrong and conversion.chat is not None and any(t.calls for t in conversion.turns):
-        at, name, wrong = unpaired(conversion.chat)
-    return f"the call {name!r} {wrong.partition(';')[0]}" if at >= 0 else ""
+    for turns in (conversion.turns, conversion.chat or ()):
+        if not any(turn.calls or turn.answers is not None for turn in turns):
+            return ""
+        at, name, wrong = unpaired(turns)
+        if at >= 0:
+            return f"the call {name!r} {wrong.partition(';')[0]}"
+    return ""
 
 
 def position(steps: Sequence[Step], name: str) -> int:

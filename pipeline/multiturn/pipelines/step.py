@@ -51,7 +51,7 @@ class Step(Struct, frozen=True):
 
     def run(self, conversion: Conversion) -> Conversion:
         """Run the stage without logging, which reads no clock."""
-        case, process = conversion.case, os.getpid()
+        case, forks = conversion.case, len(_FORKS)
         try:
             result = self.stage(replace(conversion, stage=self.stage.__name__), **self.options)
         except MultiturnError as error:
@@ -59,7 +59,7 @@ class Step(Struct, frozen=True):
         except (Exception, SystemExit) as error:  # nor may a stage end the run of the others
             raise failed(self, error, case) from error
         finally:
-            if os.getpid() != process:
+            if len(_FORKS) != forks:
                 self._end_fork()
         try:
             result = checked(conversion, result, self.stage)
@@ -78,6 +78,11 @@ class Step(Struct, frozen=True):
             os.write(2, f"Error: {what}, with os._exit\n".encode())
         finally:
             os._exit(1)
+
+
+_FORKS: list[None] = []  # as many as there were from the first process to this one
+if hasattr(os, "register_at_fork"):  # Windows has no forks
+    os.register_at_fork(after_in_child=lambda: _FORKS.append(None))
 
 
 def _unpickled(stage: Any, options: Mapping[str, Any]) -> Step:

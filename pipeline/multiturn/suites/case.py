@@ -165,18 +165,16 @@ class CaseReader:
         if role.value not in ROLES:
             what = f"there is no role {quoted(role.value)}; {did_you_mean(role.value, ROLES)}"
             raise MultiturnError(what, where=role.place(self.name, wording.label(index)))
-        label = wording.label(index)
         is_list = isinstance(content.value, list)
         segments = content.children if is_list else [content]
         thinking: tuple[Thinking, ...] = ()
         if segments and is_thinking(segments[0].value):
-            thinking = read_thinking(node, self.keys, label)
+            thinking = read_thinking(node, self.keys, wording.label(index))
             segments = segments[len(thinking) :]
         for number, segment in enumerate(segments, len(thinking)):
             if not _is_plain(segment.value):
-                self._segment(
-                    segment, f"{label}.content[{number}]" if is_list else f"{label}.content"
-                )
+                key = f"content[{number}]" if is_list else "content"
+                self._segment(segment, f"{wording.label(index)}.{key}")
         message = TestMessage(
             role.value,
             [segment.value for segment in segments] if thinking else content.value,
@@ -186,6 +184,7 @@ class CaseReader:
         )
         if len(node.value) == 2 and not thinking:
             return message
+        label = wording.label(index)
         answers, is_error = read_answers(node, self.keys, label)
         return structs.replace(
             message,
