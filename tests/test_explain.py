@@ -1,7 +1,9 @@
 """Where the text of a prompt comes from, and what became of the input."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import click
@@ -378,3 +380,26 @@ def test_a_notebook_shows_an_explanation_as_it_is_printed() -> None:
     assert "  | &lt;b&gt;\n" in explained._repr_html_()
     loud = explain(SHIPPED(Conversion(case_of(("user", "Hi")))))
     assert repr(loud) == "<Explanation of 'x': no chat prompt; print() shows it>"
+
+
+def calls_to_explain(messages: int) -> int:
+    """Return how many functions are called to explain a case of so many system messages."""
+    turns = [TestMessage("system", f"Rule {number}") for number in range(messages)]
+    case = Case(id="a", input_messages=(*turns, TestMessage("user", "Hi")))
+    conversion = SPEC(Conversion(case))
+    count = 0
+
+    def see(_: FrameType, event: str, __: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(see)
+    try:
+        explain(conversion)
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_the_work_to_explain_a_case_grows_with_its_messages_and_not_with_their_square() -> None:
+    assert calls_to_explain(800) < 5 * calls_to_explain(200)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from multiturn.engine.batch_run import run_batches as run_batches
     from multiturn.engine.delivery import Delivery as Delivery
     from multiturn.engine.explanation import Explanation as Explanation
-    from multiturn.engine.explanation import Fate as Fate
     from multiturn.engine.explanation import explain as explain
+    from multiturn.engine.fates import Fate as Fate
     from multiturn.engine.project import load_pipeline as load_pipeline
     from multiturn.engine.project import load_suite as load_suite
     from multiturn.engine.runner import dry_run as dry_run
@@ -70,7 +70,8 @@ _NAMES = {  # by the module that they are in
     "pipelines.contract": ("marker_text", "stage"),
     "pipelines.pipeline": ("Pipeline",),
     "pipelines.step": ("Step",),
-    "engine.explanation": ("Explanation", "Fate", "explain"),
+    "engine.explanation": ("Explanation", "explain"),
+    "engine.fates": ("Fate",),
     "engine.spans": ("Message", "Span"),
     "providers.ax": ("AxProvider",),
     "providers.base": ("Provider", "ProviderError", "ProviderResponse", "TargetProvider", "Wire"),

@@ -1,0 +1,185 @@
+"""What became of each segment of the input, and of each text beside the messages."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
+
+from multiturn.errors import MultiturnError, Place
+from multiturn.model.case import PROMPT_KEY, Case, first_other, segments_of
+from multiturn.model.conversion import DROPPED, Conversion
+from multiturn.model.turns import Part, Turn, as_json, is_blank, joined
+
+if TYPE_CHECKING:
+    from multiturn.logs import Notice
+
+_Segment = tuple[int | None, int | None]  # indexes of a message and of a segment in it
+
+
+class Fate(Struct, frozen=True):
+    """What became of one segment of the input.
+
+    Attributes:
+        where: the segment's place in the suite.
+        fate: ``shown`` where it stood, ``merged`` into the system message, ``moved`` there by a
+            stage, ``referenced`` where the same text was moved before, ``changed`` by a stage,
+            ``dropped`` by a rule, or ``lost``: text is missing from the prompt and nothing
+            explains why.
+        why: the stage and the rule.
+    """
+
+    where: Place
+    fate: Literal["shown", "merged", "moved", "referenced", "changed", "dropped", "lost"]
+    why: str = ""
+
+
+def fates_of(conversion: Conversion) -> Iterator[Fate]:
+    """Follow each segment, and each text that is not in a message, to where it is now."""
+    case, sent = conversion.case, _Sent(conversion)
+    for index, message in enumerate(case.input_messages):
+        for number, key, segment, line in segments_of(message):
+            where = case.where(line, f"{case.message_key(index)}.{key}")
+            yield sent.fate(where, (index, number), segment)
+    for key, text in case.keyed_texts.items():
+        fate = sent.fate_of_key(case.where(key=key), key, text)
+        if fate is not None:
+            yield fate
+
+
+class _Sent:
+    """What is sent of a conversion, by where it is from: a case may have 100,000 segments."""
+
+    def __init__(self, conversion: Conversion) -> None:
+        self.conversion, self.prompt = conversion, conversion.prompt
+        self.of_segment: dict[_Segment, list[Part]] = defaultdict(list)
+        self.of_file: dict[str, list[Part]] = defaultdict(list)  # and of no message
+        self.moved: dict[str | None, list[Part]] = defaultdict(list)  # by their files
+        self.of_key: dict[str | None, list[Part]] = defaultdict(list)
+        self.merged: set[int] = set()  # the ids of parts that are in one system message
+        for turn in self.prompt:
+            for part in turn.parts:
+                self._add(part)
+            if turn.role == "system" and turn.message is None:
+                self.merged.update(map(id, turn.parts))
+        self.guidelines: dict[str | None, Part] = {}
+        for guideline in conversion.guidelines:
+            self.guidelines.setdefault(guideline.resolved_path, guideline)
+        self.losses: dict[_Segment, tuple[int, Notice]] = {}  # with their numbers
+        self.dropped: dict[Place, str] = {}
+        for number, notice in enumerate(conversion.notices):
+            if notice.event in ("segment.left_out", DROPPED):
+                self.losses.setdefault((notice.message, notice.content), (number, notice))
+            if notice.event == DROPPED:
+                self.dropped.setdefault(notice.where, notice.why)
+        self.dropped_by = dict(conversion.dropped)
+
+    def _add(self, part: Part) -> None:
+        self.of_key[part.key].append(part)
+        if part.stage is not None:
+            return
+        if part.moved_by:
+            self.moved[part.resolved_path].append(part)
+        elif part.message is not None:
+            self.of_segment[part.message, part.content].append(part)
+        elif part.resolved_path is not None:
+            self.of_file[part.resolved_path].append(part)
+
+    def fate_of_key(self, where: Place, key: str, text: str) -> Fate | None:
+        """Return the fate of a text beside the messages; None if it is there as it was written."""
+        if key in self.of_key:
+            return _as_written(where, self.of_key[key], text)
+        if is_blank(text):
+            return Fate(where, "dropped", "blank text is no content (rule 2)")
+        if why := self.dropped.get(where):
+            return Fate(where, "dropped", why)
+        if key == PROMPT_KEY and (explicit := _explicit(self.prompt)):
+            has_leading = min(explicit) < first_other(self.conversion.case)
+            by = (
+                "a system message that leads replaces" if has_leading else "system messages replace"
+            )
+            return Fate(where, "dropped", f"{by} it (rule 7)")
+        return Fate(where, "lost", "no section of the system message holds it")
+
+    def fate(self, where: Place, segment: tuple[int, int], content: object) -> Fate:
+        """Return the fate of a segment, by what is sent of it."""
+        case = self.conversion.case
+        path = _resolved(case, content)
+        stays = [*self.of_segment.get(segment, ()), *self.of_file.get(path or "", ())]
+        if stays:
+            changed = _as_written(where, stays, _written(content, path, case))
+            if changed is not None:
+                return changed
+            if id(stays[0]) in self.merged:
+                return Fate(where, "merged", "into one system message (rule 7)")
+            return Fate(where, "shown")
+        if path is not None and path in self.guidelines:
+            return self._fate_of_guideline(where, segment, content, path)
+        return self._fate_of_missing(where, segment, content)
+
+    def _fate_of_guideline(
+        self, where: Place, segment: tuple[int, int], content: object, path: str
+    ) -> Fate:
+        guideline, moved = self.guidelines[path], self.moved.get(path)
+        if is_blank(guideline.text):
+            return Fate(where, "dropped", "a blank guideline is none (rule 2)")
+        if moved is None:
+            return Fate(where, "lost", "a guideline that no section of the system message holds")
+        if (guideline.message, guideline.content) != segment:
+            return Fate(where, "referenced", f"moved by {guideline.moved_by} once (rule 4)")
+        changed = _as_written(where, moved, _written(content, path, self.conversion.case))
+        return changed or Fate(where, "moved", f"by {guideline.moved_by} (rule 4)")
+
+    def _fate_of_missing(self, where: Place, segment: tuple[int, int], content: object) -> Fate:
+        of_segment, of_message = self.losses.get(segment), self.losses.get((segment[0], None))
+        losses = [loss for loss in (of_segment, of_message) if loss is not None]
+        if losses:
+            _, first = min(losses, key=lambda loss: loss[0])
+            return Fate(where, "dropped", first.why)
+        match content:
+            case str(text) | {"type": "text", "value": str(text)} if is_blank(text):
+                return Fate(where, "dropped", "blank text is no content (rule 2)")
+        if self.conversion.chat is None and not self.conversion.question:
+            return Fate(where, "lost", "the pipeline gives neither a chat prompt nor a question")
+        stage = self.dropped_by.get(segment[0])
+        who = "a stage" if stage is None else f"the stage {stage}"
+        return Fate(where, "lost", f"no rule explains it; {who} took it away")
+
+
+def _explicit(prompt: Iterable[Turn]) -> list[int]:
+    """Return the indexes of the suite's system messages that a prompt has as such."""
+    systems = (turn for turn in prompt if turn.role == "system")
+    parts = (part for turn in systems for part in turn.parts if not part.moved_by)
+    return [part.message for part in parts if part.message is not None]
+
+
+def _as_written(where: Place, parts: Sequence[Part], text: str | None) -> Fate | None:
+    """Return the fate of a text that the prompt has in other words than the suite; else None."""
+    stages = dict.fromkeys(part.changed_by for part in parts if part.changed_by)
+    if stages:
+        return Fate(where, "changed", f"by {', '.join(stages)}")
+    said = joined(parts)  # a file says the same with and without the newlines at its end
+    if text is None or text in (said, said.rstrip("\n"), "".join(part.text for part in parts)):
+        return None
+    return Fate(where, "lost", "its text is missing from the prompt, and no stage explains why")
+
+
+def _resolved(case: Case, content: object) -> str | None:
+    match content:
+        case {"type": "file", "value": str(path)} if case.files is not None:
+            with suppress(MultiturnError):
+                return case.files.find(path)
+    return None
+
+
+def _written(content: object, path: str | None, case: Case) -> str | None:
+    """Return what the suite, or the file, says in a segment; None where that is not known."""
+    match content:
+        case str(text) | {"type": "text", "value": str(text)}:
+            return text
+        case {"type": "file"}:
+            return case.files.known(path) if case.files is not None and path is not None else None
+        case dict(structured):
+            return as_json(structured)
+    return None
