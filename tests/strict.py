@@ -8,9 +8,10 @@ with StrictServer() as server:
     ...  # whoever asks server.url gets an answer, or why not
 """
 
+import json
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from itertools import pairwise
 from typing import Any
 
 from loopback import TEXT, Answer, Request, Server, Step, completion
@@ -142,7 +143,9 @@ def judge_anthropic(body: Any, headers: Mapping[str, str]) -> None:
             raise RefusedError("messages: text content blocks must be non-empty")
     if "system" in body and not all(text.strip() for text in texts(body["system"])):
         raise RefusedError("system: text content blocks must be non-empty")
+    _judge_blocks(body["messages"])
     _judge_order([message["role"] for message in body["messages"]], model)
+    judge_choice(body, "tool_choice may only be specified while providing tools")
     last = body["messages"][-1]
     if last["role"] == "assistant":
         if plain(model, NO_PREFILL):
@@ -150,10 +153,58 @@ def judge_anthropic(body: Any, headers: Mapping[str, str]) -> None:
                 "This model does not support assistant message prefill. The conversation must end"
                 " with a user message."
             )
-        if [*texts(last["content"])][-1] != [*texts(last["content"])][-1].rstrip():
+        ending = [*texts(last["content"])][-1:]
+        if ending != [text.rstrip() for text in ending]:
             raise RefusedError(
                 "messages: final assistant content cannot end with trailing whitespace"
             )
+
+
+def _judge_blocks(messages: list[Any]) -> None:
+    """Refuse blocks that do not belong together: calls, results and thinking."""
+    asked: list[str] = []
+    seen: set[str] = set()
+    for at, message in enumerate(messages):
+        if not message["content"]:
+            raise RefusedError("messages: all messages must have non-empty content")
+        if at and message["role"] == messages[at - 1]["role"]:
+            raise RefusedError('messages: roles must alternate between "user" and "assistant"')
+        blocks = message["content"] if isinstance(message["content"], list) else []
+        kinds = [block["type"] for block in blocks]
+        results = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
+        if sorted(results) != sorted(asked):
+            raise RefusedError(
+                f"messages.{at}: `tool_use` ids were found without `tool_result` blocks immediately"
+                " after, or unexpected `tool_use_id` found in `tool_result` blocks"
+            )
+        if "tool_result" in kinds[len(results) :] or (results and message["role"] != "user"):
+            raise RefusedError(f"messages.{at}: `tool_result` blocks must come first")
+        asked = [block["id"] for block in blocks if block["type"] == "tool_use"]
+        if any(re.fullmatch("[a-zA-Z0-9_-]+", name) is None for name in asked):
+            raise RefusedError(f"messages.{at}: String should match pattern '^[a-zA-Z0-9_-]+$'")
+        if seen & {*asked} or len(asked) > len({*asked}):
+            raise RefusedError(f"messages.{at}: `tool_use` ids must be unique")
+        seen |= {*asked}
+        if asked and message["role"] != "assistant":
+            raise RefusedError(f"messages.{at}: `tool_use` blocks can only be in `assistant`")
+        for block in blocks:
+            if block["type"] == "thinking" and not block["signature"]:
+                raise RefusedError(f"messages.{at}: Invalid `signature` in `thinking` block")
+            if block["type"] == "tool_result" and block.get("content", "-").isspace():
+                raise RefusedError("messages: text content blocks must be non-empty")
+    if asked:
+        raise RefusedError("messages: `tool_use` ids were found without `tool_result` blocks")
+
+
+def judge_choice(body: Any, message: str) -> None:
+    """Refuse the choice of a tool where there is none, or none of its name."""
+    choice = body.get("tool_choice")
+    if choice is None:
+        return
+    tools = [tool.get("function", tool)["name"] for tool in body.get("tools", ())]
+    named = choice.get("function", choice).get("name") if isinstance(choice, dict) else None
+    if not tools or named not in (None, *tools):
+        raise RefusedError(message, "tool_choice")
 
 
 def texts(content: Any) -> Iterator[str]:
@@ -180,40 +231,93 @@ def _judge_order(roles: list[str], model: str) -> None:
 # --- Gemini
 
 
-def judge_gemini(body: Any, model: str) -> None:
+@cache
+def _gemini_type(name: str) -> Any:
     from google.genai import types
     from pydantic import TypeAdapter
 
+    return TypeAdapter(getattr(types, name))
+
+
+def judge_gemini(body: Any, model: str) -> None:
     for content in body["contents"]:
-        fit(TypeAdapter(types.Content), content)
+        fit(_gemini_type("Content"), content)
         if content["role"] not in ("user", "model"):
             raise RefusedError("Please use a valid role: user, model.")
-        if not all(part.get("text") for part in content["parts"]):
-            raise RefusedError("Unable to submit request because it must have a text parameter.")
+        for part in content["parts"]:
+            if not part.get("text") and not part.keys() & {"functionCall", "functionResponse"}:
+                what = "Unable to submit request because it must have a text parameter."
+                raise RefusedError(what)
     if not body["contents"]:
         raise RefusedError("* GenerateContentRequest.contents: contents is not specified")
-    fit(TypeAdapter(types.GenerationConfig), body.get("generationConfig", {}))
+    fit(_gemini_type("GenerationConfig"), body.get("generationConfig", {}))
+    for tool in body.get("tools", ()):
+        fit(_gemini_type("Tool"), tool)
+    if "toolConfig" in body:
+        fit(_gemini_type("ToolConfig"), body["toolConfig"])
+        names = body["toolConfig"]["functionCallingConfig"].get("allowedFunctionNames", ())
+        declared = [each["name"] for each in body["tools"][0]["functionDeclarations"]]
+        if not set(names) <= set(declared):
+            raise RefusedError("allowed_function_names has a function that is not declared")
     if not 0 <= body.get("generationConfig", {}).get("temperature", 0) <= 2:
         raise RefusedError(
             "* GenerateContentRequest.generation_config.temperature: must be in [0, 2]"
         )
+    _judge_calls(body["contents"], model)
     roles = [content["role"] for content in body["contents"]]
-    if roles[0] != "user" or any(one == other for one, other in pairwise(roles)):
-        raise RefusedError(
-            "Please ensure that multiturn requests alternate between user and model."
-        )
     if roles[-1] == "model" and plain(model, NO_PREFILL):
         raise RefusedError("Requests ending with a model turn are not supported.")
+
+
+def _judge_calls(contents: list[Any], model: str) -> None:
+    """Refuse contents that do not alternate; those of results are between the model's."""
+    asked: list[str] = []
+    before = ""
+    texts_at = [
+        at
+        for at, content in enumerate(contents)
+        if content["role"] == "user" and "text" in content["parts"][0]
+    ]
+    for at, content in enumerate(contents):
+        results = [
+            part["functionResponse"] for part in content["parts"] if "functionResponse" in part
+        ]
+        if results and len(results) < len(content["parts"]):
+            raise RefusedError("Function response parts must not be mixed with other parts.")
+        if sorted(result["name"] for result in results) != sorted(asked):
+            raise RefusedError(
+                "Please ensure that the number of function response parts is equal to the number of"
+                " function call parts of the function call turn."
+            )
+        role = "results" if results else content["role"]
+        if role == before or (not before and role != "user"):
+            what = "Please ensure that multiturn requests alternate between user and model."
+            raise RefusedError(what)
+        before = role
+        calls = [part for part in content["parts"] if "functionCall" in part]
+        asked = [part["functionCall"]["name"] for part in calls]
+        is_current = not texts_at or at > texts_at[-1]
+        needs_signature = is_current and model.startswith("gemini-3")
+        if calls and needs_signature and "thoughtSignature" not in calls[0]:
+            what = "Function call is missing a thought_signature in functionCall parts."
+            raise RefusedError(what)
+    if asked:
+        raise RefusedError("Please ensure that function call turn comes before its responses.")
 
 
 # --- OpenAI
 
 
-def judge_openai(body: Any) -> None:
+@cache
+def _openai_type() -> Any:
     from openai.types.chat.completion_create_params import CompletionCreateParamsNonStreaming
     from pydantic import TypeAdapter
 
-    fit(TypeAdapter(CompletionCreateParamsNonStreaming), body)
+    return TypeAdapter(CompletionCreateParamsNonStreaming)
+
+
+def judge_openai(body: Any) -> None:
+    fit(_openai_type(), body)
     model, temperature = body["model"], body.get("temperature")
     if temperature is not None:
         if plain(model, NO_TEMPERATURE):
@@ -230,7 +334,27 @@ def judge_openai(body: Any) -> None:
         what = "Unsupported parameter: 'max_tokens' is not supported with this model."
         what += " Use 'max_completion_tokens' instead."
         raise RefusedError(what, "max_tokens", "unsupported_parameter")
+    judge_choice(body, "'tool_choice' is only allowed when 'tools' are specified.")
+    waiting: list[str] = []
     for at, message in enumerate(body["messages"]):
         if message["role"] == "tool":
-            what = "Invalid parameter: messages with role 'tool' must be a response to a preceeding"
-            raise RefusedError(f"{what} message with 'tool_calls'.", f"messages.[{at}].role")
+            if message["tool_call_id"] not in waiting:
+                what = "Invalid parameter: messages with role 'tool' must be a response to a"
+                what += " preceeding message with 'tool_calls'."
+                raise RefusedError(what, f"messages.[{at}].role")
+            waiting.remove(message["tool_call_id"])
+            continue
+        if waiting:
+            break
+        for call in message.get("tool_calls", ()):
+            if not 0 < len(call["id"]) <= 40:
+                what = f"Invalid 'messages[{at}].tool_calls[0].id': string too long. Expected a"
+                raise RefusedError(
+                    f"{what} string with maximum length 40.", None, "string_above_max"
+                )
+            if not isinstance(json.loads(call["function"]["arguments"]), dict):
+                raise RefusedError(f"Invalid 'messages[{at}].tool_calls[0].function.arguments'")
+            waiting.append(call["id"])
+    if waiting:
+        what = "An assistant message with 'tool_calls' must be followed by tool messages responding"
+        raise RefusedError(f"{what} to each 'tool_call_id'.", "messages")

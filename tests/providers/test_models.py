@@ -79,6 +79,7 @@ def test_every_row_has_its_source_and_day_one_feature_and_known_keys() -> None:
                 "temperature",
                 "final_assistant",
                 "later_system",
+                "unsigned_calls",
                 "system",
                 "roles",
                 "limit",

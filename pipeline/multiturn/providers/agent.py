@@ -135,6 +135,8 @@ class AgentProvider(TargetProvider):
             repairs.append(named("F4", f"left out the temperature {request.temperature:g}"))
         if request.max_output_tokens is not None:
             repairs.append(named("F4", f"left out the limit of {request.max_output_tokens} tokens"))
+        if request.tools:
+            repairs.append(named("F6", "left out the tools"))
         if not self.gets_instructions and any(_instructions(request)):
             what = "left out the system prompt or guidelines"
             repairs.append(named("F5", f"{what}; system: include of the target sends them"))

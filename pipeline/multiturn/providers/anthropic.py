@@ -1,20 +1,34 @@
 """Anthropic, through its SDK: system messages apart, user and assistant messages in turn."""
 
 import re
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from multiturn.model.calls import Call
+from multiturn.model.calls import Call, Tool
 from multiturn.model.request import ProviderRequest
+from multiturn.model.turns import Turn
 from multiturn.providers.ax import UpTo1
 from multiturn.providers.base import ProviderResponse
 from multiturn.providers.client import http_client
 from multiturn.providers.http import HttpProvider, HttpSettings
 from multiturn.providers.layout import Layout
+from multiturn.providers.tool_layout import (
+    Choice,
+    Ids,
+    choice_of,
+    keep_thinking,
+    name_joined,
+    pair_results,
+    rename_ids,
+)
 from multiturn.providers.usage import counts
 
 _DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+_IDS = Ids("T2", re.compile("[A-Za-z0-9_-]+"))
+_CHOICES = {"required": "any"}  # what the API calls them
 _DEFAULT_LIMIT = 4096  # the API requires one
 
 
@@ -83,27 +97,43 @@ class AnthropicProvider(HttpProvider):
             system = layout.take_first_system("A1", "A3")
         else:
             system = layout.take_system("A1", "A3", self.keep_advice(layout))
+        if layout.has_more:
+            self.repair_calls(layout, request)
         layout.drop_blank("A3")
         layout.tools_as_user("A1")
         layout.want_turns("A2")
         layout.merge_runs("A6")
+        if layout.has_more:
+            name_joined(layout, "A6", with_user=True)
         if keep:
             layout.want_system_in_place(self.abilities)
         if layout.want_user_last(self.abilities):
             layout.trim_end("A5")
         temperature, limit = self.sampling(layout, request, ("A9", 1))
+        choice = choice_of(layout, request, self.settings.tool_choice)
         return {
             "max_tokens": _DEFAULT_LIMIT if limit is None else limit,
-            "messages": layout.plain(),
+            "messages": _messages(layout.messages),
             "model": self.settings.model,
             "system": system and self.marked(system),
             "temperature": temperature,
+            "tools": [_tool(tool) for tool in request.tools] or None,
+            "tool_choice": choice and _choice(choice),
         }
 
     @property
     def has_cache(self) -> bool | None:
         """Whether prefixes are cached: only if the target asks for it."""
         return super().has_cache if self.settings.prompt_caching else False
+
+    def repair_calls(self, layout: Layout, request: ProviderRequest) -> None:
+        """Repair calls, results and thinking."""
+        keep_thinking(layout, "anthropic", lambda block: block.signature or block.data)
+        pair_results(layout)
+        rename_ids(layout, _IDS)
+        if not request.tools and any(message.calls for message in layout.messages):
+            what = "sources disagree whether Anthropic takes calls in messages without tools"
+            layout.doubts.append(f"{what} (T7: litellm #27620, #24712); add tools to the case")
 
     def keep_advice(self, layout: Layout) -> str:
         """Return the advice to keep a later system message, if the model may take it."""
@@ -165,3 +195,55 @@ class AnthropicProvider(HttpProvider):
             finish_reason=answer.get("stop_reason"),
             is_refusal=answer.get("stop_reason") == "refusal",
         )
+
+
+def _messages(turns: Iterable[Turn]) -> list[dict[str, Any]]:
+    """Return messages, whose content is text, or blocks where there is more than text."""
+
+    def role(turn: Turn) -> str:
+        return "user" if turn.answers is not None else turn.role
+
+    messages: list[dict[str, Any]] = []
+    for name, run in groupby(turns, role):
+        first, *others = run
+        content: Any = first.content
+        if others or first.is_more:
+            content = [block for turn in (first, *others) for block in _blocks(turn)]
+        messages.append({"role": name, "content": content})
+    return messages
+
+
+def _blocks(turn: Turn) -> Iterator[dict[str, Any]]:
+    """Yield the blocks of a turn; text blocks must not be empty (A3)."""
+    if turn.answers is not None:
+        yield {
+            "type": "tool_result",
+            "tool_use_id": turn.answers,
+            **({"content": turn.content} if turn.parts else {}),
+            **({"is_error": True} if turn.is_error else {}),
+        }
+        return
+    for block in turn.thinking:
+        if block.data:
+            yield {"type": "redacted_thinking", "data": block.data}
+        else:
+            yield {"type": "thinking", "thinking": block.text, "signature": block.signature}
+    if turn.parts:
+        yield {"type": "text", "text": turn.content}
+    for call in turn.calls:
+        yield {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments}
+
+
+def _tool(tool: Tool) -> dict[str, Any]:
+    return {
+        "name": tool.name,
+        **({"description": tool.description} if tool.description else {}),
+        "input_schema": {"type": "object", **tool.parameters},
+        **({"strict": tool.strict} if tool.strict is not None else {}),
+    }
+
+
+def _choice(choice: Choice) -> dict[str, Any]:
+    if isinstance(choice, str):
+        return {"type": _CHOICES.get(choice, choice)}
+    return {"type": "tool", **choice}

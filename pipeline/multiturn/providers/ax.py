@@ -2,19 +2,26 @@
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
 
 from multiturn.documents.validation import LARGEST_NUMBER
-from multiturn.model.request import ChatMessage, ProviderRequest, prompt_of
+from multiturn.model.request import ChatMessage, ProviderRequest, message_of, prompt_of
 from multiturn.model.turns import Parts, Turns
 from multiturn.providers.base import Preview, ProviderResponse, Settings, TargetProvider, Wire
 from multiturn.providers.layout import Layout
 
 Model = Annotated[str, Meta(description="the model, or the deployment, to ask.")]
-_MESSAGES = ("messages", "system", "contents", "systemInstruction")  # keys of the vendors' bodies
+_MESSAGES = (
+    "messages",
+    "system",
+    "contents",
+    "systemInstruction",
+    "tools",
+)  # keys of the vendors' bodies
 _TEMPERATURE = Meta(
     description="used where the request says nothing; `omit` sends none, whatever a suite says."
 )
@@ -41,12 +48,12 @@ class AxProvider(ABC):
 
     Attributes:
         name: the name that results give as their target; by default the class's.
-        accepts: what requests may hold besides text; nothing by default, and no request holds
-            anything else so far.
+        accepts: what requests may hold besides text: ``calls``, for tools, calls of them, their
+            results and thinking. A request with more than it accepts is refused before it is sent.
     """
 
     name: str = ""
-    accepts: frozenset[str] = frozenset()
+    accepts: Collection[str] = frozenset()
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -67,7 +74,7 @@ class AxProvider(ABC):
         message as its first message, or the default one. Without a chat prompt, the question is the
         single user message after it.
         """
-        return tuple(ChatMessage(turn.role, turn.content) for turn in prompt_of(request))
+        return tuple(map(message_of, prompt_of(request)))
 
 
 class ChatProvider(TargetProvider, AxProvider):

@@ -1,7 +1,7 @@
 """The interface of providers, and what all of them share."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from typing import Annotated, Any, ClassVar, Protocol, Self
 
@@ -197,7 +197,7 @@ class TargetProvider:
 
     kind: ClassVar[str] = ""  # the name that targets give it; empty for a user's own
     title: ClassVar[str] = ""  # what reports call its payload; empty for none of its own
-    accepts: frozenset[str] = frozenset()  # as for ``AxProvider``
+    accepts: Collection[str] = frozenset()  # as for ``AxProvider``
     rules_by: ClassVar[tuple[str, ...]] = ()  # the addresses that say whose rules hold
     place = Place()  # of the target, if it is of a file
 

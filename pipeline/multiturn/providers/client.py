@@ -27,6 +27,7 @@ class Exchange(Struct):
     timeout_seconds: float  # of each attempt
     secrets: tuple[str, ...]  # values to hide in errors
     body: bytes = b""  # the exact body of the last attempt
+    instead: bytes = b""  # what to send in place of the body that the SDK makes
     count: int = 0  # number of attempts so far
     error: ProviderError | None = None  # why an answer is refused; the SDK must not retry
 
@@ -52,6 +53,16 @@ class _WithLimits:
 
         exchange = current.get()
         exchange.count += 1
+        if exchange.instead:
+            headers = {**request.headers, "content-length": str(len(exchange.instead))}
+            options_of = request.extensions
+            request = httpx2.Request(
+                request.method,
+                request.url,
+                headers=headers,
+                content=exchange.instead,
+                extensions=options_of,
+            )
         with suppress(httpx2.RequestNotRead):  # a file that is uploaded
             exchange.body = request.content
         request.headers["accept-encoding"] = "gzip"

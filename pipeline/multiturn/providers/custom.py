@@ -21,6 +21,7 @@ from multiturn.providers.base import (
     body_of,
     passing,
 )
+from multiturn.providers.rules import broken
 from multiturn.providers.secrets import hide, secrets_among
 
 
@@ -48,7 +49,10 @@ class InvokedProvider(TargetProvider):
         self.accepts = frozenset(getattr(provider, "accepts", ()))
 
     def wire(self, request: ProviderRequest) -> Wire:
-        """Return the request as JSON."""
+        """Return the request as JSON, unless it has calls, and the provider takes none."""
+        if has_calls(request) and "calls" not in self.accepts:
+            advice = f"add accepts = {{'calls'}} to {self.settings.provider}, if it sends them"
+            raise ProviderError(broken("C6", advice))
         return Wire(provider=self.settings.provider, body=body_of(request), request=request)
 
     async def ask(self, wire: Wire) -> ProviderResponse:
@@ -72,6 +76,14 @@ class InvokedProvider(TargetProvider):
             what = f"{path} returned {type(answer).__name__} instead of a ProviderResponse"
             raise ProviderError(what, kind="provider")
         return answer
+
+
+def has_calls(request: ProviderRequest) -> bool:
+    """Return whether a request has tools, or messages with calls, their results or thinking."""
+    return bool(request.tools) or any(
+        message.tool_calls or message.thinking or message.tool_call_id is not None
+        for message in request.chat_prompt or ()
+    )
 
 
 class CustomSettings(Settings, frozen=True, kw_only=True):

@@ -16,9 +16,9 @@ class EchoProvider(ChatProvider):
     kind = "echo"
 
     def body(self, layout: Layout, request: ProviderRequest) -> dict[str, Any]:
-        """Return the messages unchanged."""
+        """Return the messages unchanged, and the tools."""
         layout.want_turns("C1")
-        return {"messages": layout.plain()}
+        return {"messages": layout.plain(), "tools": request.tools or None}
 
     async def ask(self, wire: Wire) -> ProviderResponse:
         """Answer with the body."""

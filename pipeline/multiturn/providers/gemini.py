@@ -2,22 +2,33 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any
+from itertools import groupby
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from multiturn.model.calls import Call
+from multiturn.model.calls import Call, Tool
 from multiturn.model.request import ProviderRequest
+from multiturn.model.turns import Turn
 from multiturn.providers.ax import UpTo2
 from multiturn.providers.base import ProviderError, ProviderResponse, Wire
-from multiturn.providers.client import http_client
+from multiturn.providers.client import current, http_client
 from multiturn.providers.http import HttpProvider, HttpSettings
 from multiturn.providers.layout import Layout
 from multiturn.providers.tokens import Overhead
+from multiturn.providers.tool_layout import (
+    Choice,
+    choice_of,
+    keep_thinking,
+    name_joined,
+    pair_results,
+    want_signatures,
+)
 from multiturn.providers.usage import counts
 
 # Reasons to stop that are filters' (types.FinishReason of the SDK).
 _BLOCKED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII")
+_MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 _ROLES = {"user": "user", "assistant": "model"}
 
 
@@ -27,6 +38,13 @@ class GeminiSettings(HttpSettings, frozen=True, kw_only=True):
     base_url: Annotated[str | None, Meta(description="of a gateway; null for Google's own.")] = None
     version: Annotated[str, Meta(description="of the API (G6).")] = "v1beta"
     temperature: UpTo2 = None
+    thought_signature: Annotated[
+        Literal["refuse", "skip"],
+        Meta(
+            description="`skip` sends a stand-in where a model needs the signature of a call and"
+            " there is none (T5); the model may answer worse."
+        ),
+    ] = "refuse"
 
 
 class GeminiProvider(HttpProvider):
@@ -43,23 +61,33 @@ class GeminiProvider(HttpProvider):
     def body(self, layout: Layout, request: ProviderRequest) -> dict[str, Any]:
         """Return the messages as contents, the system messages apart, and the parameters."""
         system = layout.take_system("G1", blank="G5")
+        if layout.has_more:
+            keep_thinking(layout, "gemini", lambda block: block.signature and block.text)
+            pair_results(layout)
+            name_joined(layout, "T4")
         layout.drop_blank("G5")
         layout.tools_as_user("G3")
         layout.want_turns("G2")
         layout.merge_runs("G3")
         layout.want_user_first("G4")
         layout.want_user_last(self.abilities)
+        if layout.has_more:
+            skips = self.settings.thought_signature == "skip"
+            want_signatures(layout, self.abilities, skips=skips)
         temperature, limit = self.sampling(layout, request, ("G7", 2))
         config = {
             "temperature": None if temperature is None else float(temperature),
             "maxOutputTokens": limit,
         }
+        choice = choice_of(layout, request, self.settings.tool_choice)
+        if any(tool.strict is not None for tool in request.tools):
+            layout.repair("G9", "left out whether tools are strict")
+        declared = [_declaration(tool) for tool in request.tools]
         return {
-            "contents": [
-                {"parts": [{"text": message.content}], "role": _ROLES.get(message.role)}
-                for message in layout.messages
-            ],
+            "contents": _contents(layout.messages),
             "systemInstruction": system and {"parts": [{"text": system}], "role": "user"},
+            "tools": [{"functionDeclarations": declared}] if declared else None,
+            "toolConfig": choice and {"functionCallingConfig": _choice(choice)},
             "generationConfig": {key: value for key, value in config.items() if value is not None},
         }
 
@@ -87,16 +115,14 @@ class GeminiProvider(HttpProvider):
         ).aio
 
     async def post(self, client: Any, wire: Wire) -> str:
-        """Return the text of the vendor's answer; the SDK takes no bytes, and encodes the same."""
-        body = json.loads(wire.body)
+        """Return the text of the vendor's answer.
+
+        The SDK takes no bytes, and would write some keys and signatures in another way, so our HTTP
+        client sends the body of the wire in place of what the SDK makes.
+        """
+        current.get().instead = wire.body
         response = await client.models.generate_content(
-            model=wire.model,
-            contents=body["contents"],
-            config={
-                **body["generationConfig"],
-                "system_instruction": body.get("systemInstruction"),
-                "should_return_http_response": True,
-            },
+            model=wire.model, contents="-", config={"should_return_http_response": True}
         )
         return str(response.sdk_http_response.body)
 
@@ -120,6 +146,51 @@ class GeminiProvider(HttpProvider):
             finish_reason=candidate.get("finishReason"),
             is_refusal=candidate.get("finishReason") in _BLOCKED,
         )
+
+
+def _contents(messages: Iterable[Turn]) -> list[dict[str, Any]]:
+    """Return contents; the results of a turn are one, without other parts (T4)."""
+    messages = tuple(messages)
+    names = {call.id: call.name for message in messages for call in message.calls}
+
+    def kind(turn: Turn) -> tuple[str, bool]:
+        is_result = turn.answers is not None
+        return "user" if is_result else _ROLES.get(turn.role, turn.role), is_result
+
+    return [
+        {"parts": [part for turn in run for part in _parts(turn, names)], "role": role}
+        for (role, _), run in groupby(messages, kind)
+    ]
+
+
+def _parts(turn: Turn, names: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """Yield the parts of a turn; text parts must not be empty (G5)."""
+    if turn.answers is not None:
+        said = {"error" if turn.is_error else "output": turn.content}
+        name = names.get(turn.answers, "")
+        yield {"functionResponse": {"id": turn.answers, "name": name, "response": said}}
+        return
+    for block in turn.thinking:
+        yield {"text": block.text, "thought": True, "thoughtSignature": block.signature}
+    if turn.parts:
+        yield {"text": turn.content}
+    for call in turn.calls:
+        part = {"functionCall": {"id": call.id, "name": call.name, "args": call.arguments}}
+        yield {**part, "thoughtSignature": call.signature} if call.signature else part
+
+
+def _declaration(tool: Tool) -> dict[str, Any]:
+    return {
+        "name": tool.name,
+        **({"description": tool.description} if tool.description else {}),
+        **({"parametersJsonSchema": tool.parameters} if tool.parameters else {}),
+    }
+
+
+def _choice(choice: Choice) -> dict[str, Any]:
+    if isinstance(choice, str):
+        return {"mode": _MODES[choice]}
+    return {"mode": "ANY", "allowedFunctionNames": [choice["name"]]}
 
 
 def _calls(parts: Iterable[Mapping[str, Any]]) -> Iterator[Call]:

@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
 import msgspec
 from msgspec import Meta, structs
@@ -50,6 +50,13 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
             extra_json_schema={"propertyNames": {"enum": [*get_args(Accepted)]}},
         ),
     ] = {}
+    tool_choice: Annotated[
+        Literal["auto", "none", "required"] | Mapping[str, str] | None,
+        Meta(
+            description="whether the model must call a tool: `auto`, `none`, `required`, or"
+            " `{name: TOOL}`; used where a case has tools, and its `execution` says nothing."
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
         """Refuse a key that the SDKs would look for elsewhere, or quote in an error.
@@ -67,6 +74,10 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
             if name not in get_args(Accepted):
                 near = did_you_mean(name, get_args(Accepted))
                 raise ValueError(f"accepts has no {name!r}; {near}")
+        if isinstance(self.tool_choice, Mapping) and self.tool_choice.keys() != {"name"}:
+            raise ValueError(
+                "tool_choice must be auto, none, required, or the name of a tool, as {name: TOOL}"
+            )
         for name in ("base_url", "endpoint"):
             address = getattr(self, name, None)
             if address is not None and not address.lower().startswith(("http://", "https://")):

@@ -4,13 +4,12 @@ A repaired prompt is a different experiment, so results name each repair. A prom
 repaired without changing its meaning is refused before anything is sent.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import dropwhile, groupby, takewhile
-from typing import Any
 
 from msgspec import structs
 
-from multiturn.model.request import ChatMessage, ProviderRequest
+from multiturn.model.request import ChatMessage, ProviderRequest, message_of
 from multiturn.model.turns import Part, Role, Turn, Turns, is_blank, separate_first
 from multiturn.providers.base import ProviderError
 from multiturn.providers.models import Abilities, Accepted, Verdict
@@ -19,6 +18,7 @@ from multiturn.providers.rules import broken, named
 _MERGE_LATER = "later_system: merge of consolidate_system avoids it"
 _KEEP_GUIDELINES = "references_only: keep of filter_empty keeps one that only attaches guidelines"
 _AVOIDED: dict[Accepted, str] = {  # what a request can do without a feature
+    "unsigned_calls": "thought_signature: skip",
     "temperature": "temperature: omit",
     "final_assistant": "end with a user message",
     "later_system": "later_system: merge",
@@ -32,8 +32,24 @@ def _merged(role: Role, turns: Sequence[Turn]) -> Turn:
     if len(turns) == 1:
         return turns[0]
     empty = (Part("text", ""),)  # a message without parts has its blank line, too
-    parts = (part for turn in turns for part in separate_first("\n\n", turn.parts or empty))
-    return Turn(role, tuple(parts))
+    given = (turn.parts or (() if turn.is_more else empty) for turn in turns)
+    parts = (part for each in given for part in separate_first("\n\n", each))
+    return Turn(role, tuple(parts), None, turns[0].thinking, turns[-1].calls)
+
+
+def _runs(turns: Iterable[Turn]) -> Iterator[list[Turn]]:
+    """Yield neighbors of one role that can be one turn: it thinks, then speaks, then calls."""
+    run: list[Turn] = []
+    for turn in turns:
+        if run and (turn.answers is not None or turn.thinking or run[-1].calls):
+            yield run
+            run = []
+        run.append(turn)
+    yield run
+
+
+def _is_empty(message: Turn) -> bool:
+    return is_blank(message.content) and not message.is_more
 
 
 class Layout:
@@ -41,6 +57,7 @@ class Layout:
 
     def __init__(self, prompt: Iterable[Turn], request: ProviderRequest | None = None) -> None:
         self.messages = list(prompt)
+        self.has_more = any(message.is_more for message in self.messages)
         self.system: Turn | None = None  # what the API takes apart from the messages
         self.request = request
         self.repairs: list[str] = []
@@ -52,10 +69,9 @@ class Layout:
         """The messages after the repairs, with the system message that the API takes apart."""
         return (*([self.system] if self.system else []), *self.messages)
 
-    def plain(self, system_role: str = "system") -> list[ChatMessage]:
-        """Return the messages as most APIs take them: a role and a text."""
-        roles: dict[str, Any] = {"system": system_role}
-        return [ChatMessage(roles.get(m.role, m.role), m.content) for m in self.messages]
+    def plain(self) -> list[ChatMessage]:
+        """Return the messages in our own form: a role and a text, and calls if there are any."""
+        return [message_of(message) for message in self.messages]
 
     def repair(self, rule: str, what: str) -> None:
         """Record a repair."""
@@ -111,9 +127,9 @@ class Layout:
             self.repair(rule, f"sent {count} as the first message")
 
     def tools_as_user(self, rule: str) -> None:
-        """Make tool messages the user's: the API knows no tool call that they would answer."""
+        """Make tool messages that answer no call the user's: no API takes them as they are."""
         for at, message in enumerate(self.messages):
-            if message.role == "tool":
+            if message.role == "tool" and message.answers is None:
                 marker = Part("text", "[Tool]: ", stage=f"rule {rule}")
                 parts = (marker, *separate_first("", message.parts))
                 self.messages[at] = Turn("user", parts, message.message)
@@ -127,19 +143,26 @@ class Layout:
                 self.repair(rule, "sent a system message as a user message")
 
     def drop_blank(self, rule: str) -> None:
-        """Remove blank messages."""
+        """Remove blank messages, and blank texts beside calls or thinking, or of results."""
+        kept: list[Turn] = []
         for message in self.messages:
-            if is_blank(message.content):
+            if not is_blank(message.content):
+                kept.append(message)
+            elif not message.is_more:
                 self.repair(rule, f"left out an empty {message.role} message")
-        self.messages = [message for message in self.messages if not is_blank(message.content)]
+            else:
+                if message.content:
+                    self.repair(rule, f"left out the empty text of a {message.role} message")
+                kept.append(structs.replace(message, parts=()))
+        self.messages = kept
 
     def merge_runs(self, rule: str) -> None:
-        """Join neighboring messages of one role by a blank line."""
+        """Join neighboring messages of one role by a blank line; results stay apart."""
         merged: list[Turn] = []
         for role, neighbors in groupby(self.messages, lambda message: message.role):
             run = list(neighbors)
-            merged.append(_merged(role, run))
-            if len(run) > 1:
+            merged += (_merged(role, turns) for turns in (_runs(run) if self.has_more else [run]))
+            if len(run) > 1 and role != "tool":
                 self.repair(rule, f"merged {len(run)} neighboring {role} messages")
         self.messages = merged
 
@@ -147,6 +170,8 @@ class Layout:
         """Cut the white space at the end of the last message."""
         last = self.messages[-1]
         parts = list(last.parts)
+        if not parts:
+            return  # it is thinking only
         while parts and is_blank(parts[-1].text):
             parts.pop()
         text = parts[-1].text.rstrip() if parts else ""
@@ -184,7 +209,7 @@ class Layout:
 
     def want_turns(self, rule: str) -> None:
         """Refuse a prompt without a user or an assistant message."""
-        if all(message.role == "system" or is_blank(message.content) for message in self.messages):
+        if all(m.role == "system" or _is_empty(m) for m in self.messages):
             self.refuse(rule, f"add a user message{self._pipeline_advice()}")
 
     def want_user_first(self, rule: str) -> None:
@@ -221,7 +246,7 @@ class Layout:
             if message.role != "system":
                 continue
             before, after = self.messages[:at][-1:], self.messages[at + 1 :][:1]
-            for other in (each for each in before if each.role != "user"):
+            for other in (each for each in before if each.role not in ("user", "tool")):
                 self.refuse("A10", f"one follows a message of the {other.role}; {_MERGE_LATER}")
             for other in (each for each in after if each.role != "assistant"):
                 why = f"one stands before a message of the {other.role}"

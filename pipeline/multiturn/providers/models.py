@@ -16,7 +16,9 @@ from multiturn.errors import MultiturnError
 from multiturn.providers.tokens import Tokenizer
 
 # What a target may say.
-Accepted = Literal["temperature", "final_assistant", "later_system", "cache_breakpoints"]
+Accepted = Literal[
+    "temperature", "final_assistant", "later_system", "cache_breakpoints", "unsigned_calls"
+]
 Feature = Accepted | Literal["system", "roles", "limit", "tokenizer", "estimate", "cache_minimum"]
 
 SERVERS = "servers"  # the key of models.yaml for other servers with OpenAI's API
@@ -26,6 +28,7 @@ _NOUNS: dict[Accepted, str] = {
     "final_assistant": "final assistant message",
     "later_system": "later system message",
     "cache_breakpoints": "cache breakpoint",
+    "unsigned_calls": "call without its signature",
 }
 _FINE_TUNED = re.compile(r"^ft:([^:]+).*")
 _BEDROCK = re.compile(r"^(?:[a-z-]+\.)?anthropic\.|-v\d+(?=:)")
@@ -52,6 +55,10 @@ class Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     later_system: Annotated[
         Literal["yes", "no"] | None,
         Meta(description="whether they take a system message after the conversation began."),
+    ] = None
+    unsigned_calls: Annotated[
+        Literal["yes", "no"] | None,
+        Meta(description="whether they take a call in the current turn without its signature."),
     ] = None
     roles: Annotated[
         Literal["alternate"] | None,
@@ -189,7 +196,8 @@ class Abilities(NamedTuple):
         return self._judge("temperature", lambda row: taken[row.temperature or "no"])
 
     def takes(
-        self, feature: Literal["final_assistant", "later_system", "cache_breakpoints"]
+        self,
+        feature: Literal["final_assistant", "later_system", "cache_breakpoints", "unsigned_calls"],
     ) -> Verdict:
         """Return whether the model takes a kind of message, or a mark in one."""
         return self._judge(feature, lambda row: getattr(row, feature) == "yes")

@@ -1,6 +1,7 @@
 """OpenAI and servers with its API, through the openai SDK: messages are sent almost unchanged."""
 
 import json
+import re
 from contextlib import suppress
 from itertools import takewhile
 from typing import Annotated, Any, ClassVar, Literal
@@ -11,12 +12,23 @@ from msgspec import Meta
 from multiturn.model.calls import Call
 from multiturn.model.request import ProviderRequest
 from multiturn.providers.base import ProviderResponse
+from multiturn.providers.chat import chat_message, chat_tool
 from multiturn.providers.client import http_client
 from multiturn.providers.http import API_KEY, HttpProvider, HttpSettings
 from multiturn.providers.layout import Layout
 from multiturn.providers.models import SERVERS
+from multiturn.providers.tool_layout import (
+    Choice,
+    Ids,
+    choice_of,
+    keep_thinking,
+    pair_results,
+    rename_ids,
+    tell_errors,
+)
 from multiturn.providers.usage import counts
 
+_IDS = Ids("T1", re.compile(".{1,40}", re.DOTALL))
 _OPENAI = "https://api.openai.com/v1"
 _OF_AZURE = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
 
@@ -102,8 +114,13 @@ class OpenAIProvider(HttpProvider):
         return vendor_at(self.settings.base_url)
 
     def body(self, layout: Layout, request: ProviderRequest) -> dict[str, Any]:
-        """Return the messages, tool messages as the user's (O1), and the parameters."""
+        """Return the messages, tool messages without a call as the user's (O1), and the rest."""
         settings = self.settings
+        if layout.has_more:
+            keep_thinking(layout, "", bool)
+            pair_results(layout)
+            rename_ids(layout, _IDS)
+            tell_errors(layout, "O15")
         layout.tools_as_user("O1")
         layout.want_turns("C1")
         self.lay_out_system(layout)
@@ -116,13 +133,18 @@ class OpenAIProvider(HttpProvider):
         temperature, limit = self.sampling(layout, request, highest)
         if limit is not None:
             self.want_name_of_limit(layout)
-        messages, caching = self.marked(layout, layout.plain(settings.system_role))
+        choice = choice_of(layout, request, settings.tool_choice)
+        roles = {"system": settings.system_role}
+        said = [chat_message(each, roles.get(each.role)) for each in layout.messages]
+        messages, caching = self.marked(layout, said)
         return {
             "messages": messages,
             "model": settings.model,
             settings.max_tokens_field: limit,
             "prompt_cache_options": caching,
             "temperature": temperature,
+            "tools": [chat_tool(tool) for tool in request.tools] or None,
+            "tool_choice": choice and _choice(choice),
         }
 
     @property
@@ -147,7 +169,7 @@ class OpenAIProvider(HttpProvider):
         at = max(len(list(leading)) - 1, 0)
         text = {"type": "text", "text": layout.messages[at].content}
         part = {**text, "prompt_cache_breakpoint": {"mode": "explicit"}}
-        message = {"role": messages[at].role, "content": [part]}
+        message = {**messages[at], "content": [part]}
         return [*messages[:at], message, *messages[at + 1 :]], {"mode": "explicit"}
 
     def lay_out_system(self, layout: Layout) -> None:
@@ -208,6 +230,10 @@ def _call(answered: Any) -> Call:
     with suppress(ValueError):
         arguments = json.loads(arguments or "{}")
     return Call(answered["id"], name, arguments)
+
+
+def _choice(choice: Choice) -> Choice | dict[str, Any]:
+    return choice if isinstance(choice, str) else {"type": "function", "function": dict(choice)}
 
 
 async def _without_key(request: Any) -> None:

@@ -32,6 +32,7 @@ G5 | Gemini | text parts must not be empty | inspect_ai
 G6 | Gemini | proxies and some fields want v1beta, not v1 | LiteLLM 1.106
 G7 | Gemini | a temperature must not exceed 2 | API reference
 G8 | Gemini | some models ignore a temperature | opencode #38924
+G9 | Gemini | a tool cannot be strict | SDK
 O1 | OpenAI | tool must follow an assistant's tool call | OpenManus #744
 O2 | OpenAI | some models want developer, not system | litellm #7961
 O3 | OpenAI | a filtered prompt is HTTP 400, content_filter | Azure docs
@@ -44,16 +45,27 @@ O11 | OpenAI | some models take max_completion_tokens only | AgentLab #251, poki
 O12 | OpenAI | some models take no temperature | openai-python #2104, tee-gateway #154
 O13 | OpenAI-compatible | in some chat templates, user and assistant must alternate | chat_templates, trl, rendered
 O14 | OpenAI-compatible | some chat templates take no system message | chat_templates, rendered
+O15 | OpenAI | a result cannot say that its call failed | SDK
+T1 | OpenAI | the id of a call must not exceed 40 characters | vercel/ai #5171, pydantic-ai #4389
+T2 | Anthropic | the id of a call must have only letters, digits, _ and - | bifrost #5097, nanobot #4356
+T3 | all | each call must have its result in the next turn, before any text | rivet #487, ogx #6367
+T4 | Gemini | the results of a turn must be one content, without other parts | eino-ext #571, crewAI #4693, gemini-cli #16135
+T5 | Gemini | some models need the signature of a call in the current turn | bifrost #2226, semantic-kernel #13417
+T7 | Anthropic | calls in messages may need tools | litellm #27620, #24712
+T8 | all | thinking must go only to the vendor that signed it, with its signature | openai-agents-python #1704, continue #4470
 F1 | command lines | an argument must not exceed 128 KiB | Codex
 F2 | command lines | a line that starts with @ mentions a file | AgentV
 F3 | agents | a file needs a path, and what to do with it | AgentV #422, #1072
 F4 | agents | neither temperature nor limit can be set | codex exec --help
 F5 | agents | VS Code gets the transcript and files, unless configured otherwise | VS Code's chat
+F6 | agents | tools cannot be given | codex exec --help
 R1 | GitHub | a step summary must not exceed 1,024 KiB | runner
 C1 | all | a prompt must have a user or an assistant message | multiturn
 C2 | all | a temperature must be finite and not negative | multiturn
 C3 | all | a target that says omit must get no temperature | multiturn
 C4 | all | a target gets only what it is said to take | multiturn
+C5 | all | tool_choice must be of the tools that the case has | multiturn
+C6 | all | a provider of your own must accept calls to get them | multiturn
 """  # noqa: E501 - a rule is a line
 RULES = {rule.id: rule for rule in (Rule(*row.split(" | ")) for row in _TABLE.splitlines())}
 

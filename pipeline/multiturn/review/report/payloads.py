@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -13,6 +13,7 @@ from multiturn.model.request import ProviderRequest
 from multiturn.model.turns import is_blank
 from multiturn.providers.base import ProviderError, TargetProvider
 from multiturn.providers.http import HttpProvider
+from multiturn.providers.models import Accepted
 from multiturn.providers.targets import KINDS
 from multiturn.review.report.suites import texts_of
 from multiturn.review.reviewed import ReviewedCase
@@ -33,7 +34,7 @@ def sample_providers() -> dict[str, TargetProvider]:
 
     Their payloads name the model ``MODEL``; model, limits and keys are the targets' affair.
     """
-    accepts = dict.fromkeys(("temperature", "final_assistant", "later_system"), True)
+    accepts = dict.fromkeys(get_args(Accepted), True)
     given: dict[str, Any] = {"model": "MODEL", "api_key": "none", "accepts": accepts}
     given["endpoint"] = "https://none"
     found: dict[str, TargetProvider] = {}

@@ -1,0 +1,178 @@
+"""The repairs of calls, their results and thinking, for conversations that have some."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from itertools import groupby, pairwise
+from typing import NamedTuple
+
+from msgspec import structs
+
+from multiturn.model.calls import Call, Thinking, unpaired
+from multiturn.model.request import ProviderRequest
+from multiturn.model.turns import Part, Turn, is_blank, separate_first
+from multiturn.providers.layout import Layout
+from multiturn.providers.models import Abilities
+
+# What Gemini takes in place of a signature, as Google's own clients spell it.
+STAND_IN = "skip_thought_signature_validator"
+_LONGEST_ID = 40  # of those that are made here
+
+Choice = str | Mapping[str, str]  # auto, none, required, or {"name": "weather"}
+
+
+class Ids(NamedTuple):
+    """Which ids of calls a vendor takes."""
+
+    rule: str
+    pattern: re.Pattern[str]  # of a whole id
+
+
+def keep_thinking(layout: Layout, vendor: str, takes: Callable[[Thinking], object]) -> None:
+    """Leave out the thinking that a vendor does not take back (T8).
+
+    Args:
+        layout: the messages.
+        vendor: whose models these are; empty for an API that takes no thinking.
+        takes: whether it takes a block of its own, which needs a signature.
+    """
+    kept: list[Turn] = []
+    lost: list[str] = []
+    for message in layout.messages:
+        thinking = []
+        for block in message.thinking:
+            if not vendor:
+                lost.append("that this API does not take")
+            elif block.vendor != vendor:
+                lost.append("from another vendor")
+            elif not takes(block):
+                lost.append("without a signature")
+            else:
+                thinking.append(block)
+        if len(thinking) < len(message.thinking):
+            message = structs.replace(message, thinking=tuple(thinking))
+            if is_blank(message.content) and not message.is_more:
+                continue  # so that no API gets a message which says nothing
+        kept.append(message)
+    for why in dict.fromkeys(lost):
+        layout.repair("T8", f"left out {lost.count(why)} block(s) of thinking {why}")
+    if gone := len(layout.messages) - len(kept):
+        layout.repair("T8", f"left out {gone} message(s) that were only thinking")
+    layout.messages = kept
+
+
+def pair_results(layout: Layout) -> None:
+    """Move each result directly after its call; refuse a call or result without the other (T3)."""
+    messages = layout.messages
+    _, name, what = unpaired(messages)
+    if any(message.calls and message.role != "assistant" for message in messages):
+        layout.refuse("T3", "only an assistant message calls tools")
+    if what:
+        layout.refuse("T3", f"the call {name!r} {what}")
+        return
+    caller = {call.id: at for at, message in enumerate(messages) for call in message.calls}
+    results: dict[int, list[Turn]] = {}
+    for message in messages:
+        if message.answers is not None:
+            results.setdefault(caller.pop(message.answers), []).append(message)
+    for name in caller:
+        layout.refuse("T3", f"the call {name!r} has no result; add it, or leave out the call")
+    ordered: list[Turn] = []
+    for at, message in enumerate(messages):
+        if message.answers is None:
+            ordered += (message, *results.get(at, ()))
+    for before, after in zip(messages, ordered, strict=True):
+        if after.answers is not None and before is not after:
+            layout.repair("T3", "moved the results of calls directly after them")
+            break
+    layout.messages = ordered
+
+
+def rename_ids(layout: Layout, ids: Ids) -> None:
+    """Give calls that a vendor would refuse for their ids others, and their results, too."""
+    given = [call.id for message in layout.messages for call in message.calls]
+    refused = [name for name in given if not ids.pattern.fullmatch(name)]
+    if not refused:
+        return
+    taken, named = set(given), {name: name for name in given}
+    for name in refused:
+        stem = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:_LONGEST_ID] or "call"
+        new, number = stem, 1
+        while new in taken:
+            number += 1
+            new = f"{stem[: _LONGEST_ID - 1 - len(str(number))]}_{number}"
+        taken.add(new)
+        named[name] = new
+    for at, message in enumerate(layout.messages):
+        if message.calls:
+            calls = tuple(structs.replace(call, id=named[call.id]) for call in message.calls)
+            layout.messages[at] = structs.replace(message, calls=calls)
+        elif message.answers is not None:
+            answers = named.get(message.answers, message.answers)
+            layout.messages[at] = structs.replace(message, answers=answers)
+    layout.repair(ids.rule, f"renamed the ids of {len(refused)} call(s)")
+
+
+def tell_errors(layout: Layout, rule: str) -> None:
+    """Begin the results of failed calls with ``error:``, as the transcript does."""
+    for at, message in enumerate(layout.messages):
+        if message.is_error:
+            mark = Part("text", "error: ", stage=f"rule {rule}")
+            parts = (mark, *separate_first("", message.parts))
+            layout.messages[at] = structs.replace(message, parts=parts, is_error=False)
+            layout.repair(rule, "began the result of a call that failed with error:")
+
+
+def name_joined(layout: Layout, rule: str, *, with_user: bool = False) -> None:
+    """Name the results that are sent as one message, and the user's next message with them."""
+    for is_result, run in groupby(layout.messages, lambda message: message.answers is not None):
+        if is_result and (count := len(list(run))) > 1:
+            layout.repair(rule, f"sent {count} results as one message")
+    for before, after in pairwise(layout.messages):
+        if with_user and before.answers is not None and after.role == "user":
+            layout.repair(rule, "sent results and the user message after them as one message")
+
+
+def want_signatures(layout: Layout, abilities: Abilities, *, skips: bool) -> None:
+    """Refuse a call that lacks the signature which the model needs (T5), or send a stand-in.
+
+    The model checks the first call of each message since the last one of the user.
+    """
+    messages = layout.messages
+    last = max((at for at, each in enumerate(messages) if each.role == "user"), default=-1)
+    unsigned = [
+        at
+        for at, message in enumerate(messages)
+        if at > last and message.calls and not message.calls[0].signature
+    ]
+    if not unsigned:
+        return
+    verdict = abilities.takes("unsigned_calls")
+    if verdict.takes or not skips:
+        advice = "add it to the call; or set thought_signature: skip in the target"
+        layout.judge("unsigned_calls", verdict, abilities, advice)
+        return
+    for at in unsigned:
+        first, *others = messages[at].calls
+        calls = (structs.replace(first, signature=STAND_IN), *others)
+        messages[at] = structs.replace(messages[at], calls=calls)
+    layout.repair("T5", f"sent a stand-in for the signature of {len(unsigned)} call(s)")
+
+
+def choice_of(layout: Layout, request: ProviderRequest, of_target: Choice | None) -> Choice | None:
+    """Return whether the model must call a tool: what the request says, else the target (C5)."""
+    choice = of_target if request.tool_choice is None else request.tool_choice
+    if choice is None:
+        return None
+    if not request.tools:
+        if request.tool_choice is not None:
+            layout.repair("C5", "left out tool_choice: the case has no tools")
+        return None
+    names = [tool.name for tool in request.tools]
+    if not isinstance(choice, str) and choice["name"] not in names:
+        layout.refuse("C5", f"name one of the tools: {', '.join(names)}")
+    return choice
+
+
+def calls_of(messages: Iterable[Turn]) -> dict[str, Call]:
+    """Return the calls of messages by their ids."""
+    return {call.id: call for message in messages for call in message.calls}

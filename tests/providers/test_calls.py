@@ -1,0 +1,138 @@
+"""Conversations with calls, on the wire: vendors take every body, and nothing is lost in it."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+
+from histories import history
+from multiturn import ProviderRequest
+from multiturn.logs import warnings_to
+from strict import judge_anthropic, judge_gemini, judge_openai
+from vendors import PROVIDERS
+
+HISTORIES = int(os.environ.get("HISTORIES", "300"))  # make test-tools tries 3000
+HEADERS = {"anthropic-version": "2023-06-01", "authorization": "Bearer x"}
+
+
+class Read(NamedTuple):
+    """What a body says, in whatever form."""
+
+    texts: str  # of all messages, joined
+    calls: list[tuple[str, Any]]  # name and arguments
+    results: list[tuple[str, str, bool]]  # name of the tool, text, and whether it failed
+
+
+def of_request(request: ProviderRequest) -> Read:
+    """Return what a body should say, with the results in the order of the calls' messages."""
+    messages = request.chat_prompt or ()
+    calls = {call.id: call for message in messages for call in message.tool_calls}
+    owner = {call.id: at for at, message in enumerate(messages) for call in message.tool_calls}
+    answers = [message for message in messages if message.tool_call_id is not None]
+    answers.sort(key=lambda message: owner[message.tool_call_id or ""])
+    return Read(
+        plain(m.content for m in messages if m.role != "system" and m.tool_call_id is None),
+        [(call.name, dict(call.arguments)) for call in calls.values()],
+        [(calls[m.tool_call_id or ""].name, m.content.strip(), m.is_error) for m in answers],
+    )
+
+
+def plain(texts: Any) -> str:
+    """Return texts without the line breaks that joining them may add."""
+    return "".join("".join(texts).split())
+
+
+def of_openai(body: Any) -> Read:
+    names = {
+        call["id"]: call["function"]["name"]
+        for message in body["messages"]
+        for call in message.get("tool_calls", ())
+    }
+    results = [message for message in body["messages"] if message["role"] == "tool"]
+    return Read(
+        plain(m["content"] or "" for m in body["messages"] if m["role"] in ("user", "assistant")),
+        [
+            (call["function"]["name"], json.loads(call["function"]["arguments"]))
+            for message in body["messages"]
+            for call in message.get("tool_calls", ())
+        ],
+        [
+            (
+                names[message["tool_call_id"]],
+                message["content"].removeprefix("error: ").strip(),
+                message["content"].startswith("error: "),
+            )
+            for message in results
+        ],
+    )
+
+
+def blocks_of(body: Any) -> Iterator[Any]:
+    for message in body["messages"]:
+        if isinstance(message["content"], str):
+            yield {"type": "text", "text": message["content"]}
+        else:
+            yield from message["content"]
+
+
+def of_anthropic(body: Any) -> Read:
+    blocks = [*blocks_of(body)]
+    calls = [block for block in blocks if block["type"] == "tool_use"]
+    names = {block["id"]: block["name"] for block in calls}
+    return Read(
+        plain(block["text"] for block in blocks if block["type"] == "text"),
+        [(block["name"], block["input"]) for block in calls],
+        [
+            (names[b["tool_use_id"]], b.get("content", "").strip(), b.get("is_error", False))
+            for b in blocks
+            if b["type"] == "tool_result"
+        ],
+    )
+
+
+def of_gemini(body: Any) -> Read:
+    parts = [part for content in body["contents"] for part in content["parts"]]
+    results = [part["functionResponse"] for part in parts if "functionResponse" in part]
+    return Read(
+        plain(part["text"] for part in parts if "text" in part and not part.get("thought")),
+        [
+            (part["functionCall"]["name"], part["functionCall"]["args"])
+            for part in parts
+            if "functionCall" in part
+        ],
+        [
+            (each["name"], "".join(each["response"].values()).strip(), "error" in each["response"])
+            for each in results
+        ],
+    )
+
+
+JUDGES: dict[str, tuple[Callable[[Any], None], Callable[[Any], Read]]] = {
+    "openai": (judge_openai, of_openai),
+    "azure": (judge_openai, of_openai),
+    "anthropic": (lambda body: judge_anthropic(body, HEADERS), of_anthropic),
+    "gemini": (lambda body: judge_gemini(body, "gemini-2.5-flash"), of_gemini),
+}
+
+
+def sent(provider: Any, request: ProviderRequest) -> Any:
+    """Return a decoded body; doubts are no affair of this test."""
+    with warnings_to(lambda _: None):
+        return msgspec.json.decode(provider.wire(request).body)
+
+
+@pytest.mark.parametrize("vendor", JUDGES)
+def test_a_vendor_takes_the_body_of_any_history_and_all_of_it_is_in_there(vendor: str) -> None:
+    judge, read = JUDGES[vendor]
+    provider = PROVIDERS[vendor]()
+    for number in range(HISTORIES):
+        request = history(number)
+        body = sent(provider, request)
+        judge(body)
+        found, expected = read(body), of_request(request)
+        assert (number, found.calls, found.results) == (number, expected.calls, expected.results)
+        # A message may have moved behind results, so that the order of texts may differ.
+        assert sorted(found.texts) == sorted(expected.texts)
