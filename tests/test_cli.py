@@ -1,5 +1,6 @@
 """The command line: what commands share, and what they print, log and import."""
 
+import itertools
 import json
 import os
 import re
@@ -13,6 +14,7 @@ import pytest
 
 from commands import read_terminal, run
 from multiturn import MultiturnError
+from multiturn.cli import progress
 from multiturn.cli.failures import Failures
 from running import write_stage
 
@@ -171,6 +173,17 @@ def test_progress_shows_on_a_terminal_once_a_run_lasts_a_second(folder: Path) ->
     writer.join()
     assert re.search(r"\d cases", shown)
     assert read_terminal("convert", "a.eval.yaml", folder=folder, stream="stderr") == ""
+
+
+def test_cases_are_counted_ten_times_a_second_however_many_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown: list[int] = []
+    monkeypatch.setattr(progress, "monotonic", itertools.count(0, 0.001).__next__)
+    monkeypatch.setattr(progress.Progress, "update", lambda _, done, words: shown.append(done))
+    assert list(progress.show_progress(range(5_000))) == list(range(5_000))
+    assert 1_000 <= shown[0] <= 1_010
+    assert 35 <= len(shown) <= 41  # in four seconds
 
 
 def test_verbose_logs_each_stage_with_its_case_and_time(folder: Path) -> None:

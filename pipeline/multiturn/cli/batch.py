@@ -43,7 +43,7 @@ def send_batch(run: "Run", tally: "Tally", *, poll: float, wait: bool) -> None:
     advice = f"continue with --resume --batch, or cancel with: multiturn batch cancel {run.path}"
     with (
         BatchRun(run, poll=poll, say=_say) as batches,
-        Progress(lambda: batches.requests, hidden=False, after=0) as progress,
+        Progress(lambda: batches.requests, hidden=False) as progress,
     ):
         try:
             for delivery in batches.deliveries(wait=wait):

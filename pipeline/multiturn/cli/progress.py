@@ -10,20 +10,19 @@ from typing import Any, Self, TypeVar
 from multiturn.engine.selection import Selection
 
 _T = TypeVar("_T")
+_PAUSE = 0.1  # seconds between two counts of cases
 _A_CASE = re.compile(rb"""\b(?:input_messages|input|messages)["']?\s*:""")
 
 
 class Progress:
-    """Shows counts on standard error, if that is a terminal, once ``after`` seconds have passed.
+    """Shows counts on standard error, if that is a terminal.
 
     ``estimate`` returns the total, or None if it is unknown; it is called only to show it.
     """
 
-    def __init__(self, estimate: Callable[[], int | None], *, hidden: bool, after: float) -> None:
+    def __init__(self, estimate: Callable[[], int | None], *, hidden: bool) -> None:
         self.estimate = estimate
-        self.after = after
         self.hidden = hidden or not sys.stderr.isatty()
-        self.start = monotonic()
         self._shown: Any = None
 
     def __enter__(self) -> Self:
@@ -35,7 +34,7 @@ class Progress:
 
     def update(self, done: int, words: str) -> None:
         """Show how many are done, in words, and the time left if it is known."""
-        if self.hidden or monotonic() - self.start < self.after:
+        if self.hidden:
             return
         if self._shown is None:
             from rich.console import Console
@@ -52,17 +51,21 @@ class Progress:
 
 
 def show_progress(cases: Iterable[_T], *, prints: bool = True) -> Iterator[_T]:
-    """Yield the cases, and count them on a terminal.
+    """Yield the cases, and count them on a terminal once a second has passed.
 
     Args:
         cases: to be counted.
         prints: whether the command prints cases meanwhile. If standard output is a terminal, too,
             the count would stand between their lines, so none is shown.
     """
-    with Progress(lambda: None, hidden=prints and sys.stdout.isatty(), after=1) as progress:
+    with Progress(lambda: None, hidden=prints and sys.stdout.isatty()) as progress:
+        due = monotonic() + 1
         for count, case in enumerate(cases, 1):
             yield case
-            progress.update(count, f"{count:,} cases")
+            # To count each case takes rich longer than to convert it, and nobody reads so fast.
+            if monotonic() > due:
+                progress.update(count, f"{count:,} cases")
+                due = monotonic() + _PAUSE
 
 
 def estimate(selection: Selection) -> int | None:

@@ -87,7 +87,7 @@ def report(
     seen: set[str] = set()
 
     provider = preview_provider(preview_target, targets_file)
-    found = show_progress(outcomes(selection, chosen, seen))
+    found = show_progress(outcomes(selection, chosen, seen), prints=False)
     cases = items(found, selection, chosen, failures.add, provider)
     with TemporaryFile() as here, TemporaryFile() as there:
         if against is None:

@@ -166,7 +166,7 @@ def send(run: Run, selection: Selection, tally: Tally, *, concurrency: int, orde
                 show_counts()
 
     is_mixed = run.path is None and sys.stdout.isatty()  # with answers, on the same terminal
-    with Progress(lambda: estimate(selection), hidden=is_mixed, after=0) as progress:
+    with Progress(lambda: estimate(selection), hidden=is_mixed) as progress:
         show_counts()
         try:
             asyncio.run(main(answers(run, concurrency=concurrency, order=order)))

@@ -166,7 +166,8 @@ def snapshot(
     ):
         if resolve:
             _show_conflicts(run.scope.snapshots)
-        update = run.update(show_progress(outcomes(selection, chosen)), on_error)
+        found = show_progress(outcomes(selection, chosen), prints=False)
+        update = run.update(found, on_error)
         if options.strict and not check:
             failures.finish()
         if format_ == "text":
