@@ -14,7 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from layout import laid_out
-from multiturn import Case, Conversion, MultiturnError, ProviderRequest, explain, load_suite
+from multiturn import (
+    Case,
+    ChatMessage,
+    Conversion,
+    MultiturnError,
+    ProviderRequest,
+    explain,
+    load_suite,
+)
 from multiturn.logs import Notice, warnings_to
 
 PAGE = (Path(__file__).parent.parent / "docs/suites.md").read_text(encoding="utf-8")
@@ -28,13 +36,14 @@ LISTED = [
     for row in PAGE.partition("### Keys of other tools")[2].splitlines()
     if row.startswith("| ") and "`" in row
 ]
-IRRELEVANT = dict(zip(("suite", "case", "message", "options", "input"), LISTED, strict=True))
+PLACES = ("suite", "case", "message", "options", "input", "tool", "call", "block")
+IRRELEVANT = dict(zip(PLACES, LISTED, strict=True))
 ANSWERS = ["expected_messages", "expected_output", "preferred_output", "ideal"]
 ANSWERS += ["outcome", "criteria", "expected_outcome"]
 SETTINGS = {"$schema", "id", "guideline_patterns", "conversation_id", "execution", *ANSWERS}
 PROMPTS = ("systemPrompt", "system_prompt")
 MESSAGES = ("input_messages", "input", "messages")
-REFUSED = ["system", "instructions", "instruction", "tools", "choices", "turns", "include"]
+REFUSED = ["system", "instructions", "instruction", "functions", "choices", "turns", "include"]
 
 
 class Maker:
@@ -92,8 +101,81 @@ class Maker:
         odd = {"name": self.word, "tool_calls": lambda: self.one_of([], None, [self.anything()])}
         return {"role": role, "content": content, **self.some(odd, 3), **self.extra("message")}
 
+    def schema(self) -> dict[str, Any]:
+        described = {"type": "string", "description": self.text()}
+        return {"type": "object", "properties": {self.word(): described}, self.word(): self.text()}
+
+    def tool(self) -> dict[str, Any]:
+        name, said = self.word(), {"description": self.text()}
+        ours = {"name": name, **said, "parameters": self.schema(), "strict": True}
+        anthropic = {"name": name, **said, "input_schema": self.schema()}
+        openai = {"type": "function", "function": {**ours, **self.odd()}}
+        return {**self.one_of(ours, openai, anthropic), **self.extra("tool")}
+
+    def odd(self) -> dict[str, Any]:
+        """Return an unknown key, at times."""
+        return {self.word(): self.anything()} if self.chance(10) else {}
+
+    def arguments(self) -> dict[str, Any]:
+        return {self.word(): self.one_of(self.text(), [self.word(), {self.word(): 5}], None)}
+
+    def call(self, form: str) -> dict[str, Any]:
+        call = {"id": self.word(), **self.odd()}
+        if form == "anthropic":
+            use = {"type": "tool_use", "name": self.word(), "input": self.arguments()}
+            return {**call, **use, **self.extra("block")}
+        call |= self.extra("call")
+        if form == "inspect":
+            return {**call, "function": self.word(), "arguments": self.arguments()}
+        if form == "openai":
+            function = {"name": self.word(), "arguments": json.dumps(self.arguments())}
+            return {**call, "type": "function", "function": {**function, **self.odd()}}
+        signed = self.some({"thought_signature": self.word})
+        return {**call, "name": self.word(), "arguments": self.arguments(), **signed}
+
+    def thinking(self) -> dict[str, Any]:
+        keys = self.one_of(
+            {"type": "thinking", "thinking": self.text(), "signature": self.word()},
+            {"type": "redacted_thinking", "data": self.word()},
+            {"type": "reasoning", "reasoning": self.text(), "signature": self.word()},
+            {"type": "reasoning", "reasoning": self.word(), "redacted": True},
+        )
+        return {**keys, **self.extra("block"), **self.odd()}
+
+    def tool_messages(self) -> list[dict[str, Any]]:
+        """Return a message with calls, and their results."""
+        form = self.one_of("ours", "openai", "anthropic", "inspect")
+        calls = [self.call(form) for _ in range(self.random.randint(1, 2))]
+        content = [self.thinking() for _ in range(2) if self.chance(40)]
+        content += [self.text()] if self.chance(50) else []
+        said = {"role": "assistant", **self.extra("message")}
+        if form == "anthropic":
+            answers = [
+                {"type": "tool_result", "tool_use_id": call["id"], "content": self.content()}
+                | self.some({"is_error": lambda: True})
+                | self.extra("block")
+                for call in calls
+            ]
+            rest = [self.text()] if self.chance(50) else []
+            return [
+                {**said, "content": [*content, *calls]},
+                {"role": "user", "content": [*answers, *rest], **self.extra("message")},
+            ]
+        name = {"inspect": "function", "openai": "name"}.get(form)
+        return [{**said, "content": content, "tool_calls": calls}] + [
+            {"role": "tool", "tool_call_id": call["id"], "content": self.content()}
+            | ({name: call.get("function")} if name == "function" else {})
+            | ({name: call["function"]["name"]} if name == "name" and self.chance(50) else {})
+            | self.extra("message")
+            for call in calls
+        ]
+
+    def content(self) -> Any:
+        return self.one_of(self.text(), [{"type": "text", "text": self.text()}], "")
+
     def conversation(self) -> list[dict[str, Any]]:
-        return [self.message() for _ in range(self.random.randint(1, 3))]
+        messages = [self.message() for _ in range(self.random.randint(1, 3))]
+        return messages + (self.tool_messages() if self.chance(30) else [])
 
     def given_input(self) -> Any:
         return self.one_of(
@@ -102,7 +184,11 @@ class Maker:
             json.dumps(self.conversation()),
             self.message(),
             {self.word(): self.text()},
-            {"messages": self.conversation(), **self.extra("input")},
+            {
+                "messages": self.conversation(),
+                **self.some({"tools": lambda: [self.tool()]}, 10),
+                **self.extra("input"),
+            },
         )
 
     def metadata(self) -> Any:
@@ -119,6 +205,7 @@ class Maker:
         keys: dict[str, Any] = {
             "metadata": self.metadata,
             "guidelines": lambda: [self.text()],
+            "tools": lambda: self.one_of([], [self.tool()]) if self.chance(30) else None,
             "execution": lambda: {self.word(): self.word(), "temperature": 0},
             "options": self.options,
         }
@@ -150,7 +237,7 @@ class Maker:
 
 def strings(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], str]]:
     """Yield each made-up word below a value, of keys, too, with the keys above it."""
-    if isinstance(value, str) and value.startswith('[{"'):
+    if isinstance(value, str) and value.startswith(('[{"', f'{{"{MARK}')):
         yield from strings(json.loads(value), path)
     elif isinstance(value, str):
         yield from ((path, word) for word in re.findall(rf"{MARK}\d+x", value))
@@ -180,8 +267,16 @@ def is_documented(place: str, path: tuple[Any, ...], variable: str) -> bool:
             return key in IRRELEVANT["options"]
         case ("default_test" | "defaultTest", *below):
             return is_documented("case", tuple(below), variable)
-        case (key, "messages", int(), below, *_) if key in MESSAGES:
-            return below in IRRELEVANT["message"]
+        case (key, "tools", *below) if key in MESSAGES:
+            return is_documented(place, ("tools", *below), variable)
+        case ("tools", int(), "function", key, *_) | ("tools", int(), key, *_):
+            return key in IRRELEVANT["tool"]
+        case (key, "messages", *below) if key in MESSAGES:
+            return is_documented(place, (MESSAGES[0], *below), variable)
+        case (key, int(), "tool_calls", int(), below, *_) if key in MESSAGES:
+            return below in IRRELEVANT["call"]
+        case (key, int(), "content", int(), below, *_) if key in MESSAGES:
+            return below in IRRELEVANT["block"]
         case (key, int(), below, *_) if key in MESSAGES:
             return below in IRRELEVANT["message"]
         case (key, below, *_) if key in MESSAGES:
@@ -196,17 +291,30 @@ def is_overridden(path: tuple[Any, ...], case: dict[str, Any], variable: str) ->
             return any(each in case.get("metadata", {}) for each in PROMPTS)
         case ("default_test" | "defaultTest", "vars", key, *_) if key == variable:
             return variable in case.get("vars", {}) or not {*MESSAGES}.isdisjoint(case)
+        case ("tools", *_) | ("input", "tools", *_):
+            beside = [case.get(key) for key in (*MESSAGES, "vars")]
+            return case.get("tools") is not None or "'tools'" in str(beside)
     return False
 
 
 def said_of(case: Case, request: ProviderRequest) -> str:
     """Return the prompt of a case, and what is said of what is not in it."""
-    prompt = [message.content for message in request.chat_prompt or ()]
+    prompt = [text for message in request.chat_prompt or () for text in texts_of(message)]
+    prompt += [f"{tool.name} {tool.description} {tool.parameters}" for tool in request.tools]
     conversion = SPEC(Conversion(case))
     notices = [f"{notice.where} {notice.why}" for notice in conversion.notices]
     return "\n".join(
         [request.question, *request.guidelines, *prompt, *notices, str(explain(conversion))]
     )
+
+
+def texts_of(message: ChatMessage) -> Iterator[str]:
+    """Yield all that a message holds: its text, thinking, calls, and the call that it answers."""
+    yield from (message.content, message.tool_call_id or "")
+    for block in message.thinking:
+        yield from (block.text, block.signature, block.data)
+    for call in message.tool_calls:
+        yield from (call.id, call.name, str(call.arguments), call.signature)
 
 
 def written(suite: dict[str, Any], form: str) -> tuple[dict[str, Any], dict[str, str]]:

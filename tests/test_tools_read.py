@@ -1,10 +1,12 @@
 """Calls of tools, their results and thinking, as suites write them."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from msgspec import structs
 
 from layout import laid_out
 from multiturn import Call, Case, Conversion, Thinking, Tool, load_suite
@@ -35,7 +37,7 @@ def test_calls_results_and_thinking_are_read_with_their_lines(tmp_path: Path) ->
             content:
             - {type: thinking, thinking: Hm., signature: s, vendor: gemini}
             - {type: redacted_thinking, data: d}
-            - Let me look.
+            - L.
             tool_calls:
             - {id: c1, name: weather, arguments: {city: Paris, n: [1, {"a b": ~}]}}
             - id: c2
@@ -55,7 +57,7 @@ def test_calls_results_and_thinking_are_read_with_their_lines(tmp_path: Path) ->
     assert case.input_messages == (
         TestMessage(
             "assistant",
-            ["Let me look."],
+            ["L."],
             line=11,
             content_lines=(15,),
             calls=(
@@ -113,3 +115,164 @@ def test_content_after_thinking_is_called_by_its_place_in_the_suite(tmp_path: Pa
         tmp_path,
     )
     assert [part.content for part in SPEC(Conversion(case)).turns[1].parts] == [1, 2]
+
+
+# --- as other tools write them
+
+FUNCTION = {"name": "weather", "description": "D", "parameters": {"type": "object"}}
+OURS = """\
+tools: [{name: weather, description: D, parameters: {type: object}}]
+id: a
+input_messages:
+- {role: user, content: Umbrella?}
+- role: assistant
+  content: [{type: thinking, thinking: Hm., signature: s}, {type: redacted_thinking, data: d}, L.]
+  tool_calls:
+  - {id: c1, name: weather, arguments: {city: Zürich, n: [1, ~]}}
+  - {id: c2, name: weather}
+- {role: tool, tool_call_id: c1, content: 18 °C}
+- {role: tool, tool_call_id: c2, content: [No city.], is_error: true}
+- {role: user, content: [And tomorrow?]}
+"""
+ARGUMENTS = {"city": "Zürich", "n": [1, None]}
+
+
+def openai() -> dict[str, object]:
+    calls = [
+        {
+            "id": "c1",
+            "type": "function",
+            "index": 0,
+            "function": {"name": "weather", "arguments": json.dumps(ARGUMENTS)},
+        },
+        {"id": "c2", "type": "function", "function": {"name": "weather", "arguments": "{}"}},
+    ]
+    thinking = [
+        {"type": "thinking", "thinking": "Hm.", "signature": "s"},
+        {"type": "redacted_thinking", "data": "d"},
+    ]
+    failed = {"role": "tool", "tool_call_id": "c2", "is_error": True}
+    return {
+        "tools": [{"type": "function", "function": FUNCTION}],
+        "messages": [
+            {"role": "user", "content": "Umbrella?"},
+            {"role": "assistant", "content": [*thinking, "L."], "tool_calls": calls},
+            {"role": "tool", "tool_call_id": "c1", "name": "weather", "content": "18 °C"},
+            {**failed, "content": [{"type": "text", "text": "No city."}]},
+            {"role": "user", "content": [{"type": "text", "text": "And tomorrow?"}]},
+        ],
+    }
+
+
+def anthropic() -> dict[str, object]:
+    uses = [
+        {"type": "tool_use", "id": "c1", "name": "weather", "input": ARGUMENTS},
+        {"type": "tool_use", "id": "c2", "name": "weather", "input": {}, "cache_control": {}},
+    ]
+    failed = {"type": "tool_result", "tool_use_id": "c2", "is_error": True}
+    return {
+        "tools": [
+            {
+                "name": "weather",
+                "description": "D",
+                "input_schema": {"type": "object"},
+                "cache_control": {"type": "ephemeral"},
+            }
+        ],
+        "messages": [
+            {"role": "user", "content": "Umbrella?"},
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "thinking", "thinking": "Hm.", "signature": "s"},
+                    {"type": "redacted_thinking", "data": "d"},
+                    {"type": "text", "text": "L."},
+                    *uses,
+                ],
+            },
+            {
+                "role": "user",
+                "content": [
+                    {"type": "tool_result", "tool_use_id": "c1", "content": "18 °C"},
+                    {**failed, "content": [{"type": "text", "text": "No city."}]},
+                    {"type": "text", "text": "And tomorrow?"},
+                ],
+            },
+        ],
+    }
+
+
+def inspect_ai() -> dict[str, object]:
+    calls = [
+        {"id": "c1", "function": "weather", "arguments": ARGUMENTS, "type": "function"},
+        {"id": "c2", "function": "weather", "arguments": {}, "parse_error": None},
+    ]
+    failed = {"role": "tool", "tool_call_id": "c2", "function": "weather", "content": ""}
+    return {
+        "tools": [FUNCTION],
+        "input": [
+            {"role": "user", "content": "Umbrella?", "source": "input", "id": "x"},
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "reasoning", "reasoning": "Hm.", "signature": "s", "redacted": False},
+                    {"type": "reasoning", "reasoning": "d", "redacted": True},
+                    {"type": "text", "text": "L."},
+                ],
+                "tool_calls": calls,
+                "model": "claude",
+            },
+            {"role": "tool", "tool_call_id": "c1", "function": "weather", "content": "18 °C"},
+            {**failed, "error": {"type": "parsing", "message": "No city."}},
+            {"role": "user", "content": [{"type": "text", "text": "And tomorrow?"}]},
+        ],
+    }
+
+
+@pytest.mark.parametrize("written", [openai, anthropic, inspect_ai])
+@pytest.mark.parametrize("form", ["suite", "line", "input"])
+def test_the_form_of_another_tool_is_read_as_ours(
+    written: Callable[[], dict[str, object]],
+    form: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    (ours,) = cases_of(OURS, tmp_path)
+    given = {"id": "a", **written()}
+    if form == "input":
+        messages = given.pop("messages", None) or given.pop("input")
+        given["input"] = {"messages": messages, "tools": given.pop("tools")}
+    text = json.dumps({"tests": [given]} if form == "suite" else given)
+    with caplog.at_level("WARNING"):
+        (case,) = cases_of(text, tmp_path, "x.jsonl" if form == "line" else "x.eval.yaml")
+    assert caplog.messages == []
+    wanted, sent = SPEC.request(ours), SPEC.request(case)
+    assert sent.chat_prompt == wanted.chat_prompt
+    assert [structs.replace(tool, line=0) for tool in sent.tools] == [
+        structs.replace(tool, line=0) for tool in wanted.tools
+    ]
+
+
+def test_results_of_anthropic_have_their_place_in_the_suite(tmp_path: Path) -> None:
+    (case,) = cases_of(
+        """\
+        id: a
+        messages:
+        - {role: user, content: Hi}
+        - {role: assistant, content: [{type: tool_use, id: c, name: f, input: {}}]}
+        - role: user
+          content:
+          - type: tool_result
+            tool_use_id: c
+            content: [ok]
+          - And?
+        """,
+        tmp_path,
+    )
+    assert [message.key for message in case.input_messages] == [
+        *("messages[0]", "messages[1]", "messages[2].content[0]", "messages[2]")
+    ]
+    assert [message.line for message in case.input_messages] == [3, 4, 7, 5]
+    assert [part.content for turn in SPEC(Conversion(case)).turns for part in turn.parts] == [
+        *(0, 0, 1)
+    ]

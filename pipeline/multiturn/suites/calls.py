@@ -9,6 +9,7 @@ from multiturn.model.calls import Call, Thinking, Tool, unpaired
 from multiturn.model.case import TestMessage
 from multiturn.model.turns import as_json
 from multiturn.suites.keys import KeyCheck
+from multiturn.suites.messages import Wording
 from multiturn.suites.schema import CallKeys, HiddenKeys, ThinkingKeys
 from multiturn.text import in_line
 
@@ -20,16 +21,17 @@ def is_thinking(segment: Any) -> bool:
     return isinstance(segment, dict) and segment.get("type") in _BLOCKS
 
 
-def read_calls(message: Node, check: KeyCheck, label: str) -> tuple[Call, ...]:
+def read_calls(message: Node, check: KeyCheck, wording: Wording, index: int) -> tuple[Call, ...]:
     """Return the calls of a message, whose shape has been checked."""
     listed = message.children.get("tool_calls")
     if listed is None or not listed.value:
         return ()
     if message.value["role"] != "assistant":
         what = "only the assistant calls tools; write tool_calls in a message of its role"
-        raise MultiturnError(what, where=listed.key_place(check.name, label))
+        raise MultiturnError(what, where=listed.key_place(check.name, wording.label(index)))
     return tuple(
-        _call(call, check, f"{label}.tool_calls[{at}]") for at, call in enumerate(listed.children)
+        _call(call, check, f"{wording.label(index)}.{wording.call(index, at)}")
+        for at, call in enumerate(listed.children)
     )
 
 
@@ -49,7 +51,7 @@ def read_answers(message: Node, check: KeyCheck, label: str) -> tuple[str | None
 
 
 def read_thinking(message: Node, check: KeyCheck, label: str) -> tuple[Thinking, ...]:
-    """Return the blocks of thinking at the start of a message's content."""
+    """Return the blocks of thinking that a message's content begins with."""
     found: list[Thinking] = []
     content = message.children["content"]
     for at, block in enumerate(content.children if isinstance(content.value, list) else [content]):
@@ -61,7 +63,7 @@ def read_thinking(message: Node, check: KeyCheck, label: str) -> tuple[Thinking,
 
 
 def check_pairs(
-    messages: tuple[TestMessage, ...], nodes: list[Node], labels: list[str], name: str
+    messages: tuple[TestMessage, ...], nodes: list[Node], wording: Wording, name: str
 ) -> None:
     """Refuse a call without its result, unless it is last, and the other way round."""
     index, call_id, wrong = unpaired(messages)
@@ -72,24 +74,25 @@ def check_pairs(
             if call.value["id"] == call_id:
                 place = call.children["id"]
         what = f"the call {quoted(call_id)} {wrong}"
-        raise MultiturnError(what, where=place.place(name, labels[index]))
+        raise MultiturnError(what, where=place.place(name, wording.label(index)))
 
 
 def check_called(
     messages: tuple[TestMessage, ...],
     nodes: list[Node],
     tools: tuple[Tool, ...],
-    labels: list[str],
+    wording: Wording,
     name: str,
 ) -> None:
     """Refuse a call of a tool that is not among those given, if any are."""
     names = [tool.name for tool in tools]
-    for message, node, label in zip(messages, nodes, labels, strict=True):
+    for index, (message, node) in enumerate(zip(messages, nodes, strict=True)):
         for at, call in enumerate(message.calls if names else ()):
             if call.name not in names:
                 what = f"there is no tool {quoted(call.name)}; {did_you_mean(call.name, names)}"
                 written = node.children["tool_calls"].children[at].children["name"]
-                raise MultiturnError(what, where=written.place(name, f"{label}.tool_calls[{at}]"))
+                label = f"{wording.label(index)}.{wording.call(index, at)}"
+                raise MultiturnError(what, where=written.place(name, label))
 
 
 def check_name(written: Node, key: str, name: str, label: str) -> None:
@@ -130,7 +133,7 @@ def _block(block: Node, role: str, check: KeyCheck, label: str) -> Thinking:
     if role != "assistant":
         what = f"only the assistant thinks; leave {kind} out, or write it as text"
         raise MultiturnError(what, where=block.place(check.name, label))
-    check.check(block, kind, label=label)
+    check.check(block, kind, "block", label=label)
     if kind == "redacted_thinking":
         hidden = read_as(block, HiddenKeys, where=check.name, label=label)
         return Thinking(data=hidden.data, vendor=hidden.vendor, line=block.line)

@@ -153,9 +153,8 @@ class CaseReader:
     ) -> tuple[TestMessage, ...]:
         messages = tuple(self._message(node, wording, at) for at, node in enumerate(nodes))
         if any(message.calls or message.answers is not None for message in messages):
-            labels = [wording.label(at) for at in range(len(nodes))]
-            check_pairs(messages, nodes, labels, self.name)
-            check_called(messages, nodes, tools, labels, self.name)
+            check_pairs(messages, nodes, wording, self.name)
+            check_called(messages, nodes, tools, wording, self.name)
         return messages
 
     def _message(self, node: Node, wording: Wording, index: int) -> TestMessage:
@@ -171,7 +170,8 @@ class CaseReader:
         if segments and is_thinking(segments[0].value):
             thinking = read_thinking(node, self.keys, wording.label(index))
             segments = segments[len(thinking) :]
-        for number, segment in enumerate(segments, len(thinking)):
+        first = wording.first(index) + len(thinking)
+        for number, segment in enumerate(segments, first):
             if not _is_plain(segment.value):
                 key = f"content[{number}]" if is_list else "content"
                 self._segment(segment, f"{wording.label(index)}.{key}")
@@ -182,17 +182,17 @@ class CaseReader:
             tuple([segment.line for segment in segments]),
             "" if wording.is_ours else wording.of(index),
         )
-        if len(node.value) == 2 and not thinking:
+        if len(node.value) == 2 and not first:
             return message
         label = wording.label(index)
         answers, is_error = read_answers(node, self.keys, label)
         return structs.replace(
             message,
-            calls=read_calls(node, self.keys, label),
+            calls=read_calls(node, self.keys, wording, index),
             answers=answers,
             is_error=is_error,
             thinking=thinking,
-            first_content=len(thinking),
+            first_content=first,
         )
 
     def _segment(self, segment: Node, label: str) -> None:

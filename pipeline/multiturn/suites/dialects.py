@@ -9,6 +9,7 @@ from copy import copy
 
 from multiturn.documents.node import Node, Repeats, RepeatsError, list_of, values_in, with_keys
 from multiturn.errors import MultiturnError
+from multiturn.suites.blocks import as_ours
 from multiturn.suites.keys import KeyCheck
 from multiturn.suites.messages import (
     Wording,
@@ -16,6 +17,7 @@ from multiturn.suites.messages import (
     messages_of,
     needs_text,
     rewrite,
+    take_tools,
     values_in_text,
 )
 from multiturn.suites.templates import Braces, braces_of, check_case
@@ -23,7 +25,7 @@ from multiturn.suites.variables import Variables, take_messages, variables_of
 from multiturn.suites.vocabulary import ANSWER_NAMES, CASE_NAMES, INPUT_KEYS, OF_CASES, SUITE_NAMES
 
 _WITH_INPUT = {**CASE_NAMES, **ANSWER_NAMES}
-_SHARED = ("guidelines", "metadata", "execution")  # by all cases, as an input and vars are
+_SHARED = ("guidelines", "metadata", "execution", "tools")  # by all cases, as an input and vars are
 _OF_PROMPTFOO = frozenset(("vars", "options"))
 _REWRITTEN = frozenset({*CASE_NAMES, "input_files", "options", "vars"})
 
@@ -66,6 +68,7 @@ class Dialect:
         if isinstance(cases.value, str):  # a file of cases
             keys["evalcases"] = list_of([cases], cases.mark)
         self.variables = variables_of(keys, self.keys)
+        take_tools(keys, "input", self.keys, "")
         self._shared = {key: keys.pop(key) for key in ("input", "input_files") if key in keys}
         self._check_shared()
         given = [*self._shared.values(), *self.variables.defaults.values()]
@@ -104,6 +107,10 @@ class Dialect:
             what = f"{wording.key} is a template of OpenAI's evals; write the messages of each item"
             raise MultiturnError(f"{what} as a case", where=messages.place(self.name, label))
         if messages is not None and isinstance(messages.children, list):
+            written = messages
+            messages, wording = as_ours(messages, self.keys, wording, self.repeats)
+            if messages is not written:
+                node = with_keys(node, {**node.children, "input_messages": messages})
             for index, message in enumerate(messages.children):
                 if isinstance(message.children, dict):
                     rewrite(message, self.keys, wording, index, self.read_as)
@@ -131,6 +138,7 @@ class Dialect:
         for key in INPUT_KEYS:
             if key in keys:
                 written = variable if key == "input" and variable else key
+                take_tools(keys, key, self.keys, label)
                 keys[key] = self._messages(keys[key], files, shared.get("input_files"), label)
         if files is not None and files.value and not written:
             raise needs_text(files, self.name, label)

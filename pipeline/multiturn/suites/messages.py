@@ -11,9 +11,17 @@ from multiturn.errors import MultiturnError
 from multiturn.suites.keys import KeyCheck
 from multiturn.suites.vocabulary import OF_MESSAGES, ROLE_NAMES
 
-_MESSAGES = re.compile(r"input_messages(?:\[(\d+)\])?")
+_MESSAGES = re.compile(r"input_messages(?:\[(\d+)\](?:\.(content|tool_calls)\[(\d+)\])?)?")
 _HALF = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 PROMPT_FILE = "PROMPT.md"
+
+
+class Written(NamedTuple):
+    """Where a message was before its blocks were rewritten as messages and calls."""
+
+    name: str
+    first: int = 0  # index of its first segment, in the content as written
+    calls: int | None = None  # index of its first call there; None if calls have a key
 
 
 class Wording(NamedTuple):
@@ -22,14 +30,17 @@ class Wording(NamedTuple):
     case: str  # what errors call the case
     key: str = "input_messages"
     shared: int = 0  # how many of the messages are those of the suite's ``input``
+    written: tuple[Written, ...] = ()  # of each message, if any has been rewritten
 
     @property
     def is_ours(self) -> bool:
         """Whether the messages stand where they are read."""
-        return self.key == "input_messages" and not self.shared
+        return self.key == "input_messages" and not self.shared and not self.written
 
     def of(self, index: int) -> str:
         """Return the name of a message."""
+        if self.written:
+            return self.written[index].name
         if index < self.shared:
             return f"the suite's input[{index}]"
         return f"{self.key}[{index - self.shared}]"
@@ -38,9 +49,29 @@ class Wording(NamedTuple):
         """Return what errors call a message and its case."""
         return f"{self.case}: {self.of(index)}"
 
+    def first(self, index: int) -> int:
+        """Return the index of a message's first segment, in the content as somebody wrote it."""
+        return self.written[index].first if self.written else 0
+
+    def call(self, index: int, at: int) -> str:
+        """Return what errors call a call in a message."""
+        first = self.written[index].calls if self.written else None
+        return f"tool_calls[{at}]" if first is None else f"content[{first + at}]"
+
     def path(self, path: str) -> str:
         """Return a path below ``input_messages`` as somebody wrote it."""
-        return _MESSAGES.sub(lambda at: self.of(int(at[1])) if at[1] else self.key, path, count=1)
+        return _MESSAGES.sub(self._renamed, path, count=1)
+
+    def _renamed(self, found: re.Match[str]) -> str:
+        if not found[1]:
+            return self.key
+        index, name = int(found[1]), self.of(int(found[1]))
+        if not found[2]:
+            return name
+        at = int(found[3])
+        is_call = found[2] == "tool_calls"
+        below = self.call(index, at) if is_call else f"content[{self.first(index) + at}]"
+        return f"{name}.{below}"
 
 
 class _Message(msgspec.Struct, gc=False):
@@ -80,6 +111,18 @@ def values_in_text(given: Node) -> int:
     return values_in_json(given.value) if is_json else 0
 
 
+def take_tools(keys: dict[str, Node], key: str, check: KeyCheck, label: str) -> None:
+    """Write the tools beside the messages of an input as those of its case or suite."""
+    inner = keys[key].children if key in keys and isinstance(keys[key].value, dict) else {}
+    tools, messages = inner.get("tools"), _value(inner, "messages")
+    if tools is None or tools.value is None or not _are_messages(messages):
+        return
+    if "tools" in keys:
+        what = f"tools and {key}.tools are one thing; keep one of them"
+        raise MultiturnError(what, where=tools.key_place(check.name, label))
+    keys["tools"] = tools
+
+
 def needs_text(files: Node, suite: str, label: str) -> MultiturnError:
     """Return the error for files beside what is not a text."""
     paths = [path for path in files.value if isinstance(path, str)]
@@ -96,6 +139,9 @@ def rewrite(
 ) -> None:
     """Rewrite what is not ours in a message, in place; ``read_as`` gets what that is."""
     keys = message.children
+    if _value(keys, "role") == "function":
+        what = "the role function is OpenAI's old form; write role: tool, with tool_call_id"
+        raise MultiturnError(what, where=keys["role"].place(check.name, wording.label(index)))
     if not message.value.keys() <= OF_MESSAGES:
         check.refuse(message, "message", label=wording.label(index))
     if "tool_calls" in keys and keys["tool_calls"].value and _value(keys, "content") is None:

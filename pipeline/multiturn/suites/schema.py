@@ -52,7 +52,7 @@ class SuiteKeys(Struct, kw_only=True):
         ),
     ] = None
     tools: Annotated[
-        list[ToolKeys] | None, Meta(description="what the model may call, in all cases.")
+        list[dict[str, Any]] | None, Meta(description="what the model may call, in all cases.")
     ] = None
     templates: Annotated[
         Literal["literal"] | None,
@@ -117,7 +117,7 @@ class CaseKeys(Struct, kw_only=True):
         ),
     ] = None
     tools: Annotated[
-        list[ToolKeys] | None,
+        list[dict[str, Any]] | None,
         Meta(description="what the model may call, in place of the suite's tools."),
     ] = None
     outcome: Annotated[Any, Meta(description="what the answer should achieve, in words.")] = None
@@ -172,6 +172,34 @@ class HiddenKeys(Struct):
     data: Annotated[str, Meta(description="what the vendor's API gave.")]
     vendor: _Vendor = "anthropic"
     type: Literal["redacted_thinking"] = "redacted_thinking"
+
+
+class UseKeys(Struct):
+    """The keys of a call in a content of Anthropic's."""
+
+    id: str
+    name: str
+    input: dict[str, Any] | None = None
+    type: Literal["tool_use"] = "tool_use"
+
+
+class ResultKeys(Struct):
+    """The keys of a result in a content of Anthropic's."""
+
+    tool_use_id: str
+    content: str | list[str | dict[str, Any]] | dict[str, Any] | None = None
+    is_error: bool | None = None
+    type: Literal["tool_result"] = "tool_result"
+
+
+class ReasoningKeys(Struct):
+    """The keys of a block of inspect_ai's reasoning."""
+
+    reasoning: str
+    signature: str | None = None
+    redacted: bool = False
+    vendor: _Vendor = "anthropic"
+    type: Literal["reasoning"] = "reasoning"
 
 
 class ChosenKeys(Struct):

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from multiturn.documents.node import Node
+from multiturn.documents.node import Node, with_keys
 from multiturn.documents.validation import read_as
 from multiturn.errors import MultiturnError, did_you_mean, quoted
 from multiturn.model.calls import Tool
@@ -27,7 +27,7 @@ def read_tools(owner: Node, check: KeyCheck, label: str = "") -> tuple[Tool, ...
         tool = _tool(node, check, inner)
         if tool.name in found:
             what = f"there are two tools {quoted(tool.name)}; keep one of them"
-            raise MultiturnError(what, where=node.children["name"].place(check.name, inner))
+            raise MultiturnError(what, where=node.place(check.name, inner))
         found[tool.name] = tool
     return tuple(found.values())
 
@@ -49,6 +49,7 @@ def check_choice(
 def _tool(node: Node, check: KeyCheck, label: str) -> Tool:
     if isinstance(node.value, dict):
         check.check(node, "tool", label=label)
+        node, label = _as_ours(node, check, label)
     keys = read_as(node, ToolKeys, where=check.name, label=label)
     check_name(node.children["name"], "name", check.name, label)
     if keys.parameters is not None:
@@ -59,6 +60,34 @@ def _tool(node: Node, check: KeyCheck, label: str) -> Tool:
         _check_schema(parameters, "parameters", check.name, label)
         check_finite(parameters, "parameters", check.name, label)
     return Tool(keys.name, keys.description or "", keys.parameters or {}, keys.strict, node.line)
+
+
+def _as_ours(node: Node, check: KeyCheck, label: str) -> tuple[Node, str]:
+    """Return a tool as OpenAI or Anthropic writes it in our form, and what errors call it."""
+    keys = dict(node.children)
+    kind = keys.pop("type", None)
+    if kind is not None and kind.value not in ("function", "custom", None):
+        what = (
+            f"tools of type {quoted(str(kind.value))} are the vendor's own; only functions are read"
+        )
+        raise MultiturnError(what, where=kind.place(check.name, label))
+    function = keys.pop("function", None)
+    if function is not None:
+        both = [key for key in ("name", "description", "parameters", "input_schema") if key in keys]
+        if both:
+            what = f"{both[0]} and function are one thing; keep one of them"
+            raise MultiturnError(what, where=keys[both[0]].key_place(check.name, label))
+        label = f"{label}.function"
+        if isinstance(function.children, dict):
+            check.check(function, "tool", label=label)
+        return function, label
+    schema = keys.pop("input_schema", None)
+    if schema is not None:
+        if "parameters" in keys:
+            what = "parameters and input_schema are one thing; keep one of them"
+            raise MultiturnError(what, where=schema.key_place(check.name, label))
+        keys["parameters"] = schema
+    return with_keys(node, keys), label
 
 
 def _check_schema(node: Node, key: str, name: str, label: str) -> None:

@@ -17,10 +17,13 @@ from multiturn.suites.schema import (
     CaseKeys,
     HiddenKeys,
     MessageKeys,
+    ReasoningKeys,
+    ResultKeys,
     SegmentKeys,
     SuiteKeys,
     ThinkingKeys,
     ToolKeys,
+    UseKeys,
 )
 
 CASES = frozenset(CASES_KEYS)
@@ -62,7 +65,7 @@ IRRELEVANT: Mapping[str, frozenset[str]] = {
         *("non_preferred_output", "parallel_tool_calls", "prompts", "providerOutput", "sandbox"),
         *("setup",),
     },
-    "message": frozenset({"annotations", "id", "weight"}),
+    "message": frozenset({"annotations", "id", "metadata", "model", "source", "weight"}),
     "options": frozenset(
         {
             *("disableConversationVar", "disableDefaultAsserts", "disableVarExpansion"),
@@ -71,6 +74,9 @@ IRRELEVANT: Mapping[str, frozenset[str]] = {
         }
     ),
     "input": frozenset({"parallel_tool_calls"}),
+    "tool": frozenset({"cache_control"}),
+    "call": frozenset({"index", "view"}),
+    "block": frozenset({"cache_control", "caller", "internal"}),
 }
 
 _AS_PROMPT = "write it as systemPrompt under metadata"
@@ -110,6 +116,9 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
         "suffix": _IN_MESSAGES,
         "transformVars": "would change the messages in promptfoo; write them as they shall be",
     },
+    "call": {
+        "parse_error": "says that the arguments are not as the model wrote them; correct them"
+    },
     "input": {"functions": f"{_OLD_FORM} tools"},
 }
 
@@ -136,12 +145,18 @@ _OURS: Mapping[str, frozenset[str]] = {
     "call": _fields(CallKeys),
     "thinking": _fields(ThinkingKeys),
     "redacted_thinking": _fields(HiddenKeys),
+    "tool_use": _fields(UseKeys),
+    "tool_result": _fields(ResultKeys),
+    "reasoning": _fields(ReasoningKeys),
 }
 _OF_OTHERS: Mapping[str, Collection[str]] = {
     "suite": {*SUITE_NAMES, *DEFAULTS_KEYS, "input", "input_files", "options", "prompts", "vars"},
     "case": {*CASE_NAMES, *ANSWER_NAMES, "input_files", "options", "vars"},
     "defaults": {"options", "vars"},
     "input": {"messages", "tools"},
+    "tool": {"function", "input_schema", "type"},
+    "call": {"function", "type"},
+    "function": {"name", "arguments"},
 }
 
 

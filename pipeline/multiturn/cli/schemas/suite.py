@@ -7,22 +7,25 @@ from multiturn.model.turns import ROLES
 from multiturn.suites import schema as keys
 from multiturn.suites import vocabulary
 
+_UNUSED = {"description": "for other tools; not used here.", "doNotSuggest": True}
+_OF_A_RESULT = {"description": "of a result, in other tools.", "doNotSuggest": True}
+
 
 def suite_schema() -> Schema:
     """Return the schema of a suite, or of one case with its messages at the top."""
     suite, case = (struct_schema(each)["properties"] for each in (keys.SuiteKeys, keys.CaseKeys))
     execution = struct_schema(keys.ExecutionKeys)["properties"]
     for properties in (suite, case):
+        properties["tools"]["items"] = {"$ref": "#/$defs/ToolKeys"}
         properties["metadata"]["properties"] = struct_schema(keys.MetadataKeys)["properties"]
         properties["execution"]["properties"] = execution
     case["id"]["type"] = ["string", "number", "boolean", "null"]
     case["input_messages"]["minItems"] = 1
     suite["evalcases"] |= {"minItems": 1, "items": {"$ref": "#/$defs/case"}}
-    unused = {"description": "for other tools; not used here.", "doNotSuggest": True}
     for place, properties in (("suite", suite), ("case", case)):
-        properties |= dict.fromkeys(sorted(vocabulary.IRRELEVANT[place]), unused)
+        properties |= dict.fromkeys(sorted(vocabulary.IRRELEVANT[place]), _UNUSED)
         for key in ("name", "description", "version") if place == "suite" else ("description",):
-            properties[key] = {"description": unused["description"]}
+            properties[key] = {"description": _UNUSED["description"]}
     case |= {
         "vars": {
             "type": "object",
@@ -40,8 +43,8 @@ def suite_schema() -> Schema:
         case[key] = {**case[name], "description": f"the same as `{name}`.", "doNotSuggest": True}
     for key in vocabulary.INPUT_KEYS:
         case[key]["type"] = ["array", "string", "object"]
-    options = object_schema(dict.fromkeys(sorted(vocabulary.IRRELEVANT["options"]), unused))
-    case["options"] = {**options, **unused, "type": ["object", "null"]}
+    options = object_schema(dict.fromkeys(sorted(vocabulary.IRRELEVANT["options"]), _UNUSED))
+    case["options"] = {**options, **_UNUSED, "type": ["object", "null"]}
     suite["prompts"] = {
         "description": "of promptfoo: one variable, which holds the messages of each case.",
         "doNotSuggest": True,
@@ -65,7 +68,7 @@ def suite_schema() -> Schema:
                 "allOf": [_any_of({"id", "vars"})],
             },
             "MessageKeys": _message(),
-            "CallKeys": struct_schema(keys.CallKeys),
+            "CallKeys": _call(),
             "ChosenKeys": struct_schema(keys.ChosenKeys),
             "ToolKeys": _tool(),
         },
@@ -81,7 +84,12 @@ def _message() -> Schema:
     blocks: list[type[Struct]] = [keys.HiddenKeys, keys.ThinkingKeys, keys.SegmentKeys]
     segment = {key: said for block in blocks for key, said in _properties(block).items()}
     del segment["value"]["type"]
-    segment["type"]["enum"] += ["thinking", "redacted_thinking"]
+    segment["type"]["enum"] += [
+        *("thinking", "redacted_thinking"),
+        *("reasoning", "tool_result", "tool_use"),  # of other tools
+    ]
+    properties |= dict.fromkeys(sorted(vocabulary.IRRELEVANT["message"]), _UNUSED)
+    properties |= dict.fromkeys(("error", "function", "name"), _OF_A_RESULT)
     content = properties["content"]
     content["properties"] = content["items"]["properties"] = segment
     types = content.pop("type")
@@ -96,14 +104,36 @@ def _properties(type_: type[Struct]) -> Schema:
     return properties
 
 
+def _call() -> Schema:
+    """Return the schema of a call, also as OpenAI and inspect_ai write it."""
+    call = struct_schema(keys.CallKeys)
+    call["properties"]["arguments"]["type"].append("string")  # a JSON text
+    return _or_function(call, "call", ["object", "string"])
+
+
 def _tool() -> Schema:
-    """Return the schema of a tool."""
+    """Return the schema of a tool, also as OpenAI and Anthropic write it."""
     tool = struct_schema(keys.ToolKeys)
-    tool["properties"]["parameters"] |= {
+    parameters = tool["properties"]["parameters"]
+    parameters |= {
         "properties": {"type": {"const": "object"}, "properties": {"type": "object"}},
         "anyOf": [{"maxProperties": 0}, {"required": ["type"]}],
     }
-    return tool
+    same = {"description": "the same as `parameters`, of Anthropic.", "doNotSuggest": True}
+    tool["properties"]["input_schema"] = {**parameters, **same}
+    return _or_function(tool, "tool", "object")
+
+
+def _or_function(schema: Schema, place: str, kind: str | list[str]) -> Schema:
+    """Return the schema of a call or a tool that may have its name in ``function``."""
+    of_openai = {"description": "of OpenAI's form.", "doNotSuggest": True}
+    properties = schema["properties"]
+    properties |= dict.fromkeys(sorted(vocabulary.IRRELEVANT[place]), _UNUSED)
+    properties |= {"type": of_openai, "function": {"type": kind, **of_openai}}
+    needed = schema["required"]
+    rest = [key for key in needed if key != "name"]
+    has_function = {"required": ["function"]}
+    return {**schema, "required": rest, "if": has_function, "else": {"required": needed}}
 
 
 def _any_of(names: set[str]) -> Schema:

@@ -1,0 +1,254 @@
+"""Calls, results and thinking as OpenAI, Anthropic and inspect_ai write them, rewritten as ours."""
+
+import json
+from typing import Any
+
+from msgspec import structs
+
+from multiturn.documents.json_lines import node_of, read_json
+from multiturn.documents.node import Node, Repeats, RepeatsError, list_of, values_in, with_keys
+from multiturn.documents.validation import read_as
+from multiturn.errors import MultiturnError, quoted
+from multiturn.suites.keys import KeyCheck
+from multiturn.suites.messages import Wording, Written
+from multiturn.suites.schema import ReasoningKeys, ResultKeys, UseKeys
+
+_NO_OBJECT = "arguments are not a JSON object"
+_BLOCKS = ("tool_use", "tool_result", "reasoning")
+
+
+def as_ours(
+    messages: Node, check: KeyCheck, wording: Wording, repeats: Repeats
+) -> tuple[Node, Wording]:
+    """Return the messages of a case with all calls, results and thinking in our own form.
+
+    A user message of Anthropic's becomes a message for each result in it, and one for the rest.
+    """
+    if not any(map(_has_more, messages.children)):
+        return messages, wording
+    blocks = _Blocks(check, wording, repeats)
+    for index, message in enumerate(messages.children):
+        blocks.add(message, index)
+    if blocks.written != [Written(wording.of(at)) for at in range(len(messages.children))]:
+        wording = wording._replace(written=tuple(blocks.written))
+    return list_of(blocks.messages, messages.mark), wording
+
+
+class _Blocks:
+    """Rewrites the messages of one case, and knows where each has been."""
+
+    def __init__(self, check: KeyCheck, wording: Wording, repeats: Repeats) -> None:
+        self.check = check
+        self.wording = wording
+        self.repeats = repeats
+        self.messages: list[Node] = []
+        self.written: list[Written] = []
+        self.tools: dict[Any, Any] = {}  # the name of the tool of each call so far, by its id
+
+    def add(self, message: Node, index: int) -> None:
+        """Add a message, with each result in it as a message before it."""
+        label, name = self.wording.label(index), self.wording.of(index)
+        if not _has_more(message):
+            self._add(message, Written(name))
+            return
+        segments = _segments_of(message)
+        first = _leading(segments, "tool_result")
+        for at, block in enumerate(segments[:first]):
+            result = self._result(block, message, f"{label}.content[{at}]")
+            self._add(result, Written(f"{name}.content[{at}]"))
+        last = _leading(segments[::-1], "tool_use")
+        uses = segments[len(segments) - last :]
+        rest = segments[first : len(segments) - last]
+        for at, block in enumerate(rest, first):
+            self._check_order(block, f"{label}.content[{at}]")
+        if first and not rest and not uses:
+            self.check.check(message, "message", label=label)  # nobody else sees its keys
+            return
+        keys = dict(message.children)
+        if uses:
+            self._refuse_both(keys, "tool_calls", uses[0], "tool_use", label)
+            at = first + len(rest)
+            calls = [self._use(use, message, label, at + each) for each, use in enumerate(uses)]
+            keys["tool_calls"] = list_of(calls, uses[0].mark)
+        elif isinstance(listed := keys.get("tool_calls"), Node) and listed.value:
+            keys["tool_calls"] = self._calls(listed, label)
+        if first or uses or any(_type_of(block) == "reasoning" for block in rest):
+            numbered = enumerate(rest, first)
+            content = [self._thought(block, f"{label}.content[{at}]") for at, block in numbered]
+            keys["content"] = list_of(content, message.children["content"].mark)
+        if _value(keys, "tool_call_id") is not None:
+            self._answer(keys, label)
+        calls_at = first + len(rest) if uses else None
+        self._add(with_keys(message, keys), Written(name, first, calls_at))
+
+    def _add(self, message: Node, written: Written) -> None:
+        self.messages.append(message)
+        self.written.append(written)
+        for call in (
+            message.value.get("tool_calls") or () if isinstance(message.value, dict) else ()
+        ):
+            if isinstance(call, dict) and isinstance(call.get("id"), str):
+                self.tools[call["id"]] = call.get("name")
+
+    def _check_order(self, block: Node, label: str) -> None:
+        if _type_of(block) == "tool_use":
+            what = "a call comes after text and thinking; write it last"
+        elif _type_of(block) == "tool_result":
+            what = "a result comes before text; write it first"
+        else:
+            return
+        raise MultiturnError(what, where=block.place(self.check.name, label))
+
+    def _refuse_both(
+        self, keys: dict[str, Node], key: str, other: Node, name: str, label: str
+    ) -> None:
+        """Refuse a key that means the same as another one."""
+        if _value(keys, key):
+            what = f"{key} and {name} are one thing; keep one of them"
+            raise MultiturnError(what, where=other.key_place(self.check.name, label))
+
+    def _calls(self, listed: Node, label: str) -> Node:
+        """Return the calls of a list in our form; what is not a list of mappings stays as it is."""
+        if not isinstance(listed.value, list):
+            return listed
+        calls = [
+            self._call(call, f"{label}.tool_calls[{at}]") if isinstance(call.value, dict) else call
+            for at, call in enumerate(listed.children)
+        ]
+        return structs.replace(list_of(calls, listed.mark), key_mark=listed.key_mark)
+
+    def _call(self, call: Node, label: str) -> Node:
+        """Return a call of OpenAI's or inspect_ai's in our form."""
+        self.check.refuse(call, "call", label=label)
+        keys = dict(call.children)
+        kind = keys.pop("type", None)
+        if kind is not None and kind.value not in ("function", None):
+            what = (
+                f"only functions are called; leave out what has the type {quoted(str(kind.value))}"
+            )
+            raise MultiturnError(what, where=kind.place(self.check.name, label))
+        function = keys.pop("function", None)
+        if function is not None and isinstance(function.value, dict):
+            label = f"{label}.function"
+            self.check.check(function, "function", label=label)
+            for key in ("name", "arguments"):
+                self._refuse_both(keys, key, function, f"function.{key}", label)
+                if key in function.children:
+                    keys[key] = function.children[key]
+        elif function is not None:
+            self._refuse_both(keys, "name", function, "function", label)
+            keys["name"] = function
+        if isinstance(_value(keys, "arguments"), str):
+            keys["arguments"] = self._parsed(keys["arguments"], label)
+        return with_keys(call, keys)
+
+    def _parsed(self, written: Node, label: str) -> Node:
+        """Return arguments that are written as a JSON text."""
+        where = written.place(self.check.name, label)
+        try:
+            value = read_json(written.value)
+            arguments = node_of(value, written.mark)
+        except RecursionError:
+            raise MultiturnError(f"{_NO_OBJECT}: nested too deep", where=where) from None
+        except ValueError as error:
+            why = error.msg if isinstance(error, json.JSONDecodeError) else error
+            raise MultiturnError(f"{_NO_OBJECT}: {why}", where=where) from None
+        if not isinstance(value, dict):
+            raise MultiturnError(f"{_NO_OBJECT}; write {{}} for none", where=where)
+        if self.repeats.add(values_in(arguments), written.mark):  # by aliases of the text
+            what = "the suite repeats too many values in arguments; write fewer calls by aliases"
+            raise RepeatsError(what, where=where)
+        return structs.replace(arguments, key_mark=written.key_mark)
+
+    def _use(self, block: Node, message: Node, label: str, at: int) -> Node:
+        """Return a call of Anthropic's in our form."""
+        label = f"{label}.content[{at}]"
+        self._check_role(block, message, "assistant", label)
+        self.check.check(block, "tool_use", "block", label=label)
+        read_as(block, UseKeys, where=self.check.name, label=label)
+        given = block.children
+        keys = {"id": given["id"], "name": given["name"]}
+        return with_keys(block, keys | ({"arguments": given["input"]} if "input" in given else {}))
+
+    def _result(self, block: Node, message: Node, label: str) -> Node:
+        """Return a result of Anthropic's as a message of a tool."""
+        self._check_role(block, message, "user", label)
+        self.check.check(block, "tool_result", "block", label=label)
+        read_as(block, ResultKeys, where=self.check.name, label=label)
+        given = dict(block.children)
+        keys = {"role": Node("tool", block.mark), "tool_call_id": given["tool_use_id"]}
+        content = given.get("content")
+        is_said = content is not None and content.value is not None
+        keys["content"] = content if content is not None and is_said else list_of((), block.mark)
+        return with_keys(block, keys | {k: given[k] for k in ("is_error",) if k in given})
+
+    def _check_role(self, block: Node, message: Node, role: str, label: str) -> None:
+        if message.value.get("role") != role:
+            what = f"{_type_of(block)} is a part of a message with role: {role}; move it there"
+            raise MultiturnError(what, where=block.place(self.check.name, label))
+
+    def _thought(self, block: Node, label: str) -> Node:
+        """Return a block of inspect_ai's reasoning as thinking; any other as it is."""
+        if _type_of(block) != "reasoning":
+            return block
+        self.check.check(block, "reasoning", "block", label=label)
+        keys = read_as(block, ReasoningKeys, where=self.check.name, label=label)
+        kind, key = ("redacted_thinking", "data") if keys.redacted else ("thinking", "thinking")
+        given = block.children
+        found = {"type": Node(kind, block.mark), key: given["reasoning"]}
+        if not keys.redacted:
+            found |= {name: given[name] for name in ("signature",) if name in given}
+        return with_keys(
+            block, found | {name: given[name] for name in ("vendor",) if name in given}
+        )
+
+    def _answer(self, keys: dict[str, Node], label: str) -> None:
+        """Take what OpenAI and inspect_ai write in a result beside its id and its content."""
+        call_id = keys["tool_call_id"].value
+        for key in ("name", "function"):
+            named = keys.pop(key, None)
+            if named is None or named.value is None or call_id not in self.tools:
+                continue
+            if named.value != self.tools[call_id]:
+                called = quoted(str(self.tools[call_id]))
+                what = f"{key}: the call {quoted(str(call_id))} is of {called}; correct one of them"
+                raise MultiturnError(what, where=named.place(self.check.name, label))
+        error = keys.pop("error", None)
+        if error is None or error.value is None:
+            return
+        said = error.children.get("message") if isinstance(error.children, dict) else error
+        if said is None or not isinstance(said.value, str):
+            what = "error must be a mapping with a message"
+            raise MultiturnError(what, where=error.place(self.check.name, label))
+        self._refuse_both(keys, "content", error, "error", label)
+        keys |= {"content": said, "is_error": Node(True, error.mark)}
+
+
+def _has_more(message: Node) -> bool:
+    """Return whether a message has calls, a result, or blocks of other tools."""
+    keys = message.value
+    if not isinstance(keys, dict):
+        return False
+    if keys.get("tool_calls") or keys.get("tool_call_id") is not None:
+        return True
+    return any(_type_of(block) in _BLOCKS for block in _segments_of(message))
+
+
+def _segments_of(message: Node) -> list[Node]:
+    content = message.children.get("content")
+    if content is None or content.value is None:
+        return []
+    return content.children if isinstance(content.value, list) else [content]
+
+
+def _type_of(block: Node) -> Any:
+    return block.value.get("type") if isinstance(block.value, dict) else None
+
+
+def _leading(blocks: list[Node], kind: str) -> int:
+    """Return how many blocks of a kind there are at the start."""
+    return next((at for at, block in enumerate(blocks) if _type_of(block) != kind), len(blocks))
+
+
+def _value(keys: dict[str, Node], key: str) -> Any:
+    return keys[key].value if key in keys else None
