@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
@@ -34,10 +35,9 @@ def convert(folder: Path, scenario: dict[str, Any], pipeline: Pipeline) -> Provi
 
 def visible(request: ProviderRequest) -> dict[str, Any]:
     """Return the part of a request that scenarios speak of."""
-    chat = request.chat_prompt
     return {
         "question": request.question,
-        "chat_prompt": chat and [{"role": m.role, "content": m.content} for m in chat],
+        "chat_prompt": msgspec.json.decode(msgspec.json.encode(request.chat_prompt)),
         "guidelines": list(request.guidelines),
     }
 
