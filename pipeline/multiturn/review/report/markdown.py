@@ -44,6 +44,7 @@ def to_markdown(report: Report) -> bytes:
     )
     text = f"## {_title(report)}\n\nPipeline {_code(report.shown)}{compared}"
     text += f": {counts}.\n" if counts else ".\n"
+    text += f"\nThis is {report.sample}.\n" if report.sample else ""
     comment = _Comment(text)
     for error in report.errors:
         comment.add(f"{_code(error)}\n", "error")
