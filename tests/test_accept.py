@@ -2,6 +2,9 @@
 
 import json
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -159,3 +162,122 @@ def test_keys_that_are_accepted_one_by_one_do_too_and_what_is_skipped_fails_the_
                 assert text in (before.get(name), wanted.get(name)), "a snapshot is old or new"
     if has_keys:
         assert recorded(project) == wanted
+
+
+KILLED = """\
+import os, signal, sys
+left = int(sys.argv.pop(1))
+
+def dying(call):
+    def write(*arguments, **options):
+        global left
+        left -= 1
+        if left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return call(*arguments, **options)
+    return write
+
+os.replace, os.unlink = dying(os.replace), dying(os.unlink)
+from multiturn.__main__ import main
+main()
+"""
+THEN: State = {
+    "files": dict.fromkeys(FILES, "1"),
+    "suites": {
+        "s": {
+            "a": [message("user", "a.rules.md", "Hi")],
+            "b": [message("user", "Hello\nthere", "x.txt")],
+            "c": [message("user", "Be nice.", "Obey.")],
+        }
+    },
+    "patterns": ["*.rules.md"],
+    "header": "=== {path} ===",
+}
+NOW: State = {
+    "files": {**THEN["files"], "a.rules.md": "2", "x.txt": "3"},
+    "suites": {
+        "s": {
+            "a": [message("user", "a.rules.md", "Hi"), message("user", "b.rules.md")],
+            "b": [message("user", "Hello\nyou", "x.txt")],
+            "renamed": [message("user", "Be nice.", "Obey.")],
+            "d": [message("user", "y.txt")],
+        }
+    },
+    "patterns": ["*.rules.md"],
+    "header": "=== {path} ===",
+}
+
+
+def test_a_kill_at_any_write_leaves_no_file_half_written(project: Path) -> None:
+    wanted = prepared(project, THEN, NOW)
+    before, found = recorded(project), keys(project)
+    start = project.with_name("start")
+    shutil.copytree(project, start)
+    accepted = [option for key in found for option in ("--accept", key)]
+    command = ["snapshot", ".", "--pipeline", "p.yaml", *accepted]
+    for number in range(100):
+        shutil.rmtree(project)
+        shutil.copytree(start, project)
+        program = [sys.executable, "-c", KILLED, str(number)]
+        done = subprocess.run([*program, *command], cwd=project, capture_output=True)
+        if done.returncode == 0:
+            break
+        assert done.returncode == -signal.SIGKILL
+        for name, text in recorded(project).items():
+            if ".multiturn-" not in name:  # what is being written has a name of its own
+                assert text in (before.get(name), wanted.get(name))
+        left = keys(project)
+        assert left
+        accept(project, *left)
+        assert recorded(project) == wanted, "and nothing abandoned is left"
+    # Four snapshots, one of which has another name, and two lists.
+    assert number == 7
+
+
+def test_a_key_of_something_else_is_an_error_and_nothing_is_accepted(project: Path) -> None:
+    prepared(project, THEN, NOW)
+    before, found = recorded(project), keys(project)
+    (project / "a.rules.md").write_text("3")
+    gone = next(iter({*found} - {*keys(project)}))
+    kept = next(iter({*found} & {*keys(project)}))
+    for arguments in ((kept, gone), (gone, kept)):
+        given = (option for key in arguments for option in ("--accept", key))
+        done = run("snapshot", ".", "--pipeline", "p.yaml", *given, folder=project)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"no difference has the key {gone!r}" in done.stderr
+        assert recorded(project) == before
+
+
+def test_a_guideline_is_accepted_alone_by_one_key_and_for_all_suites(project: Path) -> None:
+    suites = {suite: {"a": [message("user", "a.rules.md", "Hi")]} for suite in ("s", "t")}
+    then = {**THEN, "suites": suites}
+    now = {**then, "files": {**THEN["files"], "a.rules.md": "2"}}
+    now["suites"] = {**suites, "s": {"a": [message("user", "a.rules.md", "Ho")]}}
+    prepared(project, then, now)
+    lines = check(project)
+    (key,) = {line["key"] for line in lines if line["file"] == "a.rules.md"}
+    (line,) = (line for line in lines if line["key"] == key)
+    assert (line["kind"], len(line["cases"])) == ("privilege", 2)
+    assert {line["key"] for line in lines if line["file"].endswith(".lock")} == {None}
+    before = recorded(project)
+    assert accept(project, key) == "1 difference accepted, 1 left\n"
+    after = recorded(project)
+    assert {name for name in after if after[name] != before[name]} == {
+        "snapshots/files.lock",
+        "snapshots/promoted.lock",
+    }
+    assert [line["kind"] for line in check(project)] == ["changed"]
+
+
+def test_a_file_that_is_shared_keeps_its_entry_while_a_skipped_snapshot_names_it(
+    project: Path,
+) -> None:
+    then = {**THEN, "suites": {"s": {"a": [message("user", "x.txt")]}}}
+    now = {**then, "suites": {"s": {"a": [message("user", "y.txt")], "b": [message("user", "Hi")]}}}
+    wanted = prepared(project, then, now)
+    new = next(line["key"] for line in check(project) if line["kind"] == "new")
+    accept(project, new)
+    assert b"x.txt" in recorded(project)["snapshots/files.lock"]
+    accept(project, *keys(project))
+    assert b"x.txt" not in recorded(project)["snapshots/files.lock"]
+    assert recorded(project) == wanted

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from multiturn.review.differences import Difference
 
 _QUESTION = "[a]ccept  [s]kip  [A]ll like this  [q]uit"
-_ALONE = "[a]ccept  [s]kip  [q]uit"  # a change of privilege is never part of all
+_ALONE = "[a]ccept  [s]kip  [q]uit"
+_NOT_ALL = "a change of privilege is never part of all"
 _LINES_BELOW = 3  # the question, and a blank line on both sides
 _NAMED = 10  # suites of a file
 
@@ -112,9 +113,8 @@ def _answer(difference: "Difference", lines: list[str]) -> str:
             click.echo(line)
         more = f"  [m]ore: {number_of(len(lines), 'line')}" * bool(lines)
         click.echo(f"\n{answers}{more}")
-        key = _key()
-        while key not in keys and not (key == "m" and lines):
-            key = _key()
+        while (key := _key()) not in keys and not (key == "m" and lines):
+            click.echo(f"{_NOT_ALL}\n{answers}{more}" if key == "A" else f"{answers}{more}")
         if key != "m":
             return key
 

@@ -120,15 +120,10 @@ def snapshot(
         raise click.UsageError("--stat and --all are for --check, one of them")
     if format_ != "text" and (not check or stat or show_all):
         raise click.UsageError(f"--format {format_} is for --check, without --stat and --all")
-    decides = review or bool(accepted)
-    if decides and (check or resolve or options.case_ids or (review and accepted)):
-        what = "--review and --accept are for whole suites: use one, without --check, --resolve"
-        raise click.UsageError(f"{what} and --case")
+    modes = {"--check": check, "--resolve": resolve, "--review": review, "--accept": accepted}
+    _refuse_modes([name for name, is_given in modes.items() if is_given], options)
     if review:
         refuse_no_terminal()
-    if resolve and (check or options.case_ids or options.sample):
-        what = "--resolve writes the lists: leave out --check, --case and --sample"
-        raise click.UsageError(what)
     chosen, failures = read_pipeline(pipeline), Failures(debug=options.debug)
     if "-" in options.suites:
         raise MultiturnError("a snapshot is named after its suite's file, and - has none")
@@ -137,7 +132,7 @@ def snapshot(
         selection=selection,
         scope=Scope(selection, options.suites, snapshots),
         pipeline=pipeline,
-        check=check or decides,
+        check=check or review or bool(accepted),
         inline=inline_snapshots,
         provider=preview_provider(snapshot_target, targets_file),
         resolve=resolve,
@@ -149,7 +144,7 @@ def snapshot(
         failures.add(error)
         errors.append(error)
 
-    if decides:
+    if review or accepted:
         acceptance = Acceptance(run, show_progress(outcomes(selection, chosen)), failures.add)
         if options.strict:
             failures.finish()
@@ -177,7 +172,7 @@ def snapshot(
                 click.echo(text)
             say_summary(update.summary)
     if format_ == "json":
-        from multiturn.cli.lines import snapshot_lines
+        from multiturn.cli.snapshot_lines import snapshot_lines
         from multiturn.engine.record import to_json
 
         for line in snapshot_lines(update, errors):
@@ -188,6 +183,15 @@ def snapshot(
     if check and (update.changes or update.findings):
         sys.exit(1)
     failures.finish()
+
+
+def _refuse_modes(modes: list[str], options: SuiteOptions) -> None:
+    """Raise the error of several modes, or of one that writes the lists without all cases."""
+    if len(modes) > 1:
+        raise click.UsageError(f"{' and '.join(modes)} are different things; leave out all but one")
+    if modes and modes != ["--check"] and (options.case_ids or options.sample):
+        what = f"{modes[0]} writes the lists: leave out --case and --sample"
+        raise click.UsageError(what)
 
 
 def _show_conflicts(snapshots: str) -> None:

@@ -20,7 +20,7 @@ from multiturn.review.changes import FileChange, State
 from multiturn.review.diff import compare_texts, said_once
 from multiturn.review.growth import total
 from multiturn.review.locations import Key
-from multiturn.review.snapshots import as_compared
+from multiturn.review.plain_text import plain_text
 
 Kind = Literal["file", State]
 # Dangerous ones are always first. Then comes what changes most prompts with least to read.
@@ -117,7 +117,7 @@ def _compare(change: FileChange) -> tuple[Hashable, list[str]]:
     state, suite = change.state, change.case[0] if change.case else change.name
     if state == "removed":  # nothing is to be read but the names
         return (state, suite), []
-    old, new = (as_compared(text) for text in change.texts)
+    old, new = (plain_text(text) for text in change.texts)
     if state == "new":
         return (state, change.name), [f"+{line}" for line in said_once(new.split("\n")[:-1])]
     if old == new:  # another form of the same texts

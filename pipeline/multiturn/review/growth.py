@@ -1,7 +1,8 @@
 """By how much prompts grow: what a change costs with each run."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
+from multiturn.engine.record import to_json
 from multiturn.engine.spans import Message
 from multiturn.text import number_of
 
@@ -14,7 +15,7 @@ def size_of(text: str) -> int:
 
 
 def prompt_growth(
-    old: Iterable[Message], new: Iterable[Message], was: Mapping[str, str], files: Mapping[str, str]
+    old: Sequence[Message], new: Sequence[Message], was: Mapping[str, str], files: Mapping[str, str]
 ) -> int | None:
     """Return by how much a prompt grows, but for the growth of the files that it attaches.
 
@@ -27,7 +28,7 @@ def prompt_growth(
     Returns:
         The growth; None if the text of a file that was in the prompt is not known.
     """
-    before = 0
+    before = sum(map(_size_of_data, old))
     for span in (span for message in old for span in message.spans):
         text: str | None = span.text
         if span.path and span.stage is None and text == was.get(span.path, ""):
@@ -35,7 +36,13 @@ def prompt_growth(
         if text is None:
             return None
         before += size_of(text)
-    return sum(size_of(span.text) for message in new for span in message.spans) - before
+    texts = (span.text for message in new for span in message.spans)
+    return sum(map(size_of, texts)) + sum(map(_size_of_data, new)) - before
+
+
+def _size_of_data(message: Message) -> int:
+    """Return the size of the calls and the thinking of a message."""
+    return size_of(to_json(message.data).decode().rstrip()) if message.data else 0
 
 
 def occurrences(path: str, text: str, messages: Iterable[Message]) -> int:

@@ -1,7 +1,7 @@
 """Snapshots: the file that records a case, and what it says when it is read."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import convert, to_builtins
@@ -17,7 +17,7 @@ from multiturn.review.reviewed import ReviewedCase, SentPrompt
 from multiturn.text import utf8
 
 # What reading a snapshot may raise: somebody may have edited it by hand.
-_EDITED = (MultiturnError, ValueError, LookupError, TypeError)
+EDITED = (MultiturnError, ValueError, LookupError, TypeError)
 _LINE_BREAK = Span("\n", "")
 _NONE: Mapping[str, Any] = {}
 # The first line of a merge conflict, or its second half with the last line: without both, the
@@ -154,60 +154,6 @@ def case_in(text: str) -> Key | None:
     return None
 
 
-def as_compared(text: str) -> str:
-    r"""Return a snapshot as it is compared: each line of a text is a line, below its role.
-
-    YAML writes a text of one line in another form than one of two, and a text with a file in a
-    third. Suite and id are left out. A text that is not a snapshot is returned as it is.
-
-    >>> as_compared("chat_prompt:\n  - role: user\n    content: Hi\nquestion: Hi")
-    'user:\n  Hi\nquestion:\n  Hi\n'
-    """
-    try:
-        return "".join(_compared(_recorded(text)))
-    except _EDITED:
-        return text
-
-
-def _compared(recorded: Mapping[str, Any]) -> Iterator[str]:
-    messages = recorded["chat_prompt"] or ()
-    rest = {k: v for k, v in recorded.items() if k not in ("suite", "id", "chat_prompt")}
-    for message in messages:
-        yield from _compared_message(message)
-    for key in ("system", "question"):
-        if key in rest:
-            yield from (f"{key}:\n", _compared_content(rest.pop(key)))
-    sent = rest.get("sent", {})
-    if "messages" in sent:
-        rest["sent"] = {key: value for key, value in sent.items() if key != "messages"}
-        for message in sent["messages"]:
-            yield from ("sent as ", *_compared_message(message))
-    yield from (_as_yaml({key: value}) for key, value in rest.items() if value)
-
-
-def _compared_message(message: Mapping[str, Any]) -> Iterator[str]:
-    rest = dict(message)
-    yield f"{rest.pop('role')}:\n"
-    yield _compared_content(rest.pop("content"))
-    if rest:
-        yield _as_yaml(rest)
-
-
-def _compared_content(content: str | list[Any]) -> str:
-    pieces = [content] if isinstance(content, str) else content
-    lines = (
-        "".join(f"  {line}\n" if line else "\n" for line in piece.split("\n"))
-        if isinstance(piece, str)
-        else _as_yaml([piece])
-        for piece in pieces
-    )
-    return "".join(lines)
-
-
-def _as_yaml(value: Any) -> str:
-    return dump(value).removeprefix("---\n")
-
-
 def has_conflict(text: str) -> bool:
     """Return whether git could not merge a file."""
     return _CONFLICT.search(text) is not None
@@ -222,12 +168,16 @@ def messages_in(text: str) -> tuple[Message, ...]:
     a message of its own at the end.
     """
     try:
-        recorded = _recorded(text)
+        recorded = recorded_in(text)
         tools = convert(recorded.get("tools", ()), tuple[Tool, ...])
         definitions = [Message(tool.title, (Span(tool.text, ""),)) for tool in tools]
         if recorded["chat_prompt"] is not None:
             messages = [
-                Message(str(message["role"]), _spans(message["content"]))
+                Message(
+                    role=str(message["role"]),
+                    spans=_spans(message["content"]),
+                    data={key: message[key] for key in message if key not in ("role", "content")},
+                )
                 for message in recorded["chat_prompt"]
             ]
             if "system" in recorded:
@@ -236,7 +186,7 @@ def messages_in(text: str) -> tuple[Message, ...]:
             return *messages, Message("system", guidelines), *definitions
         system, question = _spans(recorded["system"]), _spans(recorded["question"])
         return Message("system", system), Message("user", question), *definitions
-    except _EDITED:
+    except EDITED:
         return ()
 
 
@@ -254,9 +204,9 @@ def _spans(content: str | list[Any]) -> Spans:
 def named_files_in(text: str) -> list[str]:
     """Return the paths of the files that a snapshot names; none if it is not a snapshot."""
     try:
-        recorded = _recorded(text)
+        recorded = recorded_in(text)
         return [f["resolved_path"] for f in recorded["input_files"] if "sha256" not in f]
-    except _EDITED:
+    except EDITED:
         return []
 
 
@@ -266,10 +216,10 @@ def files_in(text: str) -> tuple[set[str], set[str]]:
     Of a file whose text it has in full, it does not say where that is: it counts as both.
     """
     try:
-        files = _recorded(text)["input_files"]
+        files = recorded_in(text)["input_files"]
         attached = {str(file["resolved_path"]) for file in files}
         inline = {str(file["resolved_path"]) for file in files if "sha256" in file}
-    except _EDITED:
+    except EDITED:
         return set(), set()
     systems = (message for message in messages_in(text) if message.role == "system")
     promoted = {span.path for message in systems for span in message.spans}
@@ -279,14 +229,14 @@ def files_in(text: str) -> tuple[set[str], set[str]]:
 def inline_guidelines_in(text: str) -> list[str]:
     """Return the paths of the guidelines whose texts, if any, a snapshot has in full."""
     try:
-        recorded = _recorded(text)
+        recorded = recorded_in(text)
         return _inline_guidelines(recorded)
-    except _EDITED:
+    except EDITED:
         return []
 
 
-def _recorded(text: str) -> Any:
-    """Return the one document of a snapshot; text that is none raises one of _EDITED."""
+def recorded_in(text: str) -> Any:
+    """Return the one document of a snapshot; text that is none raises one of ``EDITED``."""
     (document,) = read_documents(text, "")
     return document.value
 

@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from functools import partial
 
-from multiturn.cli.lines import CheckLine, DiffLine, ExplainLine, ReportLine, SnapshotLine
+from multiturn.cli.lines import CheckLine, DiffLine, ExplainLine, ReportLine
 from multiturn.cli.schemas.pipeline import pipeline_schema
 from multiturn.cli.schemas.structs import Schema, line_schema
 from multiturn.cli.schemas.suite import suite_schema
 from multiturn.cli.schemas.targets import targets_schema
+from multiturn.cli.snapshot_lines import SnapshotLine
 
 SCHEMAS: dict[str, Callable[[], Schema]] = {
     "suite": suite_schema,

@@ -1,0 +1,61 @@
+"""Snapshots as they are compared: by their texts, whatever forms YAML gives them."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from multiturn.documents.dump import dump
+from multiturn.review.snapshots import EDITED, recorded_in
+
+
+def plain_text(text: str) -> str:
+    r"""Return a snapshot as it is compared: each line of a text is a line, below its role.
+
+    YAML writes a text of one line in another form than one of two, and a text with a file in a
+    third. Suite and id are left out. A text that is not a snapshot is returned as it is.
+
+    >>> plain_text("chat_prompt:\n  - role: user\n    content: Hi\nquestion: Hi")
+    'user:\n  Hi\nquestion:\n  Hi\n'
+    """
+    try:
+        return "".join(_blocks(recorded_in(text)))
+    except EDITED:
+        return text
+
+
+def _blocks(recorded: Mapping[str, Any]) -> Iterator[str]:
+    messages = recorded["chat_prompt"] or ()
+    rest = {k: v for k, v in recorded.items() if k not in ("suite", "id", "chat_prompt")}
+    for message in messages:
+        yield from _message(message)
+    for key in ("system", "question"):
+        if key in rest:
+            yield from (f"{key}:\n", _content(rest.pop(key)))
+    sent = rest.get("sent", {})
+    if "messages" in sent:
+        rest["sent"] = {key: value for key, value in sent.items() if key != "messages"}
+        for message in sent["messages"]:
+            yield from ("sent as ", *_message(message))
+    yield from (_as_yaml({key: value}) for key, value in rest.items() if value)
+
+
+def _message(message: Mapping[str, Any]) -> Iterator[str]:
+    rest = dict(message)
+    yield f"{rest.pop('role')}:\n"
+    yield _content(rest.pop("content"))
+    if rest:
+        yield _as_yaml(rest)
+
+
+def _content(content: str | list[Any]) -> str:
+    pieces = [content] if isinstance(content, str) else content
+    lines = (
+        "".join(f"  {line}\n" if line else "\n" for line in piece.split("\n"))
+        if isinstance(piece, str)
+        else _as_yaml([piece])
+        for piece in pieces
+    )
+    return "".join(lines)
+
+
+def _as_yaml(value: Any) -> str:
+    return dump(value).removeprefix("---\n")
