@@ -79,8 +79,11 @@ function sidesOf(entry) {
   return sides;
 }
 
-/** Return the class of a message by its title, which is a role, or a role and what it answers. */
-const roleOf = (title) => ROLES.find((role) => title === role || title.startsWith(`${role},`)) || "other";
+/** Return the classes of a message by its title, which is a role, or a role and what it answers. */
+function roleOf(title) {
+  const role = ROLES.find((each) => title === each || title.startsWith(`${each},`)) || "other";
+  return title.startsWith("tool,") ? `${role} result` : role;
+}
 
 /** Yield each text of a payload's body, in its order, with the role of its message. */
 function* spoken(body, spans, role = "") {
