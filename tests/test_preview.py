@@ -10,7 +10,7 @@ from comparing import data_of, write
 from layout import write_layout
 from loopback import Server
 from repositories import commit, git, replace
-from running import records
+from running import by_id, records
 
 FILES = {
     "a.eval.yaml": """\
@@ -52,6 +52,60 @@ def run(folder: Path, *arguments: str, code: int = 0) -> str:
     done = commands.run(*arguments, folder=folder)
     assert done.returncode == code, done.stderr
     return done.stdout + done.stderr * bool(code)
+
+
+def test_convert_shows_calls_with_the_ids_that_are_sent(folder: Path) -> None:
+    call = {"id": "toolu:1", "name": "now", "arguments": {"zone": "UTC"}}
+    messages = [
+        {"role": "user", "content": "What time is it?"},
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "user", "content": "Quick!"},
+        {"role": "tool", "tool_call_id": "toolu:1", "content": "noon"},
+    ]
+    (folder / "a.eval.yaml").write_text(json.dumps({"id": "a", "input_messages": messages}))
+    (shown,) = records(run(folder, "convert", "a.eval.yaml", "--target", "claude"))
+    assert shown["messages"] == [
+        DEFAULT,
+        messages[0],
+        {"role": "assistant", "content": "", "tool_calls": [{**call, "id": "toolu_1"}]},
+        {"role": "tool", "content": "noon", "tool_call_id": "toolu_1"},
+        messages[2],
+    ]
+    assert [repair.partition(":")[0] for repair in shown["repairs"]] == ["T3", "T2", "A6"]
+    assert shown["parameters"] == {"max_tokens": 50, "model": "claude-opus-4-6"}
+
+
+def test_a_provider_of_ones_own_is_given_calls_only_if_it_takes_them(folder: Path) -> None:
+    call = {"id": "c1", "name": "now", "arguments": {"zone": "UTC"}}
+    messages = [
+        {"role": "user", "content": "What time is it?"},
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "noon"},
+    ]
+    block = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
+    thinks = {"role": "assistant", "content": [block]}
+    cases = [
+        {"id": "a", "input_messages": messages},
+        {"id": "b", "tools": [{"name": "now"}], "input_messages": messages[:1]},
+        {"id": "c", "input_messages": [*messages[:1], thinks, *messages[:1]]},
+        {"id": "d", "input_messages": messages[:1]},
+    ]
+    (folder / "a.eval.yaml").write_text(json.dumps({"evalcases": cases}))
+    why = "C6: a provider of your own must accept calls to get them; add accepts = {'calls'} to"
+    why += " own:Own, if it sends them"
+    ask = ("run", "a.eval.yaml", "--target", "own")
+    planned = records(commands.run(*ask, "--dry-run", folder=folder).stdout)
+    assert [line["action"] for line in planned] == ["refuse", "refuse", "refuse", "send"]
+    assert [why in line["error"]["message"] for line in planned[:3]] == [True] * 3
+    checked = run(folder, "check", "a.eval.yaml", "--target", "own", code=1)
+    assert checked.count(why) == 3
+    replace(folder, "own.py", "AssertionError", "NotImplementedError('asked')")
+    asked = by_id(commands.run(*ask, folder=folder).stdout)
+    assert ["asked" in asked[name]["error"]["message"] for name in "abcd"] == [*[False] * 3, True]
+    replace(folder, "own.py", 'name = "own"', 'name = "own"; accepts = {"calls"}')
+    planned = records(run(folder, *ask, "--dry-run"))
+    assert [line["action"] for line in planned] == ["send"] * 4
+    assert json.loads(planned[0]["wire"])["chat_prompt"][-2]["tool_calls"] == [call]
 
 
 def test_convert_shows_the_messages_and_the_repairs(folder: Path) -> None:

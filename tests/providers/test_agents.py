@@ -12,6 +12,7 @@ import pytest
 
 import standins
 from multiturn.errors import MultiturnError
+from multiturn.model.calls import Tool
 from multiturn.model.request import ChatMessage, InputFile, ProviderRequest
 from multiturn.providers.base import ProviderError, Wire
 from standins import agent, ask, left
@@ -475,3 +476,8 @@ def test_an_agent_gets_the_system_prompt_of_a_request_made_by_hand(
         assert wire.body.decode() == headed
     else:
         assert "F5: left out the system prompt or guidelines" in wire.repairs[0]
+
+
+def test_tools_cannot_be_given_to_it(kind: str) -> None:
+    assert "F6: left out the tools" in wire(kind, tools=(Tool("now"),)).repairs
+    assert not any(repair.startswith("F6") for repair in wire(kind).repairs)

@@ -9,11 +9,13 @@ import msgspec
 import pytest
 
 from histories import history
-from multiturn import ProviderRequest
-from multiturn.logs import warnings_to
+from multiturn import ChatMessage, ProviderError, ProviderRequest
+from multiturn.logs import Notice, warnings_to
+from multiturn.model.calls import Call, Tool
 from strict import judge_anthropic, judge_gemini, judge_openai
-from vendors import PROVIDERS
+from vendors import PROVIDERS, echo, entries
 
+HELLO = {"role": "user", "content": "Hello"}
 HISTORIES = int(os.environ.get("HISTORIES", "300"))  # make test-tools tries 3000
 HEADERS = {"anthropic-version": "2023-06-01", "authorization": "Bearer x"}
 
@@ -136,3 +138,77 @@ def test_a_vendor_takes_the_body_of_any_history_and_all_of_it_is_in_there(vendor
         assert (number, found.calls, found.results) == (number, expected.calls, expected.results)
         # A message may have moved behind results, so that the order of texts may differ.
         assert sorted(found.texts) == sorted(expected.texts)
+
+
+@pytest.mark.parametrize(("vendor", "entry"), entries("calls.yaml"))
+def test_a_vendor_gets(vendor: str, entry: dict[str, Any]) -> None:
+    provider = PROVIDERS[vendor](**entry.get("settings", {}))
+    given = [{"content": "", **each} for each in entry.get("given", [HELLO])]
+    fields = {"question": "Hello", "chat_prompt": given, **entry.get("request", {})}
+    request = msgspec.convert(fields, ProviderRequest)
+    expected = entry[vendor]
+    if isinstance(expected, str):
+        with pytest.raises(ProviderError) as caught:
+            sent(provider, request)
+        assert (caught.value.kind, str(caught.value)) == ("refused", expected)
+        return
+    body = sent(provider, request)
+    if vendor in ("openai", "azure"):
+        assert body["messages"].pop(0)["role"] == "system"
+    found = {"repairs": [*provider.wire(request).repairs], **body}
+    assert {key: found.get(key) for key in expected} == expected
+
+
+def test_echo_shows_calls_and_tools() -> None:
+    call = Call("c:1", "now", {"zone": "UTC"})
+    request = ProviderRequest(
+        question="",
+        chat_prompt=(ChatMessage("user", "Hi"), ChatMessage("assistant", "", (call,))),
+        tools=(Tool("now", "The time."),),
+    )
+    body = sent(echo(), request)
+    shown = {"id": "c:1", "name": "now", "arguments": {"zone": "UTC"}}
+    assert body["messages"][-1] == {"role": "assistant", "content": "", "tool_calls": [shown]}
+    assert body["tools"] == [{"name": "now", "description": "The time."}]
+
+
+def test_t7_calls_without_tools_are_doubted_at_anthropic() -> None:
+    request = msgspec.structs.replace(history(0), tools=())
+    for vendor in JUDGES:
+        doubts: list[Notice] = []
+        with warnings_to(doubts.append):
+            PROVIDERS[vendor]().wire(request)
+        assert any("T7" in str(doubt) for doubt in doubts) == (vendor == "anthropic")
+
+
+@pytest.mark.parametrize(
+    ("model", "takes"),
+    [
+        ("gemini-3-pro-preview", False),
+        ("gemini-3-flash-preview", False),
+        ("gemini-3.5-flash-lite", False),
+        ("models/gemini-2.5-pro", True),
+        ("gemini-2.0-flash-001", True),
+        ("gemini-4-neon", None),
+        ("gemini-flash-latest", None),
+    ],
+)
+def test_t5_a_signature_is_needed_by(model: str, takes: bool | None) -> None:
+    """llm-gemini #119 and envoyproxy/ai-gateway #2366 for Gemini 3, octos #1897 for older ones."""
+    call = Call("c1", "now")
+    messages = (
+        ChatMessage("user", "Hi"),
+        ChatMessage("assistant", "", (call,)),
+        ChatMessage("tool", "noon", tool_call_id="c1"),
+    )
+    request = ProviderRequest(question="", chat_prompt=messages)
+    for settings in ({}, {"accepts": {"unsigned_calls": True}}):
+        doubts: list[Notice] = []
+        refused = ""
+        try:
+            with warnings_to(doubts.append):
+                PROVIDERS["gemini"](model=model, **settings).wire(request)
+        except ProviderError as error:
+            refused = str(error)
+        found = None if doubts else not refused
+        assert found == (True if settings else takes)

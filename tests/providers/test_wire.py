@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from histories import history
 from loopback import Server
 from multiturn import ChatMessage, ProviderResponse
 from multiturn.providers.base import Wire
@@ -32,6 +33,16 @@ def test_a_body_goes_out_byte_for_byte(
     assert wire.body.count(msgspec.json.encode(TEXT)) == 4 or connect is gemini
     body = msgspec.json.decode(wire.body)
     assert body.get("generationConfig", body)["temperature"] == temperature
+
+
+@each_vendor
+def test_a_body_with_calls_goes_out_byte_for_byte(connect: Connect, server: Server) -> None:
+    provider = connect(server.url)
+    for number in range(20):
+        request = history(number)
+        wire = provider.wire(request)
+        answer = ask(connect(server.url), request)
+        assert server.requests[-1].body == wire.body == answer.wire
 
 
 @pytest.mark.parametrize(

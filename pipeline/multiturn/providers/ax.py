@@ -81,6 +81,7 @@ class ChatProvider(TargetProvider, AxProvider):
     """The base of the providers of targets with a model; subclasses define ``body``."""
 
     kind: ClassVar[str]
+    accepts = frozenset({"calls"})
     address_settings: ClassVar[tuple[str, ...]] = ()  # the names of those that say where it is
 
     def address(self) -> tuple[str, ...]:

@@ -152,7 +152,7 @@ class Layout:
                 self.repair(rule, f"left out an empty {message.role} message")
             else:
                 if message.content:
-                    self.repair(rule, f"left out the empty text of a {message.role} message")
+                    self.repair(rule, f"left out the empty text of the {message.role}")
                 kept.append(structs.replace(message, parts=()))
         self.messages = kept
 

@@ -75,7 +75,7 @@ def pair_results(layout: Layout) -> None:
         if message.answers is not None:
             results.setdefault(caller.pop(message.answers), []).append(message)
     for name in caller:
-        layout.refuse("T3", f"the call {name!r} has no result; add it, or leave out the call")
+        layout.refuse("T3", f"the call {name!r} has no result; add a message with its tool_call_id")
     ordered: list[Turn] = []
     for at, message in enumerate(messages):
         if message.answers is None:
