@@ -998,3 +998,29 @@ def test_the_whole_case_is_printed(open_page: OpenPage, tmp_path: Path) -> None:
     page.emulate_media(media="print")
     for hidden in ("nav", "header", "footer", ".bar"):
         expect(page.locator(hidden)).to_be_hidden()
+
+
+CALLS = """\
+tools: [{name: weather, description: Of a city., parameters: {type: object}}]
+evalcases:
+  - id: umbrella
+    input_messages:
+      - {role: user, content: Well?}
+      - role: assistant
+        tool_calls: [{id: c1, name: weather, arguments: {city: Paris}}]
+      - {role: tool, tool_call_id: c1, content: rain}
+"""
+
+
+def test_a_result_is_in_one_box_with_its_call_whose_arguments_are_compared_by_words(
+    open_page: OpenPage, tmp_path: Path
+) -> None:
+    states = ({"evals/a.eval.yaml": text} for text in (CALLS, CALLS.replace("Paris", "Rome")))
+    page = open_page(page_of(tmp_path, *states), "#suite=evals%2Fa.eval.yaml&case=umbrella")
+    call = page.locator(".turn.assistant")
+    expect(call.locator("del")).to_have_text("Paris")
+    expect(call.locator("ins")).to_have_text("Rome")
+    result = page.locator(".turn.assistant + .turn.result")
+    expect(result).to_contain_text("tool, result of c1")
+    expect(result).to_have_css("border-top-width", "0px")
+    expect(page.locator(".turn.other")).to_contain_text("tool weather")
