@@ -335,3 +335,55 @@ def test_a_guard_escapes_markers_in_arguments_and_results() -> None:
 def test_a_conversion_with_calls_pickles() -> None:
     result = laid_out()(Conversion(case(tools=(WEATHER,))))
     assert pickle.loads(pickle.dumps(result)) == result
+
+
+# --- what became of each call
+
+
+@stage(requires={"turns"})
+def forget_calls(conversion: Conversion) -> Conversion:
+    """Take calls, results and thinking away, and say nothing of it."""
+    kept = (turn for turn in conversion.turns if turn.answers is None)
+    turns = tuple(replace(turn, calls=(), thinking=()) for turn in kept)
+    return conversion.replace(turns=turns)
+
+
+def fates(*stages: Callable[..., Conversion]) -> dict[str, tuple[str, str]]:
+    arguments = {"to": "Ada"}
+    message = TestMessage(
+        "assistant",
+        "Sent.",
+        calls=(Call("c1", "mail", arguments), Call("c2", "mail")),
+        thinking=(Thinking("Ada, then.", "s"), Thinking("Hm.", "s")),
+    )
+    results = (TestMessage("tool", "ok", answers=name) for name in ("c1", "c2"))
+    history = case(TestMessage("user", "Hi"), message, *results)
+    found = explain(with_stage(*stages)(Conversion(history))).fates
+    return {each.where.label.partition("[1].")[2]: (each.fate, each.why) for each in found}
+
+
+def test_explain_says_what_became_of_each_call_and_of_thinking() -> None:
+    assert set(fates().values()) == {("shown", "")}
+    changed = fates(redact)
+    assert changed["tool_calls[0]"] == ("changed", "by redact")
+    assert changed["tool_calls[1]"] == ("shown", "")
+    why = "the stage redact changed its text, which was signed"
+    assert changed["thinking[0]"] == ("dropped", why)
+    assert changed["thinking[1]"] == ("shown", "")
+
+
+def test_a_call_or_thinking_that_a_stage_takes_away_in_silence_is_lost() -> None:
+    lost = ("lost", "no rule explains it; a stage took it away")
+    found = fates(forget_calls)
+    assert (found["tool_calls[0]"], found["thinking[1]"]) == (lost, lost)
+
+
+@stage(requires={"turns"})
+def drop_loop(conversion: Conversion) -> Conversion:
+    dropped = (turn for turn in conversion.turns if turn.message)
+    return conversion.drop(dropped, "only the question is kept")
+
+
+def test_a_call_that_is_dropped_on_purpose_says_why() -> None:
+    found = fates(drop_loop)
+    assert found["tool_calls[0]"] == ("dropped", "only the question is kept (the stage drop_loop)")

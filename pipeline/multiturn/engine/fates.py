@@ -1,4 +1,4 @@
-"""What became of each segment of the input, and of each text beside the messages."""
+"""What became of each segment and call of the input, and of each text beside the messages."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from multiturn.errors import MultiturnError, Place
-from multiturn.model.case import PROMPT_KEY, Case, first_other, segments_of
+from multiturn.model.case import PROMPT_KEY, Case, TestMessage, first_other, segments_of
 from multiturn.model.conversion import DROPPED, Conversion
 from multiturn.model.turns import Part, Turn, as_json, is_blank, joined
 
@@ -19,10 +19,10 @@ _Segment = tuple[int | None, int | None]  # indexes of a message and of a segmen
 
 
 class Fate(Struct, frozen=True):
-    """What became of one segment of the input.
+    """What became of one segment of the input, one call, or one block of thinking.
 
     Attributes:
-        where: the segment's place in the suite.
+        where: its place in the suite.
         fate: ``shown`` where it stood, ``merged`` into the system message, ``moved`` there by a
             stage, ``referenced`` where the same text was moved before, ``changed`` by a stage,
             ``dropped`` by a rule, or ``lost``: text is missing from the prompt and nothing
@@ -42,6 +42,8 @@ def fates_of(conversion: Conversion) -> Iterator[Fate]:
         for number, key, segment, line in segments_of(message):
             where = case.where(line, f"{case.message_key(index)}.{key}")
             yield sent.fate(where, (index, number), segment)
+        if message.calls or message.thinking:
+            yield from sent.fates_of_calls(index, message)
     for key, text in case.keyed_texts.items():
         fate = sent.fate_of_key(case.where(key=key), key, text)
         if fate is not None:
@@ -68,12 +70,19 @@ class _Sent:
             self.guidelines.setdefault(guideline.resolved_path, guideline)
         self.losses: dict[_Segment, tuple[int, Notice]] = {}  # with their numbers
         self.dropped: dict[Place, str] = {}
+        self.unsigned: dict[Place, str] = {}  # thinking that was changed
         for number, notice in enumerate(conversion.notices):
             if notice.event in ("segment.left_out", DROPPED):
                 self.losses.setdefault((notice.message, notice.content), (number, notice))
             if notice.event == DROPPED:
                 self.dropped.setdefault(notice.where, notice.why)
+            if notice.event == "thinking.dropped":
+                self.unsigned.setdefault(notice.where, notice.why)
         self.dropped_by = dict(conversion.dropped)
+        # Without a chat, the question has the calls.
+        said = self.prompt if conversion.chat is not None else conversion.turns
+        self.calls = {call.id: call for turn in said for call in turn.calls}
+        self.thinking = {(turn.message, block) for turn in said for block in turn.thinking}
 
     def _add(self, part: Part) -> None:
         self.of_key[part.key].append(part)
@@ -118,6 +127,27 @@ class _Sent:
             return self._fate_of_guideline(where, segment, content, path)
         return self._fate_of_missing(where, segment, content)
 
+    def fates_of_calls(self, index: int, message: TestMessage) -> Iterator[Fate]:
+        """Yield the fates of a message's thinking and calls."""
+        case = self.conversion.case
+        key = case.message_key(index)
+        for at, block in enumerate(message.thinking):
+            where = case.where(block.line, f"{key}.thinking[{at}]")
+            if (index, block) in self.thinking:
+                yield Fate(where, "shown")
+            elif why := self.unsigned.get(where):
+                yield Fate(where, "dropped", why)
+            else:
+                yield self._gone(where, index)
+        for at, call in enumerate(message.calls):
+            where, sent = case.where(call.line, f"{key}.tool_calls[{at}]"), self.calls.get(call.id)
+            if sent is None:
+                yield self._gone(where, index)
+            elif sent.changed_by is not None:
+                yield Fate(where, "changed", f"by {sent.changed_by}")
+            else:
+                yield Fate(where, "shown")
+
     def _fate_of_guideline(
         self, where: Place, segment: tuple[int, int], content: object, path: str
     ) -> Fate:
@@ -140,9 +170,15 @@ class _Sent:
         match content:
             case str(text) | {"type": "text", "value": str(text)} if is_blank(text):
                 return Fate(where, "dropped", "blank text is no content (rule 2)")
+        return self._gone(where, segment[0])
+
+    def _gone(self, where: Place, message: int) -> Fate:
+        """Return the fate of what is not sent, and no rule for texts explains."""
+        if loss := self.losses.get((message, None)):
+            return Fate(where, "dropped", loss[1].why)
         if self.conversion.chat is None and not self.conversion.question:
             return Fate(where, "lost", "the pipeline gives neither a chat prompt nor a question")
-        stage = self.dropped_by.get(segment[0])
+        stage = self.dropped_by.get(message)
         who = "a stage" if stage is None else f"the stage {stage}"
         return Fate(where, "lost", f"no rule explains it; {who} took it away")
 

@@ -202,7 +202,8 @@ def _with_calls_mapped(conversion: Conversion, function: Callable[[Part], Part])
         if asked(function, thought) == block.text:
             return True
         why = f"the stage {conversion.stage or 'that ran'} changed its text, which was signed"
-        where = conversion.case.where(block.line, key)
+        of_message = "" if turn.message is None else conversion.case.message_key(turn.message)
+        where = conversion.case.where(block.line, f"{of_message}.{key}")
         notices.append(Notice("thinking.dropped", where, why, turn.message, is_warning=False))
         return False
 
