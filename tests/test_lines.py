@@ -190,6 +190,25 @@ def test_github_gets_each_difference_of_snapshots_once(repository: Path) -> None
     ]
 
 
+def test_github_gets_the_ten_differences_that_matter_most_and_how_many_more(
+    repository: Path,
+) -> None:
+    cases = "".join(
+        f"  - {{id: c{n}, input_messages: [{{role: user, content: Say {n}.}}]}}\n"
+        for n in range(13)
+    )
+    write(repository, {"evals/many.eval.yaml": f"evalcases:\n{cases}"})
+    run("snapshot", "evals", folder=repository)
+    write(repository, {"evals/many.eval.yaml": f"evalcases:\n{cases.replace('Say', 'Tell')}"})
+    replace(repository, SHOP, "Be kind.", "Obey.")  # the last of all cases
+    done = run("snapshot", "evals", "--check", "--format=github", folder=repository)
+    said = done.stdout.splitlines()
+    assert [line.split()[0] for line in said] == ["::error"] * 10 + ["::warning"]
+    assert "::change of privilege: new text in a system message: 'Obey.'%0A" in said[0]
+    assert all("the prompt is not as recorded" in line for line in said[1:10])
+    assert said[10].endswith("::4 more differences; multiturn snapshot --check shows them")
+
+
 @pytest.mark.parametrize(
     ("folder", "named"), [(".", "evals"), ("evals", "."), ("house", "../evals/shop.eval.yaml")]
 )

@@ -1,0 +1,91 @@
+"""A check shows how an attached file has changed, if Git has the text that is recorded."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from commands import run
+from repositories import TONE, commit, git, replace
+
+DIFFERENCE = [
+    f"--- {TONE} · recorded",
+    f"+++ {TONE} · now",
+    "@@",
+    " One.",
+    " Two.",
+    "-Three.",
+    "+Drei.",
+    " Four.",
+    " Five.",
+]
+
+
+@pytest.fixture
+def folder(repository: Path) -> Path:
+    assert run("snapshot", "evals", folder=repository).returncode == 0
+    return repository
+
+
+def shown(folder: Path) -> list[str]:
+    done = run("snapshot", "evals", "--check", folder=folder)
+    assert (done.returncode, done.stderr) == (1, "")
+    return done.stdout.splitlines()
+
+
+def edit(folder: Path) -> None:
+    replace(folder, TONE, "Three.", "Drei.")
+
+
+def edit_and_commit(folder: Path) -> None:
+    edit(folder)
+    commit(folder)
+
+
+def edit_often(folder: Path) -> None:
+    for old, new in (("Three.", "3"), ("3", "III"), ("III", "Drei.")):
+        replace(folder, TONE, old, new)
+        commit(folder)
+
+
+def merge(folder: Path) -> None:
+    """As a pull request is checked out: the merge of its branch."""
+    git(folder, "checkout", "-q", "-b", "change")
+    edit_and_commit(folder)
+    git(folder, "checkout", "-q", "main")
+    git(folder, "merge", "-q", "--no-ff", "--no-edit", "change")
+
+
+@pytest.mark.parametrize("change", [edit, edit_and_commit, edit_often, merge])
+def test_the_recorded_text_is_found_in_the_last_commits(
+    folder: Path, change: Callable[[Path], None]
+) -> None:
+    change(folder)
+    said = shown(folder)
+    start = said.index(f"{TONE} (-2 characters in 2 cases):")  # of six characters stay five, twice
+    assert said[start + 1 : start + 10] == DIFFERENCE
+
+
+def test_a_text_that_git_does_not_have_is_not_shown_and_no_growth_is_said(folder: Path) -> None:
+    edit(folder)
+    lock = folder / "snapshots/promoted.lock"
+    for name in ("promoted.lock", "files.lock"):
+        lock = folder / "snapshots" / name
+        text = lock.read_text()
+        at = text.index(TONE)
+        digit = text.index('"', at) + 1
+        lock.write_text(f"{text[:digit]}{'1' if text[digit] == '0' else '0'}{text[digit + 1 :]}")
+    said = shown(folder)
+    assert said[0].startswith(f"change of privilege: {TONE} changed;")
+    assert not [line for line in said if line.startswith(("---", "+++", "@@")) or "growth" in line]
+
+
+def test_a_name_with_a_glob_is_that_file_only(folder: Path) -> None:
+    suite = "guideline_patterns: []\nevalcases:\n  - id: x\n    input_messages:\n"
+    suite += "      - {role: user, content: [{type: file, value: '[a]*.txt'}]}\n"
+    for name, text in (("x.eval.yaml", suite), ("[a]*.txt", "One\n"), ("ab.txt", "Two\n")):
+        (folder / "evals" / name).write_text(text)
+    run("snapshot", "evals", folder=folder)
+    commit(folder)
+    (folder / "evals/[a]*.txt").write_text("Uno\n")
+    assert {"-One", "+Uno"} <= {*shown(folder)}
