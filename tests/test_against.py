@@ -71,7 +71,7 @@ def test_the_cases_that_are_left_out_have_no_line(repository: Path) -> None:
     replace(repository, "evals/list.txt", "10", "12")
     done = run("evals", "--against=HEAD", "--dry-run", folder=repository)
     assert [(line["id"], line["action"]) for line in records(done.stdout)] == [("price", "send")]
-    assert done.stderr.splitlines() == [
+    assert [line for line in done.stderr.splitlines() if "input tokens" not in line] == [
         "1 to send, 0 to reuse, 0 refused; nothing was sent",
         left_out,
     ]

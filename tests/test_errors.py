@@ -28,6 +28,7 @@ from multiturn import MultiturnError, load_pipeline, load_suite, load_target
 from multiturn.documents.yaml_events import read_documents
 from multiturn.engine.defaults import find_defaults
 from multiturn.pipelines.registry import stage_names
+from multiturn.providers.prices import price_of
 from multiturn.providers.results import read_stored
 from multiturn.suites.patterns import guideline_matcher
 
@@ -83,6 +84,7 @@ KINDS = {
     "json_lines": Kind(convert, "x.jsonl"),
     "patterns": Kind(raised(lambda name: guideline_matcher((Path(name).read_text(),))), "x.txt"),
     "pipelines": Kind(show, "mine.yaml"),
+    "prices": Kind(raised(lambda name: price_of("m", name)), "prices.yaml"),
     "results": Kind(raised(read_stored), "results.jsonl"),
     "suites": Kind(convert, "x.eval.yaml"),
     "targets": Kind(

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     __version__: str
 
     from multiturn.engine.batch_run import run_batches as run_batches
+    from multiturn.engine.budget import LimitReachedError as LimitReachedError
+    from multiturn.engine.costs import Estimate as Estimate
+    from multiturn.engine.costs import estimate as estimate
     from multiturn.engine.delivery import Delivery as Delivery
     from multiturn.engine.explanation import Explanation as Explanation
     from multiturn.engine.explanation import explain as explain
@@ -55,9 +58,12 @@ if TYPE_CHECKING:
     from multiturn.providers.results import RawRequest as RawRequest
     from multiturn.providers.results import Result as Result
     from multiturn.providers.targets import load_target as load_target
+    from multiturn.providers.tokens import Tokens as Tokens
 
 _NAMES = {  # by the module that they are in
     "engine.batch_run": ("run_batches",),
+    "engine.budget": ("LimitReachedError",),
+    "engine.costs": ("Estimate", "estimate"),
     "engine.delivery": ("Delivery",),
     "engine.project": ("load_pipeline", "load_suite"),
     "engine.runner": ("dry_run", "run"),
@@ -77,6 +83,7 @@ _NAMES = {  # by the module that they are in
     "providers.base": ("Provider", "ProviderError", "ProviderResponse", "TargetProvider", "Wire"),
     "providers.results": ("Failure", "RawRequest", "Result"),
     "providers.targets": ("load_target",),
+    "providers.tokens": ("Tokens",),
     "model.request": ("ChatMessage", "InputFile", "ProviderRequest"),
     "model.turns": ("Part", "Turn"),
 }

@@ -1,5 +1,6 @@
 """Texts of suites, files and models: what may be shown, what nobody sees, what forges a marker."""
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -103,6 +104,17 @@ def number_of(count: int, thing: str) -> str:
     ('1 case', '1,200 cases')
     """
     return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
+
+
+def dollars(amount: float) -> str:
+    """Return an amount of dollars in words.
+
+    >>> dollars(1234.5), dollars(0.004213), dollars(0.00005), dollars(0)
+    ('$1,234.50', '$0.0042', '$0.000050', '$0.00')
+    """
+    is_small = 0 < amount < 0.1
+    digits = 1 - math.floor(math.log10(amount)) if is_small else 2
+    return f"${amount:,.{digits}f}"
 
 
 def first_of(names: Sequence[str], most: int = 3) -> str:

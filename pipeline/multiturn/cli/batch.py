@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 def preview_batch(run: "Run", tally: "Tally") -> None:
     """Print how many requests, parts and bytes would go where."""
+    from multiturn.cli.costs import say_estimate
     from multiturn.engine.batch_run import DryBatchRun
 
     batches = DryBatchRun(run)
@@ -29,10 +30,13 @@ def preview_batch(run: "Run", tally: "Tally") -> None:
     say_summary(
         f"{counts['reuse']:,} to reuse, {counts['refuse']:,} refused; nothing was sent", err=True
     )
+    say_estimate(batches.estimate, run.provider)
+    run.budget.check(batches.estimate, run.provider)
 
 
 def send_batch(run: "Run", tally: "Tally", *, poll: float, wait: bool) -> None:
     """Send the cases of a run in batches, and print what becomes of them."""
+    from multiturn.cli.costs import say_spending
     from multiturn.cli.progress import Progress
     from multiturn.cli.sending import name_removed
     from multiturn.engine.batch_run import BatchRun
@@ -66,6 +70,7 @@ def send_batch(run: "Run", tally: "Tally", *, poll: float, wait: bool) -> None:
     if left:
         _say(f"{number_of(left, 'request')} under way; get their results with --resume --batch")
     say_summary(f"{tally.summary()}: {path}{tally.repairs()}", err=True)
+    say_spending(run.budget.spending, run.budget.price)
 
 
 def _say(text: str) -> None:

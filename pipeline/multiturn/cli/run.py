@@ -7,6 +7,7 @@ import click
 
 from multiturn.cli.completion import complete_target
 from multiturn.cli.options import (
+    PATH,
     SuiteOptions,
     default_format,
     is_default,
@@ -84,6 +85,25 @@ if TYPE_CHECKING:
     " case breaks.",
 )
 @click.option(
+    "--prices",
+    metavar="FILE",
+    type=PATH,
+    help="YAML file with prices: for each model, dollars for a million tokens."
+    "  [default: those of the package genai-prices]",
+)
+@click.option(
+    "--max-cost",
+    metavar="DOLLARS",
+    type=click.FloatRange(0, min_open=True),
+    help="Send nothing if the input alone costs more, and no more requests once that is spent.",
+)
+@click.option(
+    "--max-tokens",
+    metavar="N",
+    type=click.IntRange(1),
+    help="Likewise, for the tokens of the run, input and output together.",
+)
+@click.option(
     "--batch",
     is_flag=True,
     help="Send through the provider's Batch API, at half the price and within a day, and wait for"
@@ -119,6 +139,9 @@ def run(
     record_wire: bool,
     record_thinking: bool,
     dry_run: bool,
+    prices: str | None,
+    max_cost: float | None,
+    max_tokens: int | None,
     batch: bool,
     no_wait: bool,
     poll: float,
@@ -159,16 +182,20 @@ def run(
             against=against,
             record_wire=record_wire,
             record_thinking=record_thinking,
+            max_cost=max_cost,
+            max_tokens=max_tokens,
+            prices=prices,
             batch=batch,
             is_dry=dry_run,
             is_default=is_default("pipeline"),
         )
         if options.strict:
-            for delivery in chosen.problems():
-                Tally(failures).add(delivery)
+            for delivery in chosen.rehearse():
+                if delivery.result.error is not None:
+                    Tally(failures).add(delivery)
             failures.finish()
         if dry_run:
-            preview_batch(chosen, tally) if batch else preview(chosen.deliveries(), tally)
+            preview_batch(chosen, tally) if batch else preview(chosen, tally)
         else:
             with chosen:
                 if batch:

@@ -4,17 +4,20 @@ import asyncio
 import signal
 import sys
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
 import click
 
+from multiturn.cli.costs import say_estimate, say_spending
 from multiturn.cli.exits import exit_code
 from multiturn.cli.failures import Failures
 from multiturn.cli.options import on_terminal, say_summary
 from multiturn.cli.progress import Progress, estimate
 from multiturn.cli.rendering import to_result_text
+from multiturn.engine.budget import LimitReachedError
+from multiturn.engine.costs import Estimate
 from multiturn.engine.delivery import Delivery
 from multiturn.engine.order import Order
 from multiturn.engine.record import to_json
@@ -116,10 +119,12 @@ def print_text(result: Result) -> None:
         sys.stdout.buffer.flush()
 
 
-def preview(deliveries: Iterable[Delivery], tally: Tally) -> None:
-    """Print what would be sent, as JSON lines."""
-    for delivery in deliveries:
+def preview(run: Run, tally: Tally) -> None:
+    """Print what would be sent, as JSON lines, and what it would cost."""
+    found = Estimate(run.budget.price)
+    for delivery in run.deliveries():
         tally.add(delivery)
+        found.add(delivery)
         if delivery.action in ("skip", "unreadable"):
             continue
         result, wire = delivery.result, delivery.wire
@@ -140,11 +145,13 @@ def preview(deliveries: Iterable[Delivery], tally: Tally) -> None:
         " nothing was sent",
         err=True,
     )
+    say_estimate(found, run.provider)
+    run.budget.check(found, run.provider)
 
 
 def send(run: Run, selection: Selection, tally: Tally, *, concurrency: int, order: Order) -> None:
     """Send the cases of a run, and print what becomes of each."""
-    ended_by = signal.SIGINT
+    ended_by, stopped = signal.SIGINT, None
 
     def end(number: signal.Signals, task: "asyncio.Task[None]") -> None:
         nonlocal ended_by
@@ -177,10 +184,15 @@ def send(run: Run, selection: Selection, tally: Tally, *, concurrency: int, orde
             what = f"interrupted after {number_of(tally.done, 'case')}{kept}"
             click.echo(in_line(what), err=True)
             sys.exit(exit_code(ended_by))
+        except LimitReachedError as error:
+            stopped = error
     path = run.results_path()
-    if run.results is None:
-        return
-    if not (tally.is_denied or selection.is_partial):
-        name_removed(run.results.strays(), path)
-    counts = f"{tally.summary()}, {tally.retried:,} retried"
-    say_summary(f"{counts}: {path}{tally.repairs()}", err=True)
+    if run.results is not None:
+        if not (tally.is_denied or selection.is_partial or stopped):
+            name_removed(run.results.strays(), path)
+        counts = f"{tally.summary()}, {tally.retried:,} retried"
+        say_summary(f"{counts}: {path}{tally.repairs()}", err=True)
+    say_spending(run.budget.spending, run.budget.price)
+    if stopped is not None:
+        kept = f"; finished results are in {path}; continue with --resume" if path else ""
+        tally.failures.say(in_line(f"{stopped}{kept}"))

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from multiturn.engine.batch_state import Waiting
 from multiturn.engine.batches import Batches
+from multiturn.engine.costs import Estimate
 from multiturn.engine.delivery import Delivery, answered, failed
 from multiturn.engine.run import Run
 from multiturn.model.case import Case
@@ -123,12 +124,14 @@ class BatchRun(Batches):
         Raises:
             ProviderError: the vendor refuses, or cannot be reached.
         """
+        if not self.state.under_way:
+            self.run.check_budget()
         with self.state.alone(self.say):
             self.settle()
         if not self.state.canceled:
             for delivery in self.submit():
                 if delivery.has_result:
-                    self.run.keep(delivery.result)
+                    self.run.keep(delivery)
                 yield delivery
         if self.state.canceled:
             self.say(
@@ -145,7 +148,7 @@ class BatchRun(Batches):
         before, between, after = self.api.frame
         part = _new_part()
         with TemporaryFile(dir=self._folder) as file:
-            for delivery in self.run.deliveries():
+            for delivery in self._deliveries():
                 result = delivery.result
                 key = key_of(result)
                 self._seen.add(key)
@@ -178,6 +181,9 @@ class BatchRun(Batches):
                 self._ask(Waiting(tokens[digest], delivery.where, result))
             if part.requests:
                 self._finish(part, file)
+
+    def _deliveries(self) -> Iterator[Delivery]:
+        return self.run.deliveries()
 
     def _ask(self, asked: Waiting) -> None:
         if self.state.target is None:
@@ -259,8 +265,9 @@ class BatchRun(Batches):
                 except ProviderError as error:
                     self.api.provider.teach(error)
                     result = failed(result, waiting.where, error)
-                self.run.keep(result)
-                yield Delivery("send", result, where=waiting.where)
+                delivery = Delivery("send", result, where=waiting.where)
+                self.run.keep(delivery)
+                yield delivery
 
 
 class DryBatchRun(BatchRun):
@@ -269,6 +276,15 @@ class DryBatchRun(BatchRun):
     def __init__(self, run: Run) -> None:
         super().__init__(run, poll=0, say=_say_nothing)
         self.parts: list[BatchPart] = []
+        self.estimate = Estimate(run.budget.price)
+        self._digests: set[str] = set()
+
+    def _deliveries(self) -> Iterator[Delivery]:
+        for delivery in super()._deliveries():
+            if delivery.result.digest not in self._digests:  # cases with one request share it
+                self.estimate.add(delivery)
+            self._digests.add(delivery.result.digest)
+            yield delivery
 
     def _ask(self, asked: Waiting) -> None:
         """Record nothing."""

@@ -13,6 +13,7 @@ from multiturn.model.turns import is_blank
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.providers.base import ProviderError, ProviderResponse, TargetProvider, Wire
 from multiturn.providers.results import Failure, RawRequest, Result, is_stored
+from multiturn.providers.tokens import Tokens
 from multiturn.text import utf8
 
 Action = Literal["send", "reuse", "skip", "refuse", "unreadable"]
@@ -29,6 +30,7 @@ class Delivery(Struct, frozen=True):
             empty if an error belongs to no case.
         wire: the request; ``wire.body`` is the exact body. None if there is an error.
         where: the place of the case in its suite.
+        tokens: how many tokens the request has, estimated or counted; None if there is an error.
         error: the exception, if the case cannot be read or converted.
     """
 
@@ -37,6 +39,7 @@ class Delivery(Struct, frozen=True):
     wire: Wire | None = None
     where: str = ""
     error: Exception | None = None
+    tokens: Tokens | None = None
 
     @property
     def has_result(self) -> bool:
@@ -85,9 +88,10 @@ def prepare(
     try:
         wire = provider.wire(request)
         result = replace(result, repairs=wire.repairs, digest=wire.digest())
+        tokens = provider.tokens(wire)
     except Exception as error:  # so may a custom provider
         return Delivery("refuse", failed(result, where, error), where=where)
-    return Delivery("send", result, wire, where)
+    return Delivery("send", result, wire, where, tokens=tokens)
 
 
 def _if_given(value: Any) -> Any:

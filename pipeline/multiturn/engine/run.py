@@ -8,11 +8,13 @@ from typing import Any, Self
 
 from msgspec.structs import replace
 
+from multiturn.engine.budget import Budget
+from multiturn.engine.costs import Estimate, model_of, price_for
 from multiturn.engine.delivery import Delivery, prepare, unless_known, unreadable
 from multiturn.engine.outcomes import Outcome, read_cases
 from multiturn.engine.project import chosen_pipeline, from_project
 from multiturn.engine.selection import Selection, select, suite_names
-from multiturn.errors import MultiturnError
+from multiturn.errors import MultiturnError, option
 from multiturn.model.case import Case
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.pipelines.pipeline_file import DEFAULT_PIPELINE
@@ -39,6 +41,9 @@ class Run:
         against: Git revision; a request that was the same there is not sent.
         record_wire: whether each result has the exact body.
         record_thinking: whether each result has what the model thought.
+        max_cost: the most that the run may cost, in dollars.
+        max_tokens: the most tokens that it may use, input and output together.
+        prices: path of a file with prices.
         batch: whether the requests are sent in batches.
         is_dry: whether nothing is sent or written.
         is_default: whether the pipeline comes from the project's defaults; those of the revision
@@ -61,6 +66,9 @@ class Run:
         against: str | None = None,
         record_wire: bool = False,
         record_thinking: bool = False,
+        max_cost: float | None = None,
+        max_tokens: int | None = None,
+        prices: str | Path | None = None,
         batch: bool = False,
         is_dry: bool = False,
         is_default: bool = False,
@@ -77,6 +85,12 @@ class Run:
         if not is_dry:
             self.provider.check()
         self.names = suite_names(self.cases) if isinstance(self.cases, Selection) else {}
+        self.budget = Budget(
+            price_for(self.provider, prices) if model_of(self.provider) else None,
+            most_cost=max_cost,
+            most_tokens=max_tokens,
+            batch=batch,
+        )
         self.earlier: dict[bytes, str] = {}  # digests at the revision, by the keys of results
         if against is not None:
             if name is None or not isinstance(self.cases, Selection):
@@ -102,8 +116,20 @@ class Run:
         if self.results is not None:
             self.results.__exit__(*error)
 
-    def problems(self) -> Iterator[Delivery]:
-        """Prepare every case, and yield those with an error; ``deliveries`` can follow.
+    def check_budget(self) -> None:
+        """Refuse a run whose requests exceed a limit; nothing is sent yet.
+
+        Raises:
+            MultiturnError: they do; or a price is not known; or as for ``rehearse``.
+        """
+        if self.budget.has_limit:
+            found = Estimate(self.budget.price)
+            for prepared in self.rehearse():
+                found.add(self._unless_known(prepared))
+            self.budget.check(found, self.provider)
+
+    def rehearse(self) -> Iterator[Delivery]:
+        """Prepare every case, and yield it; ``deliveries`` can follow.
 
         Requests of up to 16 MiB are kept in memory, and ``deliveries`` yields those. If there are
         more, it reads and converts the cases again, because memory must not grow with the suites.
@@ -111,12 +137,14 @@ class Run:
         Raises:
             MultiturnError: a suite that cannot be read again, such as a pipe, has more.
         """
+        if self._held is not None:
+            yield from self._held
+            return
         held: list[Delivery] | None = []
         size = 0
         strict = isinstance(self.cases, Selection) and self.cases.strict
         for delivery in self._prepared(strict=strict):
-            if delivery.result.error is not None:
-                yield delivery
+            yield delivery
             if held is None:
                 continue
             held.append(delivery)
@@ -127,18 +155,26 @@ class Run:
         self._held = held
 
     def _check_second_reading(self) -> None:
+        reason = option("max-tokens", "max_tokens")
+        reason = option("max-cost", "max_cost") if self.budget.most_cost is not None else reason
+        reason = reason if self.budget.has_limit else option("strict")
+        what = f"{reason} reads requests of more than {_MOST_HELD // 2**20} MiB twice, and"
+        if isinstance(self.cases, Iterator):
+            raise MultiturnError(f"{what} an iterator of cases can be read only once; give a list")
         for path in self.cases.suites if isinstance(self.cases, Selection) else ():
             if not os.path.isfile(path):
-                what = f"--strict reads requests of more than {_MOST_HELD // 2**20} MiB twice, and"
                 raise MultiturnError(f"{what} {path!r} can be read only once; write it to a file")
 
     def deliveries(self) -> Iterator[Delivery]:
         """Read, convert and yield each case, one at a time; nothing is sent."""
         for prepared in self._prepared() if self._held is None else self._held:
-            delivery = unless_known(prepared, self.stored, self.earlier)
+            delivery = self._unless_known(prepared)
             if self.results is not None:
                 self.results.touch(delivery.result)
             yield delivery
+
+    def _unless_known(self, delivery: Delivery) -> Delivery:
+        return unless_known(delivery, self.stored, self.earlier)
 
     def _prepared(self, *, strict: bool = False) -> Iterator[Delivery]:
         sample = self.cases.sample if isinstance(self.cases, Selection) else None
@@ -162,8 +198,10 @@ class Run:
             want(case, Case, "each of the cases must be a Case, as load_suite gives it")
             yield Outcome(case.suite, case)
 
-    def keep(self, result: Result) -> None:
-        """Write the result of a case into the file, if there is one."""
+    def keep(self, delivery: Delivery) -> None:
+        """Write the result of a case into the file, if there is one, and add up what it cost."""
+        self.budget.end(delivery)
+        result = delivery.result
         if self.results is not None and result.id:
             self.results.append(result)
 

@@ -32,6 +32,9 @@ async def run(
     order: Order = "prefixes",
     record_wire: bool = False,
     record_thinking: bool = False,
+    max_cost: float | None = None,
+    max_tokens: int | None = None,
+    prices: str | Path | None = None,
 ) -> AsyncIterator[Result]:
     """Yield the result of each case as soon as there is an answer, in no order.
 
@@ -59,12 +62,18 @@ async def run(
             order of the suites.
         record_wire: add the exact body to each result.
         record_thinking: add what the model thought to each result, as the vendor sent it.
+        max_cost: the most that the run may cost, in dollars: if the input alone costs more, nothing
+            is sent; later, no more requests are.
+        max_tokens: likewise, the most tokens, input and output together.
+        prices: path of a file with prices, which wins over those of the package genai-prices.
 
     Raises:
         TypeError: an argument has the wrong type.
         ValueError: ``concurrency`` is below 1, or arguments do not go together.
         MultiturnError: there is no such suite, pipeline or revision; the provider's SDK or program
-            is not installed; or the file of results is not one, or belongs to another run.
+            is not installed; the file of results is not one, or belongs to another run; or the run
+            would exceed a limit.
+        LimitReachedError: the run has reached a limit; after the requests under way are done.
         OSError: the file of results cannot be written.
         Exception: whatever a generator of cases raises, after the requests under way are done.
     """
@@ -80,6 +89,9 @@ async def run(
         against=against,
         record_wire=record_wire,
         record_thinking=record_thinking,
+        max_cost=max_cost,
+        max_tokens=max_tokens,
+        prices=prices,
     )
     with opened:
         async with aclosing(answers(opened, concurrency=concurrency, order=order)) as deliveries:
@@ -116,7 +128,12 @@ def answers(
     """Send the cases of a run that is open; yield each with its result, which is then in the file.
 
     A case that is not sent is yielded, too.
+
+    Raises:
+        MultiturnError: the run would exceed a limit; nothing is sent.
+        LimitReachedError: it would exceed one if it went on; after the requests under way are done.
     """
+    run.check_budget()
     deliveries = run.deliveries()
     # The first case may come through a pipe. Ctrl-C ends the wait for it only outside the event
     # loop, which answers the first Ctrl-C by cancelling a task that never gets to run.
@@ -134,6 +151,8 @@ async def _answers(run: Run, deliveries: Queue, concurrency: int) -> AsyncGenera
             else:
                 try:
                     delivery = next(deliveries)
+                    if delivery is not None and delivery.has_result:
+                        run.budget.begin(delivery)
                 except StopIteration:
                     is_over = True
                 except Exception as error:  # raised once the requests under way are done
@@ -147,7 +166,7 @@ async def _answers(run: Run, deliveries: Queue, concurrency: int) -> AsyncGenera
             for task in filter(asyncio.Task.done, [*under_way]):
                 deliveries.answered(under_way.pop(task))
                 result = task.result().result
-                run.keep(result)
+                run.keep(task.result())
                 is_over |= result.error is not None and result.error.type in ENDS_RUN
                 yield task.result()
         if failure is not None:
@@ -158,7 +177,7 @@ async def _answers(run: Run, deliveries: Queue, concurrency: int) -> AsyncGenera
             task.cancel()
         await asyncio.gather(*under_way, return_exceptions=True)
         for task in arrived:  # nobody reads it any more, but it may have been paid for
-            run.keep(task.result().result)
+            run.keep(task.result())
 
 
 async def _send(delivery: Delivery, run: Run) -> Delivery:

@@ -246,7 +246,8 @@ class TargetProvider:
         """Return what a model reads of a request; of an agent's, without what that adds to it."""
         turns = prompt_of(wire.request)
         texts, roles = (tuple(turn.content for turn in turns), tuple(turn.role for turn in turns))
-        return Sent(texts, roles, messages=len(texts), media=0, has_data=False)
+        limit = wire.request.max_output_tokens
+        return Sent(texts, roles, messages=len(texts), most_output=limit)
 
     def tokens(self, wire: Wire) -> Tokens:
         """Return about how many input tokens a request is."""

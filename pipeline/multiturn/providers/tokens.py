@@ -39,6 +39,7 @@ for _bytes, _weight in _KINDS:
         _WEIGHTS[_byte] = _weight
 
 _MEDIA = frozenset({"image_url", "input_audio", "file", "image", "document"})  # values of "type"
+_LIMITS = ("max_tokens", "max_completion_tokens", "maxOutputTokens")
 _MEDIA_KEYS = frozenset({"inlineData", "fileData"})
 
 
@@ -115,11 +116,13 @@ class Tokens(Struct, frozen=True):
         count: those of its texts, tools and calls, with what the vendor adds.
         is_exact: whether the vendor counts as many; else the count is about right.
         media: number of images and other media, which are not in the count.
+        most_output: the limit of the output; None if the request has none.
     """
 
     count: int = 0
     is_exact: bool = True
     media: int = 0
+    most_output: int | None = None
 
 
 class Sent(NamedTuple):
@@ -132,20 +135,23 @@ class Sent(NamedTuple):
         media: number of images and other media.
         has_data: whether some of the texts are tools or calls, which vendors render in ways of
             their own; they are here as JSON.
+        most_output: the limit of the output; None if there is none.
     """
 
     texts: tuple[str, ...]
     roles: tuple[str, ...]
     messages: int
-    media: int
-    has_data: bool
+    media: int = 0
+    has_data: bool = False
+    most_output: int | None = None
 
 
 def sent_in(body: Mapping[str, Any]) -> Sent:
     """Return what the body of a request to any of the vendors has for the model to read.
 
-    >>> sent_in({"system": "Be brief.", "messages": [{"role": "user", "content": "Hi"}]})
-    Sent(texts=('Be brief.', 'Hi'), roles=('system', 'user'), messages=2, media=0, has_data=False)
+    >>> sent = sent_in({"system": "Be brief.", "messages": [{"role": "user", "content": "Hi"}]})
+    >>> sent.texts, sent.roles, sent.messages
+    (('Be brief.', 'Hi'), ('system', 'user'), 2)
     """
     system = body.get("system") or body.get("systemInstruction")
     messages = [*([{"role": "system", "content": system}] if system else []), *_messages(body)]
@@ -153,12 +159,14 @@ def sent_in(body: Mapping[str, Any]) -> Sent:
     for message in messages:
         read += ((message.get("role", ""), *content) for content in _contents(message))
     texts = [each for each in read if each[1] is not None]
+    limits = {**body, **body.get("generationConfig", {})}
     return Sent(
         tuple(_json(content) if is_data else content for _, content, is_data in texts),
         tuple(role for role, _, _ in texts),
         messages=len(messages),
         media=len(read) - len(texts),
         has_data=any(is_data for _, _, is_data in texts),
+        most_output=next((limits[key] for key in _LIMITS if limits.get(key) is not None), None),
     )
 
 
@@ -197,4 +205,5 @@ def tokens_of(sent: Sent, tokenizer: Tokenizer, overhead: Overhead, *, is_known:
         texts + overhead.request + overhead.message * sent.messages,
         is_exact=is_known and tokenizer.is_exact and not (sent.has_data or sent.media),
         media=sent.media,
+        most_output=sent.most_output,
     )

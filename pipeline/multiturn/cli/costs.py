@@ -1,0 +1,94 @@
+"""What ``multiturn run`` says of tokens and money."""
+
+from typing import TYPE_CHECKING
+
+from multiturn.cli.options import say_summary
+from multiturn.engine.costs import Estimate, Spending, model_of, no_price
+from multiturn.text import dollars, first_of, in_line, number_of
+
+if TYPE_CHECKING:
+    from multiturn.providers.base import TargetProvider
+    from multiturn.providers.prices import Price
+
+
+def say_estimate(estimate: Estimate, provider: "TargetProvider") -> None:
+    """Print how many tokens requests have, what they cost, and which do not fit the model."""
+    if not estimate.cases:
+        return
+    lines = [_tokens(estimate), _money(estimate, provider), *_too_large(estimate, provider)]
+    for line in filter(None, lines):
+        say_summary(in_line(line), err=True)
+
+
+def _tokens(estimate: Estimate) -> str:
+    words = f"{_about(estimate)}{_many(estimate.input)} input tokens"
+    if estimate.media:
+        words += f", without those of {number_of(estimate.media, 'medium or file')}, not known"
+    limited = f"at most {_many(estimate.output)} output tokens"
+    if not estimate.unlimited:
+        return f"{words}; {limited}"
+    if estimate.unlimited == estimate.cases:
+        return f"{words}; the output has no limit"
+    return f"{words}; {limited}, and {_many(estimate.unlimited)} requests without a limit"
+
+
+def _money(estimate: Estimate, provider: "TargetProvider") -> str:
+    price = estimate.price
+    if price is None:
+        return no_price(provider) if model_of(provider) else ""
+    now = _both(estimate, estimate.input_cost, estimate.output_cost)
+    batch = ""
+    if price.batch is not None:
+        batch = _both(estimate, estimate.batch_input_cost, estimate.batch_output_cost)
+        batch = f"; as a batch {batch}"
+    return f"{_about(estimate)}{now}{batch} ({price.source})"
+
+
+def _both(estimate: Estimate, input_cost: float, output_cost: float) -> str:
+    if estimate.unlimited:
+        return f"{dollars(input_cost)} for the input"
+    return (
+        f"{dollars(input_cost)} for the input, at most {dollars(input_cost + output_cost)} in all"
+    )
+
+
+def _too_large(estimate: Estimate, provider: "TargetProvider") -> list[str]:
+    if not estimate.too_large or estimate.price is None:
+        return []
+    does = "does" if estimate.too_large == 1 else "do"
+    what = f"{number_of(estimate.too_large, 'case')} {does} not fit {model_of(provider)}"
+    suites: dict[str, list[str]] = {}
+    for suite, case_id in estimate.named:
+        suites.setdefault(suite, []).append(case_id)
+    named = [f"{suite}: {first_of(ids)}" for suite, ids in suites.items()]
+    return [f"{what} ({estimate.price.most_input:,} tokens): {first_of(named)}"]
+
+
+def say_spending(spending: Spending, price: "Price | None") -> None:
+    """Print the tokens that the vendor has counted, what they cost, and how far we were off."""
+    if not spending.cases:
+        return
+    usage = spending.usage
+    cached = f" ({_many(usage.cached)} from the cache)" if usage.cached else ""
+    words = f"{_many(usage.input)} input tokens{cached}, {_many(usage.output)} output tokens"
+    if price is not None and spending.rates is not None:
+        words += f": {dollars(spending.cost)} ({price.source})"
+    if spending.estimated and usage.input:
+        off = spending.estimated / usage.input - 1
+        side = "high" if off > 0 else "low"
+        near = f"{abs(off):.0%} too {side}" if round(abs(off), 2) else "right"
+        words += f"; the estimate of the input was {near}"
+    say_summary(words, err=True)
+
+
+def _about(estimate: Estimate) -> str:
+    return "" if estimate.is_exact else "about "
+
+
+def _many(count: int) -> str:
+    """Return a number in words; one of more than a million is rounded.
+
+    >>> _many(1200), _many(1_213_404)
+    ('1,200', '1.21 million')
+    """
+    return f"{count:,}" if count < 1_000_000 else f"{count / 1_000_000:.2f} million"

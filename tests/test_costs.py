@@ -1,0 +1,216 @@
+"""``multiturn run`` says what requests cost before they are sent, and afterwards; it keeps limits.
+
+The server counts 11 input and 7 output tokens for each request. Each case is "2 + 2 = 4", after the
+system message "You are a careful assistant.".
+"""
+
+import asyncio
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import multiturn
+from loopback import Server
+from multiturn import LimitReachedError, MultiturnError, Result
+from running import by_id, run, write_suite
+from vendors import openai
+
+TARGETS = """\
+- {name: gpt, provider: openai, api_key: abcdef, model: gpt-4o}
+- {name: short, provider: openai, api_key: abcdef, model: gpt-4o, max_output_tokens: 100}
+- {name: house, provider: openai, base_url: "URL/v1", api_key: abcdef, model: house-model}
+- {name: claude, provider: anthropic, base_url: "URL", api_key: abcdef, model: claude-haiku-4-5}
+- {name: dear, provider: openai, base_url: "URL/v1", api_key: abcdef, model: gpt-4o}
+"""
+PRICES = """\
+gpt-4o: {input: 1000, output: 10000, batch_input: 500, batch_output: 5000}
+house-model: {input: 1000, output: 10000, cached_input: 100}
+"""
+OF_CASE = 6 + 7 + 4 + 4 + 3  # tokens: of the texts, of two messages, of the beginning of the answer
+
+
+@pytest.fixture
+def folder(tmp_path: Path, server: Server) -> Path:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "targets.yaml").write_text(TARGETS.replace("URL", server.url))
+    (tmp_path / "prices.yaml").write_text(PRICES)
+    write_suite(tmp_path, ["2 + 2 = 4"] * 10)
+    return tmp_path
+
+
+def summary(folder: Path, *arguments: str) -> list[str]:
+    """Return the lines of a dry run with our prices, without the day of their file."""
+    done = run("a.eval.yaml", "--dry-run", "--prices", "prices.yaml", *arguments, folder=folder)
+    assert done.returncode == 0
+    return re.sub(r", changed on \d{4}-\d\d-\d\d", "", done.stderr).splitlines()
+
+
+def test_a_dry_run_says_what_the_requests_cost(folder: Path) -> None:
+    assert summary(folder, "--target", "short") == [
+        "10 to send, 0 to reuse, 0 refused; nothing was sent",
+        "240 input tokens; at most 1,000 output tokens",
+        "$0.24 for the input, at most $10.24 in all; as a batch $0.12 for the input, at most $5.12"
+        " in all (prices of prices.yaml)",
+    ]
+
+
+def test_an_output_without_a_limit_is_said(folder: Path) -> None:
+    assert summary(folder, "--target", "gpt")[1:] == [
+        "240 input tokens; the output has no limit",
+        "$0.24 for the input; as a batch $0.12 for the input (prices of prices.yaml)",
+    ]
+
+
+def test_the_price_of_a_model_is_that_of_the_package_with_its_day(folder: Path) -> None:
+    done = run("a.eval.yaml", "--dry-run", "--target", "claude", folder=folder)
+    tokens, money = done.stderr.splitlines()[1:]
+    assert re.fullmatch(r"about \d+ input tokens; at most 40,960 output tokens", tokens)
+    # Anthropic, November 2026: $5 for a million output tokens
+    assert re.fullmatch(
+        r"about \$0\.00\d+ for the input, at most \$0\.21 in all; as a batch \$0\.00\d+ for the"
+        r" input, at most \$0\.10 in all \(prices of 2026-\d\d-\d\d or later, from genai-prices"
+        r" [\d.]+\)",
+        money,
+    )
+
+
+def test_no_price_is_said_and_never_guessed(folder: Path) -> None:
+    done = run("a.eval.yaml", "--dry-run", "--target", "house", folder=folder)
+    assert done.stderr.splitlines()[2] == (
+        "no price is known for 'house-model'; give prices in a file (--prices)"
+    )
+
+
+def test_cases_that_do_not_fit_the_model_are_named(folder: Path) -> None:
+    write_suite(folder, ["Hello", "word " * 250_000, "word " * 260_000])
+    done = run("a.eval.yaml", "--dry-run", "--target", "claude", folder=folder)
+    assert done.stderr.splitlines()[3] == (
+        "2 cases do not fit claude-haiku-4-5 (200,000 tokens): a.eval.yaml: c1, c2"
+    )
+
+
+def test_what_is_reused_costs_nothing(folder: Path, server: Server) -> None:
+    run("a.eval.yaml", "--target", "dear", "--output", "out", "--case", "c3", folder=folder)
+    again = summary(folder, "--target", "dear", "--output", "out", "--resume")
+    assert again[1] == "216 input tokens; the output has no limit"  # 9 cases
+
+
+def test_a_run_adds_up_what_the_vendor_counted(folder: Path, server: Server) -> None:
+    usage = {"prompt_tokens": 30, "completion_tokens": 5}
+    server.answer(body={"choices": [{"message": {"content": "4"}}], "usage": usage})
+    cached = {**usage, "prompt_tokens_details": {"cached_tokens": 20}}
+    server.answer(body={"choices": [{"message": {"content": "4"}}], "usage": cached})
+    write_suite(folder, ["2 + 2 = 4"] * 2)
+    arguments = ("--target", "house", "--prices", "prices.yaml", "--output", "out.jsonl")
+    done = run("a.eval.yaml", *arguments, folder=folder)
+    assert done.returncode == 0
+    # 40 tokens at a thousandth of a dollar, 20 at a tenth of that, and 10 at a hundredth; the
+    # estimate is 10 tokens for the texts of a case (380/64 and 251/64), and 11 for its messages
+    assert re.sub(r", changed on \S+\)", ")", done.stderr).splitlines()[1:] == [
+        "60 input tokens (20 from the cache), 10 output tokens: $0.14 (prices of prices.yaml);"
+        " the estimate of the input was 30% too low"
+    ]
+
+
+LIMITS = [
+    pytest.param(
+        ("--max-tokens", "200"), "240 input tokens exceed --max-tokens 200", id="of tokens"
+    ),
+    pytest.param(
+        ("--max-cost", "0.2"), "$0.24 for the input alone exceeds --max-cost 0.2", id="of cost"
+    ),
+]
+
+
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+@pytest.mark.parametrize(("limit", "error"), LIMITS)
+def test_a_run_beyond_a_limit_is_refused_before_anything_is_sent(
+    folder: Path, server: Server, limit: tuple[str, str], error: str, more: tuple[str, ...]
+) -> None:
+    given = ("--target", "gpt", "--prices", "prices.yaml", *limit, *more)
+    done = run("a.eval.yaml", *given, folder=folder)
+    assert (done.returncode, server.requests) == (2, [])
+    assert done.stderr.splitlines()[-1] == f"Error: {error}; nothing was sent"
+
+
+def test_a_limit_of_cost_needs_a_price(folder: Path, server: Server) -> None:
+    done = run("a.eval.yaml", "--target", "house", "--max-cost", "5", folder=folder)
+    assert (done.returncode, server.requests) == (2, [])
+    assert done.stderr == (
+        "Error: --max-cost needs a price: no price is known for 'house-model'; give prices in a"
+        " file (--prices)\n"
+    )
+
+
+# Each answer is counted as 120 tokens, which cost 0.3 dollars. The next request counts as 24 tokens
+# or 0.024 dollars, so that the third is sent, and the fourth is not.
+@pytest.mark.parametrize(
+    ("limit", "stopped"),
+    [
+        (("--max-tokens", "300"), "stopped at --max-tokens 300: 360 tokens used"),
+        (("--max-cost", "0.7"), "stopped at --max-cost 0.7: $0.90 spent"),
+    ],
+)
+def test_a_run_stops_at_its_limit_and_can_be_resumed(
+    folder: Path, server: Server, limit: tuple[str, str], stopped: str
+) -> None:
+    usage = {"prompt_tokens": 100, "completion_tokens": 20}
+    for _ in range(3):
+        server.answer(body={"choices": [{"message": {"content": "4"}}], "usage": usage})
+    given = ("a.eval.yaml", "--target", "dear", "--prices", "prices.yaml", "--output", "out.jsonl")
+    done = run(*given, *limit, "--concurrency", "1", folder=folder)
+    assert (done.returncode, len(server.requests)) == (1, 3)
+    assert len(by_id(folder / "out.jsonl")) == 3
+    kept = "finished results are in out.jsonl; continue with --resume"
+    assert done.stderr.splitlines()[-1] == f"{stopped}; {kept}"
+    done = run(*given, "--resume", folder=folder)
+    assert (done.returncode, len(server.requests)) == (0, 10)
+    assert len(by_id(folder / "out.jsonl")) == 10
+
+
+def test_a_request_that_fails_costs_nothing(folder: Path, server: Server) -> None:
+    server.fail(400, "no", times=9)
+    given = ("--target", "dear", "--prices", "prices.yaml", "--output", "out.jsonl")
+    done = run("a.eval.yaml", *given, "--max-cost", "0.25", "--concurrency", "1", folder=folder)
+    assert len(server.requests) == 10
+    assert "stopped" not in done.stderr
+
+
+def test_python_gets_the_estimate_and_the_limits(
+    folder: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    target = openai(server.url)
+    found = multiturn.estimate(
+        multiturn.dry_run("a.eval.yaml", None, target), target, prices="prices.yaml"
+    )
+    assert (found.cases, found.input, found.is_exact, found.unlimited) == (10, 240, True, 10)
+    assert (found.input_cost, found.batch_input_cost) == pytest.approx((0.24, 0.12))
+
+    async def results(**limits: Any) -> list[Result]:
+        given = {"prices": "prices.yaml", "concurrency": 1, **limits}
+        return [result async for result in multiturn.run("a.eval.yaml", None, target, **given)]
+
+    with pytest.raises(MultiturnError, match="240 input tokens exceed max_tokens= 100"):
+        asyncio.run(results(max_tokens=100))
+    assert server.requests == []
+    with pytest.raises(LimitReachedError, match=r"stopped at max_cost= 0\.25: \$0\.24 spent"):
+        asyncio.run(results(max_cost=0.25))
+    assert len(server.requests) == 3  # 11 tokens and 7, for 0.081 dollars each
+
+
+def test_a_batch_that_might_exceed_a_limit_is_refused(folder: Path, server: Server) -> None:
+    given = ("a.eval.yaml", "--prices", "prices.yaml", "--batch", "--output", "out.jsonl")
+    done = run(*given, "--target", "short", "--max-cost", "5", folder=folder)
+    assert (done.returncode, done.stderr) == (
+        *(2, "Error: $5.12 with the output exceeds --max-cost 5; nothing was sent\n"),
+    )
+    done = run(*given, "--target", "gpt", "--max-cost", "5", folder=folder)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "Error: a batch cannot be stopped, so a limit of the run needs a limit of each answer; set"
+        " max_output_tokens in the target\n",
+    )
+    assert server.requests == []
