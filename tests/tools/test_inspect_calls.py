@@ -1,0 +1,76 @@
+"""Calls and results are sent as inspect_ai would send them, up to listed differences."""
+
+import asyncio
+import json
+import os
+from typing import Any
+
+import msgspec
+from inspect_ai import model, tool
+
+from histories import history
+from multiturn import ChatMessage, ProviderRequest
+from vendors import openai
+
+HISTORIES = int(os.environ.get("HISTORIES", "3000"))
+
+
+def test_for_openai() -> None:
+    for number in range(HISTORIES):
+        request = history(number)
+        ours = msgspec.json.decode(openai().wire(request).body)["messages"]
+        theirs = asyncio.run(model.messages_to_openai(as_inspect(request)))
+        if ours[0]["role"] == "system":
+            ours.pop(0)
+        assert alike(ours) == alike([dict(message) for message in theirs])
+
+
+def as_inspect(request: ProviderRequest) -> list[Any]:
+    """Return the messages as inspect_ai's.
+
+    Results directly follow their calls: inspect_ai does not move them. Thinking is left out:
+    inspect_ai sends it to all servers, in fields of their own.
+    """
+    messages = [
+        m
+        for m in request.chat_prompt or ()
+        if m.role != "system" and (m.content or m.tool_calls or not m.thinking)
+    ]
+    results = {m.tool_call_id: m for m in messages if m.tool_call_id is not None}
+    written: list[Any] = []
+    for message in messages:
+        if message.tool_call_id is not None:
+            continue
+        if message.role == "user":
+            written.append(model.ChatMessageUser(content=message.content))
+            continue
+        calls = [tool.ToolCall(c.id, c.name, {**c.arguments}) for c in message.tool_calls]
+        said = model.ChatMessageAssistant(content=message.content, tool_calls=calls or None)
+        written.append(said)
+        ids = {call.id for call in message.tool_calls}
+        written += [written_result(each) for name, each in results.items() if name in ids]
+    return written
+
+
+def written_result(message: ChatMessage) -> Any:
+    error = tool.ToolCallError("unknown", message.content) if message.is_error else None
+    return model.ChatMessageTool(
+        content=message.content, tool_call_id=message.tool_call_id, error=error
+    )
+
+
+def alike(messages: list[dict[str, Any]]) -> list[Any]:
+    """Return messages without what inspect_ai does in another way."""
+    found = []
+    for message in messages:
+        # It keeps ids of more than 40 characters, which OpenAI refuses.
+        message.pop("tool_call_id", None)
+        calls = [
+            (call["function"]["name"], json.loads(call["function"]["arguments"]))
+            for call in message.pop("tool_calls", ())
+        ]
+        # It writes Error: before the result of a call that failed, and an empty text for none.
+        said = message.pop("content") or ""
+        said = said.replace("Error: ", "error: ", 1) if message["role"] == "tool" else said
+        found.append([message, said, calls])
+    return found

@@ -1,0 +1,191 @@
+"""Calls, results and thinking are sent as LiteLLM would send them, up to listed differences."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from histories import history
+from multiturn import ChatMessage, ProviderRequest
+from multiturn.logs import warnings_to
+from vendors import PROVIDERS
+
+HISTORIES = int(os.environ.get("HISTORIES", "3000"))
+SCRIPT = Path(__file__).with_name("litellm_messages.py")
+
+
+@pytest.fixture(scope="module")
+def converted() -> list[tuple[ProviderRequest, Any, Any]]:
+    """Return requests, and what LiteLLM makes of each for Anthropic and for Gemini."""
+    program = os.environ.get("LITELLM") or shutil.which("litellm")
+    if program is None:
+        pytest.skip("there is no LiteLLM; make test-tools installs it")
+    requests = [*map(history, range(HISTORIES))]
+    lines = "".join(f"{json.dumps(as_openai(request))}\n" for request in requests)
+    done = subprocess.run(
+        [Path(program).absolute().with_name("python"), SCRIPT],
+        input=lines,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR"},
+    )
+    assert done.returncode == 0, done.stderr
+    made = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[[")]
+    return [(request, *both) for request, both in zip(requests, made, strict=True)]
+
+
+def as_openai(request: ProviderRequest) -> list[dict[str, Any]]:
+    """Return the messages in OpenAI's form.
+
+    Results directly follow their calls, and blank texts are left out: LiteLLM moves none, and
+    writes a sentence in place of a blank text. It gets the thinking that Anthropic signed: it sends
+    whatever it gets.
+    """
+    messages = [
+        m
+        for m in request.chat_prompt or ()
+        if m.role != "system" and (m.content.strip() or m.tool_calls or m.tool_call_id is not None)
+    ]
+    results = {m.tool_call_id: m for m in messages if m.tool_call_id is not None}
+    written = []
+    for message in messages:
+        if message.tool_call_id is not None:
+            continue
+        written.append(written_message(message))
+        ids = {call.id for call in message.tool_calls}
+        written += [
+            {"role": "tool", "tool_call_id": name, "content": result.content}
+            for name, result in results.items()
+            if name in ids
+        ]
+    return written
+
+
+def written_message(message: ChatMessage) -> dict[str, Any]:
+    said: dict[str, Any] = {
+        "role": message.role,
+        "content": (message.content.strip() and message.content) or None,
+    }
+    if message.tool_calls:
+        said["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": json.dumps(call.arguments)},
+                **(
+                    {"provider_specific_fields": {"thought_signature": call.signature}}
+                    if call.signature
+                    else {}
+                ),
+            }
+            for call in message.tool_calls
+        ]
+    blocks = [block for block in message.thinking if block.vendor == "anthropic"]
+    said["thinking_blocks"] = [
+        {"type": "redacted_thinking", "data": block.data}
+        if block.data
+        else {"type": "thinking", "thinking": block.text, "signature": block.signature}
+        for block in blocks
+        if block.data or block.signature
+    ]
+    return said
+
+
+def body(vendor: str, request: ProviderRequest) -> Any:
+    with warnings_to(lambda _: None):
+        return msgspec.json.decode(PROVIDERS[vendor]().wire(request).body)
+
+
+def joined(blocks: Iterable[Any]) -> list[Any]:
+    """Return blocks with neighboring texts as one."""
+    found: list[Any] = []
+    for block in blocks:
+        if "text" in block and found and "text" in found[-1]:
+            found[-1] = {**block, "text": f"{found[-1]['text']}\n\n{block['text']}"}
+        else:
+            found.append(block)
+    return found
+
+
+def test_for_anthropic(converted: list[tuple[ProviderRequest, Any, Any]]) -> None:
+    compared = 0
+    for request, theirs, _ in converted:
+        ids = [call.id for message in request.chat_prompt or () for call in message.tool_calls]
+        if len({re.sub(r"[^a-zA-Z0-9_-]", "_", name) for name in ids}) < len(ids):
+            continue  # LiteLLM gives both the same id, and drops one of the calls.
+        ours = body("anthropic", request)["messages"]
+        assert alike_anthropic(ours) == alike_anthropic(theirs)
+        compared += 1
+    assert compared > 0.9 * len(converted)
+
+
+def alike_anthropic(messages: Any) -> list[Any]:
+    """Return messages without what LiteLLM does in another way."""
+    found = []
+    for message in messages:
+        content = message["content"]
+        # It always writes blocks, and keeps neighboring messages apart as blocks.
+        blocks = joined(
+            [{"type": "text", "text": content}] if isinstance(content, str) else content
+        )
+        for block in blocks:
+            # It replaces letters of ids, too, but never looks for two that become one.
+            block.pop("id", None)
+            block.pop("tool_use_id", None)
+            # OpenAI's form does not say that a call failed.
+            block.pop("is_error", None)
+            if block["type"] == "tool_result":
+                # It sends results that are blank.
+                block["content"] = block.get("content", "").strip()
+        found.append([message["role"], blocks])
+    return found
+
+
+def test_for_gemini(converted: list[tuple[ProviderRequest, Any, Any]]) -> None:
+    compared = 0
+    for request, _, theirs in converted:
+        if any(has_twins(message) for message in request.chat_prompt or ()):
+            continue  # LiteLLM sends one of two calls with the same arguments, and both results.
+        ours = body("gemini", request)["contents"]
+        assert alike_gemini(ours) == alike_gemini(theirs)
+        compared += 1
+    assert compared > 0.9 * len(converted)
+
+
+def has_twins(message: ChatMessage) -> bool:
+    return len({call.text for call in message.tool_calls}) < len(message.tool_calls)
+
+
+def alike_gemini(contents: Any) -> list[Any]:
+    """Return contents without what LiteLLM does in another way."""
+    found = []
+    for content in contents:
+        parts: list[Any] = []
+        for part in content["parts"]:
+            # It sends no ids, and snake_case, which the API takes, too.
+            call = part.get("functionCall") or part.get("function_call")
+            result = part.get("functionResponse") or part.get("function_response")
+            if call:
+                signature = part.get("thoughtSignature")
+                parts.append({"call": [call["name"], call["args"]], "signature": signature})
+            elif result:
+                parts.append({"result": [result["name"], said_in(result["response"])]})
+            elif not part.get("thought"):  # of the thinking, it was given only Anthropic's
+                parts.append(part)
+        found.append([content["role"], joined(parts)])
+    return found
+
+
+def said_in(response: Any) -> Any:
+    """Return what a function response says: LiteLLM decodes a text that is a JSON object."""
+    text = next(iter(response.values()))
+    if response.keys() <= {"output", "error", "content"}:
+        return json.loads(text) if text.startswith("{") else text.strip()
+    return response
