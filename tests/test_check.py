@@ -168,7 +168,7 @@ def test_verbose_names_a_system_prompt_that_is_replaced(tmp_path: Path) -> None:
     code, said, log = checked(tmp_path, "kind.eval.yaml lead.eval.yaml -v")
     assert (code, [line.split(": ")[1] for line in said]) == (0, ["2 cases, without errors"] * 2)
     (dropped,) = [line for line in log if "text.dropped" in line]
-    assert "lead.eval.yaml:2: case 'one': metadata.systemPrompt" in dropped
+    assert "lead.eval.yaml:6: case 'one': metadata.systemPrompt" in dropped
     assert "a system message that leads replaces it (rule 7)" in dropped
 
 

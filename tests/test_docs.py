@@ -7,12 +7,13 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 
 from batch_server import BatchServer
-from comparing import data_of
+from comparing import data_of, write
 from loopback import KEY, Server, completion
 from multiturn.documents.yaml_events import read_documents
 from multiturn.pipelines.contract import FACTS
@@ -135,14 +136,59 @@ def test_the_page_of_review_works_as_it_stands(
 
 
 def test_the_page_of_editors_works_as_it_stands(tmp_path: Path) -> None:
-    assert play(page("editor.md"), tmp_path) == 3
-    (settings,) = blocks(page("editor.md"), "json")
+    assert play(page("editor.md"), tmp_path) == 4
+    settings, _ = blocks(page("editor.md"), "json")
     for name in json.loads(settings)["yaml.schemas"]:
         Draft202012Validator.check_schema(json.loads((tmp_path / name).read_text()))
     suite = (tmp_path / "greet.eval.yaml").read_text()
     (name,) = re.findall(r"\$schema=(.*)", suite)
     (document,) = read_documents(suite, "greet.eval.yaml")
     Draft202012Validator(json.loads((tmp_path / name).read_text())).validate(document.value)
+
+
+BROKEN = """\
+evalcases:
+  - id: greet
+    input_messages: [{role: usr, content: Hello}]
+    unknown: 1
+"""
+
+
+def test_the_tasks_for_vs_code_find_errors_and_explain_a_line(tmp_path: Path) -> None:
+    """The pattern of the first task is one of JavaScript that means the same in Python."""
+    write(tmp_path, {"evals/my greet.eval.yaml": BROKEN})
+    _, tasks = blocks(page("editor.md"), "json")
+    check, explain = json.loads(tasks)["tasks"]
+
+    def run_task(task: Any) -> str:
+        command = task["command"].replace("${relativeFile}", "evals/my greet.eval.yaml")
+        return said(command.replace("${lineNumber}", "3"), tmp_path)
+
+    pattern = check["problemMatcher"]["pattern"]
+    matches = re.finditer(pattern["regexp"], run_task(check), re.MULTILINE)
+    groups = ("severity", "file", "line", "column", "message")
+    found = [[match[pattern[group]] for group in groups] for match in matches]
+    suite = "evals/my greet.eval.yaml"
+    assert [each[:4] for each in found] == [
+        ["warning", suite, "4", "5"],
+        ["error", suite, "3", "29"],
+    ]
+    assert "there is no role 'usr'" in found[1][4]
+    write(tmp_path, {"evals/my greet.eval.yaml": BROKEN.replace("usr", "user")})
+    assert "  | Hello\n" in run_task(explain)
+
+
+def test_the_lines_for_neovim_call_commands_that_are_there(tmp_path: Path) -> None:
+    """Each command is run, and each key looked for; no Neovim runs the lines themselves."""
+    write(tmp_path, {"a.eval.yaml": BROKEN})
+    (script,) = blocks(page("editor.md"), "lua")
+    ((words),) = re.findall(r"vim.system\(\{ (.*), saved.file \}\)", script)
+    checked = said(" ".join(json.loads(f"[{words}]")) + " a.eval.yaml", tmp_path)
+    for line in checked.splitlines():
+        assert set(re.findall(r"\beach\.(\w+)", script)) <= json.loads(line).keys()
+    write(tmp_path, {"a.eval.yaml": BROKEN.replace("usr", "user")})
+    (command,) = re.findall(r'"!(multiturn explain .*) "', script)
+    assert "  | Hello\n" in said(command.replace("%", "a.eval.yaml") + " 3", tmp_path)
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
@@ -153,7 +199,7 @@ def test_the_page_of_providers_has_every_wire_rule(rule: Rule) -> None:
 def test_the_page_of_pipelines_has_every_rule_that_is_named() -> None:
     listed = re.findall(r"^(\d)\. ", page("pipelines.md"), re.MULTILINE)
     assert "".join(listed) == "123456789"
-    sources = [*ROOT.glob("stages/**/*.py"), ROOT / "pipeline/multiturn/engine/explanation.py"]
+    sources = [*ROOT.glob("stages/**/*.py"), ROOT / "pipeline/multiturn/engine/fates.py"]
     named = re.findall(r"rules? (\d)", " ".join(path.read_text("utf-8") for path in sources))
     assert set(named) <= set(listed)
 

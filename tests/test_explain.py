@@ -1,5 +1,6 @@
 """Where the text of a prompt comes from, and what became of the input."""
 
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import replace
 
+import commands
 from comparing import write
 from generated import cases, files_in
 from layout import laid_out
@@ -95,8 +97,8 @@ not where it was written
 extract_guidelines once (rule 4)
 not as it was written
   FILE:10: case 'review': input_messages[0].content[0]: changed, by whisper
-  FILE:6: case 'review': guidelines[0]: changed, by whisper
-  FILE:6: case 'review': metadata.systemPrompt: changed, by whisper
+  FILE:4: case 'review': guidelines[0]: changed, by whisper
+  FILE:2: case 'review': metadata.systemPrompt: changed, by whisper
 """
 
 
@@ -403,3 +405,153 @@ def calls_to_explain(messages: int) -> int:
 
 def test_the_work_to_explain_a_case_grows_with_its_messages_and_not_with_their_square() -> None:
     assert calls_to_explain(800) < 5 * calls_to_explain(200)
+
+
+# Origins for programs, and the line of a suite
+
+LINES = """\
+metadata:
+  systemPrompt: |
+    You review.
+    Be exact.
+guideline_patterns: ["*.rules.md"]
+guidelines: [Be kind., Be brief.]
+evalcases:
+  - id: review
+    input_messages:
+      - role: user
+        content:
+          - type: text
+            value: "Review:"
+          - type: file
+            value: tone.rules.md
+      - {role: assistant, content: [one, two]}
+      - role: user
+        content: |
+          Long
+          text
+  # a comment
+  - id: other
+    metadata: {systemPrompt: Mine}
+    input_messages: [{role: user, content: Hi}]
+"""
+TONE = "Be calm."
+MY_PROMPT = "You review.\nBe exact.\n"
+LONG = "Long\ntext\n"
+
+
+@pytest.fixture
+def suite_of_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    write(tmp_path, {"a.eval.yaml": LINES, "tone.rules.md": TONE})
+    write(tmp_path, {"more.eval.yaml": "tests: [{id: x, input: Hi}]\n"})
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def spans_of(folder: Path, *arguments: str) -> list[dict[str, Any]]:
+    """Return the spans of the messages that explain prints, in order."""
+    done = commands.run("explain", "a.eval.yaml", "--format", "json", *arguments, folder=folder)
+    assert done.returncode == 0
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    return [
+        {"id": line["id"], "role": message["role"], **span}
+        for line in lines
+        for message in line["chat_prompt"]
+        for span in message["spans"]
+    ]
+
+
+def test_each_span_has_its_origin_as_data(suite_of_lines: Path) -> None:
+    (suite_of_lines / "stages.py").write_text(
+        "from multiturn import stage\nfrom msgspec.structs import replace\n\n"
+        "@stage(requires={'turns'})\ndef upper(conversion):\n"
+        "    return conversion.map_parts(lambda part: replace(part, text=part.text.upper()))\n"
+    )
+    step = "{stage: 'stages:upper', after: resolve_segments}"
+    (suite_of_lines / "p.yaml").write_text(f"extends: spec\ninsert: [{step}]\n")
+    spans = spans_of(suite_of_lines, "--case", "review", "--pipeline", "p.yaml")
+    keys = ("file", "line", "column", "key", "path", "stage", "changed_by")
+    found = {span["text"]: tuple(span[key] for key in keys) for span in spans}
+    by, suite = "upper", "a.eval.yaml"
+    assert found[MY_PROMPT.upper()] == (suite, 2, 17, "metadata.systemPrompt", None, None, by)
+    assert found["BE BRIEF."] == (suite, 6, 24, "guidelines[1]", None, None, by)
+    assert found["REVIEW:"] == (suite, 12, 13, "input_messages[0].content[0]", None, None, by)
+    rules = ("input_messages[0].content[1]", "tone.rules.md", None, by)
+    assert found["BE CALM."] == (suite, 14, 13, *rules)
+    assert found["TWO"] == (suite, 16, 42, "input_messages[1].content[1]", None, None, by)
+    assert found[LONG.upper()] == (suite, 18, 18, "input_messages[2].content", None, None, by)
+    added = "[[ ## Guidelines ## ]]"
+    assert found[added] == (None, None, None, None, None, "consolidate_system", None)
+
+
+@pytest.mark.parametrize(
+    ("line", "texts"),
+    [
+        (1, {"review": [MY_PROMPT]}),
+        (4, {"review": [MY_PROMPT]}),
+        (5, {}),
+        (6, {"review": ["Be kind.", "Be brief."], "other": ["Be kind.", "Be brief."]}),
+        (7, {"review": [TONE, "Review:", "one", "two", LONG], "other": ["Mine", "Hi"]}),
+        (8, {"review": [TONE, "Review:", "one", "two", LONG]}),
+        (10, {"review": [TONE, "Review:"]}),
+        (11, {"review": [TONE, "Review:"]}),
+        (12, {"review": ["Review:"]}),
+        (13, {"review": ["Review:"]}),
+        (14, {"review": [TONE]}),
+        (15, {"review": [TONE]}),
+        (16, {"review": ["one", "two"]}),
+        (17, {"review": [LONG]}),
+        (20, {"review": [LONG]}),
+        (21, {}),
+        (22, {"other": ["Mine", "Hi"]}),
+        (23, {"other": ["Mine"]}),
+        (24, {"other": ["Hi"]}),
+        (99, {}),
+    ],
+)
+def test_explain_says_what_a_line_becomes(
+    suite_of_lines: Path, line: int, texts: dict[str, list[str]]
+) -> None:
+    found: dict[str, list[str]] = {}
+    for span in spans_of(suite_of_lines, "--at", str(line)):
+        found.setdefault(span["id"], []).append(span["text"])
+    assert found == texts
+
+
+def test_explain_at_a_line_says_what_became_of_a_text_that_was_moved(suite_of_lines: Path) -> None:
+    done = commands.run("explain", "a.eval.yaml", "--at", "15", folder=suite_of_lines)
+    assert (
+        done.stdout
+        == """\
+a.eval.yaml · review
+system
+  tone.rules.md, attached at a.eval.yaml:14, moved by extract_guidelines
+  | Be calm.
+question
+not where it was written
+  a.eval.yaml:14: case 'review': input_messages[0].content[1]: moved, by extract_guidelines (rule 4)
+
+"""
+    )
+
+
+def test_a_line_without_text_is_said_in_words(suite_of_lines: Path) -> None:
+    done = commands.run("explain", "a.eval.yaml", "--at", "21", folder=suite_of_lines)
+    said = "a.eval.yaml:21: no text of a prompt is written here\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", said)
+
+
+def test_a_line_of_json_lines_is_a_case(suite_of_lines: Path) -> None:
+    write(
+        suite_of_lines, {"b.jsonl": "".join(f'{{"id": "{n}", "input": "{n}!"}}\n' for n in "xyz")}
+    )
+    done = commands.run("explain", "b.jsonl", "--at", "2", folder=suite_of_lines)
+    assert "| y!" in done.stdout
+    assert "x!" not in done.stdout
+    assert "z!" not in done.stdout
+
+
+def test_a_line_is_of_one_suite(suite_of_lines: Path) -> None:
+    done = commands.run("explain", ".", "--at", "2", folder=suite_of_lines)
+    said = "Error: --at takes a line of one suite; name its file\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)

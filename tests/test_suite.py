@@ -67,8 +67,8 @@ def test_what_a_case_holds() -> None:
     [case] = cases(dedent(suite))
     segments = ["Look at this.", {"type": "text", "value": "a: yes\n"}]
     assert case.input_messages == (
-        TestMessage("system", "Be kind.", line=8, content_lines=(9,)),
-        TestMessage("user", segments, line=10, content_lines=(12, 13)),
+        TestMessage("system", "Be kind.", line=8, content_lines=(9,), content_columns=(18,)),
+        TestMessage("user", segments, line=10, content_lines=(12, 13), content_columns=(13, 13)),
     )
     assert (case.outcome, case.conversation_id) == ("A bug is found.", "010")
     assert case.expected_messages == [{"role": "assistant", "content": "Line 3 is wrong."}]

@@ -66,9 +66,12 @@ def test_calls_results_and_thinking_are_read_with_their_lines(tmp_path: Path) ->
             ),
             thinking=(Thinking("Hm.", "s", vendor="gemini", line=13), Thinking(data="d", line=14)),
             first_content=2,
+            content_columns=(7,),
         ),
-        TestMessage("tool", {"hour": 5}, line=21, content_lines=(21,), answers="c2"),
-        TestMessage("tool", "", line=22, content_lines=(22,), answers="c1", is_error=True),
+        TestMessage(
+            "tool", {"hour": 5}, line=21, content_lines=(21,), answers="c2", content_columns=(45,)
+        ),
+        TestMessage(*("tool", "", 22, (22,)), answers="c1", is_error=True, content_columns=(45,)),
     )
 
 

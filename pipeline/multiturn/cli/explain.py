@@ -1,5 +1,7 @@
 """The command that shows where each text of a prompt comes from."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from multiturn.cli.failures import Failures
@@ -13,27 +15,43 @@ from multiturn.cli.options import (
 )
 from multiturn.errors import MultiturnError
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from multiturn.engine.explanation import Explanation
+    from multiturn.suites.extents import Extent
+
 
 @click.command()
 @suite_options
 @pipeline_option
 @preview_options
 @case_format_option
+@click.option(
+    "--at",
+    "line",
+    type=click.IntRange(1),
+    metavar="LINE",
+    help="Show only what becomes of this line of the suite.",
+)
 def explain(
     options: SuiteOptions,
     pipeline: str,
     preview_target: str | None,
     targets_file: str | None,
     format_: str,
+    line: int | None,
 ) -> None:
     """Show where each text of a prompt comes from.
 
     Segments that are not where they were written are listed, too: moved, merged, referenced or
-    dropped, by which stage and rule.
+    dropped, by which stage and rule. --at takes a line of one suite: a text, or all that begins
+    there, such as a message or a case.
     """
     from multiturn.cli.drawing import as_explanation
     from multiturn.cli.lines import explain_line
     from multiturn.engine.explanation import explain as find_origins
+    from multiturn.engine.explanation import within
     from multiturn.engine.outcomes import outcomes
     from multiturn.engine.preview import explain_for
     from multiturn.engine.record import to_json
@@ -41,16 +59,34 @@ def explain(
 
     provider = preview_provider(preview_target, targets_file)
     chosen, failures = read_pipeline(pipeline), Failures(debug=options.debug)
-    for conversion in failures.conversions(outcomes(options.select(), chosen)):
+    selection = options.select()
+    extent = None if line is None else _extent(selection.suites, line)
+    shown = 0
+    for conversion in failures.conversions(outcomes(selection, chosen)):
         try:
-            found = (
+            found: Explanation | None = (
                 find_origins(conversion) if provider is None else explain_for(conversion, provider)
             )
         except MultiturnError as error:
             failures.add(error)
             continue
+        if found is not None and extent is not None:
+            found = within(found, extent)
+        if found is None:
+            continue
         if format_ == "json":
             click.echo(to_json(explain_line(found)), nl=False)
         else:
             click.echo(as_explanation(found))
+        shown += 1
+    if not shown and extent is not None:
+        click.echo(f"{extent.file}:{line}: no text of a prompt is written here", err=True)
     failures.finish()
+
+
+def _extent(suites: "Sequence[str]", line: int) -> "Extent":
+    from multiturn.suites.extents import extent_at
+
+    if len(suites) != 1 or suites[0] == "-":
+        raise MultiturnError("--at takes a line of one suite; name its file")
+    return extent_at(suites[0], line)

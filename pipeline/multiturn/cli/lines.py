@@ -50,6 +50,18 @@ class ExplainedSpan(Struct, frozen=True):
     text: Annotated[str, Meta(description="as the model sees it.")]
     origin: Annotated[str, Meta(description="where it comes from, in words.")]
     path: Annotated[str | None, Meta(description="path of its file, from the root; null for none.")]
+    file: Annotated[
+        str | None, Meta(description="the file that has it, or attaches its file; null for none.")
+    ] = None
+    line: Annotated[int | None, Meta(description="line of that file, from 1.")] = None
+    column: Annotated[int | None, Meta(description="column of that line, from 1.")] = None
+    key: Annotated[str | None, Meta(description="the key that has it in the suite.")] = None
+    stage: Annotated[
+        str | None, Meta(description="the stage that added it; empty if that is not known.")
+    ] = None
+    changed_by: Annotated[
+        str | None, Meta(description="the last stage that changed it; null if none did.")
+    ] = None
 
 
 class ExplainedMessage(Struct, frozen=True):
@@ -158,7 +170,20 @@ def explain_line(found: Explanation) -> ExplainLine:
 
 
 def _spans(spans: Spans) -> tuple[ExplainedSpan, ...]:
-    return tuple(ExplainedSpan(span.text, span.origin, span.path or None) for span in spans)
+    return tuple(
+        ExplainedSpan(
+            span.text,
+            span.origin,
+            span.path or None,
+            span.place.file or None,
+            span.place.line or None,
+            span.place.column or None,
+            span.key or None,
+            span.stage,
+            span.changed_by,
+        )
+        for span in spans
+    )
 
 
 def report_lines(report: "Report") -> Iterator[ReportLine]:

@@ -5,12 +5,13 @@ All of it is read off the finished Conversion, so a run that does not ask pays n
 
 from collections.abc import Iterator
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from multiturn.engine.fates import Fate, fates_of
 from multiturn.engine.spans import Message, Spans, messages_of, question_of, spans_in
 from multiturn.model.checks import kind_of
 from multiturn.model.conversion import Conversion
+from multiturn.suites.extents import Extent
 from multiturn.text import number_of, visible
 
 
@@ -79,6 +80,31 @@ def _lines(spans: Spans) -> Iterator[str]:
         if span.text.strip("\n"):
             yield f"  {span.origin}"
             yield from (f"  | {line}".rstrip() for line in span.text.split("\n"))
+
+
+def within(found: Explanation, extent: Extent) -> Explanation | None:
+    """Return what an explanation says of a stretch of a suite; None if that is nothing."""
+
+    def held(spans: Spans) -> Spans:
+        return tuple(span for span in spans if extent.holds(span.place))
+
+    chat = None
+    if found.chat is not None:
+        each_held = (
+            structs.replace(
+                message,
+                spans=held(message.spans),
+                thinking=held(message.thinking),
+                calls=held(message.calls),
+            )
+            for message in found.chat
+        )
+        chat = tuple(message for message in each_held if message.shown)
+    fates = tuple(fate for fate in found.fates if extent.holds(fate.where))
+    system, question = held(found.system), held(found.question)
+    if not (chat or fates or system or question):
+        return None
+    return structs.replace(found, chat=chat, fates=fates, system=system, question=question)
 
 
 def explain(conversion: Conversion) -> Explanation:

@@ -21,12 +21,18 @@ class Span(Struct, frozen=True, gc=False):
         path: the file that it belongs to, if it is a file's text or the header above it.
         stage: the stage that added it, empty if that is not known; None for text of a suite or a
             file.
+        place: where the suite has the text, or attaches the file; nowhere for what a stage added.
+        key: by which key the suite has it, such as ``input_messages[0].content``.
+        changed_by: the last stage that changed it; None if none did.
     """
 
     text: str
     origin: str
     path: str = ""
     stage: str | None = None
+    place: Place = Place()
+    key: str = ""
+    changed_by: str | None = None
 
 
 Spans = tuple[Span, ...]
@@ -118,9 +124,29 @@ def spans_in(parts: Sequence[Part], case: Case) -> Spans:
             origin = "between two parts (rule 6)"
             spans.append(Span(part.separator, origin, path if path == above else "", stage=""))
         if part.text:
-            spans.append(Span(part.text, origin_of(part, case), path, stage=part.stage))
+            spans.append(_span(part, case, path))
         above = path
     return tuple(spans)
+
+
+def _span(part: Part, case: Case, path: str) -> Span:
+    origin, changed_by = origin_of(part, case), part.changed_by
+    if part.stage is not None:
+        return Span(part.text, origin, path, part.stage)
+    place = case.place_of(part.message, part.content, part.key)
+    if not place.line and part.line:  # a call, or a thought
+        place = Place(case.file or case.suite, part.line)
+    return Span(part.text, origin, path, None, place, key_of(part, case), changed_by)
+
+
+def key_of(part: Part, case: Case) -> str:
+    """Return the key by which a suite has a part's text; empty for what a stage added."""
+    if part.message is None or part.key is not None:
+        message = "" if part.message is None else f"{case.message_key(part.message)}."
+        return f"{message}{part.key}" if part.key else ""
+    is_list = isinstance(case.input_messages[part.message].content, list)
+    segment = f"content[{part.content}]" if is_list else "content"
+    return f"{case.message_key(part.message)}.{segment}"
 
 
 def origin_of(part: Part, case: Case) -> str:

@@ -31,6 +31,7 @@ class TestMessage(Struct, frozen=True, gc=False, repr_omit_defaults=True):
         thinking: what the assistant thought before.
         first_content: index of the first segment in the content as the suite wrote it, with what
             became ``thinking`` or messages of their own.
+        content_columns: the one-based column of each segment of ``content``.
     """
 
     __test__ = False  # not a class of tests, whatever pytest makes of its name
@@ -45,6 +46,7 @@ class TestMessage(Struct, frozen=True, gc=False, repr_omit_defaults=True):
     is_error: bool = False
     thinking: tuple[Thinking, ...] = ()
     first_content: int = 0
+    content_columns: tuple[int, ...] = ()
 
 
 def segments_of(message: TestMessage) -> Iterator[tuple[int, str, Any, int]]:
@@ -81,6 +83,7 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
         tool_choice: that of ``execution``: ``auto``, ``none``, ``required``, or a tool's name as
             ``{"name": "weather"}``; None for the target's own.
         files: finds and reads attached files; None where nothing can be attached.
+        places: where the suite has each text that is in no message, by its key.
     """
 
     id: str
@@ -101,6 +104,7 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     max_output_tokens: int | None = None
     tool_choice: str | Mapping[str, str] | None = None
     files: Files | None = None
+    places: Mapping[str, Place] = {}
 
     __repr__ = brief
 
@@ -128,9 +132,21 @@ class Case(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
         return self.input_messages[index].key or f"input_messages[{index}]"
 
     def where(self, line: int = 0, key: str = "") -> Place:
-        """Return the place of a line of this case, or of its first; ``key`` follows its id."""
+        """Return the place of a line of this case, or of a key; ``key`` follows its id."""
         label = f"case {quoted(self.id)}: {key}" if key else f"case {quoted(self.id)}"
-        return Place(self.file or self.suite, line or self.line, 0, label)
+        known = None if line else self.places.get(key)
+        file, at = (known.file, known.line) if known else (self.file or self.suite, self.line)
+        return Place(file, line or at, 0, label)
+
+    def place_of(self, message: int | None, content: int | None, key: str | None) -> Place:
+        """Return where the suite has a segment of a message, or the text of a key."""
+        if message is None or content is None:
+            return self.places.get(key or "", Place())
+        given = self.input_messages[message]
+        at = content - given.first_content
+        if not 0 <= at < len(given.content_columns):
+            return Place()
+        return Place(self.file or self.suite, given.content_lines[at], given.content_columns[at])
 
 
 def first_other(case: Case) -> int:

@@ -11,7 +11,7 @@ from multiturn.documents.validation import read_as
 from multiturn.errors import MultiturnError, Place, did_you_mean, quoted
 from multiturn.files import Files
 from multiturn.model.calls import Thinking, Tool
-from multiturn.model.case import Case, TestMessage
+from multiturn.model.case import PROMPT_KEY, Case, TestMessage
 from multiturn.model.turns import ROLES
 from multiturn.suites.calls import (
     check_called,
@@ -76,6 +76,7 @@ class CaseReader:
             case,
             system_prompt=self._system_prompt(head),
             guidelines=tuple(head.value.get("guidelines") or ()),
+            places=self._places(head, case),
             tools=tools,
             metadata=_without_prompt(head.value.get("metadata")),
             execution=head.value.get("execution"),
@@ -129,6 +130,7 @@ class CaseReader:
             line=node.line,
             system_prompt=shared.system_prompt if prompt is None else prompt,
             guidelines=shared.guidelines + tuple(case.guidelines or ()),
+            places=self._places(node, shared),
             tools=tools,
             metadata={**shared.metadata, **_without_prompt(case.metadata)},
             outcome=case.outcome,
@@ -181,6 +183,7 @@ class CaseReader:
             node.line,
             tuple([segment.line for segment in segments]),
             "" if wording.is_ours else wording.of(index),
+            content_columns=tuple([segment.mark.column + 1 for segment in segments]),
         )
         if len(node.value) == 2 and not first:
             return message
@@ -215,8 +218,7 @@ class CaseReader:
 
     def _warn_of_paths(self, node: Node, label: str) -> None:
         """Warn of guidelines that are paths."""
-        guidelines = node.children.get("guidelines")
-        for text in (guidelines.children or ()) if guidelines is not None else ():
+        for text in _listed(node.children.get("guidelines")):
             if may_be_path(text.value):
                 warn_of_path(text, self.files, self.keys, label, AS_GUIDELINE)
 
@@ -233,6 +235,19 @@ class CaseReader:
             raise MultiturnError(what, where=metadata.place(self.name, label))
         return keys.systemPrompt if keys.system_prompt is None else keys.system_prompt
 
+    def _places(self, node: Node, shared: Case) -> Mapping[str, Place]:
+        """Return where the texts are that are in no message, of a suite or of one of its cases."""
+        guidelines, metadata = node.children.get("guidelines"), node.children.get("metadata")
+        own = {
+            f"guidelines[{at}]": text.place(self.name)
+            for at, text in enumerate(_listed(guidelines), len(shared.guidelines))
+        }
+        prompts = metadata.children if metadata is not None and metadata.children else {}
+        for key in MetadataKeys.__struct_fields__:
+            if key in prompts and prompts[key].value is not None:
+                own[PROMPT_KEY] = prompts[key].place(self.name)
+        return {**shared.places, **own} if own else shared.places
+
     def _execution(self, node: Node, label: str = "") -> ExecutionKeys:
         """Return what the ``execution`` of a suite or a case says of the answer wanted."""
         execution = node.children.get("execution")
@@ -241,6 +256,10 @@ class CaseReader:
         self.keys.check_execution(execution)
         inner = f"{label}: execution".removeprefix(": ")
         return read_as(execution, ExecutionKeys, where=self.name, label=inner)
+
+
+def _listed(node: Node | None) -> list[Node]:
+    return (node.children or []) if node is not None else []
 
 
 def _is_plain(segment: Any) -> bool:
