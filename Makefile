@@ -39,8 +39,9 @@ coverage: $(READY)  ## run every test, and list the lines and branches that none
 
 test-tools: $(READY) $(TOOLS)/ready $(LITELLM)/ready $(OLDEST)/ready newest  ## test with the programs of others, and the oldest and newest SDKs
 	$(TOOLS)/bin/pytest tests/tools tests/test_public.py::test_these_names_are_public \
-		--ignore tests/tools/test_litellm.py --ignore tests/tools/test_tokenizers.py
-	LITELLM=$(LITELLM)/bin/litellm $(BIN)/pytest tests/tools/test_litellm.py tests/tools/test_tokenizers.py
+		--ignore-glob 'tests/tools/test_litellm*' --ignore tests/tools/test_tokenizers.py
+	LITELLM=$(LITELLM)/bin/litellm $(BIN)/pytest tests/tools/test_litellm*.py tests/tools/test_tokenizers.py
+	HISTORIES=3000 $(BIN)/pytest tests/providers/test_calls.py
 	$(OLDEST)/bin/pytest $(ANY_VERSION)
 	$(NEWEST)/bin/pytest $(ANY_VERSION)
 
