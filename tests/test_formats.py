@@ -137,6 +137,97 @@ def test_an_expected_answer_that_every_answer_contains_is_a_warning(
     )
 
 
+CALLED = (
+    "input_messages: [{role: user, content: Hi}, {role: assistant, tool_calls: [{id: c1, name: f,"
+    " arguments: {x: é}}]}, {role: tool, tool_call_id: c1, content: ho}]"
+)
+F = {"type": "function", "function": {"name": "f", "description": "D"}}
+CALL = {
+    "id": "c1",
+    "type": "function",
+    "function": {"name": "f", "arguments": '{"x": "é"}'},
+}
+CHAT = [
+    {"role": "user", "content": "Hi"},
+    {"role": "assistant", "content": None, "tool_calls": [CALL]},
+    {"role": "tool", "tool_call_id": "c1", "content": "ho"},
+]
+OF_INSPECT = [
+    {"role": "user", "content": "Hi"},
+    {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"id": "c1", "function": "f", "arguments": {"x": "é"}, "type": "function"}],
+    },
+    {"role": "tool", "content": "ho", "tool_call_id": "c1", "function": "f"},
+]
+
+
+def test_calls_results_and_tools_are_in_the_form_of_each_format(tmp_path: Path) -> None:
+    head = "tools: [{name: f, description: D}]\nexecution: {tool_choice: {name: f}}"
+    case = f"outcome: Greets, {CALLED}"
+    written = {name: converted(tmp_path, name, case, head=head) for name in WRITTEN}
+    assert written["openai"][0] == {"messages": CHAT, "tools": [F]}
+    assert written["evals"][0] == {"input": CHAT, "ideal": "Greets"}
+    assert "OpenAI's evals have no place for tools; they are left out" in written["evals"][1]
+    inspect = written["inspect"][0]
+    assert (inspect["input"], inspect["metadata"]["tools"]) == (OF_INSPECT, [F])
+    promptfoo = written["promptfoo"][0]
+    assert promptfoo["vars"] == {"messages": CHAT}
+    choice = {"type": "function", "function": {"name": "f"}}
+    assert promptfoo["options"] == {"tools": [F], "tool_choice": choice}
+
+
+def test_the_repairs_of_calls_are_those_of_openai(tmp_path: Path) -> None:
+    messages = (
+        "input_messages: [{role: user, content: Hi}, {role: assistant, content: [{type: thinking,"
+        " thinking: Hm.}, Ho], tool_calls: [{id: c1, name: f}]}, {role: tool, tool_call_id: c1,"
+        " content: No., is_error: true}]"
+    )
+    record, log = converted(tmp_path, "promptfoo", f"outcome: Greets, {messages}")
+    assert record["vars"]["messages"][2]["content"] == "error: No."
+    rules = [repair.partition(":")[0] for repair in record["metadata"]["repairs"]]
+    assert rules == ["T8", "O15"]
+    assert log.count("warning: case 'greet'") == 2
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        {"id": "c2", "name": "f", "arguments": {"x": 1}},
+        {"id": "c2", "type": "function", "function": {"name": "f", "arguments": '{"x": 1}'}},
+        {"id": "c2", "function": "f", "arguments": {"x": 1}},
+        {"type": "tool_use", "id": "c2", "name": "f", "input": {"x": 1}},
+    ],
+)
+@pytest.mark.parametrize("text", [None, "Ho"])
+def test_an_expected_call_is_the_answer_of_a_line_for_openai(
+    tmp_path: Path, call: dict[str, Any], text: str | None
+) -> None:
+    answer: dict[str, Any] = {"role": "assistant", "content": text, "tool_calls": [call]}
+    if call.get("type") == "tool_use":
+        answer = {"role": "assistant", "content": [text, call] if text else [call]}
+    case = f"expected_messages: {json.dumps([answer])}, {CALLED}"
+    record, log = converted(tmp_path, "openai", case)
+    function = {"name": "f", "arguments": '{"x": 1}'}
+    said = record["messages"][-1]
+    assert said["content"] == text
+    assert said["tool_calls"] == [{"id": "c2", "type": "function", "function": function}]
+    assert log == ""
+
+
+def test_a_call_without_its_result_is_no_prompt_for_other_tools(tmp_path: Path) -> None:
+    waiting = "input_messages: [{role: assistant, tool_calls: [{id: c1, name: f}]}]"
+    (tmp_path / "shop.eval.yaml").write_text(f"evalcases: [{{id: a, outcome: x, {waiting}}}]")
+    command = ("convert", "shop.eval.yaml", "--format", "inspect")
+    done = commands.run(*command, folder=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("shop.eval.yaml:1: case 'a': ")
+    assert "(T3)" in done.stderr or "T3" in done.stderr
+    openai = commands.run(*command[:-1], "openai", folder=tmp_path)
+    assert openai.returncode == 0  # a model can learn to call
+
+
 TOOL = "input_messages: [{role: user, content: Hi}, {role: tool, content: '18'}]"
 REPAIR = "O1: sent a tool message as a user message that begins with [Tool]:"
 

@@ -3,8 +3,9 @@
 Needs inspect_ai, which finds the task by an entry point; nothing of it is imported elsewhere.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
@@ -12,19 +13,29 @@ from inspect_ai.model import (
     ChatMessage,
     ChatMessageAssistant,
     ChatMessageSystem,
+    ChatMessageTool,
     ChatMessageUser,
+    GenerateConfig,
+    get_model,
 )
 from inspect_ai.solver import Generate, Solver, TaskState, solver
+from inspect_ai.tool import (
+    ToolCall,
+    ToolChoice,
+    ToolFunction,
+    ToolInfo,
+    ToolParams,
+)
 
 from multiturn.engine import formats
 from multiturn.errors import options_as
+from multiturn.model import request
 from multiturn.pipelines.pipeline import Pipeline
 
 __all__ = ["answer", "dataset", "suite"]
 _MESSAGES: dict[str, type[ChatMessage]] = {
     "system": ChatMessageSystem,
     "user": ChatMessageUser,
-    "assistant": ChatMessageAssistant,
 }
 
 
@@ -55,27 +66,74 @@ def dataset(
 def _sample(sample: formats.Sample) -> Sample:
     return Sample(
         id=sample.id,
-        input=[
-            _MESSAGES[message.role](content=message.content, source="input")
-            for message in sample.input
-        ],
+        input=_messages(sample.input),
         target=sample.target,
         metadata=sample.metadata,
     )
 
 
+def _messages(prompt: Iterable[request.ChatMessage]) -> list[ChatMessage]:
+    """Return messages with real calls, and results that know the tool of their call."""
+    tools: dict[str | None, str] = {}
+    found: list[ChatMessage] = []
+    for message in prompt:
+        said: dict[str, Any] = {"content": message.content, "source": "input"}
+        if message.role == "assistant":
+            calls = [
+                ToolCall(each.id, each.name, {**each.arguments}) for each in message.tool_calls
+            ]
+            tools |= {call.id: call.function for call in calls}
+            found.append(ChatMessageAssistant(**said, tool_calls=calls or None))
+        elif message.role == "tool":
+            of_call = {
+                "tool_call_id": message.tool_call_id,
+                "function": tools[message.tool_call_id],
+            }
+            found.append(ChatMessageTool(**said, **of_call))
+        else:
+            found.append(_MESSAGES[message.role](**said))
+    return found
+
+
+def _tool(written: Mapping[str, Any]) -> ToolInfo:
+    """Return the definition of a tool: a suite says what it is, not what it does."""
+    parameters = ToolParams(**written.get("parameters", {}))
+    description = written.get("description", "")
+    return ToolInfo(name=written["name"], description=description, parameters=parameters)
+
+
+def _chosen(choice: Any) -> ToolChoice:
+    if isinstance(choice, dict):
+        return ToolFunction(choice["name"])
+    return {"required": "any", "none": "none"}.get(choice, "auto")
+
+
 @solver  # type: ignore[untyped-decorator]
 def answer() -> Solver:
-    """Ask the model, with the ``temperature`` and the ``max_output_tokens`` of the case."""
+    """Ask the model, with the case's tools, ``temperature``, and ``max_output_tokens``.
+
+    A call in the answer is recorded, and not run.
+    """
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         execution = state.metadata.get("execution")
         wanted = execution if isinstance(execution, dict) else {}
-        return await generate(
-            state,
-            temperature=wanted.get("temperature"),
-            max_tokens=wanted.get("max_output_tokens"),
+        sampling = {
+            "temperature": wanted.get("temperature"),
+            "max_tokens": wanted.get("max_output_tokens"),
+        }
+        tools = [_tool(each["function"]) for each in state.metadata.get("tools", ())]
+        if not tools:
+            return await generate(state, **sampling)
+        # ``generate`` takes tools that it can run only.
+        state.output = await get_model().generate(
+            state.messages,
+            tools,
+            _chosen(wanted.get("tool_choice")),
+            GenerateConfig(**sampling),
         )
+        state.messages.append(state.output.message)
+        return state
 
     return solve
 

@@ -5,14 +5,17 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from inspect_ai.dataset import json_dataset
 from inspect_ai.log import EvalLog, read_eval_log
+from inspect_ai.tool import ToolCall
 
 import commands
-from loopback import Server
+from loopback import Server, completion
 from multiturn import MultiturnError, load_pipeline
 from multiturn.inspect import dataset, suite
 from pages import program, shell_command
@@ -67,7 +70,15 @@ def bodies(server: Server) -> list[Any]:
     return by_text([request.json for request in server.requests])
 
 
-def by_text(bodies: list[Any]) -> list[Any]:
+def parsed(body: Any) -> Any:
+    """Return a body with arguments as values: inspect_ai escapes letters that are not ASCII."""
+    for message in body["messages"]:
+        for call in message.get("tool_calls", ()):
+            call["function"]["arguments"] = json.loads(call["function"]["arguments"])
+    return body
+
+
+def by_text(bodies: Iterable[Any]) -> list[Any]:
     return sorted(bodies, key=lambda body: json.dumps(body, sort_keys=True))
 
 
@@ -134,6 +145,72 @@ def test_a_sample_has_what_its_case_says(folder: Path, monkeypatch: pytest.Monke
         "execution": {"temperature": 0, "max_output_tokens": 9},
         "repairs": ["O1: sent a tool message as a user message that begins with [Tool]:"],
     }
+
+
+TOOLS = """\
+tools:
+- name: weather
+  description: The weather of a city.
+  parameters:
+    type: object
+    properties:
+      city: {type: string, description: Where.}
+      days: {type: array, items: {type: integer}}
+    required: [city]
+    additionalProperties: false
+execution: {tool_choice: required}
+evalcases:
+- id: umbrella
+  input_messages:
+  - {role: user, content: Umbrella in Zürich or Oslo?}
+  - role: assistant
+    content: Let me look.
+    tool_calls:
+    - {id: c1, name: weather, arguments: {city: Zürich, days: [1, 2]}}
+    - {id: c2, name: weather, arguments: {city: Oslo}}
+  - {role: tool, tool_call_id: c1, content: 18 °C}
+  - {role: tool, tool_call_id: c2, content: No data., is_error: true}
+- id: chosen
+  execution: {tool_choice: {name: weather}}
+  input_messages: [{role: user, content: Umbrella in Paris?}]
+"""
+
+
+def test_tools_calls_and_results_are_those_of_run(folder: Path, server: Server) -> None:
+    (folder / "evals/a.eval.yaml").write_text(TOOLS, encoding="utf-8")
+    calls = [
+        {"id": "x", "type": "function", "function": {"name": "weather", "arguments": "{}"}},
+    ]
+    message = {"role": "assistant", "content": None, "tool_calls": calls}
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+    server.answer(body={**completion("openai", ""), "choices": [choice]}, times=None)
+    log = inspect_eval(folder, server, "multiturn/suite", "-T", "suite=evals/")
+    assert log.status == "success", log.error
+    sent = bodies(server)
+    for body in sent:  # inspect_ai asks for it, wherever a schema permits
+        assert body["tools"][0]["function"].pop("strict") is True
+    assert by_text(map(parsed, sent)) == by_text(map(parsed, sent_by_run(folder)))
+    for sample in log.samples or ():  # what the model calls is not run
+        (call,) = sample.output.message.tool_calls or ()
+        assert (call.function, call.arguments) == ("weather", {})
+        assert sample.messages[-1].role == "assistant"
+
+
+def test_a_data_set_has_real_calls(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "evals/a.eval.yaml").write_text(TOOLS, encoding="utf-8")
+    monkeypatch.chdir(folder)
+    sample, _ = dataset("evals")
+    done = commands.run("convert", "evals", "--format", "inspect", folder=folder)
+    (folder / "samples.jsonl").write_text(done.stdout, encoding="utf-8")
+    assert done.returncode == 0
+    for messages in (sample.input[1:], json_dataset("samples.jsonl")[0].input):
+        _, assistant, result, failed = messages
+        assert assistant.tool_calls == [
+            ToolCall("c1", "weather", {"city": "Zürich", "days": [1, 2]}),
+            ToolCall("c2", "weather", {"city": "Oslo"}),
+        ]
+        assert (result.tool_call_id, result.function, result.text) == ("c1", "weather", "18 °C")
+        assert (failed.tool_call_id, failed.text) == ("c2", "error: No data.")
 
 
 def test_an_error_in_a_case_is_raised(folder: Path) -> None:

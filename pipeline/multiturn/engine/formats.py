@@ -1,19 +1,22 @@
 """Converted cases in the formats that other tools read: a line of JSON each."""
 
-import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from multiturn.engine.expected import expected_messages, expected_turns, text_of
 from multiturn.engine.outcomes import outcomes
 from multiturn.engine.project import chosen_pipeline, chosen_suites, from_project
 from multiturn.engine.selection import select
+from multiturn.errors import MultiturnError
 from multiturn.logs import Notice, warn
 from multiturn.model.conversion import Conversion
-from multiturn.model.request import ChatMessage, ProviderRequest
-from multiturn.model.turns import Part, Turn, Turns, is_blank
+from multiturn.model.request import ChatMessage, ProviderRequest, turn_of
+from multiturn.model.turns import Turn, Turns, is_blank
 from multiturn.pipelines.pipeline import Pipeline, request_of
+from multiturn.providers.chat import chat_choice, chat_message, chat_tool
 from multiturn.providers.layout import Layout
+from multiturn.providers.tool_layout import lay_out_for_chat
 from multiturn.text import utf8
 
 # Each provider of promptfoo reads the limit by its vendor's own name, and ignores the other names.
@@ -35,30 +38,54 @@ def to_openai(conversion: Conversion) -> dict[str, Any]:
     A line whose last message is not the assistant's teaches nothing: that is a warning.
     """
     case = conversion.case
-    expected = expected_messages(case.expected_messages)
-    turns = (Turn(m.role, (Part("text", m.content),)) for m in expected)
-    messages = _repaired((*_prompt(conversion), *turns), conversion)[0]
+    expected = expected_turns(case.expected_messages)
+    prompt = (*_prompt(conversion), *expected)
+    messages = _repaired(prompt, conversion, is_asked=False)[0]
     if messages[-1].role != "assistant":
         why = "the line does not end with an answer of the assistant's; add expected_messages"
         warn(Notice("answer.missing", case.where(), why, case_id=case.id))
-    return {"messages": messages}
+    return {"messages": _as_chat(messages), **_tools_of(conversion)}
 
 
 def to_evals(conversion: Conversion) -> dict[str, Any]:
     """Return ``input`` and ``ideal``, as OpenAI's evals have them."""
-    sample = to_inspect(conversion)
-    return {"input": sample["input"], "ideal": sample["target"]}
+    sample, case = _with_answer(conversion), conversion.case
+    if conversion.tools:
+        why = "OpenAI's evals have no place for tools; they are left out"
+        warn(Notice("tools.left_out", case.where(), why, case_id=case.id))
+    return {"input": _as_chat(sample.input), "ideal": sample.target}
 
 
 def to_inspect(conversion: Conversion) -> dict[str, Any]:
     """Return a sample of inspect_ai; warn if there is no answer to compare with."""
+    sample = _with_answer(conversion)
+    names = {call.id: call.name for message in sample.input for call in message.tool_calls}
+    messages = [_as_inspect(message, names) for message in sample.input]
+    return {**sample._asdict(), "input": messages}
+
+
+def _as_inspect(message: ChatMessage, names: Mapping[str, str]) -> dict[str, Any]:
+    """Return a message in the form of inspect_ai, where ``names`` are of tools, by calls' ids."""
+    said: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.tool_calls:
+        said["tool_calls"] = [
+            {"id": call.id, "function": call.name, "arguments": call.arguments, "type": "function"}
+            for call in message.tool_calls
+        ]
+    if message.tool_call_id is not None:
+        said |= {"tool_call_id": message.tool_call_id, "function": names[message.tool_call_id]}
+    return said
+
+
+def _with_answer(conversion: Conversion) -> Sample:
+    """Return a case as graders want it; warn if there is no answer to compare with."""
     sample, case = sample_of(conversion), conversion.case
     texts = [sample.target] if isinstance(sample.target, str) else sample.target
     if any(map(is_blank, texts)):
         what = "the expected answer is empty, and every answer contains it"
         why = f"{what}; add expected_messages or outcome"
         warn(Notice("answer.empty", case.where(), why, case_id=case.id))
-    return sample._asdict()
+    return sample
 
 
 def to_promptfoo(conversion: Conversion) -> dict[str, Any]:
@@ -68,11 +95,17 @@ def to_promptfoo(conversion: Conversion) -> dict[str, Any]:
     """
     sample, request = sample_of(conversion), request_of(conversion)
     limits = dict.fromkeys(_PROMPTFOO_LIMITS, request.max_output_tokens)
-    given = {"temperature": request.temperature, **limits}
+    choice = request.tool_choice if request.tools else None
+    given = {
+        "temperature": request.temperature,
+        **limits,
+        **_tools_of(conversion),
+        "tool_choice": choice and chat_choice(choice),
+    }
     options = {name: value for name, value in given.items() if value is not None}
     return {
         "description": sample.id,
-        "vars": {"messages": sample.input},
+        "vars": {"messages": _as_chat(sample.input)},
         **({"options": options} if options else {}),
         "metadata": {**sample.metadata, "target": sample.target},
     }
@@ -116,6 +149,7 @@ def sample_of(conversion: Conversion, *, as_sent: bool = False) -> Sample:
         "outcome": request.outcome,
         "expected_messages": request.expected_messages,
         "execution": request.execution,
+        **_tools_of(conversion),
         "repairs": repairs or None,
     }
     said = {key: value for key, value in said.items() if value is not None}
@@ -129,16 +163,29 @@ def _prompt(conversion: Conversion) -> Turns:
 
 
 def _repaired(
-    messages: Iterable[Turn], conversion: Conversion
+    messages: Iterable[Turn], conversion: Conversion, *, is_asked: bool = True
 ) -> tuple[tuple[ChatMessage, ...], list[str]]:
     """Return messages that OpenAI takes, and the repairs, which are logged."""
-    layout = Layout(messages)
-    layout.tools_as_user("O1")
-    repairs = list(dict.fromkeys(layout.done()))
+    layout, case = Layout(messages), conversion.case
+    lay_out_for_chat(layout, is_asked=is_asked)
+    try:
+        repairs = list(dict.fromkeys(layout.done()))
+    except MultiturnError as error:
+        raise error.at(case.where(), case.id) from None
     for repair in repairs:
-        case = conversion.case
         warn(Notice("prompt.repaired", case.where(), repair, case_id=case.id))
     return tuple(layout.plain()), repairs
+
+
+def _as_chat(messages: Iterable[ChatMessage]) -> list[dict[str, Any]]:
+    """Return messages in OpenAI's form."""
+    return [chat_message(turn_of(message)) for message in messages]
+
+
+def _tools_of(conversion: Conversion) -> dict[str, Any]:
+    """Return the tools in OpenAI's form; nothing if there are none."""
+    tools = [chat_tool(tool) for tool in conversion.tools]
+    return {"tools": tools} if tools else {}
 
 
 def _target(request: ProviderRequest) -> str | list[str]:
@@ -149,42 +196,4 @@ def _target(request: ProviderRequest) -> str | list[str]:
         return list(expected)
     messages = expected_messages(expected)
     answers = [message.content for message in messages if message.role == "assistant"]
-    return answers[-1] if answers else _text(request.outcome)
-
-
-def expected_messages(expected: Any) -> tuple[ChatMessage, ...]:
-    """Return the messages that a suite expects; of several texts, the first.
-
-    >>> expected_messages(["Paris", "Paris, France"])
-    (ChatMessage(role='assistant', content='Paris'),)
-    """
-    match expected:
-        case None:
-            return ()
-        case dict():
-            return (_message(expected),)
-        case [*items] if all(isinstance(item, dict) for item in items):
-            return tuple(map(_message, items))
-        case [first, *_]:
-            return (ChatMessage("assistant", _text(first)),)
-    return (ChatMessage("assistant", _text(expected)),)
-
-
-def _message(item: dict[str, Any]) -> ChatMessage:
-    """Return a message; one without content, such as a tool call, becomes JSON."""
-    content = item.get("content")
-    if content is None:
-        content = {key: item[key] for key in item if key not in ("role", "content")}
-    return ChatMessage(item.get("role", "assistant"), _text(content))
-
-
-def _text(content: Any) -> str:
-    """Return content of a message as text: segments a line each, and what is no text as JSON."""
-    match content:
-        case None:
-            return ""
-        case str(text) | {"type": "text", "value": str(text)} | {"type": "text", "text": str(text)}:
-            return text
-        case list():
-            return "\n".join(map(_text, content))
-    return json.dumps(content, indent=2, ensure_ascii=False)
+    return answers[-1] if answers else text_of(request.outcome)

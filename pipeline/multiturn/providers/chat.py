@@ -1,6 +1,7 @@
 """Messages and tools in the form of the Chat Completions API, which many other tools use, too."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from multiturn.model.calls import Call, Tool
@@ -35,6 +36,15 @@ def _call(call: Call) -> dict[str, Any]:
     arguments = json.dumps(call.arguments, ensure_ascii=False)
     function = {"name": call.name, "arguments": arguments}
     return {"id": call.id, "type": "function", "function": function}
+
+
+def chat_choice(choice: str | Mapping[str, str]) -> str | dict[str, Any]:
+    """Return whether the model must call a tool, and which.
+
+    >>> chat_choice({"name": "now"})
+    {'type': 'function', 'function': {'name': 'now'}}
+    """
+    return choice if isinstance(choice, str) else {"type": "function", "function": dict(choice)}
 
 
 def chat_tool(tool: Tool) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """OpenAI and servers with its API, through the openai SDK: messages are sent almost unchanged."""
 
 import json
-import re
 from contextlib import suppress
 from itertools import takewhile
 from typing import Annotated, Any, ClassVar, Literal
@@ -12,23 +11,14 @@ from msgspec import Meta
 from multiturn.model.calls import Call
 from multiturn.model.request import ProviderRequest
 from multiturn.providers.base import ProviderResponse
-from multiturn.providers.chat import chat_message, chat_tool
+from multiturn.providers.chat import chat_choice, chat_message, chat_tool
 from multiturn.providers.client import http_client
 from multiturn.providers.http import API_KEY, HttpProvider, HttpSettings
 from multiturn.providers.layout import Layout
 from multiturn.providers.models import SERVERS
-from multiturn.providers.tool_layout import (
-    Choice,
-    Ids,
-    choice_of,
-    keep_thinking,
-    pair_results,
-    rename_ids,
-    tell_errors,
-)
+from multiturn.providers.tool_layout import choice_of, lay_out_for_chat
 from multiturn.providers.usage import counts
 
-_IDS = Ids("T1", re.compile(".{1,40}", re.DOTALL))
 _OPENAI = "https://api.openai.com/v1"
 _OF_AZURE = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
 
@@ -116,12 +106,7 @@ class OpenAIProvider(HttpProvider):
     def body(self, layout: Layout, request: ProviderRequest) -> dict[str, Any]:
         """Return the messages, tool messages without a call as the user's (O1), and the rest."""
         settings = self.settings
-        if layout.has_more:
-            keep_thinking(layout, "", bool)
-            pair_results(layout)
-            rename_ids(layout, _IDS)
-            tell_errors(layout, "O15")
-        layout.tools_as_user("O1")
+        lay_out_for_chat(layout)
         layout.want_turns("C1")
         self.lay_out_system(layout)
         if settings.roles == "alternate":
@@ -144,7 +129,7 @@ class OpenAIProvider(HttpProvider):
             "prompt_cache_options": caching,
             "temperature": temperature,
             "tools": [chat_tool(tool) for tool in request.tools] or None,
-            "tool_choice": choice and _choice(choice),
+            "tool_choice": choice and chat_choice(choice),
         }
 
     @property
@@ -230,10 +215,6 @@ def _call(answered: Any) -> Call:
     with suppress(ValueError):
         arguments = json.loads(arguments or "{}")
     return Call(answered["id"], name, arguments)
-
-
-def _choice(choice: Choice) -> Choice | dict[str, Any]:
-    return choice if isinstance(choice, str) else {"type": "function", "function": dict(choice)}
 
 
 async def _without_key(request: Any) -> None:

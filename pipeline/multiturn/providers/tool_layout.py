@@ -27,6 +27,9 @@ class Ids(NamedTuple):
     pattern: re.Pattern[str]  # of a whole id
 
 
+_IDS_OF_CHAT = Ids("T1", re.compile(".{1,40}", re.DOTALL))
+
+
 def keep_thinking(layout: Layout, vendor: str, takes: Callable[[Thinking], object]) -> None:
     """Leave out the thinking that a vendor does not take back (T8).
 
@@ -110,6 +113,22 @@ def rename_ids(layout: Layout, ids: Ids) -> None:
             answers = named.get(message.answers, message.answers)
             layout.messages[at] = structs.replace(message, answers=answers)
     layout.repair(ids.rule, f"renamed the ids of {len(refused)} call(s)")
+
+
+def lay_out_for_chat(layout: Layout, *, is_asked: bool = True) -> None:
+    """Repair what the Chat Completions API refuses of calls, results, thinking and tool messages.
+
+    Args:
+        layout: the messages.
+        is_asked: whether a model is to answer them, and not to learn from them.
+    """
+    if layout.has_more:
+        keep_thinking(layout, "", bool)
+        if is_asked:
+            pair_results(layout)
+        rename_ids(layout, _IDS_OF_CHAT)
+        tell_errors(layout, "O15")
+    layout.tools_as_user("O1")
 
 
 def tell_errors(layout: Layout, rule: str) -> None:
