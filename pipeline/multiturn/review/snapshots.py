@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from msgspec import convert, to_builtins
@@ -235,6 +236,7 @@ def inline_guidelines_in(text: str) -> list[str]:
         return []
 
 
+@lru_cache(maxsize=1)  # several questions are asked of one snapshot after another
 def recorded_in(text: str) -> Any:
     """Return the one document of a snapshot; text that is none raises one of ``EDITED``."""
     (document,) = read_documents(text, "")
