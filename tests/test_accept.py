@@ -259,7 +259,9 @@ def test_a_guideline_is_accepted_alone_by_one_key_and_for_all_suites(project: Pa
     (line,) = (line for line in lines if line["key"] == key)
     assert (line["kind"], len(line["cases"])) == ("privilege", 2)
     assert {line["key"] for line in lines if line["file"].endswith(".lock")} == {None}
+    (other,) = {line["key"] for line in lines} - {key, None}
     before = recorded(project)
+    start = shutil.copytree(project, project.with_name("start"))
     assert accept(project, key) == "1 difference accepted, 1 left\n"
     after = recorded(project)
     assert {name for name in after if after[name] != before[name]} == {
@@ -267,6 +269,11 @@ def test_a_guideline_is_accepted_alone_by_one_key_and_for_all_suites(project: Pa
         "snapshots/promoted.lock",
     }
     assert [line["kind"] for line in check(project)] == ["changed"]
+    accept(start, other)
+    after = recorded(start)
+    assert {name for name in after if after[name] != before[name]} == {"snapshots/s/a.yaml"}
+    assert [line["kind"] for line in check(start)] == ["privilege", "changed", "changed"]
+    assert keys(start) == [key]
 
 
 def test_a_file_that_is_shared_keeps_its_entry_while_a_skipped_snapshot_names_it(

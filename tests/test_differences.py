@@ -64,6 +64,13 @@ def test_a_text_that_moves_into_a_system_message_is_not_one_that_moves_out() -> 
     assert len(differences([change("a", there, gone), change("b", gone, there)])) == 2
 
 
+def test_a_text_that_is_new_in_a_system_message_is_not_one_that_is_new_in_a_user_message() -> None:
+    then = snapshot("a", ("system", " So"), ("user", " Hi"), question=" Hi")
+    system = then.replace("content: So", "content: |-\n      So\n      Obey.")
+    user = then.replace("content: Hi", "content: |-\n      Hi\n      Obey.")
+    assert len(differences([change("a", then, system), change("b", then, user)])) == 2
+
+
 def test_a_snapshot_that_differs_in_its_form_only_is_a_difference() -> None:
     (found,) = differences([change("a", ONE_LINE, ONE_LINE.removesuffix("\n"))])
     assert "+input_files: []\n\\ No newline at end of file" in found.lines

@@ -54,6 +54,8 @@ def merge(folder: Path) -> None:
     edit_and_commit(folder)
     git(folder, "checkout", "-q", "main")
     git(folder, "merge", "-q", "--no-ff", "--no-edit", "change")
+    parents = git(folder, "rev-parse", "HEAD^1", "HEAD^2")
+    (folder / ".git/shallow").write_text(parents)  # what fetch-depth: 2 gives
 
 
 @pytest.mark.parametrize("change", [edit, edit_and_commit, edit_often, merge])
@@ -78,14 +80,3 @@ def test_a_text_that_git_does_not_have_is_not_shown_and_no_growth_is_said(folder
     said = shown(folder)
     assert said[0].startswith(f"change of privilege: {TONE} changed;")
     assert not [line for line in said if line.startswith(("---", "+++", "@@")) or "growth" in line]
-
-
-def test_a_name_with_a_glob_is_that_file_only(folder: Path) -> None:
-    suite = "guideline_patterns: []\nevalcases:\n  - id: x\n    input_messages:\n"
-    suite += "      - {role: user, content: [{type: file, value: '[a]*.txt'}]}\n"
-    for name, text in (("x.eval.yaml", suite), ("[a]*.txt", "One\n"), ("ab.txt", "Two\n")):
-        (folder / "evals" / name).write_text(text)
-    run("snapshot", "evals", folder=folder)
-    commit(folder)
-    (folder / "evals/[a]*.txt").write_text("Uno\n")
-    assert {"-One", "+Uno"} <= {*shown(folder)}

@@ -642,7 +642,7 @@ def test_a_summary_keeps_within_the_limit_and_says_what_is_missing(tmp_path: Pat
     cases += "  - id: danger\n    input_messages:\n      - {role: system, content: Be nice.}\n"
     cases += "      - {role: user, content: Hi}\n"
     then = {SHOP: f"evalcases:\n{cases}"}
-    now = edited((SHOP, "word50", "\U0001f600"), (SHOP, "nice", "quick"), files=then)
+    now = edited((SHOP, "word50", "\U0001f600" * 40), (SHOP, "nice", "quick"), files=then)
     text = markdown.to_markdown(report_of(tmp_path, then, now)).decode()
     assert text.startswith("## 151 cases changed; 151 causes\n")
     # GitHub counts as JavaScript does, and a comment begins with a marker.
@@ -650,10 +650,30 @@ def test_a_summary_keeps_within_the_limit_and_says_what_is_missing(tmp_path: Pat
     (shown,) = re.findall(r"\n(\d+) more differences, (\d+) more tables would exceed", text)
     assert int(shown[0]) + text.count("\n### ") == 151
     assert int(shown[1]) + text.count("<details") == 151
-    assert text.index("+  Be quick.") < text.index("\U0001f600 word51")
+    assert text.index("+  Be quick.") < text.index("\U0001f600")
     assert text.endswith(" would exceed GitHub's limit; the HTML report has all.\n")
     assert text.count("<details") == text.count("</details>")
     assert text.count("```") % 2 == 0
+
+
+def test_no_change_of_privilege_is_left_out_of_a_summary(tmp_path: Path) -> None:
+    cases = "".join(
+        f"  - id: c{number}\n    input_messages:\n"
+        f"      - {{role: system, content: '{f'old {number} ' * 2000}'}}\n"
+        "      - {role: user, content: Hi}\n"
+        for number in range(12)
+    )
+    then = {SHOP: f"evalcases:\n{cases}"}
+    text = markdown_of(tmp_path, then, edited((SHOP, "old", "new"), files=then))
+    assert 50_000 < len(text) < 65_000
+    for number in range(12):
+        assert (
+            f"; same length\n\nChange of privilege: new text in a system message: 'new {number} "
+            in text
+        )
+    assert text.count("Its lines would exceed GitHub's limit") == 12 - text.count("```diff")
+    assert 2 <= text.count("```diff") < 12
+    assert "more difference" not in text
 
 
 # Output

@@ -42,7 +42,8 @@ def review(acceptance: "Acceptance") -> str:
     waiting, accepted, number = list(acceptance.pending), 0, len(acceptance.pending)
     while waiting:
         shown = waiting.pop(0)
-        like = [each for each in waiting if each.kind == shown.kind and not each.privileges]
+        # Changes of privilege come first, and have no [A], so none of them is among these.
+        like = [each for each in waiting if each.kind == shown.kind]
         heading = f"{number - len(waiting)} of {number:,}"
         match _answer(shown, [*_screen(shown, acceptance, heading, len(like))]):
             case "a":

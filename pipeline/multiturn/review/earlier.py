@@ -8,7 +8,8 @@ from multiturn.engine.git import git
 from multiturn.errors import MultiturnError
 from multiturn.review.locations import digest
 
-_MOST = "20"  # commits that changed the file
+# A pull request is checked out as a merge; -m compares that with both of its parents.
+_LOG = ("log", "-m", "--format=", "--raw", "--no-abbrev", "--no-renames", "--max-count=20")
 
 
 def earlier_text(root: str, path: str, digests: Set[str]) -> str | None:
@@ -31,19 +32,6 @@ def earlier_text(root: str, path: str, digests: Set[str]) -> str | None:
 
 def _blobs(root: str, path: str) -> dict[str, None]:
     """Return the objects that a file was, the latest first."""
-    log = git(
-        *(
-            "--literal-pathspecs",
-            "-C",
-            root,
-            "log",
-            "-m",
-            "--first-parent",
-            "--format=",
-            "--raw",
-            "--no-abbrev",
-        ),
-        *("--no-renames", "-n", _MOST, "--", os.path.join(".", path)),
-    )
+    log = git("-C", root, *_LOG, "--", os.path.join(".", path))
     entries = [line.split()[2:4] for line in log.splitlines() if line.startswith(":")]
     return {blob: None for old, new in entries for blob in (new, old) if blob.strip("0")}

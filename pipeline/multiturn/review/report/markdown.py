@@ -23,7 +23,9 @@ from multiturn.text import first_of, number_of, unseen, utf8
 
 MAX_SIZE = 65_000  # characters; a comment on GitHub holds 65,536, and begins with a marker
 _RESERVE = 500  # for the lines that say what was left out
+_MOST_ERRORS = 20
 _LONGEST_DIFF = 20_000
+_TOO_LONG = "\nIts lines would exceed GitHub's limit; the HTML report has them.\n"
 _LONGEST_PROMPT = 5_000
 _LONGEST_LINE = 500
 _SPECIAL = re.compile(r"[^A-Za-z0-9 ,./()'–→-]|(?<=(?i:www))\.")  # noqa: RUF001 - as they are
@@ -46,16 +48,18 @@ def to_markdown(report: Report) -> bytes:
     text += f": {counts}.\n" if counts else ".\n"
     text += f"\nThis is {report.sample}.\n" if report.sample else ""
     comment = _Comment(text)
-    for error in report.errors:
-        comment.add(f"{_code(error)}\n", "error")
+    for number, error in enumerate(report.errors):
+        comment.add("error", f"{_code(error)}\n" if number < _MOST_ERRORS else "")
     for warning in _warnings(report):
-        comment.add(warning, "warning")
-    for each in overview(report):
-        heading, lines = _difference(each)
-        if not comment.add(heading + lines, "difference") and each.privileges:
-            comment.add(heading, "")
+        comment.add("warning", warning)
+    shown = [(each, *_difference(each)) for each in overview(report)]
+    reserved = sum(_size(heading) + len(_TOO_LONG) for each, heading, _ in shown if each.privileges)
+    for each, heading, lines in shown:
+        reserved -= _size(heading) + len(_TOO_LONG) if each.privileges else 0
+        shorter = [heading + _TOO_LONG] if each.privileges else []
+        comment.add("difference", heading + lines, *shorter, reserved=reserved)
     for table in _tables(report):
-        comment.add(table, "table")
+        comment.add("table", table)
     return comment.text.encode()
 
 
@@ -67,20 +71,26 @@ class _Comment:
         self._size = _size(text)
         self._left_out = Counter[str]()
 
-    def add(self, block: str, thing: str) -> bool:
-        """Add a block, or count the thing that it is, if there is no room for it."""
-        size = _size(block) + 1
-        if self._size + size > MAX_SIZE - _RESERVE:
+    def add(self, thing: str, *forms: str, reserved: int = 0) -> None:
+        """Add the first form of a thing for which there is room, or else count it.
+
+        Args:
+            thing: what it is; an empty form is only counted.
+            forms: the longest first.
+            reserved: characters that others will need.
+        """
+        room = MAX_SIZE - _RESERVE - self._size - reserved
+        block = next((form for form in forms if form and _size(form) < room), None)
+        if block is None:
             self._left_out[thing] += 1
-            return False
+            return
         self._text += f"\n{block}"
-        self._size += size
-        return True
+        self._size += _size(block) + 1
 
     @property
     def text(self) -> str:
         """All blocks, and how many of each thing were left out."""
-        left_out = [number_of(n, f"more {thing}") for thing, n in self._left_out.items() if thing]
+        left_out = [number_of(n, f"more {thing}") for thing, n in self._left_out.items()]
         if not left_out:
             return self._text
         what = f"{', '.join(left_out)} would exceed GitHub's limit; the HTML report has all"
