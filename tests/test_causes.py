@@ -208,6 +208,31 @@ def test_a_change_of_the_pipeline_is_named(
     assert comparison.causes == causes
 
 
+ADDING = """\
+from multiturn import stage
+
+@stage(requires={"turns"})
+def add_one(conversion):
+    return conversion.map_parts(lambda part: type(part)(part.kind, part.text + "1"))
+
+@stage(requires={"turns"})
+def add_two(conversion):
+    return conversion.map_parts(lambda part: type(part)(part.kind, part.text + "2"))
+"""
+TEXT = "evalcases: [{id: a, input_messages: [{role: user, content: Hi}]}]"
+
+
+def test_another_order_of_the_stages_is_named(tmp_path: Path) -> None:
+    def state(first: str, second: str) -> dict[str, str]:
+        stages = ["resolve_segments", f"adding:{first}", f"adding:{second}", "consolidate_system"]
+        pipeline = json.dumps({"stages": [*stages, "embed_files", "render_question"]})
+        return {"evals/a.eval.yaml": TEXT, "adding.py": ADDING, "p.yaml": pipeline}
+
+    states = (state("add_one", "add_two"), state("add_two", "add_one"))
+    (comparison,) = report_of(tmp_path, *states, pipeline="p.yaml").comparisons
+    assert comparison.causes == ("the order of the stages in p.yaml",)
+
+
 def test_a_file_whose_text_does_not_reach_the_prompt_is_no_cause(tmp_path: Path) -> None:
     """Trailing newlines are dropped, and the header is another one."""
     then = {"evals/a.eval.yaml": SHOP, "evals/a.txt": "One\n", "p.yaml": "extends: spec\n"}

@@ -122,9 +122,13 @@ def test_convert_shows_the_messages_and_the_repairs(folder: Path) -> None:
     assert not {"chat_prompt", "question", "guidelines"} & shown.keys()
 
 
-def test_a_case_that_the_target_refuses_is_an_error(folder: Path) -> None:
-    shown = run(folder, "convert", "a.eval.yaml", "--target", "claude", code=1)
-    assert "a.eval.yaml:7: case 'ends': A4: " in shown
+@pytest.mark.parametrize(
+    "command", [("convert",), ("explain",), ("diff", "--to", "shipped"), ("check",)]
+)
+def test_a_case_that_the_target_refuses_is_an_error(folder: Path, command: tuple[str, ...]) -> None:
+    name, *options = command
+    shown = run(folder, name, "a.eval.yaml", *options, "--target", "claude", code=1)
+    assert shown.count("a.eval.yaml:7: case 'ends': A4: ") == 1
 
 
 def test_text_shows_repairs_above_the_messages(folder: Path) -> None:

@@ -20,7 +20,14 @@ from multiturn.engine.spans import Span, text_of
 from multiturn.review.folder import SnapshotFolder
 from multiturn.review.locations import folder_of, location_of
 from multiturn.review.reviewed import review
-from multiturn.review.snapshots import _content, snapshot_text
+from multiturn.review.snapshots import (
+    _content,
+    files_in,
+    inline_guidelines_in,
+    messages_in,
+    named_files_in,
+    snapshot_text,
+)
 
 # What is in one
 
@@ -52,6 +59,23 @@ def test_a_snapshot_in_pieces_is_the_exact_prompt(
 def hide_digits(conversion: Conversion) -> Conversion:
     """Replace each digit."""
     return conversion.map_parts(lambda part: replace(part, text=re.sub(r"\d", "#", part.text)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("", id="nothing"),
+        pytest.param("Hello\n", id="a text"),
+        pytest.param("suite: [\n", id="what is no YAML"),
+        pytest.param("- 1\n", id="a list"),
+        pytest.param("suite: a\ninput_files: 3\nchat_prompt: 4\n", id="other types"),
+        pytest.param("suite: a\ninput_files: [{}]\nchat_prompt: [{}]\n", id="other keys"),
+    ],
+)
+def test_a_snapshot_that_somebody_has_broken_has_no_messages_and_no_files(text: str) -> None:
+    assert messages_in(text) == ()
+    assert files_in(text) == (set(), set())
+    assert named_files_in(text) == inline_guidelines_in(text) == []
 
 
 def test_only_the_whole_unchanged_text_of_a_file_is_named(tmp_path: Path) -> None:

@@ -72,6 +72,13 @@ def test_a_target_is_found_and_its_variables(
     assert settings().api_key == "from the environment"
 
 
+def test_variables_in_another_encoding_are_an_error_that_names_their_file(folder: Path) -> None:
+    write(AZURE, "targets.yaml")
+    (folder / ".env").write_bytes(b"THE_KEY=caf\xe9\n")
+    with pytest.raises(MultiturnError, match=r"^\.env: cannot read it: it is not UTF-8$"):
+        settings()
+
+
 def test_the_nearest_targets_file_is_taken(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(CODEX.format("outer"))
     (folder / "evals/deep").mkdir(parents=True)

@@ -240,6 +240,8 @@ def inline_guidelines_in(text: str) -> list[str]:
 def recorded_in(text: str) -> Any:
     """Return the one document of a snapshot; text that is none raises one of ``EDITED``."""
     (document,) = read_documents(text, "")
+    if not isinstance(document.value, dict):
+        raise TypeError("a snapshot is a mapping")
     return document.value
 
 

@@ -95,8 +95,6 @@ class Dialect:
     def case(self, node: Node, label: str) -> tuple[Node, Wording]:
         """Return a case by our names, and how to call its messages; ``label`` is the case's."""
         wording = Wording(label)
-        if not isinstance(node.children, dict):
-            return node, wording
         if not node.children.keys() <= OF_CASES:
             self.keys.refuse(node, "case", label=label)
         is_ours = not self._shared and not self.variables.messages and not self._braces.beside
