@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from loopback import KEY, Request, Server, completion
-from multiturn import dry_run, load_target
+from multiturn import dry_run, estimate, load_target
 from multiturn.engine.delivery import Delivery
 from multiturn.engine.order import PrefixQueue
 from multiturn.engine.prefixes import SharedPrefixes
@@ -158,6 +158,51 @@ def test_memory_is_bounded_like_that_of_a_cache(monkeypatch: pytest.MonkeyPatch)
         prefixes.add(wire)
         sizes.append(len(prefixes._known))
     assert 100 < max(sizes) < 200
+
+
+def write_priced(folder: Path, prices: str, **settings: Any) -> None:
+    """Write a suite of eleven cases with a long system message, a target, and prices."""
+    messages = [{"role": "system", "content": " a" * 5000}, {"role": "user", "content": "Hi"}]
+    lines = (json.dumps({"id": str(at), "messages": messages}) for at in range(11))
+    (folder / "a.eval.jsonl").write_text("\n".join(lines))
+    target = {"name": "t", "provider": "openai", "model": "gpt-4o", "api_key": KEY, **settings}
+    (folder / "targets.yaml").write_text(json.dumps({"targets": [target]}))
+    (folder / "prices.yaml").write_text(prices)
+
+
+def test_what_the_input_costs_with_the_cache_is_estimated(tmp_path: Path) -> None:
+    write_priced(tmp_path, "gpt-4o: {input: 2, output: 8, cached_input: 0.5}\n")
+    provider = load_target("t", file=tmp_path / "targets.yaml")
+    deliveries = dry_run(tmp_path / "a.eval.jsonl", "spec", provider)
+    found = estimate(deliveries, provider, prices=tmp_path / "prices.yaml")
+    # 5,000 and "Hi"; 4 for each message, and 3 for the answer
+    assert found.input == 11 * (5001 + 2 * 4 + 3)
+    assert found.shared == pytest.approx(10 * 5000, rel=0.01)
+    expected = (found.input * 2 - found.shared * 1.5) / 1e6
+    assert found.cached_input_cost == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("settings", "prices", "words"),
+    [
+        ({}, "gpt-4o: {input: 2, output: 8, cached_input: 0.5}", "; with the cache $0.0"),
+        ({}, "gpt-4o: {input: 2, output: 8}", None),
+        (
+            {"model": "gpt-5.6"},
+            "gpt-5.6: {input: 2, output: 8, cached_input: 0.5}",
+            "; with prompt_caching $0.0",
+        ),
+        ({"model": "mine"}, "mine: {input: 2, output: 8, cached_input: 0.5}", None),
+    ],
+)
+def test_a_dry_run_says_what_a_cache_saves_if_there_is_one(
+    tmp_path: Path, settings: dict[str, str], prices: str, words: str | None
+) -> None:
+    write_priced(tmp_path, prices, **settings)
+    options = ["--target", "t", "--dry-run", "--prices", "prices.yaml"]
+    said = run("a.eval.jsonl", *options, folder=tmp_path).stderr
+    assert (words in said) if words else ("; with " not in said)
+    assert ("% in prefixes that other cases share (if they are" in said) == ("mine" in prices)
 
 
 # The order of sending
@@ -327,13 +372,9 @@ def write_target(folder: Path, server: Server) -> None:
 
 def promised(folder: Path) -> float:
     """Return the share of the input tokens that a dry run promises."""
-    provider = load_target("t", file=folder / "targets.yaml")
-    prefixes, tokens = SharedPrefixes(provider), 0
-    for delivery in dry_run(folder / "a.eval.jsonl", "spec", provider):
-        assert delivery.wire is not None
-        prefixes.add(delivery.wire)
-        tokens += provider.tokens(delivery.wire).count
-    return prefixes.shared() / tokens
+    done = run("a.eval.jsonl", "--target", "t", "--dry-run", folder=folder)
+    (share,) = re.findall(r", (\d+) % in prefixes that other cases share; ", done.stderr)
+    return int(share) / 100
 
 
 def test_a_cache_sees_the_share_that_a_dry_run_promises(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from multiturn.cli.options import say_summary
 from multiturn.engine.costs import Estimate, Spending, model_of, no_price
+from multiturn.engine.prefixes import ASSUMED_MINIMUM
 from multiturn.text import dollars, first_of, in_line, number_of
 
 if TYPE_CHECKING:
@@ -15,13 +16,18 @@ def say_estimate(estimate: Estimate, provider: "TargetProvider") -> None:
     """Print how many tokens requests have, what they cost, and which do not fit the model."""
     if not estimate.cases:
         return
-    lines = [_tokens(estimate), _money(estimate, provider), *_too_large(estimate, provider)]
+    lines = [
+        _tokens(estimate, provider),
+        _money(estimate, provider),
+        *_too_large(estimate, provider),
+    ]
     for line in filter(None, lines):
         say_summary(in_line(line), err=True)
 
 
-def _tokens(estimate: Estimate) -> str:
+def _tokens(estimate: Estimate, provider: "TargetProvider") -> str:
     words = f"{_about(estimate)}{_many(estimate.input)} input tokens"
+    words += _shared(estimate, provider)
     if estimate.media:
         words += f", without those of {number_of(estimate.media, 'medium or file')}, not known"
     limited = f"at most {_many(estimate.output)} output tokens"
@@ -30,6 +36,16 @@ def _tokens(estimate: Estimate) -> str:
     if estimate.unlimited == estimate.cases:
         return f"{words}; the output has no limit"
     return f"{words}; {limited}, and {_many(estimate.unlimited)} requests without a limit"
+
+
+def _shared(estimate: Estimate, provider: "TargetProvider") -> str:
+    if not estimate.shared:
+        return ""
+    share = round(100 * estimate.shared / estimate.input)
+    words = f", {share} % in prefixes that other cases share"
+    if provider.cache_minimum is not None:
+        return words
+    return f"{words} (if they are cached from {ASSUMED_MINIMUM:,} tokens on, which is not known)"
 
 
 def _money(estimate: Estimate, provider: "TargetProvider") -> str:
@@ -41,7 +57,12 @@ def _money(estimate: Estimate, provider: "TargetProvider") -> str:
     if price.batch is not None:
         batch = _both(estimate, estimate.batch_input_cost, estimate.batch_output_cost)
         batch = f"; as a batch {batch}"
-    return f"{_about(estimate)}{now}{batch} ({price.source})"
+    cache = ""
+    if estimate.shared and price.now.cached and provider.cache_minimum is not None:
+        option = "the cache" if provider.has_cache else "prompt_caching"
+        cost = _both(estimate, estimate.cached_input_cost, estimate.output_cost)
+        cache = f"; with {option} {cost}"
+    return f"{_about(estimate)}{now}{batch}{cache} ({price.source})"
 
 
 def _both(estimate: Estimate, input_cost: float, output_cost: float) -> str:

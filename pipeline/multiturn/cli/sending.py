@@ -20,6 +20,7 @@ from multiturn.engine.budget import LimitReachedError
 from multiturn.engine.costs import Estimate
 from multiturn.engine.delivery import Delivery
 from multiturn.engine.order import Order
+from multiturn.engine.prefixes import SharedPrefixes
 from multiturn.engine.record import to_json
 from multiturn.engine.run import Run
 from multiturn.engine.runner import answers
@@ -121,7 +122,7 @@ def print_text(result: Result) -> None:
 
 def preview(run: Run, tally: Tally) -> None:
     """Print what would be sent, as JSON lines, and what it would cost."""
-    found = Estimate(run.budget.price)
+    found = Estimate(run.budget.price, SharedPrefixes(run.provider))
     for delivery in run.deliveries():
         tally.add(delivery)
         found.add(delivery)

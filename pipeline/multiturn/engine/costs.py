@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from multiturn.engine.delivery import Delivery
+from multiturn.engine.prefixes import SharedPrefixes
 from multiturn.errors import option
 from multiturn.providers.base import TargetProvider
 from multiturn.providers.prices import Price, Rates, Usage, price_of
@@ -52,6 +53,7 @@ class Estimate:
 
     Args:
         price: of the target's tokens; None if that is not known.
+        prefixes: finds what requests share, as ``estimate`` does; None to leave that out.
 
     Attributes:
         cases: number of requests.
@@ -68,8 +70,8 @@ class Estimate:
         named: suite and id of the first hundred of them.
     """
 
-    def __init__(self, price: Price | None = None) -> None:
-        self.price = price
+    def __init__(self, price: Price | None = None, prefixes: SharedPrefixes | None = None) -> None:
+        self.price, self.prefixes = price, prefixes
         self.cases = self.input = self.media = self.output = self.unlimited = self.too_large = 0
         self.is_exact = True
         self.input_cost = self.output_cost = self.batch_input_cost = self.batch_output_cost = 0.0
@@ -80,6 +82,8 @@ class Estimate:
         tokens = delivery.tokens
         if tokens is None or delivery.action != "send":
             return
+        if self.prefixes is not None and delivery.wire is not None:
+            self.prefixes.add(delivery.wire)
         self.cases += 1
         self.input += tokens.count
         self.is_exact &= tokens.is_exact
@@ -100,6 +104,24 @@ class Estimate:
             if len(self.named) < _MOST_NAMED:
                 self.named.append((delivery.result.suite, delivery.result.id))
 
+    @property
+    def shared(self) -> int:
+        """About how many input tokens are in a prefix of an earlier request.
+
+        An ideal cache finds them. Prefixes below the vendor's minimum do not count.
+        """
+        return 0 if self.prefixes is None else min(self.prefixes.shared(), self.input)
+
+    @property
+    def cached_input_cost(self) -> float:
+        """The cost of the input tokens with an ideal cache; 0 where caches have no price."""
+        if self.price is None or self.prefixes is None or not self.price.now.cached:
+            return 0
+        rate = self.price.now.cost_of_input
+        saved = rate(Usage(1)) - rate(Usage(1, cached=1))
+        added = rate(Usage(1, written=1)) - rate(Usage(1))
+        return self.input_cost - self.shared * saved + self.prefixes.written() * added
+
 
 def estimate(
     deliveries: Iterable[Delivery],
@@ -118,7 +140,7 @@ def estimate(
         MultiturnError: the file is not one of prices.
         OSError: it cannot be read.
     """
-    found = Estimate(price_for(provider, prices))
+    found = Estimate(price_for(provider, prices), SharedPrefixes(provider))
     for delivery in deliveries:
         found.add(delivery)
     return found

@@ -41,7 +41,7 @@ class SharedPrefixes:
         self._known: set[bytes] = set()
         self._added: list[Wire] = []
         self._size = 0  # of these, in bytes
-        self._shared = 0
+        self._shared = self._written = 0
         self._count = lru_cache(16)(provider.tokenizer.count)
 
     def add(self, wire: Wire) -> None:
@@ -58,8 +58,23 @@ class SharedPrefixes:
         self._place_added()
         return self._shared
 
+    def written(self) -> int:
+        """Return about how many tokens of the added requests are such a prefix for the first time.
+
+        They are what an ideal cache keeps.
+        """
+        self._place_added()
+        return self._written
+
     def _place_added(self) -> None:
-        self._shared += sum(placed.shared for placed in self.place(self._added))
+        placed = self.place(self._added)
+        shared = {at: tokens for at, _, tokens in placed}
+        kept = dict(shared)
+        for _, first, tokens in placed:
+            if first is not None:
+                kept[first] = max(kept[first], tokens)
+        self._shared += sum(shared.values())
+        self._written += sum(kept.values()) - sum(shared.values())
         self._added, self._size = [], 0
 
     def place(self, wires: Sequence[Wire | None]) -> list[Placed]:
