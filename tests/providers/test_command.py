@@ -156,7 +156,10 @@ time.sleep(600)
 ENDLESS = {
     "lines": """os.execvp("yes", ["yes", '{"type":"x"}'])""",
     "one line": "os.execvp('cat', ['cat', '/dev/zero'])",
-    "lines of a child": """os.fork() or os.execvp("yes", ["yes", '{"type":"x"}']); time.sleep(60)""",
+    "lines of a child": """
+os.fork() or os.execvp("yes", ["yes", '{"type":"x"}'])
+time.sleep(60)
+""",
 }
 
 
