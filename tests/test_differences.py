@@ -1,9 +1,11 @@
 """The units that a reviewer decides on: cases that differ in the same way, and texts of files."""
 
+import json
 from pathlib import Path
 from typing import Any
 
-from comparing import report_of
+import commands
+from comparing import report_of, write
 from multiturn.review.changes import FileChange
 from multiturn.review.differences import Difference, differences
 from multiturn.review.growth import growth_in_words
@@ -154,3 +156,22 @@ def test_new_removed_and_renamed_cases(tmp_path: Path) -> None:
 def test_growth_is_said_in_words() -> None:
     assert growth_in_words(None, 3) == ""
     assert growth_in_words(-1240, 1) == "-1,240 characters"
+
+
+def test_a_report_and_a_check_of_snapshots_have_the_same_keys(tmp_path: Path) -> None:
+    """What the page shows can be accepted by its key."""
+    now = edit(TONE, "Three.", "Three, or four.")
+    now[SHOP] = now[SHOP].replace("content: Bye", "content: Good bye")
+    now[SHOP] = now[SHOP].replace("id: hours", "id: times")
+    repository = tmp_path / "repository"
+    write(repository, FILES)
+    assert commands.run("snapshot", "evals", "--root", ".", folder=repository).returncode == 0
+    write(repository, now)
+    done = commands.run(
+        *("snapshot", "evals", "--root", ".", "--check", "--format", "json"), folder=repository
+    )
+    lines = map(json.loads, done.stdout.splitlines())
+    (tmp_path / "report").mkdir()
+    found = [each.key for each in found_in(tmp_path / "report", FILES, now)]
+    assert len(found) == 3
+    assert {line["key"] for line in lines} - {None} == {*found}  # lists have no key

@@ -21,6 +21,7 @@ from multiturn.review.diff import compare_texts, said_once
 from multiturn.review.growth import total
 from multiturn.review.locations import Key
 from multiturn.review.plain_text import plain_text
+from multiturn.review.promotion import Promotion, in_order
 
 Kind = Literal["file", State]
 # Dangerous ones are always first. Then comes what changes most prompts with least to read.
@@ -41,6 +42,18 @@ class ChangedText(Struct, frozen=True, kw_only=True):
     growth: int | None = None  # of the prompts of all its cases
     causes: Sequence[str] = ()  # in words
     privileges: Sequence[str] = ()
+
+
+def known_of(entries: Iterable[Promotion | str]) -> object:
+    """Return what is known of a file, for its key: how it is promoted, and digests of its texts."""
+    promoted, digests = set[Promotion](), set[str]()
+    for entry in entries:
+        if isinstance(entry, Promotion):
+            promoted.add(entry)
+            digests.add(entry.sha256)
+        else:
+            digests.add(entry)
+    return in_order(promoted), sorted(digests)
 
 
 class Difference(Struct, frozen=True, kw_only=True):
@@ -82,29 +95,63 @@ def differences(
         causes: what has changed each case, if that is known.
         growths: by how much the prompt of each case grows.
     """
-    groups: dict[Hashable, list[FileChange]] = {}
-    lines: dict[Hashable, list[str]] = {}
+    groups = Groups()
     for change in changes:
-        identity, shown = _compare(change)
-        groups.setdefault(identity, []).append(change)
-        lines.setdefault(identity, shown)
-    found = list(map(_of_text, texts))
-    for identity, group in groups.items():
-        cases = tuple(change.case for change in group if change.case)
-        found.append(
-            Difference(
-                key=_hash(*((each.case, each.old, each.new) for each in group)),
-                kind=group[0].state,
-                cases=cases,
-                lines=tuple(lines[identity]),
-                privileges=_facts(privileges, cases),
-                causes=_facts(causes, cases),
-                growth=total(map(growths.get, cases)) if cases else None,
-                changes=tuple(group),
-                is_compared=bool(group[0].old and group[0].new),
+        groups.add(change, *map(plain_text, change.texts))
+    return groups.differences(texts, privileges=privileges, causes=causes, growths=growths)
+
+
+class _Group:
+    """Snapshots that differ in the same way."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = lines
+        self.changes: list[FileChange] = []
+        self.key = hashlib.blake2b(digest_size=8)
+
+
+class Groups:
+    """Snapshots in groups that differ in the same way, made one by one."""
+
+    def __init__(self) -> None:
+        self._groups: dict[Hashable, _Group] = {}
+
+    def add(self, change: FileChange, old: str, new: str) -> None:
+        """Add a change, with its texts as ``plain_text`` gives them."""
+        # The same texts in another form are compared as they are written.
+        written = change.texts if old == new else (old, new)
+        identity, shown = _compare(change, *written)
+        group = self._groups.setdefault(identity, _Group(shown))
+        group.changes.append(change)
+        _add(group.key, change.case, *(written if written[0] != written[1] else ()))
+
+    def differences(
+        self,
+        texts: Iterable[ChangedText],
+        *,
+        privileges: Facts,
+        causes: Facts,
+        growths: Mapping[Key, int | None],
+    ) -> list[Difference]:
+        """Return what ``differences`` does."""
+        found = list(map(_of_text, texts))
+        for group in self._groups.values():
+            first, *_ = changes = tuple(group.changes)
+            cases = tuple(change.case for change in changes if change.case)
+            found.append(
+                Difference(
+                    key=group.key.hexdigest(),
+                    kind=first.state,
+                    cases=cases,
+                    lines=tuple(group.lines),
+                    privileges=_facts(privileges, cases),
+                    causes=_facts(causes, cases),
+                    growth=total(map(growths.get, cases)) if cases else None,
+                    changes=changes,
+                    is_compared=bool(first.old and first.new),
+                )
             )
-        )
-    return sorted(found, key=_rank)
+        return sorted(found, key=_rank)
 
 
 def _rank(difference: Difference) -> tuple[bool, int, int]:
@@ -112,16 +159,13 @@ def _rank(difference: Difference) -> tuple[bool, int, int]:
     return not difference.privileges, kind, -len(difference.cases)
 
 
-def _compare(change: FileChange) -> tuple[Hashable, list[str]]:
+def _compare(change: FileChange, old: str, new: str) -> tuple[Hashable, list[str]]:
     """Return what is equal for snapshots that differ in the same way, and the lines to show."""
     state, suite = change.state, change.case[0] if change.case else change.name
     if state == "removed":  # nothing is to be read but the names
         return (state, suite), []
-    old, new = (plain_text(text) for text in change.texts)
     if state == "new":
         return (state, change.name), [f"+{line}" for line in said_once(new.split("\n")[:-1])]
-    if old == new:  # another form of the same texts
-        old, new = change.texts
     identity, lines = compare_texts(old, new)
     return (state, identity, suite if not lines else ""), lines
 
@@ -149,5 +193,15 @@ def _facts(facts: Facts, cases: Iterable[Key]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(chain.from_iterable(facts.get(case, ()) for case in cases)))
 
 
+def _add(key: "hashlib.blake2b", *values: object) -> None:
+    """Add values to a hash, each with its length, so that no two lists give the same."""
+    for value in values:
+        said = (value if isinstance(value, str) else repr(value)).encode("utf-8", "surrogatepass")
+        key.update(b"%d " % len(said))
+        key.update(said)
+
+
 def _hash(*values: object) -> str:
-    return hashlib.sha256(repr(values).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    key = hashlib.blake2b(digest_size=8)
+    _add(key, *values)
+    return key.hexdigest()

@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Container, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, NamedTuple
 
 from msgspec import Struct
 
 from multiturn.review.changes import FileChange
 from multiturn.review.diff import changed_lines
-from multiturn.review.differences import ChangedText
+from multiturn.review.differences import ChangedText, known_of
 from multiturn.review.earlier import earlier_text
 from multiturn.review.folder import SnapshotFolder
 from multiturn.review.growth import occurrences, size_of
@@ -33,7 +34,7 @@ from multiturn.review.reviewed import ReviewedCase
 from multiturn.review.snapshots import case_in, files_in, has_conflict
 from multiturn.text import utf8
 
-_Lock = Mapping[str, object]  # what a list has of each file
+_Lock = Mapping[str, tuple[Promotion | str, ...]]  # what a list has of each file
 
 
 class ChangedFile(NamedTuple):
@@ -201,7 +202,7 @@ class Lists:
         for path in sorted({*found[0], *found[1]}):
             # A list loses a file when no snapshot names it any more, whatever else is accepted.
             kept = [number for number, side in enumerate(found) if path in side]
-            wanted, was = ([sides[n].get(path) for n in kept] for sides in (found, before))
+            wanted, was = ([sides[n].get(path, ()) for n in kept] for sides in (found, before))
             if wanted == was:
                 continue
             new = self._texts.get(path)
@@ -213,8 +214,8 @@ class Lists:
                 what=privileges.get(path, f"{path} {what if any(was) else 'is new'}"),
                 old=old,
                 new="" if new is None else new.text,
-                recorded=was,
-                wanted=wanted,
+                recorded=known_of(chain(*was)),
+                wanted=known_of(chain(*wanted)),
                 growth=None if new is None else new.growth(old),
                 causes=[] if new is None else new.causes(path, old),
                 privileges=[privileges[path]] if path in privileges else [],

@@ -5,6 +5,7 @@ from typing import Any
 
 from multiturn.documents.dump import dump
 from multiturn.review.snapshots import EDITED, recorded_in
+from multiturn.text import utf8
 
 
 def plain_text(text: str) -> str:
@@ -17,9 +18,14 @@ def plain_text(text: str) -> str:
     'user:\n  Hi\nquestion:\n  Hi\n'
     """
     try:
-        return "".join(_blocks(recorded_in(text)))
+        return plain_text_of(recorded_in(text))
     except EDITED:
         return text
+
+
+def plain_text_of(recorded: Mapping[str, Any]) -> str:
+    """Return a snapshot as ``plain_text`` does, from what it records."""
+    return utf8("".join(_blocks(recorded)))
 
 
 def _blocks(recorded: Mapping[str, Any]) -> Iterator[str]:

@@ -39,6 +39,13 @@ def snapshot_text(
             text is the whole text of a file as it is on disk.
         shared: of a case that a target is sent: what its body says of every case.
     """
+    return utf8(dump(record_of(case, inline=inline, shared=shared)))
+
+
+def record_of(
+    case: ReviewedCase, *, inline: bool = False, shared: Mapping[str, Any] = _NONE
+) -> dict[str, Any]:
+    """Return what the snapshot of a case records; see ``snapshot_text``."""
     named = {} if inline else case.files
     prompt: dict[str, Any]
     if case.chat is None:  # this system message is sent, and then the question
@@ -58,7 +65,7 @@ def snapshot_text(
     }
     if case.sent is not None and (sent := _sent(case.sent, named, shared)):
         recorded["sent"] = sent
-    return utf8(dump(recorded))
+    return recorded
 
 
 def _sent(sent: SentPrompt, named: Mapping[str, str], shared: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,13 @@ from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
 from multiturn.review.locations import Key
 from multiturn.review.privilege import privilege_changes
-from multiturn.review.promotion import PromotedChange, Promotion, changes_of_privilege, in_order
+from multiturn.review.promotion import (
+    PromotedChange,
+    PromotedLock,
+    Promotion,
+    changes_of_privilege,
+    in_order,
+)
 from multiturn.review.renames import renames
 from multiturn.review.report.causes import UNKNOWN_CODE, causes
 from multiturn.review.report.suites import Entry, ReviewedSuites, section_text, sections_of
@@ -207,14 +213,17 @@ def _renames(now: ReviewedSuites, then: ReviewedSuites) -> dict[Key, Key]:
 
 def promotions(now: ReviewedSuites, then: ReviewedSuites) -> dict[str, PromotedChange]:
     """Return what is new or changed in system messages, by the file."""
-    locks: list[dict[str, tuple[Promotion, ...]]] = []
-    for side in (then, now):
-        found: dict[str, set[Promotion]] = {}
-        for case in side.cases.values():
-            for promotion in case.promoted:
-                found.setdefault(promotion.path, set()).add(promotion)
-        locks.append({path: in_order(promotions) for path, promotions in found.items()})
-    return {change.path: change for change in changes_of_privilege(*locks)}
+    changes = changes_of_privilege(promoted_in(then), promoted_in(now))
+    return {change.path: change for change in changes}
+
+
+def promoted_in(side: ReviewedSuites) -> PromotedLock:
+    """Return how the files of a side reach system messages."""
+    found: dict[str, set[Promotion]] = {}
+    for case in side.cases.values():
+        for promotion in case.promoted:
+            found.setdefault(promotion.path, set()).add(promotion)
+    return {path: in_order(promoted) for path, promoted in found.items()}
 
 
 def _promoted(case: ReviewedCase, changes: Iterable[PromotedChange]) -> Iterator[Warned]:

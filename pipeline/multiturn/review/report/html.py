@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,14 @@ from multiturn.errors import quoted
 from multiturn.review.differences import Difference
 from multiturn.review.growth import growth_in_words
 from multiturn.review.report.comparison import MOST_PRIVILEGES, Comparison, Report
-from multiturn.review.report.overview import overview
+from multiturn.review.report.overview import Overview
 from multiturn.review.report.payloads import Payload, Pieces, payloads_of, sample_providers
 from multiturn.review.report.suites import texts_of
 from multiturn.review.reviewed import ReviewedCase, SentPrompt
 from multiturn.text import UNSEEN, number_of, utf8
 
 _HERE = Path(__file__).parent
+_LEVEL = 5  # of zlib: level 6 takes twice the time, for a page that is a tenth smaller
 _SCRIPTS = (
     *("words.js", "texts.js", "split.js", "views.js"),
     *("list.js", "search.js", "viewed.js", "overview.js", "keys.js", "page.js"),
@@ -69,11 +71,25 @@ def _title(difference: Difference) -> str:
     return f"{quoted(new)} is new" if new else f"{quoted(old)} is gone"
 
 
+class _Numbers(dict[str, int]):
+    """The number of each string, which is written when it is first asked for."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        super().__init__()
+        self._write = write
+
+    def __missing__(self, text: str) -> int:
+        self[text] = number = len(self)
+        self._write(text)
+        return number
+
+
 class _Data:
     """What the script of a page reads: lines of JSON, compressed.
 
-    The first line has the names of the cases. The others are strings, which have numbers in
-    their order and are there once, and the texts of cases, in the order of the cases.
+    The last line has the names of the cases and the differences. The others are strings, which
+    have numbers in their order and are there once, and the texts of cases, in the order of the
+    cases.
     """
 
     def __init__(self, report: Report, *, all_texts: bool) -> None:
@@ -82,43 +98,49 @@ class _Data:
         self.providers = sample_providers()
         keys = ((c.case.suite, c.case.id) for c in report.comparisons)
         self.places = {key: place for place, key in enumerate(keys)}
-        self.numbers: dict[str, int] = {}
-        self.compressor = zlib.compressobj()
+        self.numbers = _Numbers(self.write)
+        self.compressor = zlib.compressobj(_LEVEL)
         self.chunks: list[bytes] = []
 
     def packed(self) -> str:
         """Return the lines in base 64."""
-        report = self.report
-        target = report.now.stages.target
-        self.write(
-            {
-                "unseen": UNSEEN,
-                "pipeline": report.shown,
-                "against": report.against,
-                "sample": report.sample,
-                "errors": report.errors,
-                "changes": report.pipeline,
-                "privileges": [
-                    [privilege, min(places), len(places)]
-                    for privilege, places in report.privileges().items()
-                ],
-                "most": MOST_PRIVILEGES,
-                "removed": report.removed_suites(),
-                "comparison": self.comparison(),
-                "differences": list(map(self.difference, overview(report))),
-                "providers": [target] if target else [*self.providers],
-                "cases": list(map(self.case, report.comparisons)),
-            }
-        )
-        for comparison in report.comparisons:
-            if self.is_shown(comparison):
-                old, new = report.texts(comparison)
-                texts = {"then": old, "now": new}
-                if comparison.status == "same":
-                    del texts["then"]
-                self.write({name: self.side(side) for name, side in texts.items() if side})
+        found = Overview(self.report)
+        for comparison in self.report.comparisons:
+            if self.is_shown(comparison) or found.takes(comparison):
+                old, new = self.report.texts(comparison)
+                if found.takes(comparison):
+                    found.add(comparison, old, new)
+                if self.is_shown(comparison):
+                    texts = {"then": old, "now": new}
+                    if comparison.status == "same":
+                        del texts["then"]
+                    self.write({name: self.side(side) for name, side in texts.items() if side})
+        self.write(self.head(found.differences()))
         self.chunks.append(self.compressor.flush())
         return base64.b64encode(b"".join(self.chunks)).decode()
+
+    def head(self, differences: list[Difference]) -> dict[str, Any]:
+        """Return what the page knows without the texts."""
+        report = self.report
+        target = report.now.stages.target
+        return {
+            "unseen": UNSEEN,
+            "pipeline": report.shown,
+            "against": report.against,
+            "sample": report.sample,
+            "errors": report.errors,
+            "changes": report.pipeline,
+            "privileges": [
+                [privilege, min(places), len(places)]
+                for privilege, places in report.privileges().items()
+            ],
+            "most": MOST_PRIVILEGES,
+            "removed": report.removed_suites(),
+            "comparison": self.comparison(),
+            "differences": list(map(self.difference, differences)),
+            "providers": [target] if target else [*self.providers],
+            "cases": list(map(self.case, report.comparisons)),
+        }
 
     def write(self, value: Any) -> None:
         """Add a line."""
@@ -127,13 +149,6 @@ class _Data:
         except UnicodeEncodeError:  # a name that is not UTF-8
             line = utf8(json.dumps(value, ensure_ascii=False)).encode()
         self.chunks.append(self.compressor.compress(line + b"\n"))
-
-    def number(self, text: str) -> int:
-        """Return the number of a string, which is added if it is new."""
-        if text not in self.numbers:
-            self.numbers[text] = len(self.numbers)
-            self.write(text)
-        return self.numbers[text]
 
     def is_shown(self, comparison: Comparison) -> bool:
         """Return whether the texts of a case are in the page."""
@@ -187,11 +202,12 @@ class _Data:
 
     def side(self, case: ReviewedCase) -> dict[str, Any]:
         """Return the texts of one side of a case: three numbers a span, and what is sent."""
+        numbers = self.numbers
         return {
             "roles": [message.title for message in (*case.prompt, *case.tools)],
             "lacksChat": case.lacks_chat,
             "texts": [
-                [self.number(text) for s in spans for text in (s.text, s.origin, s.path)]
+                [numbers[text] for s in spans for text in (s.text, s.origin, s.path)]
                 for spans in texts_of(case)
             ],
             "payloads": [self.sent(case.sent)]
@@ -213,4 +229,4 @@ class _Data:
 
     def text(self, pieces: Pieces) -> dict[str, list[int]]:
         """Return a text of a payload; a number below zero is that of a string."""
-        return {"$": [p if isinstance(p, int) else -1 - self.number(p) for p in pieces]}
+        return {"$": [p if isinstance(p, int) else -1 - self.numbers[p] for p in pieces]}

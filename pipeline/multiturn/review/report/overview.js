@@ -47,14 +47,15 @@ function addCards(cards, numbers) {
 
 function showDifference(number) {
   const difference = data.differences[number];
-  const { kind, path, privileges, growth, cases } = difference;
+  const { key, kind, path, privileges, growth, cases } = difference;
   return make("section", { class: `difference${privileges.length ? " dangerous" : ""}`, "data-number": number, "aria-labelledby": `difference-${number}` },
     make("div", { class: "head" },
       make("h3", { id: `difference-${number}`, tabindex: "-1" }, visible(difference.title)),
       privileges.length ? make("strong", { class: "privilege" }, PRIVILEGE) : null,
       showTick("d", number)),
     showFacts(difference),
-    make("div", { class: "facts" }, showCases(cases), growth ? make("span", { class: "growth" }, growth) : null),
+    make("div", { class: "facts" }, showCases(cases), growth ? make("span", { class: "growth" }, growth) : null,
+      make("code", { class: "growth" }, `--accept ${key}`)),
     showContent(kind, path, cases[0]));
 }
 

@@ -5,12 +5,14 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from multiturn.review.changes import FileChange
-from multiturn.review.differences import ChangedText, Difference, differences
+from multiturn.review.differences import ChangedText, Difference, Groups, known_of
 from multiturn.review.growth import occurrences, prompt_growth, size_of
 from multiturn.review.locations import Key, digest, location_of
-from multiturn.review.report.comparison import Comparison, Report, promotions
+from multiturn.review.plain_text import plain_text_of
+from multiturn.review.promotion import changes_of_privilege
+from multiturn.review.report.comparison import Comparison, Report, promoted_in
 from multiturn.review.reviewed import ReviewedCase
-from multiturn.review.snapshots import snapshot_text
+from multiturn.review.snapshots import record_of
 
 
 class _File(Struct):
@@ -29,33 +31,40 @@ def overview(report: Report) -> list[Difference]:
     They are those of ``snapshot --check``, if the snapshots are those of the revision that the
     report compares with. Cases that failed are in none.
     """
-    return _Overview(report).differences() if report.then is not None else []
+    found = Overview(report)
+    for comparison in report.comparisons:
+        if found.takes(comparison):
+            found.add(comparison, *report.texts(comparison))
+    return found.differences()
 
 
-class _Overview:
-    """Collects the differences of a report, case by case."""
+class Overview:
+    """Collects the differences of a report, case by case; see ``overview``."""
 
     def __init__(self, report: Report) -> None:
         self.report = report
-        self.promoted = promotions(report.now, report.then) if report.then else {}
+        self.locks = [promoted_in(side) for side in (report.then, report.now) if side]
+        changes = changes_of_privilege(*self.locks) if report.then else ()
+        self.promoted = {change.path: change for change in changes}
         self.files: dict[str, _File] = {}
         self.attached_before: set[str] = set()  # files, by cases that are not the same
-        self.changes: list[FileChange] = []
+        self.groups = Groups()
         self.causes: dict[Key, list[str]] = {}
         self.privileges: dict[Key, list[str]] = {}
         self.growths: dict[Key, int | None] = {}
 
     def differences(self) -> list[Difference]:
-        for comparison in self.report.comparisons:
-            if comparison.status not in ("failed", "same"):
-                self.add(comparison, *self.report.texts(comparison))
-        return differences(
-            self.changes,
+        """Return the differences of the cases that were added."""
+        return self.groups.differences(
             self.texts(),
             privileges=self.privileges,
             causes=self.causes,
             growths=self.growths,
         )
+
+    def takes(self, comparison: Comparison) -> bool:
+        """Return whether a case may have a difference."""
+        return self.report.then is not None and comparison.status not in ("failed", "same")
 
     def add(
         self, comparison: Comparison, old: ReviewedCase | None, new: ReviewedCase | None
@@ -67,10 +76,8 @@ class _Overview:
         changed = [p for p in files if was.get(p) != files[p] or p in self.promoted]
         for path in changed:
             self.add_file(path, comparison, was.get(path), new)
-        change = _change_of(comparison, old, new, has_files=bool(changed))
-        if change is None:
+        if not self.add_change(comparison, old, new, has_files=bool(changed)):
             return
-        self.changes.append(change)
         # A file that changed has a difference of its own, with its cause and its privilege.
         others = [each for each in comparison.causes if not _is_of(each, changed)]
         self.causes[key] = others or [*comparison.causes]
@@ -78,6 +85,26 @@ class _Overview:
         self.privileges[key] = [str(p) for p in comparison.privileges if p.identity not in own]
         before, after = (side.prompt if side else () for side in (old, new))
         self.growths[key] = prompt_growth(before, after, was, {**was, **files})
+
+    def add_change(
+        self,
+        comparison: Comparison,
+        old: ReviewedCase | None,
+        new: ReviewedCase | None,
+        *,
+        has_files: bool,
+    ) -> bool:
+        """Add how the snapshot of a case differs, unless only files that it names do."""
+        key, was = (comparison.case.suite, comparison.case.id), comparison.was
+        for inline in (False,) if has_files else (False, True):
+            records = [side and record_of(side, inline=inline) for side in (old, new)]
+            if records[0] != records[1]:
+                before, now = (plain_text_of(record) if record else "" for record in records)
+                old_name = location_of(was.suite, was.id) if was else ""
+                change = FileChange(location_of(*key), key, before, now, old_name)
+                self.groups.add(change, before, now)
+                return True
+        return False
 
     def add_file(
         self, path: str, comparison: Comparison, old: str | None, new: ReviewedCase | None
@@ -98,6 +125,8 @@ class _Overview:
         """Yield the files with another text, and those that no case attached before."""
         self._look_at_the_same_cases()
         for path, file in self.files.items():
+            then, now = (lock.get(path, ()) for lock in self.locks)
+            then = then if now else ()
             change = self.promoted.get(path)
             what = "is new" if file.old is None else "changed"
             if file.old is None and path in self.attached_before:
@@ -108,8 +137,8 @@ class _Overview:
                 what=change.what if change else f"{path} {what}",
                 old=file.old,
                 new=file.new,
-                recorded=None if file.old is None else digest(file.old),
-                wanted=digest(file.new),
+                recorded=known_of((*then, *([] if file.old is None else [digest(file.old)]))),
+                wanted=known_of((*now, digest(file.new))),
                 growth=None if file.old in (None, file.new) else file.growth,
                 causes=tuple(file.causes),
                 privileges=[change.what] if change else [],
@@ -129,17 +158,3 @@ class _Overview:
 def _is_of(cause: str, paths: list[str]) -> bool:
     """Return whether a cause is a changed file."""
     return any(cause.startswith(f"{path} line") for path in paths)
-
-
-def _change_of(
-    comparison: Comparison, old: ReviewedCase | None, new: ReviewedCase | None, *, has_files: bool
-) -> FileChange | None:
-    """Return how the snapshot of a case differs; None if only files that it names do."""
-    key, was = (comparison.case.suite, comparison.case.id), comparison.was
-    before, now = (snapshot_text(side) if side else "" for side in (old, new))
-    if before == now and not has_files:
-        before, now = (snapshot_text(side, inline=True) if side else "" for side in (old, new))
-    if before == now:
-        return None
-    old_name = location_of(was.suite, was.id) if was else ""
-    return FileChange(location_of(*key), key, before, now, old_name)

@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, get_args
 
-import msgspec
 from msgspec.structs import replace
 
 from multiturn.engine.spans import text_of
@@ -52,24 +51,33 @@ def payloads_of(
     marked = _marked(case.request)
     texts = [text_of(spans) for spans in texts_of(case)]
     for provider in providers:
-        decoded = msgspec.json.decode if isinstance(provider, HttpProvider) else bytes.decode
         try:
-            wire = provider.wire(case.request)
-            pattern = decoded(provider.wire(marked).body)
+            (repairs, body), (_, pattern) = (
+                _sent(provider, each) for each in (case.request, marked)
+            )
         except ProviderError as error:
             yield (f"refused: {error.what}",), None
         else:
-            yield wire.repairs, _in_pieces(decoded(wire.body), pattern, texts, show)
+            yield repairs, _in_pieces(body, pattern, texts, show)
+
+
+def _sent(provider: TargetProvider, request: ProviderRequest) -> Payload:
+    if isinstance(provider, HttpProvider):
+        return provider.laid_out(request)
+    wire = provider.wire(request)
+    return wire.repairs, wire.body.decode()
 
 
 def _in_pieces(body: Any, marked: Any, texts: list[str], show: _Show) -> Any:
     """Return a payload's body with its texts made from pieces."""
     if isinstance(body, str):
+        if _TOKEN not in marked:
+            return show((body,) if body else ())
         split = _MARK.split(marked)
         pieces = tuple(int(p) if at % 2 else p for at, p in enumerate(split) if at % 2 or p)
         shown = "".join(texts[piece] if isinstance(piece, int) else piece for piece in pieces)
         return show(pieces if shown == body else (body,))  # the provider edited it
-    if isinstance(body, list):
+    if isinstance(body, list | tuple):
         return [_in_pieces(*pair, texts, show) for pair in zip(body, marked, strict=True)]
     if isinstance(body, dict):
         return {

@@ -7,7 +7,7 @@ const texts = [];  // of cases, likewise
 let data;
 let unseen;
 
-/** Read the lines of the page: its data, then strings, and the texts of cases. */
+/** Read the lines of the page: strings, and the texts of cases; the last one is all else. */
 async function load() {
   const packed = atob(byId("data").textContent);
   const deflated = new Uint8Array(packed.length);
@@ -18,7 +18,7 @@ async function load() {
   for (let at = 0, end; (end = bytes.indexOf(10, at)) >= 0; at = end + 1) {
     (bytes[at] === quote ? strings : texts).push(bytes.subarray(at, end));
   }
-  data = parse(texts.shift());
+  data = parse(texts.pop());
   unseen = new RegExp(`(${data.unseen})`, "u");
   let shown = 0;
   data.cases.forEach((entry) => { if (entry.shown) entry.texts = shown++; });
