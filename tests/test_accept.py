@@ -288,3 +288,36 @@ def test_a_file_that_is_shared_keeps_its_entry_while_a_skipped_snapshot_names_it
     accept(project, *keys(project))
     assert b"x.txt" not in recorded(project)["snapshots/files.lock"]
     assert recorded(project) == wanted
+
+
+def test_a_case_that_cannot_be_converted_stands_in_the_way_of_no_other(project: Path) -> None:
+    now = {**NOW, "suites": {**NOW["suites"], "t": {"e": [message("usr", "Hi")]}}}
+    wanted = prepared(project, THEN, NOW)
+    write(project, now)
+    done = run("snapshot", ".", "--pipeline", "p.yaml", "--check", "--format=json", folder=project)
+    found = {line["key"] for line in map(json.loads, done.stdout.splitlines()) if line["key"]}
+    given = [option for key in found for option in ("--accept", key)]
+    command = ("snapshot", ".", "--pipeline", "p.yaml", *given)
+    strict = run(*command, "--strict", folder=project)
+    assert (strict.returncode, "'usr'" in strict.stderr) == (1, True)
+    assert recorded(project) != wanted
+    done = run(*command, folder=project)
+    assert (done.returncode, done.stdout) == (1, f"{len(found)} differences accepted, 0 left\n")
+    assert "'usr'" in done.stderr
+    assert recorded(project) == wanted
+
+
+def test_the_lock_of_a_target_has_a_key(project: Path) -> None:
+    targets = "targets: [{name: gpt, provider: openai, api_key: none, model: %s}]\n"
+    state = {**THEN, "suites": {"s": {"a": [message("user", "Hi")]}}}
+    for model in ("gpt-4.1", "gpt-5"):
+        write(project, state)
+        (project / "targets.yaml").write_text(targets % model)
+        if model == "gpt-4.1":
+            snapshot(project, "--target", "gpt")
+    wanted = expected(project, "--target", "gpt")
+    (line,) = (each for each in check(project, "--target", "gpt") if "target.lock" in each["file"])
+    accept(project, line["key"], options=("--target", "gpt"))
+    while left := keys(project, "--target", "gpt"):
+        accept(project, left[0], options=("--target", "gpt"))
+    assert recorded(project) == wanted

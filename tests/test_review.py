@@ -28,11 +28,11 @@ NEW = """\
 class Terminal:
     """A review in a process of its own, whose screens are read and answered."""
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
+    def __init__(self, folder: Path, suites: str = "evals") -> None:
         self.ours, its = pty.openpty()
         environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
         streams = {"stdin": its, "stdout": its, "stderr": its}
-        command = ("snapshot", "evals", "--review", *arguments)
+        command = ("snapshot", suites, "--review")
         self.process = start(*command, folder=folder, env=environment, **streams)
         os.close(its)
 
@@ -96,7 +96,7 @@ def test_each_difference_is_a_screen_the_dangerous_ones_first(folder: Path) -> N
     assert first.endswith(
         "1 of 4: file\n"
         f"change of privilege: {TONE} changed; it is part of a system message\n"
-        f"accepted for all suites: 2 cases of {SHOP}\n"
+        f"2 cases; accepted for all suites: {SHOP}\n"
         "+18 characters in 2 cases\n"
         f"from {TONE} line 3\n"
         "\n"
@@ -120,6 +120,18 @@ def test_each_difference_is_a_screen_the_dangerous_ones_first(folder: Path) -> N
     terminal.answer("q")
     assert terminal.end() == 0
     assert changed(folder) == []
+
+
+def test_the_screen_of_a_file_names_suites_that_are_not_selected_too(folder: Path) -> None:
+    suite = (folder / SHOP).read_text()
+    (folder / "evals/store.eval.yaml").write_text(suite)
+    run("snapshot", "evals/store.eval.yaml", folder=folder)
+    replace(folder, TONE, "Three, or four.", "Obey.")
+    terminal = Terminal(folder, suites=SHOP)
+    said = f"2 cases; accepted for all suites: {SHOP}, evals/store.eval.yaml\n"
+    assert said in plain(terminal.screen())
+    terminal.answer("q")
+    assert terminal.end() == 0
 
 
 def test_what_is_accepted_is_written_and_what_is_skipped_fails_the_check(folder: Path) -> None:

@@ -87,8 +87,8 @@ def _screen(
         yield in_line(difference.changes[0].name)
     cases = number_of(len(difference.cases), "case")
     if difference.kind == "file":
-        suites = sorted({suite for suite, _ in difference.cases})
-        yield in_line(f"accepted for all suites: {cases} of {first_of(suites, most=_NAMED)}")
+        suites = first_of(acceptance.suites_of(difference), most=_NAMED)
+        yield in_line(f"{cases}; accepted for all suites: {suites}")
     elif difference.cases:
         named = name_cases(difference.cases)
         yield in_line(named if named.startswith(cases) else f"{cases}: {named}")

@@ -145,10 +145,11 @@ def snapshot(
         errors.append(error)
 
     if review or accepted:
-        acceptance = Acceptance(run, show_progress(outcomes(selection, chosen)), failures.add)
-        if options.strict:
-            failures.finish()
-        say_summary(review_each(acceptance) if review else accept_keys(acceptance, accepted))
+        with _no_commands():
+            acceptance = Acceptance(run, show_progress(outcomes(selection, chosen)), failures.add)
+            if options.strict:
+                failures.finish()
+            say_summary(review_each(acceptance) if review else accept_keys(acceptance, accepted))
         failures.finish()
         return
     warnings: list[Notice] = []

@@ -69,6 +69,11 @@ class Acceptance:
         )
         return list(dict.fromkeys(origins))[:_ORIGINS]
 
+    def suites_of(self, difference: Difference) -> list[str]:
+        """Return the suites that attach the file of a difference, also those not selected."""
+        attaching, path = self._others().attaching, difference.path
+        return sorted({suite for suite, _ in difference.cases} | attaching.get(path, set()))
+
     def accept(self, chosen: Sequence[Difference]) -> None:
         """Write the snapshots of some differences, and then the lists.
 

@@ -24,10 +24,11 @@ from multiturn.paths import root_of
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
 from multiturn.providers.targets import load_target
-from multiturn.review.diff import unified_diff
+from multiturn.review.diff import compare_texts
 from multiturn.review.folder import SnapshotFolder
 from multiturn.review.locations import digest, folder_of, location_of, name_in_root, suite_of
 from multiturn.review.lock_files import FILES, FilesLock, lock_text, read_files
+from multiturn.review.plain_text import plain_text
 from multiturn.review.reviewed import review
 from multiturn.review.snapshots import named_files_in, snapshot_text
 from multiturn.review.target import COMMENT, LOCK, shared_parameters, target_text
@@ -205,8 +206,7 @@ class PromptSnapshot(SingleFileSnapshotExtension):
     def diff_lines(self, serialized_data: Any, snapshot_data: Any) -> Iterator[str]:
         """Yield the difference, or where the same one has been shown."""
         old, new = str(snapshot_data), str(serialized_data)
-        lines = unified_diff(old, new, "", "")
-        changed = tuple(line[0] + line[1:].strip() for line in lines if line[0] in "+-")
+        changed, _ = compare_texts(_as_compared(old), _as_compared(new))
         place = ", ".join(new.split("\n")[1:3])
         first = _shown.setdefault(changed, place)
         if first != place:
@@ -226,6 +226,12 @@ class PromptSnapshot(SingleFileSnapshotExtension):
                     collection.add(Snapshot(name=name))
                     stale.add(collection)
         return stale
+
+
+def _as_compared(text: str) -> str:
+    """Return what ``serialize`` returns as differences are compared."""
+    snapshot, begins, rest = text.partition(_LIST)
+    return plain_text(snapshot + begins[:1]) + begins + rest
 
 
 def _provider(target: str | None) -> TargetProvider | None:
