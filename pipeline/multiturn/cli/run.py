@@ -85,6 +85,11 @@ if TYPE_CHECKING:
     " case breaks.",
 )
 @click.option(
+    "--count-tokens",
+    is_flag=True,
+    help="With --dry-run: have the vendor count the tokens of each request; this needs the key.",
+)
+@click.option(
     "--prices",
     metavar="FILE",
     type=PATH,
@@ -139,6 +144,7 @@ def run(
     record_wire: bool,
     record_thinking: bool,
     dry_run: bool,
+    count_tokens: bool,
     prices: str | None,
     max_cost: float | None,
     max_tokens: int | None,
@@ -168,6 +174,8 @@ def run(
     if dry_run and format_ == "text" and not batch:
         what = "--dry-run prints lines of JSON; for text, see convert --target"
         raise click.UsageError(what)
+    if count_tokens and (batch or not dry_run):
+        raise click.UsageError("--count-tokens is for --dry-run without --batch")
     if not poll < math.inf:
         raise click.UsageError("--poll takes a number of seconds, such as 60")
     selection = options.select()
@@ -195,7 +203,10 @@ def run(
                     Tally(failures).add(delivery)
             failures.finish()
         if dry_run:
-            preview_batch(chosen, tally) if batch else preview(chosen, tally)
+            if batch:
+                preview_batch(chosen, tally)
+            else:
+                preview(chosen, tally, concurrency=concurrency if count_tokens else 0)
         else:
             with chosen:
                 if batch:

@@ -18,6 +18,7 @@ from multiturn.cli.progress import Progress, estimate
 from multiturn.cli.rendering import to_result_text
 from multiturn.engine.budget import LimitReachedError
 from multiturn.engine.costs import Estimate
+from multiturn.engine.counting import counted
 from multiturn.engine.delivery import Delivery
 from multiturn.engine.order import Order
 from multiturn.engine.prefixes import SharedPrefixes
@@ -120,10 +121,14 @@ def print_text(result: Result) -> None:
         sys.stdout.buffer.flush()
 
 
-def preview(run: Run, tally: Tally) -> None:
-    """Print what would be sent, as JSON lines, and what it would cost."""
+def preview(run: Run, tally: Tally, *, concurrency: int = 0) -> None:
+    """Print what would be sent, as JSON lines, and what it would cost.
+
+    With a concurrency, the vendor counts the tokens, so many requests at a time.
+    """
     found = Estimate(run.budget.price, SharedPrefixes(run.provider))
-    for delivery in run.deliveries():
+    deliveries = counted(run, concurrency=concurrency) if concurrency else run.deliveries()
+    for delivery in deliveries:
         tally.add(delivery)
         found.add(delivery)
         if delivery.action in ("skip", "unreadable"):
@@ -136,6 +141,7 @@ def preview(run: Run, tally: Tally) -> None:
             "action": delivery.action,
             "repairs": result.repairs,
             "error": result.error,
+            "input_tokens": None if delivery.tokens is None else delivery.tokens.count,
             "wire": None if wire is None else wire.body.decode(),
         }
         sys.stdout.buffer.write(to_json(line))

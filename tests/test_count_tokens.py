@@ -1,0 +1,199 @@
+"""``run --dry-run --count-tokens`` asks the vendor how many tokens each request has."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loopback import KEY, Server
+from multiturn.providers.anthropic import AnthropicProvider
+from running import records, run, write_suite
+
+TARGETS = """\
+- {name: openai, provider: openai, base_url: "URL/v1", api_key: KEY, model: gpt-4o}
+- {name: anthropic, provider: anthropic, base_url: URL, api_key: KEY, model: claude-haiku-4-5}
+- {name: gemini, provider: gemini, base_url: URL, api_key: KEY, model: gemini-2.5-flash}
+- {name: azure, provider: azure, endpoint: URL, api_key: KEY, model: gpt-4o}
+"""
+SYSTEM = "You are a careful assistant."
+TALK = """\
+tools:
+- {name: weather, description: Tells it., parameters: {type: object}}
+evalcases:
+- id: c
+  input_messages:
+  - {role: user, content: How is it?}
+  - {role: assistant, content: "", tool_calls: [{id: c1, name: weather, arguments: {city: Rome}}]}
+  - {role: tool, tool_call_id: c1, content: Sunny.}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, server: Server) -> Path:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "targets.yaml").write_text(TARGETS.replace("URL", server.url).replace("KEY", KEY))
+    write_suite(tmp_path, ["Hello", "Bye"])
+    return tmp_path
+
+
+def count(folder: Path, target: str, *arguments: str) -> Any:
+    given = ("--target", target, "--dry-run", "--count-tokens", "--concurrency", "1", *arguments)
+    return run("a.eval.yaml", *given, folder=folder)
+
+
+@pytest.mark.parametrize(
+    ("vendor", "path", "key", "body"),
+    [
+        (
+            "openai",
+            "/v1/responses/input_tokens",
+            "input_tokens",
+            {
+                "model": "gpt-4o",
+                "input": [
+                    {"role": "system", "content": SYSTEM},
+                    {"role": "user", "content": "Hello"},
+                ],
+            },
+        ),
+        (
+            "anthropic",
+            "/v1/messages/count_tokens",
+            "input_tokens",
+            {
+                "model": "claude-haiku-4-5",
+                "system": SYSTEM,
+                "messages": [{"role": "user", "content": "Hello"}],
+            },
+        ),
+        (
+            "gemini",
+            "/v1beta/models/gemini-2.5-flash:countTokens",
+            "totalTokens",
+            {
+                "generateContentRequest": {
+                    "model": "models/gemini-2.5-flash",
+                    "contents": [{"role": "user", "parts": [{"text": "Hello"}]}],
+                    "systemInstruction": {"role": "user", "parts": [{"text": SYSTEM}]},
+                    "generationConfig": {},
+                }
+            },
+        ),
+    ],
+)
+def test_the_vendor_counts(
+    folder: Path, server: Server, vendor: str, path: str, key: str, body: dict[str, Any]
+) -> None:
+    for number in (40, 2):
+        server.answer(body={key: number, "object": "response.input_tokens"})
+    done = count(folder, vendor)
+    assert (done.returncode, [line["input_tokens"] for line in records(done.stdout)]) == (
+        0,
+        [40, 2],
+    )
+    assert done.stderr.splitlines()[1].startswith("42 input tokens; ")
+    first, _ = server.requests
+    assert (first.method, first.path, first.json) == ("POST", path, body)
+    assert any(KEY in value for value in first.headers.values())
+
+
+def test_openai_counts_calls_and_tools_as_its_responses_api_has_them(
+    folder: Path, server: Server
+) -> None:
+    (folder / "a.eval.yaml").write_text(TALK)
+    server.answer(body={"input_tokens": 50})
+    assert count(folder, "openai").returncode == 0
+    (request,) = server.requests
+    call = {"type": "function_call", "call_id": "c1", "name": "weather"}
+    assert request.json["input"][1:] == [
+        {"role": "user", "content": "How is it?"},
+        {**call, "arguments": '{"city": "Rome"}'},
+        {"type": "function_call_output", "call_id": "c1", "output": "Sunny."},
+    ]
+    assert request.json["tools"] == [
+        {
+            "type": "function",
+            "name": "weather",
+            "description": "Tells it.",
+            "parameters": {"type": "object"},
+            "strict": False,
+        }
+    ]
+
+
+def test_a_passing_error_is_retried_and_another_stops_only_its_case(
+    folder: Path, server: Server
+) -> None:
+    server.fail(503, "later", times=1)
+    server.fail(400, f"too long, {KEY}", times=1)
+    server.answer(body={"input_tokens": 7})
+    done = count(folder, "anthropic")
+    assert (done.returncode, len(server.requests)) == (1, 3)
+    assert [(line["action"], line["input_tokens"]) for line in records(done.stdout)] == [
+        ("refuse", None),
+        ("send", 7),
+    ]
+    first, *_ = done.stderr.splitlines()
+    assert first == "a.eval.yaml:1: case 'c0': HTTP 400: too long, ***"
+    assert KEY not in done.stdout + done.stderr
+
+
+def test_a_wrong_key_ends_it(folder: Path, server: Server) -> None:
+    server.fail(401, "no such key", times=None)
+    done = count(folder, "gemini")
+    assert (done.returncode, len(server.requests)) == (1, 1)
+    assert "check the api_key of the target 'gemini'; no more cases are sent" in done.stderr
+
+
+@pytest.mark.parametrize("answer", [{}, {"input_tokens": "many"}, [], "no JSON"])
+def test_an_odd_answer_is_an_error_of_its_case(folder: Path, server: Server, answer: Any) -> None:
+    server.answer(body=answer)
+    server.answer(body={"input_tokens": 7})
+    done = count(folder, "openai")
+    assert done.returncode == 1
+    assert "case 'c0': the count is not in the vendor's format" in done.stderr
+    assert [line["input_tokens"] for line in records(done.stdout)] == [None, 7]
+
+
+def test_a_server_that_counts_nothing_is_said(folder: Path, server: Server) -> None:
+    server.fail(404, "no such path", times=None)
+    done = count(folder, "openai")
+    assert "HTTP 404: no such path; the address of the target 'openai' may not" in done.stderr
+
+
+@pytest.mark.parametrize("target", ["azure", "echo"])
+def test_a_vendor_without_such_an_endpoint_is_refused(
+    folder: Path, server: Server, target: str
+) -> None:
+    done = count(folder, target)
+    assert (done.returncode, server.requests) == (2, [])
+    assert done.stderr == (
+        f"Error: the vendor of the target {target!r} has no endpoint that counts tokens; those of"
+        " anthropic, openai, gemini have one\n"
+    )
+
+
+def test_it_needs_the_sdk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(AnthropicProvider, "sdk", "no_such_sdk")
+    done = count(folder, "anthropic")
+    assert done.stderr == (
+        "Error: the target 'anthropic' needs the package no_such_sdk;"
+        " pip install 'multiturn[anthropic]'\n"
+    )
+
+
+@pytest.mark.parametrize("more", [(), ("--dry-run", "--batch", "--output", "out.jsonl")])
+def test_it_is_for_dry_runs_only(folder: Path, more: tuple[str, ...]) -> None:
+    done = run("a.eval.yaml", "--target", "openai", "--count-tokens", *more, folder=folder)
+    assert done.returncode == 2
+    assert "--count-tokens is for --dry-run without --batch" in done.stderr
+
+
+def test_limits_go_by_what_the_vendor_counts(folder: Path, server: Server) -> None:
+    for _ in range(2):
+        server.answer(body={"input_tokens": 600})
+    done = count(folder, "anthropic", "--max-tokens", "1000")
+    assert done.returncode == 2
+    assert json.loads(done.stdout.splitlines()[0])["input_tokens"] == 600
+    assert "1,200 input tokens exceed --max-tokens 1,000" in done.stderr
