@@ -29,7 +29,7 @@ def _tokens(estimate: Estimate, provider: "TargetProvider") -> str:
     words = f"{_about(estimate)}{_many(estimate.input)} input tokens"
     words += _shared(estimate, provider)
     if estimate.media:
-        words += f", without those of {number_of(estimate.media, 'medium or file')}, not known"
+        words += f", without {number_of(estimate.media, 'image')} or other media (not known)"
     limited = f"at most {_many(estimate.output)} output tokens"
     if not estimate.unlimited:
         return f"{words}; {limited}"
