@@ -45,7 +45,8 @@ def undated(text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("name", "commands"), [("costs.md", 3), ("scale.md", 2), ("suites.md", 4), ("formats.md", 5)]
+    ("name", "commands"),
+    [("costs.md", 3), ("scale.md", 2), ("suites.md", 4), ("formats.md", 5), ("tools.md", 2)],
 )
 def test_a_page_works_as_it_stands(tmp_path: Path, name: str, commands: int) -> None:
     """The commands of other tools are run by ``make test-tools``."""

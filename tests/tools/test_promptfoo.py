@@ -105,6 +105,60 @@ def settings_in(body: dict[str, Any]) -> dict[str, Any]:
     return {name: given[name] for name in NAMES & given.keys()}
 
 
+CALLED = """\
+tools: [{name: weather, parameters: {type: object, properties: {city: {type: string}}}}]
+execution: {tool_choice: {name: weather}}
+evalcases:
+- id: umbrella
+  input_messages:
+  - {role: user, content: Umbrella?}
+  - {role: assistant, tool_calls: [{id: c1, name: weather, arguments: {city: "{{ é }}"}}]}
+  - {role: tool, tool_call_id: c1, content: Rain}
+  - {role: user, content: And in Oslo?}
+"""
+
+
+def test_promptfoo_sends_calls_and_tools_to_openai_but_loses_them_for_anthropic(
+    tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    promptfoo = npm.installed("promptfoo@0.121.20", "promptfoo", pytestconfig)
+    (tmp_path / "x.eval.yaml").write_text(CALLED, encoding="utf-8")
+    command = ("convert", "x.eval.yaml", "--format", "promptfoo", "--output", "tests.jsonl")
+    commands.run(*command, folder=tmp_path)
+    (tmp_path / "messages.txt").write_text("{{ messages | dump | safe }}\n")
+    providers = ["openai:gpt-4o-mini", "anthropic:messages:claude-haiku-4-5"]
+    with Server() as server:
+        server.answer(body=answer, times=None)
+        environment = {
+            **os.environ,
+            "NO_PROXY": "127.0.0.1",
+            "OPENAI_API_KEY": KEY,
+            "OPENAI_BASE_URL": f"{server.url}/v1",
+            "ANTHROPIC_API_KEY": KEY,
+            "ANTHROPIC_BASE_URL": server.url,
+            "PROMPTFOO_CONFIG_DIR": str(tmp_path / "home"),
+            "PROMPTFOO_DISABLE_TELEMETRY": "1",
+            "PROMPTFOO_DISABLE_UPDATE": "1",
+        }
+        arguments = ["--tests", "tests.jsonl", "--prompts", "file://messages.txt", "--no-cache"]
+        done = subprocess.run(
+            [promptfoo, "eval", *arguments, "--max-concurrency", "1", "--providers", *providers],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    to_openai, to_anthropic = (request.json for request in server.requests)
+    (test,) = records(tmp_path / "tests.jsonl")
+    assert to_openai["messages"] == test["vars"]["messages"]
+    assert to_openai["messages"][1]["tool_calls"][0]["id"] == "c1"
+    assert to_openai["tools"] == test["options"]["tools"]
+    assert to_openai["tool_choice"] == test["options"]["tool_choice"]
+    (block,) = to_anthropic["messages"][1]["content"]
+    assert block == {"type": "text", "text": None}  # as docs/tools.md says of it
+
+
 def test_promptfoo_asks_every_vendor_with_the_temperature_and_the_limit_of_execution(
     tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
