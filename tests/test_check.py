@@ -150,7 +150,7 @@ def test_what_is_not_known_of_the_targets_model_is_a_warning_and_with_strict_an_
 ) -> None:
     doubt = (
         "target 'new': not known whether claude-9 takes a final assistant message;"
-        " say accepts: {final_assistant: true}, or end with a user message"
+        " say model_takes: {final_assistant: true}, or end with a user message"
     )
     code, said, (warning,) = checked(tmp_path, "a.eval.yaml --target new")
     assert (code, said) == (0, ["a.eval.yaml: 2 cases, without errors"])

@@ -240,8 +240,8 @@ NEEDED = {"name": "t", "api_key": "abcdef", "model": "m", "endpoint": "e"}
     st.sampled_from([*KINDS, *ALIASES]),
     st.dictionaries(st.sampled_from(SETTING_KEYS), st.sampled_from(SETTINGS), max_size=3),
 )
-@example("anthropic", {"accepts": {"temperature": 1}})
-@example("anthropic", {"accepts": {"final_assistant": "TRUE"}})
+@example("anthropic", {"model_takes": {"temperature": 1}})
+@example("anthropic", {"model_takes": {"final_assistant": "TRUE"}})
 @example("anthropic", {"prompt_caching": "1h"})
 @example("azure", {"timeout_seconds": "inf", "temperature": "null"})
 def test_a_target_that_loads_without_a_warning_is_valid(

@@ -336,7 +336,7 @@ def test_an_agent_adds_nothing_to_a_snapshot_but_what_it_reads_around(folder: Pa
 def test_run_counts_the_prompts_that_were_repaired(folder: Path) -> None:
     with Server() as server:
         target = f'{{name: own, provider: openai, base_url: "{server.url}", model: m,'
-        target += " accepts: {final_assistant: true}}"
+        target += " model_takes: {final_assistant: true}}"
         (folder / "targets.yaml").write_text(f"targets:\n  - {target}\n")
         options = ("a.eval.yaml", "--target", "own", "--output", "out.jsonl")
         done = commands.run("run", *options, folder=folder, env={"NO_PROXY": "127.0.0.1"})

@@ -227,7 +227,7 @@ def test_what_is_not_known_of_a_model_is_said_once() -> None:
     write(f"targets:\n- {NEW}}}\n")
     assert doubts() == [
         "targets.yaml:2:3: target 't': not known whether gemini-9 takes a temperature;"
-        " say accepts: {temperature: true}, or temperature: omit"
+        " say model_takes: {temperature: true}, or temperature: omit"
     ]
 
 
@@ -244,7 +244,7 @@ def test_what_sources_dispute_is_said_with_them() -> None:
 @pytest.mark.parametrize(
     ("settings", "models"),
     [
-        pytest.param(", accepts: {temperature: true}}", "", id="the target"),
+        pytest.param(", model_takes: {temperature: true}}", "", id="the target"),
         pytest.param("}", "temperature: yes", id="a row of the file"),
     ],
 )

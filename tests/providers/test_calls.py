@@ -202,7 +202,7 @@ def test_t5_a_signature_is_needed_by(model: str, takes: bool | None) -> None:
         ChatMessage("tool", "noon", tool_call_id="c1"),
     )
     request = ProviderRequest(question="", chat_prompt=messages)
-    for settings in ({}, {"accepts": {"unsigned_calls": True}}):
+    for settings in ({}, {"model_takes": {"unsigned_calls": True}}):
         doubts: list[Notice] = []
         refused = ""
         try:

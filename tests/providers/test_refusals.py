@@ -50,7 +50,7 @@ def test_a_server_that_cannot_be_reached_ends_a_run_and_a_connection_that_breaks
 
 
 def run_of_40(folder: Path, server: Server, **settings: Any) -> commands.Done:
-    write_target(folder, server, accepts={"temperature": True}, **settings)
+    write_target(folder, server, model_takes={"temperature": True}, **settings)
     write_suite(folder, ["Hello"] * 40)
     return run("a.eval.yaml", "--target", "az", "--concurrency", "1", folder=folder)
 

@@ -98,7 +98,9 @@ def test_is_refused_before_it_is_sent_and_by_the_vendor_if_it_were(
 ) -> None:
     assert sent(target(vendor, strict, **options), request_) == "refused"
     if "later_system" not in options and "max_tokens_field" not in options:
-        assert sent(target(vendor, strict, **options, accepts=ALL), request_).startswith("HTTP 400")
+        assert sent(target(vendor, strict, **options, model_takes=ALL), request_).startswith(
+            "HTTP 400"
+        )
 
 
 MODELS = {

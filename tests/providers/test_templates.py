@@ -51,7 +51,7 @@ def rendered(model: str, body: bytes) -> str:
 def test_with_the_settings_of_its_template_a_prompt_is_rendered_whole_or_refused_before(
     model: str, messages: Messages
 ) -> None:
-    settings: dict[str, Any] = {"roles": "alternate", "later_system": "merge", "accepts": ALL}
+    settings: dict[str, Any] = {"roles": "alternate", "later_system": "merge", "model_takes": ALL}
     settings["system_role"] = TEMPLATES.value[model].get("system_role", "system")
     try:
         wire = openai(model=model, **settings).wire(chat(*messages))
@@ -93,7 +93,7 @@ def test_a_plain_conversation_is_no_doubt_unless_the_template_takes_no_system_me
 
 def test_the_target_says_that_its_server_takes_any_roles() -> None:
     doubts: list[Notice] = []
-    target = openai(model="mistral-7b-instruct-v0.2", roles="any", accepts=ALL)
+    target = openai(model="mistral-7b-instruct-v0.2", roles="any", model_takes=ALL)
     with warnings_to(doubts.append):
         target.wire(chat(("user", "a"), ("user", "b")))
     assert doubts == []

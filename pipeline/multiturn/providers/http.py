@@ -43,7 +43,7 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
 
     model: Model
     api_key: Annotated[str, API_KEY]
-    accepts: Annotated[
+    model_takes: Annotated[
         Mapping[str, bool],
         Meta(
             description="what the model takes; this wins over what multiturn knows of it.",
@@ -70,10 +70,10 @@ class HttpSettings(ChatSettings, frozen=True, kw_only=True):
             what = "api_key has a space around it, a line break, or another character that no key"
             what += " has; check it"
             raise ValueError(what)
-        for name in self.accepts:
+        for name in self.model_takes:
             if name not in get_args(Accepted):
                 near = did_you_mean(name, get_args(Accepted))
-                raise ValueError(f"accepts has no {name!r}; {near}")
+                raise ValueError(f"model_takes has no {name!r}; {near}")
         if isinstance(self.tool_choice, Mapping) and self.tool_choice.keys() != {"name"}:
             raise ValueError(
                 "tool_choice must be auto, none, required, or the name of a tool, as {name: TOOL}"
@@ -133,7 +133,9 @@ class HttpProvider(ChatProvider):
     def abilities(self) -> Abilities:
         """What is known of the model."""
         settings = self.settings
-        return Abilities(self.vendor, settings.model, settings.accepts, self.rows, self.api_version)
+        return Abilities(
+            self.vendor, settings.model, settings.model_takes, self.rows, self.api_version
+        )
 
     @cached_property
     def tokenizer(self) -> Tokenizer:

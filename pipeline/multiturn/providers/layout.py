@@ -225,7 +225,7 @@ class Layout:
         elif not verdict.takes:
             # What a version of the API refuses for every model is no question of the model.
             if any(row.api_version is None for row in verdict.rows):
-                advice += f"; say accepts: {{{feature}: true}} if {abilities.name} takes one"
+                advice += f"; say model_takes: {{{feature}: true}} if {abilities.name} takes one"
             self.refuse(verdict.rule or "C4", advice)
         return verdict.takes is not False
 

@@ -173,7 +173,7 @@ class Verdict(NamedTuple):
             known = f"sources disagree whether {model} takes a {_NOUNS[feature]} ({told})"
         else:
             known = f"not known whether {model} takes a {_NOUNS[feature]}"
-        return f"{known}; say accepts: {{{feature}: true}}, or {otherwise}"
+        return f"{known}; say model_takes: {{{feature}: true}}, or {otherwise}"
 
 
 class Abilities(NamedTuple):
@@ -181,7 +181,7 @@ class Abilities(NamedTuple):
 
     vendor: str  # a key of models.yaml
     model: str
-    accepts: Mapping[str, bool] = {}
+    said: Mapping[str, bool] = {}  # ``model_takes`` of the target
     own: tuple[Row, ...] = ()
     api_version: str | None = None
 
@@ -236,8 +236,8 @@ class Abilities(NamedTuple):
         return own or _shipped_about(self.vendor, name, feature, self.api_version)
 
     def _judge(self, feature: Accepted, takes: Callable[[Row], bool]) -> Verdict:
-        if feature in self.accepts:
-            return Verdict(self.accepts[feature])
+        if feature in self.said:
+            return Verdict(self.said[feature])
         rows = self.rows(feature)
         found = {takes(row) for row in rows}
         # A vendor's own server is not in between here: what that refuses may pass.

@@ -52,8 +52,8 @@ _LESSONS = [
     ),
     Lesson(
         r"message prefill|ending with a model turn|cannot have 2 or more assistant messages",
-        "end with a user message; accepts: {final_assistant: false} in the target finds such cases"
-        " before they are sent",
+        "end with a user message; model_takes: {final_assistant: false} in the target finds such"
+        " cases before they are sent",
         *("", "Anthropic: ai #12296; Gemini: LibreChat agents #323"),
     ),
     Lesson(

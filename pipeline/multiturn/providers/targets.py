@@ -41,7 +41,8 @@ _QUOTED = re.compile(r"(?<=[&*])\S+|(?<=the tag )'[^']*'|(?<=the key )'[^']*'")
 _OTHER_NAMES = {
     "max_tokens": "max_output_tokens",
     "max_completion_tokens": "max_output_tokens",
-    "prefill": "accepts",
+    "prefill": "model_takes",
+    "accepts": "model_takes",
 }
 
 

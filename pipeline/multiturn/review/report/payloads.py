@@ -33,8 +33,8 @@ def sample_providers() -> dict[str, TargetProvider]:
 
     Their payloads name the model ``MODEL``; model, limits and keys are the targets' affair.
     """
-    accepts = dict.fromkeys(get_args(Accepted), True)
-    given: dict[str, Any] = {"model": "MODEL", "api_key": "none", "accepts": accepts}
+    takes = dict.fromkeys(get_args(Accepted), True)
+    given: dict[str, Any] = {"model": "MODEL", "api_key": "none", "model_takes": takes}
     given["endpoint"] = "https://none"
     found: dict[str, TargetProvider] = {}
     for kind, (provider, settings) in KINDS.items():
