@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from histories import history
 from multiturn import ProviderError, ProviderRequest
 from multiturn.providers.ax import ChatProvider
-from strict import StrictServer
+from strict import RefusedError, StrictServer, judge_anthropic, judge_gemini, judge_openai
 from vendors import PROVIDERS, chat
 
 ALL = {"temperature": True, "final_assistant": True, "later_system": True}
@@ -143,3 +144,137 @@ def test_what_is_sent_is_never_refused_for_its_form(
         options["max_tokens_field"] = "max_tokens" if keeps else "max_completion_tokens"
     request = chat(*messages, temperature=temperature, max_output_tokens=limit)
     assert sent(target(vendor, strict, **options), request) in ("ok", "refused")
+
+
+CALL = {"type": "tool_use", "id": "c1", "name": "now", "input": {}}
+RESULT = {"type": "tool_result", "tool_use_id": "c1", "content": "noon"}
+SAID = {"type": "text", "text": "Hi"}
+ASKED = {"type": "function", "id": "c1", "function": {"name": "now", "arguments": "{}"}}
+ANSWERED = {"role": "tool", "tool_call_id": "c1", "content": "noon"}
+CALLED = {"functionCall": {"id": "c1", "name": "now", "args": {}}}
+SIGNED = {**CALLED, "thoughtSignature": "c2ln"}
+RESPONSE = {"functionResponse": {"id": "c1", "name": "now", "response": {"output": "noon"}}}
+# What a vendor takes after a message of the user's, and what it refuses, by the rule.
+TURNS: dict[str, tuple[str, bool, list[Any]]] = {
+    "Anthropic, a result": ("anthropic", True, [("assistant", [CALL]), ("user", [RESULT, SAID])]),
+    "T2 another letter": (
+        *("anthropic", False),
+        [("assistant", [{**CALL, "id": "c:"}]), ("user", [{**RESULT, "tool_use_id": "c:"}])],
+    ),
+    "T3 text before a result": (
+        *("anthropic", False),
+        [("assistant", [CALL]), ("user", [SAID, RESULT])],
+    ),
+    "T3 no result": ("anthropic", False, [("assistant", [CALL]), ("user", "Hi")]),
+    "T3 a call at the end": ("anthropic", False, [("assistant", [CALL])]),
+    "T3 a result later": (
+        *("anthropic", False),
+        [("assistant", [CALL]), ("user", "Hi"), ("assistant", "Hi"), ("user", [RESULT])],
+    ),
+    "T8 no signature": (
+        *("anthropic", False),
+        [("assistant", [{"type": "thinking", "thinking": "Hm."}, SAID]), ("user", "Hi")],
+    ),
+    "A3 an empty text": (
+        *("anthropic", False),
+        [("assistant", [{**SAID, "text": " "}, CALL]), ("user", [RESULT])],
+    ),
+    "arguments as text": (
+        *("anthropic", False),
+        [("assistant", [{**CALL, "input": "{}"}]), ("user", [RESULT])],
+    ),
+    "OpenAI, a result": (
+        *("openai", True),
+        [{"role": "assistant", "content": None, "tool_calls": [ASKED]}, ANSWERED],
+    ),
+    "T1 a long id": (
+        *("openai", False),
+        [
+            {"role": "assistant", "tool_calls": [{**ASKED, "id": "c" * 41}]},
+            {**ANSWERED, "tool_call_id": "c" * 41},
+        ],
+    ),
+    "T3 text between": (
+        *("openai", False),
+        [
+            {"role": "assistant", "tool_calls": [ASKED]},
+            {"role": "user", "content": "Hi"},
+            ANSWERED,
+        ],
+    ),
+    "T3 a call at OpenAI's end": ("openai", False, [{"role": "assistant", "tool_calls": [ASKED]}]),
+    "O1 a result without a call": ("openai", False, [ANSWERED]),
+    "arguments as an object": (
+        *("openai", False),
+        [
+            {
+                "role": "assistant",
+                "tool_calls": [{**ASKED, "function": {"name": "now", "arguments": {}}}],
+            },
+            ANSWERED,
+        ],
+    ),
+    "Gemini, a result": ("gemini", True, [("model", [SIGNED]), ("user", [RESPONSE])]),
+    "Gemini, text after a result": (
+        *("gemini", True),
+        [("model", [SIGNED]), ("user", [RESPONSE]), ("user", [{"text": "Hi"}])],
+    ),
+    "T4 text beside a result": (
+        *("gemini", False),
+        [("model", [SIGNED]), ("user", [RESPONSE, {"text": "Hi"}])],
+    ),
+    "T4 one result of two": (
+        *("gemini", False),
+        [("model", [SIGNED, CALLED]), ("user", [RESPONSE])],
+    ),
+    "T4 results apart": (
+        *("gemini", False),
+        [("model", [SIGNED, CALLED]), ("user", [RESPONSE]), ("user", [RESPONSE])],
+    ),
+    "T5 no signature": ("gemini", False, [("model", [CALLED]), ("user", [RESPONSE])]),
+    "T5 none of an earlier turn": (
+        *("gemini", True),
+        [("model", [CALLED]), ("user", [RESPONSE]), ("user", [{"text": "Hi"}])],
+    ),
+    "a signature that is no base64": (
+        *("gemini", False),
+        [("model", [{**CALLED, "thoughtSignature": "ü"}]), ("user", [RESPONSE])],
+    ),
+}
+
+
+@pytest.mark.parametrize(("vendor", "takes", "turns"), TURNS.values(), ids=TURNS)
+def test_a_strict_server_judges(vendor: str, takes: bool, turns: list[Any]) -> None:
+    hello = {"role": "user", "content": "Hello"}
+    try:
+        if vendor == "anthropic":
+            messages = [hello, *({"role": role, "content": said} for role, said in turns)]
+            body = {"model": "claude-haiku-4-5", "max_tokens": 5, "messages": messages}
+            judge_anthropic(body, {"anthropic-version": "2023-06-01", "x-api-key": "k"})
+        elif vendor == "openai":
+            judge_openai({"model": "gpt-4o", "messages": [hello, *turns]})
+        else:
+            contents = [{"role": role, "parts": parts} for role, parts in turns]
+            first = {"role": "user", "parts": [{"text": "Hello"}]}
+            judge_gemini({"contents": [first, *contents]}, "gemini-3-pro-preview")
+        found = True
+    except RefusedError:
+        found = False
+    assert found is takes
+
+
+@pytest.mark.parametrize("vendor", ["openai", "azure", "anthropic", "gemini"])
+def test_a_server_takes_each_history_that_is_sent(vendor: str, strict: StrictServer) -> None:
+    models = {
+        "anthropic": ("claude-opus-4-8", "claude-haiku-4-5"),
+        "gemini": ("gemini-2.5-flash", "gemini-3-pro-preview"),
+    }
+    for number in range(15):
+        for model in models.get(vendor, ("gpt-4o",)):
+            said = sent(target(vendor, strict, model=model), history(number))
+            # Some lack a signature, and some end with the assistant.
+            may_refuse = model in ("gemini-3-pro-preview", "claude-opus-4-8")
+            assert said == "ok" or (said == "refused" and may_refuse)
+    if vendor == "gemini":
+        skips = target(vendor, strict, model="gemini-3-pro-preview", thought_signature="skip")
+        assert [sent(skips, history(number)) for number in range(15)] == ["ok"] * 15

@@ -113,7 +113,7 @@ class AnthropicProvider(HttpProvider):
         choice = choice_of(layout, request, self.settings.tool_choice)
         return {
             "max_tokens": _DEFAULT_LIMIT if limit is None else limit,
-            "messages": _messages(layout.messages),
+            "messages": _messages(layout.messages) if layout.has_more else layout.plain(),
             "model": self.settings.model,
             "system": system and self.marked(system),
             "temperature": temperature,

@@ -8,7 +8,7 @@ from multiturn.model.calls import Call, Tool
 from multiturn.model.turns import Turn
 
 
-def chat_message(turn: Turn, role: str | None = None) -> dict[str, Any]:
+def chat_message(turn: Turn, role: str = "") -> dict[str, Any]:
     """Return a turn as a message; thinking has no place in it.
 
     Args:
@@ -21,13 +21,13 @@ def chat_message(turn: Turn, role: str | None = None) -> dict[str, Any]:
      'tool_calls': [{'id': 'c1', 'type': 'function',
                      'function': {'name': 'weather', 'arguments': '{"city": "Paris"}'}}]}
     >>> chat_message(Turn("tool", answers="c1"))
-    {'role': 'tool', 'tool_call_id': 'c1', 'content': ''}
+    {'role': 'tool', 'content': '', 'tool_call_id': 'c1'}
     """
-    said: dict[str, Any] = {"role": role or turn.role}
+    said: dict[str, Any] = {"role": role or turn.role, "content": turn.content}
     if turn.answers is not None:
         said["tool_call_id"] = turn.answers
-    said["content"] = turn.content or None if turn.calls else turn.content
     if turn.calls:
+        said["content"] = turn.content or None
         said["tool_calls"] = [_call(call) for call in turn.calls]
     return said
 

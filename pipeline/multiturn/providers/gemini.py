@@ -84,7 +84,7 @@ class GeminiProvider(HttpProvider):
             layout.repair("G9", "left out whether tools are strict")
         declared = [_declaration(tool) for tool in request.tools]
         return {
-            "contents": _contents(layout.messages),
+            "contents": _contents(layout.messages) if layout.has_more else _texts(layout.messages),
             "systemInstruction": system and {"parts": [{"text": system}], "role": "user"},
             "tools": [{"functionDeclarations": declared}] if declared else None,
             "toolConfig": choice and {"functionCallingConfig": _choice(choice)},
@@ -146,6 +146,14 @@ class GeminiProvider(HttpProvider):
             finish_reason=candidate.get("finishReason"),
             is_refusal=candidate.get("finishReason") in _BLOCKED,
         )
+
+
+def _texts(messages: Iterable[Turn]) -> list[dict[str, Any]]:
+    """Return contents of messages that are only text."""
+    return [
+        {"parts": [{"text": message.content}], "role": _ROLES.get(message.role)}
+        for message in messages
+    ]
 
 
 def _contents(messages: Iterable[Turn]) -> list[dict[str, Any]]:

@@ -161,7 +161,8 @@ class Layout:
         merged: list[Turn] = []
         for role, neighbors in groupby(self.messages, lambda message: message.role):
             run = list(neighbors)
-            merged += (_merged(role, turns) for turns in (_runs(run) if self.has_more else [run]))
+            runs = _runs(run) if self.has_more else (run,)
+            merged.extend([_merged(role, turns) for turns in runs])
             if len(run) > 1 and role != "tool":
                 self.repair(rule, f"merged {len(run)} neighboring {role} messages")
         self.messages = merged

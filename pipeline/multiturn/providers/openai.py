@@ -120,7 +120,7 @@ class OpenAIProvider(HttpProvider):
             self.want_name_of_limit(layout)
         choice = choice_of(layout, request, settings.tool_choice)
         roles = {"system": settings.system_role}
-        said = [chat_message(each, roles.get(each.role)) for each in layout.messages]
+        said = [chat_message(each, roles.get(each.role, each.role)) for each in layout.messages]
         messages, caching = self.marked(layout, said)
         return {
             "messages": messages,
