@@ -128,3 +128,14 @@ def test_it_has_no_form_for_reading(folder: Path) -> None:
     assert done.stderr.endswith(
         "Error: --dry-run prints lines of JSON; for text, see convert --target\n"
     )
+
+
+def test_a_dry_run_needs_no_key(folder: Path) -> None:
+    target = "{name: t, provider: openai, api_key: '${{ NO_SUCH_KEY }}', model: gpt-x}"
+    (folder / "targets.yaml").write_text(f"[{target}]")
+    talk(folder, "user")
+    done = run("a.eval.yaml", "--target", "t", "--dry-run", folder=folder)
+    assert (done.returncode, records(done.stdout)[0]["action"]) == (0, "send")
+    done = run("a.eval.yaml", "--target", "t", folder=folder)
+    assert done.returncode == 2
+    assert "the variable NO_SUCH_KEY is not set" in done.stderr

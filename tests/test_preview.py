@@ -9,6 +9,8 @@ import commands
 from comparing import data_of, write
 from layout import write_layout
 from loopback import Server
+from multiturn import Conversion, ProviderRequest
+from multiturn.pipelines.pipeline import request_of
 from repositories import commit, git, replace
 from running import by_id, records
 
@@ -52,6 +54,20 @@ def run(folder: Path, *arguments: str, code: int = 0) -> str:
     done = commands.run(*arguments, folder=folder)
     assert done.returncode == code, done.stderr
     return done.stdout + done.stderr * bool(code)
+
+
+def test_the_request_of_a_shown_case_is_built_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = []
+
+    def build(conversion: Conversion) -> ProviderRequest:
+        built.append(conversion.case.id)
+        return request_of(conversion)
+
+    monkeypatch.setattr("multiturn.engine.preview.request_of", build)
+    run(folder, "convert", "a.eval.yaml", "--target", "gpt")
+    assert built == ["search", "ends"]
 
 
 def test_convert_shows_calls_with_the_ids_that_are_sent(folder: Path) -> None:

@@ -234,9 +234,9 @@ def test_an_error_advises_what_its_reader_can_write(project: Path) -> None:
 
 CASE = Case(id="a", input_messages=(TestMessage("user", "Hi"),))
 WRONG: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
-    "load_target(None)": (
-        *(lambda: load_target(None), TypeError),  # type: ignore[arg-type]
-        "load_target takes the name of a target, not None",
+    "load_target(5)": (
+        *(lambda: load_target(5), TypeError),  # type: ignore[arg-type]
+        "load_target takes the name of a target, not an int",
     ),
     "load_suite(None)": (
         *(lambda: load_suite(None), TypeError),  # type: ignore[arg-type]

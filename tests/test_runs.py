@@ -258,7 +258,8 @@ def test_batches_that_are_not_waited_for_are_collected_by_a_later_call(folder: P
         server.lag = 1
         given: Any = ("a.eval.yaml", "spec", openai(server.url), "out.jsonl")
         assert list(run_batches(*given, wait=False, say=said.append)) == []
-        with pytest.raises(MultiturnError, match=r"a batch for 'out\.jsonl' is under way"):
+        advice = r"a batch for 'out\.jsonl' is under way; call run_batches with resume=True to get"
+        with pytest.raises(MultiturnError, match=advice):
             results_of("a.eval.yaml", results="out.jsonl", resume=True)
         results = list(run_batches(*given, resume=True, poll=0.001, say=said.append))
         assert server.sent() == {"one": 1, "two": 1}

@@ -191,6 +191,15 @@ def test_echo_needs_no_file_is_the_default_and_cannot_be_redefined() -> None:
     assert load_target().wire(HELLO).provider == "echo"
 
 
+def test_without_a_name_the_target_is_the_projects() -> None:
+    write("[{name: gem, provider: gemini, api_key: abcdef, model: gemini-2.5-flash}]")
+    Path("multiturn.toml").write_text('target = "gem"\n')
+    assert (load_target().name, load_target("echo").name) == ("gem", "echo")
+    Path("multiturn.toml").write_text('target = "gen"\n')
+    with pytest.raises(MultiturnError, match=r"no target 'gen'.* \(multiturn.toml sets target\)"):
+        load_target()
+
+
 def test_an_unknown_key_is_a_warning_and_no_error() -> None:
     key, name = "temper", "temperature"
     target = "name: t, provider: openai, api_key: abcdef, model: m"

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from multiturn.engine.runner import run as run
     from multiturn.engine.spans import Message as Message
     from multiturn.engine.spans import Span as Span
+    from multiturn.engine.targets import load_target as load_target
     from multiturn.errors import ErrorDetail as ErrorDetail
     from multiturn.errors import MultiturnError as MultiturnError
     from multiturn.errors import PipelineError as PipelineError
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
     from multiturn.providers.results import Failure as Failure
     from multiturn.providers.results import RawRequest as RawRequest
     from multiturn.providers.results import Result as Result
-    from multiturn.providers.targets import load_target as load_target
     from multiturn.providers.tokens import Tokens as Tokens
 
 _NAMES = {  # by the module that they are in
@@ -66,6 +66,7 @@ _NAMES = {  # by the module that they are in
     "engine.costs": ("Estimate", "estimate"),
     "engine.delivery": ("Delivery",),
     "engine.project": ("load_pipeline", "load_suite"),
+    "engine.targets": ("load_target",),
     "engine.runner": ("dry_run", "run"),
     "errors": ("ErrorDetail", "MultiturnError", "PipelineError", "Place"),
     "files": ("Files",),
@@ -82,7 +83,6 @@ _NAMES = {  # by the module that they are in
     "providers.ax": ("AxProvider",),
     "providers.base": ("Provider", "ProviderError", "ProviderResponse", "TargetProvider", "Wire"),
     "providers.results": ("Failure", "RawRequest", "Result"),
-    "providers.targets": ("load_target",),
     "providers.tokens": ("Tokens",),
     "model.request": ("ChatMessage", "InputFile", "ProviderRequest"),
     "model.turns": ("Part", "Turn"),

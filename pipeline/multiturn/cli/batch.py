@@ -130,10 +130,10 @@ def _open(results: str, targets_file: str | None) -> "Batches":
     """
     from multiturn.engine.batch_state import BatchState
     from multiturn.engine.batches import Batches, nothing_under_way
-    from multiturn.providers.targets import load_target
+    from multiturn.providers.targets import find_target
 
     state = BatchState(results)
     if state.target is None or not state.under_way:
         raise nothing_under_way(results)
-    provider = load_target(state.target.name, file=targets_file)
+    provider = find_target(state.target.name, file=targets_file)
     return Batches(provider, results, poll=60, say=_say)

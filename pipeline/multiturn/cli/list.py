@@ -89,9 +89,9 @@ def _sized(
     """Yield each case with its size; one that the target refuses is a failure."""
     from multiturn.engine.sizes import size_of
     from multiturn.errors import MultiturnError
-    from multiturn.providers.targets import DEFAULT, load_target
+    from multiturn.providers.targets import DEFAULT, find_target
 
-    provider = load_target(target or DEFAULT, file=targets_file, sends=False)
+    provider = find_target(target or DEFAULT, file=targets_file, sends=False)
     count = lru_cache(256)(provider.tokenizer.count)  # guidelines are in many cases
     for conversion in conversions:
         try:

@@ -67,9 +67,9 @@ def preview_provider(target: str | None, targets_file: str | None) -> "TargetPro
     """Return the provider of the target that is shown; None if none is named."""
     if target is None:
         return None
-    from multiturn.providers.targets import load_target
+    from multiturn.providers.targets import find_target
 
-    return load_target(target, file=targets_file, sends=False)
+    return find_target(target, file=targets_file, sends=False)
 
 
 quiet_option = click.option(  # for say_summary

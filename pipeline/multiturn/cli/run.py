@@ -162,7 +162,7 @@ def run(
     from multiturn.cli.failures import Failures, writing
     from multiturn.cli.sending import Tally, preview, print_json, print_text, send
     from multiturn.engine.run import Run
-    from multiturn.providers.targets import load_target
+    from multiturn.providers.targets import find_target
     from multiturn.text import number_of
 
     if resume and output is None:
@@ -182,9 +182,11 @@ def run(
     failures = Failures(debug=options.debug)
     show = print_text if (format_ or default_format(output)) == "text" else print_json
     tally = Tally(failures, show if output is None and not dry_run else None)
+    # What is to be sent again depends on the address, which must then be known.
+    sends = resume or not dry_run
     with writing(output):
         chosen = Run(
-            *(selection, pipeline, load_target(target, file=targets_file)),
+            *(selection, pipeline, find_target(target, file=targets_file, sends=sends)),
             results=output,
             resume=resume,
             against=against,

@@ -8,22 +8,24 @@ from multiturn.engine.explanation import Explanation, explain
 from multiturn.engine.record import Record, record_of
 from multiturn.engine.spans import in_spans
 from multiturn.model.conversion import Conversion
-from multiturn.model.request import message_of
+from multiturn.model.request import ProviderRequest, message_of
 from multiturn.pipelines.pipeline import request_of
 from multiturn.providers.base import Preview, ProviderError, TargetProvider
 
 _INSTEAD = ("question", "chat_prompt", "system", "guidelines")  # the target gets messages
 
 
-def preview_of(conversion: Conversion, provider: TargetProvider) -> Preview:
-    """Return what a target would be sent of a finished conversion.
+def preview_of(
+    conversion: Conversion, provider: TargetProvider, request: ProviderRequest | None = None
+) -> Preview:
+    """Return what a target would be sent of a finished conversion, or of its request.
 
     Raises:
         ProviderError: the target would refuse it; with its place in the suite.
     """
-    case = conversion.case
+    case, request = conversion.case, request or request_of(conversion)
     try:
-        return provider.preview(request_of(conversion), conversion.sent, conversion.transcript)
+        return provider.preview(request, conversion.sent, conversion.transcript)
     except ProviderError as error:
         raise error.at(case.where(), case.id) from None
 
@@ -34,8 +36,9 @@ def record_for(conversion: Conversion, provider: TargetProvider) -> Record:
     Raises:
         ProviderError: as for ``preview_of``.
     """
-    preview = preview_of(conversion, provider)
-    record = record_of(request_of(conversion), conversion.notices)
+    request = request_of(conversion)
+    preview = preview_of(conversion, provider, request)
+    record = record_of(request, conversion.notices)
     shown: dict[str, Any] = {"target": provider.name}
     if preview.messages is not None:
         shown["messages"] = list(map(message_of, preview.messages))

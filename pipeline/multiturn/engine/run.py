@@ -250,8 +250,10 @@ def _check_batches(provider: TargetProvider, path: str, *, batch: bool, resume: 
     if batch:
         batches_of(provider)
     if BatchState(path).under_way and not (batch and resume):
-        what = f"a batch for {path!r} is under way; add --resume --batch to get its results,"
-        raise MultiturnError(f"{what} or cancel it with: multiturn batch cancel {path}")
+        is_python = option("resume") == "resume="
+        how = "call run_batches with resume=True" if is_python else "add --resume --batch"
+        what = f"a batch for {path!r} is under way; {how} to get its results, or cancel it with:"
+        raise MultiturnError(f"{what} multiturn batch cancel {path}")
 
 
 def _digests_at(

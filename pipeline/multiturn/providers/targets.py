@@ -16,7 +16,6 @@ from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError, did_you_mean, nearly, option
 from multiturn.logs import Notice, warn
-from multiturn.model.checks import kind_of
 from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings
 from multiturn.providers.ax import ChatSettings
 from multiturn.providers.azure import AzureProvider, AzureSettings
@@ -71,25 +70,8 @@ ALIASES = {
 }
 
 
-def load_target(
-    name: str = DEFAULT, *, file: str | None = None, sends: bool = True
-) -> TargetProvider:
-    """Return the provider of a target.
-
-    Args:
-        name: of the target; ``echo`` needs no file.
-        file: the targets file; by default the nearest ``targets.yaml`` or
-            ``.agentv/targets.yaml``, from the current folder up to the one with ``.git``, and not
-            from a suite's folder: the file can start programs, and says where keys go.
-        sends: False for a provider that only shows what it would send. A variable that is not set
-            is then no error where it is a key or an address.
-
-    Raises:
-        MultiturnError: there is no such target, its settings are wrong, or a variable that it
-            uses is not set.
-    """
-    if not isinstance(name, str):
-        raise TypeError(f"load_target takes the name of a target, not {kind_of(name)}")
+def find_target(name: str, *, file: str | None = None, sends: bool = True) -> TargetProvider:
+    """Return the provider of a target, as ``load_target`` does; it looks for no defaults."""
     if name == DEFAULT and file is None:
         return _echo()
     path = find_targets(file)

@@ -20,8 +20,8 @@ from multiturn.suites.messages import (
     take_tools,
     values_in_text,
 )
+from multiturn.suites.promptfoo import Variables, take_messages, variables_of
 from multiturn.suites.templates import Braces, braces_of, check_case
-from multiturn.suites.variables import Variables, take_messages, variables_of
 from multiturn.suites.vocabulary import ANSWER_NAMES, CASE_NAMES, INPUT_KEYS, OF_CASES, SUITE_NAMES
 
 _WITH_INPUT = {**CASE_NAMES, **ANSWER_NAMES}

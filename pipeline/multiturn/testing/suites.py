@@ -23,7 +23,7 @@ from multiturn.model.conversion import Conversion
 from multiturn.paths import root_of
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
-from multiturn.providers.targets import load_target
+from multiturn.providers.targets import find_target
 from multiturn.review.diff import compare_texts
 from multiturn.review.folder import SnapshotFolder
 from multiturn.review.locations import digest, folder_of, location_of, name_in_root, suite_of
@@ -242,7 +242,7 @@ def _provider(target: str | None) -> TargetProvider | None:
 @lru_cache(maxsize=1)
 def _loaded(target: str, folder: str) -> TargetProvider:
     """Return a target's provider, which is read once for each current folder."""
-    return load_target(target, sends=False)
+    return find_target(target, sends=False)
 
 
 def _with_files(text: str, digests: FilesLock) -> str:

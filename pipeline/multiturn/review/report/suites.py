@@ -25,7 +25,7 @@ from multiturn.model.request import message_of
 from multiturn.paths import root_of
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
-from multiturn.providers.targets import DEFAULT, find_targets, load_target, read_target
+from multiturn.providers.targets import DEFAULT, find_target, find_targets, read_target
 from multiturn.providers.variables import environment
 from multiturn.review.locations import name_in_root
 from multiturn.review.promotion import Promotion
@@ -152,7 +152,7 @@ class TargetThen(Struct, frozen=True):
     def provider(self) -> tuple[TargetProvider, str]:
         """Return its provider, in the folder as it was then, or why it is today's."""
         if self.now is None or self.name == DEFAULT:
-            return load_target(self.name), ""
+            return find_target(self.name), ""
         today = Path(self.now)
         try:
             then = find_targets(self.file)
