@@ -5,6 +5,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Callable
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -62,13 +63,16 @@ def _title(difference: Difference) -> str:
         return f"{number_of(len(difference.cases), 'case')} {difference.kind}"
     if len(difference.causes) == 1:
         return difference.causes[0]
-    old, new = (
-        next((line[1:].strip() for line in difference.lines if line.startswith(sign)), "")
-        for sign in "-+"
-    )
+    runs = (run for is_changed, run in groupby(difference.lines, _is_changed) if is_changed)
+    first = list(next(runs, ()))
+    old, new = (next((line[1:].strip() for line in first if line[0] == sign), "") for sign in "-+")
     if old and new:
         return f"{quoted(old)} → {quoted(new)}"
     return f"{quoted(new)} is new" if new else f"{quoted(old)} is gone"
+
+
+def _is_changed(line: str) -> bool:
+    return line[0] in "-+"
 
 
 class _Numbers(dict[str, int]):

@@ -69,7 +69,7 @@ function showFacts(difference) {
     return cause ? privilege.slice(0, -`, by ${cause}`.length) : privilege;
   }));
   const facts = [
-    ...[...words].map((fact) => make("li", { class: "privilege" }, visible(fact))),
+    ...[...words].filter((fact) => fact !== title).map((fact) => make("li", { class: "privilege" }, visible(fact))),
     ...causes.filter((cause) => cause !== title).map((cause) => make("li", {}, visible(cause))),
   ];
   const first = facts.splice(0, facts.length > MOST_FACTS + 1 ? MOST_FACTS : facts.length);

@@ -95,12 +95,13 @@ function* foldedOf(text, [at, end], [to, stop], isFirst, isLast) {
 /** Show two texts in rows; one of them may be null, and so may its changes be hidden. */
 function showSplit(then, now, isHidden = () => false) {
   const [old, fresh] = [then || [], now || []];
-  const lines = differingLines(textOf(old), textOf(fresh));
+  const isOne = !old.length || !fresh.length;  // then all of it has changed, also what is blank
+  const lines = isOne ? [[0, textOf(old).length, 0, textOf(fresh).length]] : differingLines(textOf(old), textOf(fresh));
   const sides = mark(old, fresh, lines);
   const cut = sides.map(cutter);
   return [...stretchesOf(textOf(old), textOf(fresh), lines)].flatMap(({ kind, count, ...places }) => {
     const pieces = SIDES.map((side, at) => cut[at](...places[side]));
-    if (kind === "changed") return pieces.flat().every((span) => !span.changed || isHidden(span)) ? [] : showRow(kind, pieces);
+    if (kind === "changed") return pieces.flat().every((span) => !span.changed || isHidden(span)) ? [] : showRow(isOne ? "changed one" : kind, pieces);
     const row = showRow("same", pieces);
     return kind === "fold" ? [showFold(count, row), row] : row;
   });
