@@ -76,7 +76,7 @@ def dialects(data: bytes) -> None:
     for text, keys in () if errors else _texts(suite):
         is_variable = any(above == "vars" and key != "input" for above, key in pairwise(keys))
         is_said = any(key in _IRRELEVANT or key in said for key in keys)
-        is_default = keys[0] in ("execution", "metadata")  # a case's own wins
+        is_default = keys[0] in ("execution", "metadata") or "tools" in keys  # a case's own wins
         if text not in there and not (is_variable or is_said or is_default):
             raise AssertionError(f"{text} is lost, below {keys} of {path.read_text()}")
 
@@ -89,18 +89,20 @@ _IRRELEVANT = frozenset().union(*IRRELEVANT.values())
 _CASE_KEYS = (
     *("id", "input_messages", "input", "messages", "input", "metadata", "guidelines", "execution"),
     *("outcome", "criteria", "expected_output", "expected_messages", "conversation_id", "ideal"),
-    *("vars", "target", "description", "assert", "unheard_of", "choices", "options"),
+    *("vars", "target", "description", "assert", "unheard_of", "choices", "options", "tools"),
 )
 _SUITE_KEYS = (
     *("input", "metadata", "guidelines", "execution", "prompts", "defaultTest", "description"),
-    *("vars", "unheard_of", "system", "tracing", "options"),
+    *("vars", "unheard_of", "system", "tracing", "options", "tools"),
 )
 _INNER_KEYS = ("role", "content", "type", "text", "value", "input", "unheard_of", "weight", "vars")
+
+_CALL_KEYS = ("unheard_of", "cache_control", "index", "function", "name", "is_error", "error")
 
 
 def _texts(value: Any, keys: tuple[str, ...] = ()) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield each text of a suite that stands nowhere else in it, with the keys above it."""
-    if isinstance(value, str) and value.startswith("[{"):
+    if isinstance(value, str) and value.startswith(("[{", '{"text.')):
         value = json.loads(value)
     if isinstance(value, str) and value.startswith("text."):
         yield value, keys
@@ -136,7 +138,7 @@ class _Chosen:
         found = {}
         for _ in range(self._choice(5)):
             key = names[self._choice(len(names))]
-            found[key] = self._value(level + 1)
+            found[key] = [self._tool(level)] if key == "tools" else self._value(level + 1)
         return found
 
     def _value(self, level: int) -> Any:
@@ -146,9 +148,9 @@ class _Chosen:
             case 3:
                 return [self._value(level) for _ in range(self._choice(3))]
             case 4:
-                return [self._message(level) for _ in range(1 + self._choice(2))]
+                return self._messages(level, 1, 2)
             case 5:
-                return json.dumps([self._message(level)])
+                return json.dumps(self._messages(level, 1, 1))
             case _:
                 return self._mapping(_INNER_KEYS, level)
 
@@ -157,6 +159,45 @@ class _Chosen:
         part = {"type": "text", "text": self._text()}
         content = [self._text(), [part], self._value(level)][self._choice(3)]
         return {"role": role, "content": content, **self._mapping(_INNER_KEYS[6:], level)}
+
+    def _messages(self, level: int, least: int, most: int) -> list[dict[str, Any]]:
+        """Return messages, among which there may be calls and their results."""
+        if self._choice(3) == 0:
+            return self._called(level)
+        return [self._message(level) for _ in range(least + self._choice(most))]
+
+    def _called(self, level: int) -> list[dict[str, Any]]:
+        name, given = self._text(), {self._text(): self._value(level), "n": self._text()}
+        function = {"name": self._text(), "arguments": json.dumps(given)}
+        calls: tuple[dict[str, Any], ...] = (
+            {"id": name, "name": self._text(), "arguments": given},
+            {"id": name, "type": "function", "function": function},
+            {"id": name, "function": self._text(), "arguments": given},
+            {"type": "tool_use", "id": name, "name": self._text(), "input": given},
+        )
+        call = {**calls[self._choice(4)], **self._mapping(_CALL_KEYS, level)}
+        thinking = (
+            {"type": "thinking", "thinking": self._text(), "signature": self._text()},
+            {"type": "reasoning", "reasoning": self._text(), "redacted": bool(self._choice(2))},
+            {"type": "redacted_thinking", "data": self._text()},
+            {"type": "text", "text": self._text()},
+        )
+        said = [{**thinking[self._choice(4)], **self._mapping(_CALL_KEYS, level)}, self._text()]
+        if call.get("type") == "tool_use":
+            result = {"type": "tool_result", "tool_use_id": name, "content": self._value(level)}
+            content = [result, self._value(level)][: 1 + self._choice(2)]
+            answer = {"role": "user", "content": content}
+            return [{"role": "assistant", "content": [*said, call]}, answer]
+        assistant = {"role": "assistant", "content": said, "tool_calls": [call]}
+        result = {"role": "tool", "tool_call_id": name, "content": self._value(level)}
+        return [assistant, {**result, **self._mapping(_CALL_KEYS, level)}]
+
+    def _tool(self, level: int) -> dict[str, Any]:
+        keys = ("parameters", "input_schema")
+        schema = {"type": "object", "properties": {self._text(): {"description": self._text()}}}
+        tool = {"name": self._text(), keys[self._choice(2)]: schema}
+        written = [tool, {"type": "function", "function": tool}][self._choice(2)]
+        return {**written, **self._mapping(_CALL_KEYS, level)}
 
     def _text(self) -> str:
         self._count += 1

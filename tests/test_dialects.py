@@ -81,6 +81,11 @@ def test_a_target_beside_our_own_messages_is_no_answer() -> None:
     assert case.expected_messages is None
 
 
+def test_an_ideal_answer_beside_our_own_messages_is_expected() -> None:
+    [case] = cases("{ideal: Ho, input_messages: [{role: user, content: Hi}]}")
+    assert case.expected_messages == HO
+
+
 def test_the_input_and_the_files_of_a_suite_stand_before_those_of_each_case(root: Path) -> None:
     write(root, {"a.md": "A", "b.md": "B"})
     suite = """\

@@ -46,6 +46,14 @@ SUITES = {
     "JSON": filled('{"id": "a", "x": [', "{},", "0]}"),
     "messages in JSON in YAML": "tests:\n- id: a\n  input: '"
     + filled("[", '{"role":"user","content":"a"},', '{"role":"user","content":"a"}]\'\n'),
+    "calls by alias": "evalcases:\n- {id: a, input: Hi, x: &a '"
+    + filled('{"a": [', "0,", "0]}'}\n", size=150_000)
+    + filled(
+        "- id: b\n  input_messages:\n  - {role: assistant, tool_calls: [",
+        "{id: '%x', name: f, arguments: *a},",
+        "]}\n",
+        size=20_000,
+    ),
     "lists of lists in JSON": filled('{"id": "a", "x": [', "[[[[[[]]]]]],", "0]}", size=3 * SIZE),
 }
 

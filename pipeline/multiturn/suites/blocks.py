@@ -5,8 +5,8 @@ from typing import Any
 
 from msgspec import structs
 
-from multiturn.documents.json_lines import node_of, read_json
-from multiturn.documents.node import Node, Repeats, RepeatsError, list_of, values_in, with_keys
+from multiturn.documents.json_lines import read_json, values_in_json
+from multiturn.documents.node import MAX_DEPTH, Node, Repeats, RepeatsError, list_of, with_keys
 from multiturn.documents.validation import read_as
 from multiturn.errors import MultiturnError, quoted
 from multiturn.suites.keys import KeyCheck
@@ -145,9 +145,13 @@ class _Blocks:
     def _parsed(self, written: Node, label: str) -> Node:
         """Return arguments that are written as a JSON text."""
         where = written.place(self.check.name, label)
+        if self.repeats.add(values_in_json(written.value), written.mark):  # by aliases of the text
+            what = "the suite repeats too many values in arguments; write fewer calls by aliases"
+            raise RepeatsError(what, where=where)
         try:
             value = read_json(written.value)
-            arguments = node_of(value, written.mark)
+            if isinstance(value, dict):
+                _check_depth(value)
         except RecursionError:
             raise MultiturnError(f"{_NO_OBJECT}: nested too deep", where=where) from None
         except ValueError as error:
@@ -155,10 +159,8 @@ class _Blocks:
             raise MultiturnError(f"{_NO_OBJECT}: {why}", where=where) from None
         if not isinstance(value, dict):
             raise MultiturnError(f"{_NO_OBJECT}; write {{}} for none", where=where)
-        if self.repeats.add(values_in(arguments), written.mark):  # by aliases of the text
-            what = "the suite repeats too many values in arguments; write fewer calls by aliases"
-            raise RepeatsError(what, where=where)
-        return structs.replace(arguments, key_mark=written.key_mark)
+        size = len(written.value)  # nothing asks for the place of a value in it
+        return Node(value, written.mark, None, {}, size, key_mark=written.key_mark)
 
     def _use(self, block: Node, message: Node, label: str, at: int) -> Node:
         """Return a call of Anthropic's in our form."""
@@ -243,6 +245,15 @@ def _segments_of(message: Node) -> list[Node]:
 
 def _type_of(block: Node) -> Any:
     return block.value.get("type") if isinstance(block.value, dict) else None
+
+
+def _check_depth(value: Any, levels: int = MAX_DEPTH) -> None:
+    """Refuse a value with too many levels by a ValueError."""
+    if not levels:
+        raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
+    for child in value.values() if isinstance(value, dict) else value:
+        if isinstance(child, dict | list):
+            _check_depth(child, levels - 1)
 
 
 def _leading(blocks: list[Node], kind: str) -> int:

@@ -1,18 +1,20 @@
 """Calls of tools, their results and thinking, in the messages of a suite."""
 
+import json
+from collections.abc import Iterable
 from typing import Any
 
 from multiturn.documents.node import Node
 from multiturn.documents.validation import read_as
-from multiturn.errors import MultiturnError, did_you_mean, quoted
+from multiturn.errors import MultiturnError, cut, did_you_mean, nearest, quoted
 from multiturn.model.calls import Call, Thinking, Tool, unpaired
 from multiturn.model.case import TestMessage
-from multiturn.model.turns import as_json
 from multiturn.suites.keys import KeyCheck
 from multiturn.suites.messages import Wording
 from multiturn.suites.schema import CallKeys, HiddenKeys, ThinkingKeys
 from multiturn.text import in_line
 
+MAX_NAMED = 20  # tools that an error lists
 _BLOCKS = ("thinking", "redacted_thinking")
 
 
@@ -85,14 +87,22 @@ def check_called(
     name: str,
 ) -> None:
     """Refuse a call of a tool that is not among those given, if any are."""
-    names = [tool.name for tool in tools]
+    names = dict.fromkeys(tool.name for tool in tools)
     for index, (message, node) in enumerate(zip(messages, nodes, strict=True)):
         for at, call in enumerate(message.calls if names else ()):
             if call.name not in names:
-                what = f"there is no tool {quoted(call.name)}; {did_you_mean(call.name, names)}"
+                what = no_tool(call.name, names)
                 written = node.children["tool_calls"].children[at].children["name"]
                 label = f"{wording.label(index)}.{wording.call(index, at)}"
                 raise MultiturnError(what, where=written.place(name, label))
+
+
+def no_tool(name: str, names: Iterable[str]) -> str:
+    """Return what is wrong with the name of a tool that is not there."""
+    known = [cut(each) for each in names]
+    near = nearest(name, known)
+    few = known if len(known) <= MAX_NAMED else [*known[:MAX_NAMED], "…"]
+    return f"there is no tool {quoted(name)}; {did_you_mean(name, [near] if near else few)}"
 
 
 def check_name(written: Node, key: str, name: str, label: str) -> None:
@@ -110,7 +120,7 @@ def check_name(written: Node, key: str, name: str, label: str) -> None:
 def check_finite(written: Node, key: str, name: str, label: str) -> None:
     """Refuse ``.inf`` and ``.nan``, which JSON does not have."""
     try:
-        as_json(written.value)
+        json.dumps(written.value, allow_nan=False)
     except ValueError:
         what = f"{key} have a number that is not finite, which JSON cannot hold"
         raise MultiturnError(what, where=written.place(name, label)) from None

@@ -6,7 +6,7 @@ from multiturn.documents.node import Node, with_keys
 from multiturn.documents.validation import read_as
 from multiturn.errors import MultiturnError, did_you_mean, quoted
 from multiturn.model.calls import Tool
-from multiturn.suites.calls import check_finite, check_name
+from multiturn.suites.calls import check_finite, check_name, no_tool
 from multiturn.suites.keys import KeyCheck
 from multiturn.suites.schema import ToolKeys
 
@@ -41,8 +41,7 @@ def check_choice(
         execution = case.children.get("execution")
         own = execution.children if execution is not None else None
         place = own["tool_choice"] if own and "tool_choice" in own else case
-        what = f"tool_choice: there is no tool {quoted(choice['name'])}"
-        what = f"{what}; {did_you_mean(choice['name'], names)}"
+        what = f"tool_choice: {no_tool(choice['name'], names)}"
         raise MultiturnError(what, where=place.place(check.name, label))
 
 

@@ -34,9 +34,10 @@ CASE_NAMES = {
     "preferred_output": "expected_messages",
     "expected_outcome": "outcome",
     "criteria": "outcome",
+    "ideal": "expected_messages",
 }
 # Beside one of INPUT_KEYS only: elsewhere, a target is what a run sends prompts to.
-ANSWER_NAMES = {"ideal": "expected_messages", "target": "expected_messages"}
+ANSWER_NAMES = {"target": "expected_messages"}
 INPUT_KEYS = frozenset(MESSAGES_KEYS[1:])
 DEFAULTS_KEYS = ("default_test", "defaultTest")
 ROLE_NAMES = {"developer": "system"}
