@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+import commands
 import multiturn
 from loopback import Server
-from multiturn import LimitReachedError, MultiturnError, Result
+from multiturn import LimitReachedError, MultiturnError, Result, load_suite
 from running import by_id, run, write_suite
 from vendors import openai
 
@@ -170,6 +171,40 @@ def test_a_run_stops_at_its_limit_and_can_be_resumed(
     assert len(by_id(folder / "out.jsonl")) == 10
 
 
+def test_only_what_is_still_to_be_sent_counts_for_a_limit(folder: Path, server: Server) -> None:
+    given = ("a.eval.yaml", "--target", "dear", "--output", "out.jsonl")
+    run(*given, "--case", "c3", folder=folder)
+    assert run(*given, "--resume", "--max-tokens", "220", folder=folder).returncode == 0
+    assert len(server.requests) == 10  # 9 of 24 tokens, which fit, and one before
+
+
+def test_what_memory_does_not_hold_is_read_twice(
+    folder: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("multiturn.engine.run._MOST_HELD", 1)
+    suite = (folder / "a.eval.yaml").read_text()
+    given = ("--target", "dear", "--max-tokens", "240")
+    done = commands.run("run", "-", *given, folder=folder, given=suite)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "Error: --max-tokens reads requests of more than 0 MiB twice, and '-' can be read only"
+        " once; write it to a file\n",
+    )
+    with pytest.raises(MultiturnError, match="an iterator of cases can be read only once"):
+        asyncio.run(results(load_suite(folder / "a.eval.yaml"), server, max_cost=5))
+    assert server.requests == []
+    assert run("a.eval.yaml", *given, folder=folder).returncode == 0
+    assert len(server.requests) == 10
+
+
+async def results(cases: Any, server: Server, **limits: Any) -> list[Result]:
+    """Return the results of a run from Python, one request after the other."""
+    given = {"prices": "prices.yaml", "concurrency": 1, **limits}
+    async with openai(server.url) as provider:
+        return [result async for result in multiturn.run(cases, None, provider, **given)]
+
+
 def test_a_request_that_fails_costs_nothing(folder: Path, server: Server) -> None:
     server.fail(400, "no", times=9)
     given = ("--target", "dear", "--prices", "prices.yaml", "--output", "out.jsonl")
@@ -189,15 +224,11 @@ def test_python_gets_the_estimate_and_the_limits(
     assert (found.cases, found.input, found.is_exact, found.unlimited) == (10, 240, True, 10)
     assert (found.input_cost, found.batch_input_cost) == pytest.approx((0.24, 0.12))
 
-    async def results(**limits: Any) -> list[Result]:
-        given = {"prices": "prices.yaml", "concurrency": 1, **limits}
-        return [result async for result in multiturn.run("a.eval.yaml", None, target, **given)]
-
     with pytest.raises(MultiturnError, match="240 input tokens exceed max_tokens= 100"):
-        asyncio.run(results(max_tokens=100))
+        asyncio.run(results("a.eval.yaml", server, max_tokens=100))
     assert server.requests == []
     with pytest.raises(LimitReachedError, match=r"stopped at max_cost= 0\.25: \$0\.24 spent"):
-        asyncio.run(results(max_cost=0.25))
+        asyncio.run(results("a.eval.yaml", server, max_cost=0.25))
     assert len(server.requests) == 3  # 11 tokens and 7, for 0.081 dollars each
 
 
