@@ -12,6 +12,7 @@ from histories import history
 from multiturn import ChatMessage, ProviderError, ProviderRequest
 from multiturn.logs import Notice, warnings_to
 from multiturn.model.calls import Call, Tool
+from multiturn.providers.batches import batches_of
 from strict import judge_anthropic, judge_gemini, judge_openai
 from vendors import PROVIDERS, echo, entries
 
@@ -157,6 +158,15 @@ def test_a_vendor_gets(vendor: str, entry: dict[str, Any]) -> None:
         assert body["messages"].pop(0)["role"] == "system"
     found = {"repairs": [*provider.wire(request).repairs], **body}
     assert {key: found.get(key) for key in expected} == expected
+
+
+@pytest.mark.parametrize("vendor", JUDGES)
+def test_a_batch_has_the_same_body(vendor: str) -> None:
+    provider = PROVIDERS[vendor]()
+    wire = provider.wire(history(0))
+    line = json.loads(batches_of(provider).line("digest", wire.body))
+    body = line.get("params") or line.get("request") or line.get("body")
+    assert body == json.loads(wire.body)
 
 
 def test_echo_shows_calls_and_tools() -> None:

@@ -57,6 +57,11 @@ _LESSONS = [
         *("", "Anthropic: ai #12296; Gemini: LibreChat agents #323"),
     ),
     Lesson(
+        r"missing a thought_signature",
+        "add the signature of the call; or set thought_signature: skip in the target",
+        *("", "Gemini: llm-gemini #119"),
+    ),
+    Lesson(
         r"roles must alternate",
         *("set roles: alternate in the target", "", "chat_templates, rendered"),
     ),

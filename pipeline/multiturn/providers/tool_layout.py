@@ -1,13 +1,13 @@
 """The repairs of calls, their results and thinking, for conversations that have some."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from msgspec import structs
 
-from multiturn.model.calls import Call, Thinking, unpaired
+from multiturn.model.calls import Thinking, unpaired
 from multiturn.model.request import ProviderRequest
 from multiturn.model.turns import Part, Turn, is_blank, separate_first
 from multiturn.providers.layout import Layout
@@ -190,8 +190,3 @@ def choice_of(layout: Layout, request: ProviderRequest, of_target: Choice | None
     if not isinstance(choice, str) and choice["name"] not in names:
         layout.refuse("C5", f"name one of the tools: {', '.join(names)}")
     return choice
-
-
-def calls_of(messages: Iterable[Turn]) -> dict[str, Call]:
-    """Return the calls of messages by their ids."""
-    return {call.id: call for message in messages for call in message.calls}
