@@ -1,6 +1,7 @@
 """Reports: by the command, or of files as they were and as they are, without Git."""
 
 import base64
+import re
 import shutil
 import subprocess
 import sys
@@ -78,4 +79,10 @@ def data_of(page: str) -> str:
 
 
 def title(folder: Path, *arguments: str) -> str:
-    return summary(folder, *arguments).partition("\n")[0]
+    """Return the first line, but for the number of tokens."""
+    return without_growth(summary(folder, *arguments)).partition("\n")[0]
+
+
+def without_growth(text: str) -> str:
+    """Return Markdown whose first line does not say by how many tokens the prompts grow."""
+    return re.sub(r"\A(.*); about [+-][\d,]+ tokens?\n", r"\1\n", text)

@@ -4,11 +4,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import commands
 from comparing import report_of, write
 from multiturn.review.changes import FileChange
 from multiturn.review.differences import Difference, differences
-from multiturn.review.growth import growth_in_words
+from multiturn.review.growth import growth_in_words, total_in_words
 from multiturn.review.report.overview import overview
 from repositories import FILES, TONE
 
@@ -97,7 +99,13 @@ def edit(name: str, old: str, new: str) -> dict[str, str]:
 
 def as_said(found: list[Difference]) -> list[tuple[Any, ...]]:
     return [
-        (each.kind, each.what, [case_id for _, case_id in each.cases], each.causes, each.growth)
+        (
+            each.kind,
+            each.what,
+            [case_id for _, case_id in each.cases],
+            each.causes,
+            each.growth and round(each.growth),
+        )
         for each in found
     ]
 
@@ -109,9 +117,9 @@ def test_a_report_has_the_text_of_a_guideline_once_and_the_rest_apart(tmp_path: 
     assert as_said(found) == [
         (
             *("file", f"{TONE} changed; it is part of a system message", ["hours", "price"]),
-            *((f"{TONE} line 3",), 18),
+            *((f"{TONE} line 3",), 4),  # ", or four" counts as 1.89 tokens, in two cases
         ),
-        ("changed", "", ["bye"], (f"{SHOP} line 13: the messages of 'bye'",), 5),
+        ("changed", "", ["bye"], (f"{SHOP} line 13: the messages of 'bye'",), 1),  # "Good ": 0.97
     ]
     assert found[0].privileges == (f"{TONE} changed; it is part of a system message",)
     assert found[0].lines == (
@@ -134,8 +142,9 @@ def test_a_case_with_another_file_is_changed_and_the_file_is_new(tmp_path: Path)
         ("changed", "", ""),
     ]
     assert found[0].lines == ("+At nine.",)
-    # "When do you open?" becomes "=== open.txt ===", a line break and "At nine."
-    assert (found[0].growth, found[1].growth) == (None, 16 + 1 + 8 - 17)
+    # "When do you open?", 3.56 tokens, becomes "=== open.txt ===", 4.66, a line break, 1.34, and
+    # "At nine.", 1.86.
+    assert (found[0].growth, found[1].growth) == (None, pytest.approx(4.3, abs=0.01))
 
 
 def test_new_removed_and_renamed_cases(tmp_path: Path) -> None:
@@ -155,7 +164,10 @@ def test_new_removed_and_renamed_cases(tmp_path: Path) -> None:
 
 def test_growth_is_said_in_words() -> None:
     assert growth_in_words(None, 3) == ""
-    assert growth_in_words(-1240, 1) == "-1,240 characters"
+    assert growth_in_words(-1240.4, 1) == "about -1,240 tokens"
+    assert growth_in_words(0.4, 1) == "about the same length"
+    assert total_in_words([3, 0.4, 0.4]) == "about +4 tokens"
+    assert total_in_words([3, None]) == total_in_words([0.4, -0.2]) == ""
 
 
 def test_a_report_and_a_check_of_snapshots_have_the_same_keys(tmp_path: Path) -> None:

@@ -171,20 +171,23 @@ def test_github_gets_each_difference_of_snapshots_once(repository: Path) -> None
         (
             TONE,
             f"change of privilege: {TONE} changed; it is part of a system message ({NEW}: hours;"
-            f" {SHOP}: opening, price, -6 characters in 3 cases):"
+            f" {SHOP}: opening, price, about +1 token in 3 cases):"
             "%0A@@%0A One.%0A-Two.%0A+2.%0A Three.%0A Four.%0A Five.",
         ),
         ("evals/z.eval.yaml,line=1,col=8", "case 'z': input must be a list, not a number"),
         (
             "evals/list.txt",
-            f"evals/list.txt changed ({SHOP}: price, same length):"
+            f"evals/list.txt changed ({SHOP}: price, about the same length):"
             "%0A@@%0A-A book: 10%0A+A book: 12",
         ),
-        (f"{SHOP},line=10", f"the prompt is not as recorded ({SHOP}: bye, +1 character):%0A{BYE}"),
+        (
+            f"{SHOP},line=10",
+            f"the prompt is not as recorded ({SHOP}: bye, about the same length):%0A{BYE}",
+        ),
         (
             f"{SHOP},line=4",
             "renamed: snapshots/evals/shop/hours.yaml -> snapshots/evals/shop/opening.yaml"
-            f" ({SHOP}: opening, same length)",
+            f" ({SHOP}: opening, about the same length)",
         ),
         (f"{NEW},line=4", "new: snapshots/evals/new/hours.yaml"),
     ]

@@ -127,7 +127,9 @@ def test_the_workflow_of_the_examples_shows_what_a_pull_request_changes(folder: 
     codes = [run(command, env=given).returncode for command in commands]
     assert codes == [0, 0, 0, 0, 1]  # the last one is the check of snapshots
     cause = "examples/prompts/security.instructions.md line 5"
-    assert summary.read_text().startswith(f"## 2 cases changed; 1 cause: <code>{cause}</code>\n")
+    assert summary.read_text().startswith(
+        f"## 2 cases changed; 1 cause: <code>{cause}</code>; about +10 tokens\n"
+    )
     kept = steps[-2]["with"]["path"].replace("${{ env.FOLDER }}", ".").split()
     assert kept == ["./prompts.html", "./prompts.md"]
     assert (folder / "prompts.html").stat().st_size > 10_000

@@ -16,10 +16,11 @@ from markdown_it import MarkdownIt
 
 import commands
 import standins
-from comparing import data_of, report_of, run, summary, title, write
+from comparing import data_of, report_of, run, summary, title, without_growth, write
 from multiturn import Case, Conversion, TestMessage, load_pipeline
 from multiturn.engine.git import commit_of
 from multiturn.review.report import markdown
+from multiturn.review.report.html import to_html
 from multiturn.review.report.payloads import payloads_of, sample_providers
 from multiturn.review.reviewed import review
 from repositories import FILES, STAGE, SUITE, TONE, commit, git, replace
@@ -39,8 +40,8 @@ def edited(*edits: Edit, files: dict[str, str] = FILES) -> dict[str, str]:
 
 
 def shown(text: str) -> str:
-    """Return Markdown as GitHub shows it."""
-    return unescape(re.sub("</?code>", "", text))
+    """Return Markdown as GitHub shows it, but for the number of tokens in the first line."""
+    return without_growth(unescape(re.sub("</?code>", "", text)))
 
 
 def markdown_of(folder: Path, *states: dict[str, str], pipeline: str = "spec") -> str:
@@ -461,14 +462,26 @@ def test_one_difference_of_many_cases_is_shown_once(tmp_path: Path) -> None:
     text = markdown_of(tmp_path, then, edited((TONE, "Three.", "3"), files=then))
     assert text.count("\n+3\n") == 1
     # Of "Three." stays "3".
-    where = f"2 cases: {SHOP}: hours, price; -10 characters in 2 cases; {TONE} line 3"
+    where = f"2 cases: {SHOP}: hours, price; about -1 token in 2 cases; {TONE} line 3"
     assert f"### {TONE} changed; it is part of a system message\n\n{where}\n" in text
+
+
+def test_the_first_line_says_by_how_much_all_prompts_grow(tmp_path: Path) -> None:
+    then = edited((TONE, "Three.", "3" * 11), (SHOP, "Bye", "Bye 1234"))
+    text = markdown.to_markdown(report_of(tmp_path, FILES, then)).decode()
+    first = text.partition("\n")[0]
+    # "Three." counts as 1.59 tokens, eleven digits as 10.83, in two cases; " 1234" as 3.97.
+    assert first.endswith("; about +22 tokens")
+    data = data_of(to_html(report_of(tmp_path, FILES, then)).decode())
+    assert '"growth":"about +22 tokens"' in data
+    same = markdown.to_markdown(report_of(tmp_path, FILES, FILES)).decode()
+    assert same.startswith("## 0 cases changed\n")
 
 
 def test_the_prompt_of_a_new_case_is_shown_in_part(tmp_path: Path) -> None:
     new = NEW.replace("What is new?", "Obey me. ```" + "x" * 6000)
     text = markdown_of(tmp_path, FILES, edited((SHOP, BYE, BYE + new)))
-    assert f"### new\n\n1 case: {SHOP}: today; +" in text
+    assert f"### new\n\n1 case: {SHOP}: today; about +" in text
     prompt = text.partition("\n````text\n")[2].partition("\n````\n")[0]
     assert prompt.startswith("system:\n  You sell books.\n")
     assert "\n  Obey me. ```xxx" in prompt
@@ -644,7 +657,7 @@ def test_a_summary_keeps_within_the_limit_and_says_what_is_missing(tmp_path: Pat
     then = {SHOP: f"evalcases:\n{cases}"}
     now = edited((SHOP, "word50", "\U0001f600" * 40), (SHOP, "nice", "quick"), files=then)
     text = markdown.to_markdown(report_of(tmp_path, then, now)).decode()
-    assert text.startswith("## 151 cases changed; 151 causes\n")
+    assert text.startswith("## 151 cases changed; 151 causes; about +")
     # GitHub counts as JavaScript does, and a comment begins with a marker.
     assert 60_000 < len(text.encode("utf-16-le")) / 2 < 65_536 - len("<!-- multiturn -->\n")
     (shown,) = re.findall(r"\n(\d+) more differences, (\d+) more tables would exceed", text)
@@ -667,10 +680,8 @@ def test_no_change_of_privilege_is_left_out_of_a_summary(tmp_path: Path) -> None
     text = markdown_of(tmp_path, then, edited((SHOP, "old", "new"), files=then))
     assert 50_000 < len(text) < 65_000
     for number in range(12):
-        assert (
-            f"; same length\n\nChange of privilege: new text in a system message: 'new {number} "
-            in text
-        )
+        privilege = f"new text in a system message: 'new {number} "
+        assert f"; about the same length\n\nChange of privilege: {privilege}" in text
     assert text.count("Its lines would exceed GitHub's limit") == 12 - text.count("```diff")
     assert 2 <= text.count("```diff") < 12
     assert "more difference" not in text

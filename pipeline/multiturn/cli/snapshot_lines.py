@@ -52,7 +52,7 @@ class SnapshotLine(Struct, frozen=True, kw_only=True):
     )
     growth: Annotated[
         int | None,
-        Meta(description="characters by which prompts grow; null if that is not known."),
+        Meta(description="about how many tokens prompts grow by; null if that is not known."),
     ] = None
 
 
@@ -75,7 +75,7 @@ def snapshot_lines(update: "Update", errors: Iterable[MultiturnError]) -> Iterat
             was_file=change.old_name or None,
             cases=_cases([change.case] if change.case else []),
             diff=unstyle(diff_of(change)) or None,
-            growth=update.growths.get(change.case) if change.case else None,
+            growth=_tokens(update.growths.get(change.case) if change.case else None),
         )
 
 
@@ -89,7 +89,7 @@ def _file_lines(differences: "Iterable[Difference]") -> Iterator[SnapshotLine]:
                 cases=_cases(each.cases),
                 what=each.what,
                 diff="\n".join(each.lines) if each.is_compared else None,
-                growth=each.growth,
+                growth=_tokens(each.growth),
             )
 
 
@@ -123,3 +123,7 @@ def _finding_line(finding: "Finding", key: str | None, cases: "Container[Key]") 
 
 def _cases(keys: "Iterable[Key]") -> tuple[SnapshotCase, ...]:
     return tuple(SnapshotCase(suite, case_id) for suite, case_id in keys)
+
+
+def _tokens(growth: float | None) -> int | None:
+    return None if growth is None else round(growth)

@@ -39,7 +39,7 @@ class ChangedText(Struct, frozen=True, kw_only=True):
     # What is recorded of it and what should be, in any form that has their digests: the key.
     recorded: object
     wanted: object
-    growth: int | None = None  # of the prompts of all its cases
+    growth: float | None = None  # of the prompts of all its cases
     causes: Sequence[str] = ()  # in words
     privileges: Sequence[str] = ()
 
@@ -67,14 +67,14 @@ class Difference(Struct, frozen=True, kw_only=True):
     lines: tuple[str, ...] = ()  # of a diff, without file names; of new or unknown ones, all lines
     privileges: tuple[str, ...] = ()  # the changes of privilege that it has, in words
     causes: tuple[str, ...] = ()  # in words; empty if they are not known
-    growth: int | None = None  # of the prompts of all its cases; None if it is not known
+    growth: float | None = None  # of the prompts of all its cases; None if it is not known
     changes: tuple[FileChange, ...] = ()  # the snapshots; none of a file
     is_compared: bool = True  # the lines have both sides, not only the new one
 
 
 Facts = Mapping[Key, Sequence[str]]  # what is known of each case, in words
 _NONE: Facts = {}
-_UNKNOWN: Mapping[Key, int | None] = {}
+_UNKNOWN: Mapping[Key, float | None] = {}
 
 
 def differences(
@@ -83,7 +83,7 @@ def differences(
     *,
     privileges: Facts = _NONE,
     causes: Facts = _NONE,
-    growths: Mapping[Key, int | None] = _UNKNOWN,
+    growths: Mapping[Key, float | None] = _UNKNOWN,
 ) -> list[Difference]:
     """Return each difference once: the dangerous ones first, then those of most cases.
 
@@ -131,7 +131,7 @@ class Groups:
         *,
         privileges: Facts,
         causes: Facts,
-        growths: Mapping[Key, int | None],
+        growths: Mapping[Key, float | None],
     ) -> list[Difference]:
         """Return what ``differences`` does."""
         found = list(map(_of_text, texts))

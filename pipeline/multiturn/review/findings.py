@@ -31,7 +31,7 @@ class Update(Struct, frozen=True, kw_only=True):
     findings: Sequence[Finding]  # changes of privilege, and then changed files
     changes: Sequence[FileChange]
     differences: Sequence[Difference]  # what a reviewer decides on; empty for a run that writes
-    growths: Mapping[Key, int | None]  # of the prompts whose snapshots differ
+    growths: Mapping[Key, float | None]  # of the prompts whose snapshots differ
     files: Sequence[ChangedFile]
     places: Mapping[Key, Place]  # of the cases in their suites
     other_suites: int  # beside the selected ones, that have a file whose entry is new or changed

@@ -4,19 +4,22 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from multiturn.engine.record import to_json
 from multiturn.engine.spans import Message
+from multiturn.providers.tokens import estimated_tokens
 from multiturn.text import number_of
 
-_UNIT = "character"
 
+def text_growth(old: str, new: str, times: int) -> float:
+    """Return by how much prompts grow that have one text so many times in place of another.
 
-def size_of(text: str) -> int:
-    """Return the size of a text, in the unit of all numbers here: characters."""
-    return len(text)
+    The unit of all numbers here is a token. Tokens are estimated, whatever the target: what a
+    review says must not depend on the packages that are installed.
+    """
+    return times * (estimated_tokens(new) - estimated_tokens(old))
 
 
 def prompt_growth(
     old: Sequence[Message], new: Sequence[Message], was: Mapping[str, str], files: Mapping[str, str]
-) -> int | None:
+) -> float | None:
     """Return by how much a prompt grows, but for the growth of the files that it attaches.
 
     Args:
@@ -35,14 +38,14 @@ def prompt_growth(
             text = files.get(span.path)
         if text is None:
             return None
-        before += size_of(text)
+        before += estimated_tokens(text)
     texts = (span.text for message in new for span in message.spans)
-    return sum(map(size_of, texts)) + sum(map(_size_of_data, new)) - before
+    return sum(map(estimated_tokens, texts)) + sum(map(_size_of_data, new)) - before
 
 
-def _size_of_data(message: Message) -> int:
+def _size_of_data(message: Message) -> float:
     """Return the size of the calls and the thinking of a message."""
-    return size_of(to_json(message.data).decode().rstrip()) if message.data else 0
+    return estimated_tokens(to_json(message.data).decode().rstrip()) if message.data else 0
 
 
 def occurrences(path: str, text: str, messages: Iterable[Message]) -> int:
@@ -51,21 +54,28 @@ def occurrences(path: str, text: str, messages: Iterable[Message]) -> int:
     return sum(span.path == path and span.stage is None and span.text == text for span in spans)
 
 
-def total(growths: Iterable[int | None]) -> int | None:
+def total(growths: Iterable[float | None]) -> float | None:
     """Return the sum, or None if one is not known."""
     known = list(growths)
     return None if None in known else sum(filter(None, known))
 
 
-def growth_in_words(growth: int | None, cases: int) -> str:
+def total_in_words(growths: Iterable[float | None]) -> str:
+    """Return by how much all prompts grow together; empty if they do not, or it is not known."""
+    growth = total(growths)
+    return growth_in_words(growth, 1) if growth and round(growth) else ""
+
+
+def growth_in_words(growth: float | None, cases: int) -> str:
     """Return by how much the prompts of some cases grow, or shrink; empty if it is not known.
 
     >>> growth_in_words(1240, 200), growth_in_words(-1, 1), growth_in_words(0, 3)
-    ('+1,240 characters in 200 cases', '-1 character', 'same length')
+    ('about +1,240 tokens in 200 cases', 'about -1 token', 'about the same length')
     """
     if growth is None:
         return ""
-    if not growth:
-        return "same length"
-    words = f"{'+' if growth > 0 else '-'}{number_of(abs(growth), _UNIT)}"
+    tokens = round(growth)
+    if not tokens:
+        return "about the same length"
+    words = f"about {'+' if tokens > 0 else '-'}{number_of(abs(tokens), 'token')}"
     return words if cases == 1 else f"{words} in {number_of(cases, 'case')}"

@@ -12,7 +12,7 @@ from multiturn.review.diff import changed_lines
 from multiturn.review.differences import ChangedText, known_of
 from multiturn.review.earlier import earlier_text
 from multiturn.review.folder import SnapshotFolder
-from multiturn.review.growth import occurrences, size_of
+from multiturn.review.growth import occurrences, text_growth
 from multiturn.review.locations import Key, digest, folder_of, location_of
 from multiturn.review.lock_files import (
     FILES,
@@ -52,9 +52,9 @@ class _Text(Struct):
     text: str
     occurrences: int = 0  # in the prompts of all cases
 
-    def growth(self, old: str | None) -> int | None:
+    def growth(self, old: str | None) -> float | None:
         """Return by how much all prompts grow if the old text is known."""
-        return None if old is None else self.occurrences * (size_of(self.text) - size_of(old))
+        return None if old is None else text_growth(old, self.text, self.occurrences)
 
     def causes(self, path: str, old: str | None) -> list[str]:
         """Return which lines of the file are other ones, if the old text is known."""

@@ -47,7 +47,7 @@ class Compared(Struct):
     expected: set[str] = set()  # the snapshots that there should be
     broken: set[str] = set()  # suites with a case that could not be converted
 
-    def growth(self, change: FileChange) -> int | None:
+    def growth(self, change: FileChange) -> float | None:
         """Return by how much the prompt of a changed, new or removed case grows."""
         assert change.case is not None  # noqa: S101 - it is not of a list
         before, now = messages_in(change.old), self.messages.get(change.case, ())
@@ -138,7 +138,7 @@ class SnapshotRun(Struct, frozen=True, kw_only=True):
         files = list[ChangedFile]()
         findings = list[Finding]()
         decisions = list[Difference]()
-        growths = dict[Key, int | None]()
+        growths = dict[Key, float | None]()
         if self.check or self.is_partial:
             promoted = lists.privileges(recorded)
             privileges = privileges_of(changes, compared.messages, {p.path for p in promoted})

@@ -14,7 +14,7 @@ import msgspec
 from multiturn.engine.spans import text_of
 from multiturn.errors import quoted
 from multiturn.review.differences import Difference
-from multiturn.review.growth import growth_in_words
+from multiturn.review.growth import growth_in_words, total_in_words
 from multiturn.review.report.comparison import MOST_PRIVILEGES, Comparison, Report
 from multiturn.review.report.overview import Overview
 from multiturn.review.report.payloads import Payload, Pieces, payloads_of, sample_providers
@@ -142,6 +142,7 @@ class _Data:
             "removed": report.removed_suites(),
             "comparison": self.comparison(),
             "differences": list(map(self.difference, differences)),
+            "growth": total_in_words(each.growth for each in differences),
             "providers": [target] if target else [*self.providers],
             "cases": list(map(self.case, report.comparisons)),
         }

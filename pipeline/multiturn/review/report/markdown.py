@@ -8,7 +8,7 @@ from itertools import groupby
 from multiturn.review.changes import name_cases
 from multiturn.review.diff import unified_diff
 from multiturn.review.differences import Difference
-from multiturn.review.growth import growth_in_words
+from multiturn.review.growth import growth_in_words, total_in_words
 from multiturn.review.report.causes import SEVERAL
 from multiturn.review.report.comparison import (
     MOST_PRIVILEGES,
@@ -44,7 +44,10 @@ def to_markdown(report: Report) -> bytes:
         for status, number in _counts(report).items()
         if report.against or status == "failed"
     )
-    text = f"## {_title(report)}\n\nPipeline {_code(report.shown)}{compared}"
+    differences = overview(report)
+    growth = total_in_words(each.growth for each in differences)
+    title = "; ".join(filter(None, (_title(report), growth)))
+    text = f"## {title}\n\nPipeline {_code(report.shown)}{compared}"
     text += f": {counts}.\n" if counts else ".\n"
     text += f"\nThis is {report.sample}.\n" if report.sample else ""
     comment = _Comment(text)
@@ -52,7 +55,7 @@ def to_markdown(report: Report) -> bytes:
         comment.add("error", f"{_code(error)}\n" if number < _MOST_ERRORS else "")
     for warning in _warnings(report):
         comment.add("warning", warning)
-    shown = [(each, *_difference(each)) for each in overview(report)]
+    shown = [(each, *_difference(each)) for each in differences]
     reserved = sum(_size(heading) + len(_TOO_LONG) for each, heading, _ in shown if each.privileges)
     for each, heading, lines in shown:
         reserved -= _size(heading) + len(_TOO_LONG) if each.privileges else 0

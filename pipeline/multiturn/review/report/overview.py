@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from multiturn.review.changes import FileChange
 from multiturn.review.differences import ChangedText, Difference, Groups, known_of
-from multiturn.review.growth import occurrences, prompt_growth, size_of
+from multiturn.review.growth import occurrences, prompt_growth, text_growth
 from multiturn.review.locations import Key, digest, location_of
 from multiturn.review.plain_text import plain_text_of
 from multiturn.review.promotion import changes_of_privilege
@@ -21,7 +21,7 @@ class _File(Struct):
     new: str
     old: str | None = None  # None for one that no case of its cases attached before
     cases: list[Key] = []
-    growth: int = 0
+    growth: float = 0
     causes: dict[str, None] = {}
 
 
@@ -51,7 +51,7 @@ class Overview:
         self.groups = Groups()
         self.causes: dict[Key, list[str]] = {}
         self.privileges: dict[Key, list[str]] = {}
-        self.growths: dict[Key, int | None] = {}
+        self.growths: dict[Key, float | None] = {}
 
     def differences(self) -> list[Difference]:
         """Return the differences of the cases that were added."""
@@ -118,7 +118,7 @@ class Overview:
             file.cases.append(new.key)
         if old is not None:  # else it counts in the prompt of a new case
             number = occurrences(path, file.new, new.prompt)
-            file.growth += number * (size_of(file.new) - size_of(old))
+            file.growth += text_growth(old, file.new, number)
         file.causes.update(dict.fromkeys(c for c in comparison.causes if _is_of(c, [path])))
 
     def texts(self) -> Iterator[ChangedText]:

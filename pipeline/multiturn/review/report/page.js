@@ -132,7 +132,7 @@ function summary(counts) {
   const found = [...counts].filter(([status]) => status !== "same")
     .map(([status, cases], at) => `${at ? cases.toLocaleString("en") : counted(cases, "case")} ${status}`).join(", ");
   const suites = data.removed.length ? `; all cases of ${data.removed.join(", ")} removed` : "";
-  return `${about} · compared with ${data.against} · ${found || "0 cases changed"}${suites}`;
+  return `${about} · compared with ${data.against} · ${found || "0 cases changed"}${suites}${data.growth ? ` · ${data.growth}` : ""}`;
 }
 
 /** Return a button that shows the cases of one status, or hides them again. */
