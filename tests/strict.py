@@ -10,7 +10,7 @@ with StrictServer() as server:
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -145,6 +145,7 @@ def judge_anthropic(body: Any, headers: Mapping[str, str]) -> None:
         raise RefusedError("system: text content blocks must be non-empty")
     _judge_blocks(body["messages"])
     _judge_order([message["role"] for message in body["messages"]], model)
+    judge_names((tool["name"] for tool in body.get("tools", ())), "[a-zA-Z0-9_-]{1,128}")
     judge_choice(body, "tool_choice may only be specified while providing tools")
     last = body["messages"][-1]
     if last["role"] == "assistant":
@@ -194,6 +195,12 @@ def _judge_blocks(messages: list[Any]) -> None:
                 raise RefusedError("messages: text content blocks must be non-empty")
     if asked:
         raise RefusedError("messages: `tool_use` ids were found without `tool_result` blocks")
+
+
+def judge_names(names: Iterable[str], pattern: str) -> None:
+    for at, name in enumerate(names):
+        if re.fullmatch(pattern, name) is None:
+            raise RefusedError(f"tools.{at}.custom.name: String should match pattern '^{pattern}$'")
 
 
 def judge_choice(body: Any, message: str) -> None:
@@ -253,6 +260,8 @@ def judge_gemini(body: Any, model: str) -> None:
     fit(_gemini_type("GenerationConfig"), body.get("generationConfig", {}))
     for tool in body.get("tools", ()):
         fit(_gemini_type("Tool"), tool)
+        names = [each["name"] for each in tool["functionDeclarations"]]
+        judge_names(names, "[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}")
     if "toolConfig" in body:
         fit(_gemini_type("ToolConfig"), body["toolConfig"])
         names = body["toolConfig"]["functionCallingConfig"].get("allowedFunctionNames", ())
@@ -334,6 +343,8 @@ def judge_openai(body: Any) -> None:
         what = "Unsupported parameter: 'max_tokens' is not supported with this model."
         what += " Use 'max_completion_tokens' instead."
         raise RefusedError(what, "max_tokens", "unsupported_parameter")
+    tools = body.get("tools", ())
+    judge_names((tool["function"]["name"] for tool in tools), "[a-zA-Z0-9_-]{1,64}")
     judge_choice(body, "'tool_choice' is only allowed when 'tools' are specified.")
     waiting: list[str] = []
     for at, message in enumerate(body["messages"]):

@@ -17,17 +17,19 @@ from multiturn.providers.http import HttpProvider, HttpSettings
 from multiturn.providers.layout import Layout
 from multiturn.providers.tool_layout import (
     Choice,
-    Ids,
+    Names,
     choice_of,
     keep_thinking,
     name_joined,
     pair_results,
     rename_ids,
+    want_names,
 )
 from multiturn.providers.usage import counts
 
 _DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
-_IDS = Ids("T2", re.compile("[A-Za-z0-9_-]+"))
+_IDS = Names("T2", re.compile("[A-Za-z0-9_-]+"))
+_NAMES = Names("A12", re.compile("[A-Za-z0-9_-]{1,128}"))
 _CHOICES = {"required": "any"}  # what the API calls them
 _DEFAULT_LIMIT = 4096  # the API requires one
 
@@ -110,6 +112,7 @@ class AnthropicProvider(HttpProvider):
         if layout.want_user_last(self.abilities):
             layout.trim_end("A5")
         temperature, limit = self.sampling(layout, request, ("A9", 1))
+        want_names(layout, request, _NAMES)
         choice = choice_of(layout, request, self.settings.tool_choice)
         return {
             "max_tokens": _DEFAULT_LIMIT if limit is None else limit,

@@ -1,6 +1,7 @@
 """Gemini, through the google-genai SDK: system_instruction, and the roles user and model."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Annotated, Any, Literal
@@ -18,16 +19,19 @@ from multiturn.providers.layout import Layout
 from multiturn.providers.tokens import Overhead
 from multiturn.providers.tool_layout import (
     Choice,
+    Names,
     choice_of,
     keep_thinking,
     name_joined,
     pair_results,
+    want_names,
     want_signatures,
 )
 from multiturn.providers.usage import counts
 
 # Reasons to stop that are filters' (types.FinishReason of the SDK).
 _BLOCKED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII")
+_NAMES = Names("G10", re.compile("[A-Za-z_][A-Za-z0-9_.:-]{0,127}"))
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 _ROLES = {"user": "user", "assistant": "model"}
 
@@ -79,6 +83,7 @@ class GeminiProvider(HttpProvider):
             "temperature": None if temperature is None else float(temperature),
             "maxOutputTokens": limit,
         }
+        want_names(layout, request, _NAMES)
         choice = choice_of(layout, request, self.settings.tool_choice)
         if any(tool.strict is not None for tool in request.tools):
             layout.repair("G9", "left out whether tools are strict")

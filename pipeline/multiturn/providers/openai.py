@@ -1,6 +1,7 @@
 """OpenAI and servers with its API, through the openai SDK: messages are sent almost unchanged."""
 
 import json
+import re
 from contextlib import suppress
 from itertools import takewhile
 from typing import Annotated, Any, ClassVar, Literal
@@ -16,9 +17,10 @@ from multiturn.providers.client import http_client
 from multiturn.providers.http import API_KEY, HttpProvider, HttpSettings
 from multiturn.providers.layout import Layout
 from multiturn.providers.models import SERVERS
-from multiturn.providers.tool_layout import choice_of, lay_out_for_chat
+from multiturn.providers.tool_layout import Names, choice_of, lay_out_for_chat, want_names
 from multiturn.providers.usage import counts
 
+_NAMES = Names("O16", re.compile("[A-Za-z0-9_-]{1,64}"))
 _OPENAI = "https://api.openai.com/v1"
 _OF_AZURE = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
 
@@ -118,6 +120,8 @@ class OpenAIProvider(HttpProvider):
         temperature, limit = self.sampling(layout, request, highest)
         if limit is not None:
             self.want_name_of_limit(layout)
+        if self.vendor != SERVERS:
+            want_names(layout, request, _NAMES)
         choice = choice_of(layout, request, settings.tool_choice)
         roles = {"system": settings.system_role}
         said = [chat_message(each, roles.get(each.role, each.role)) for each in layout.messages]

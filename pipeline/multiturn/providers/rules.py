@@ -24,6 +24,7 @@ A8 | Anthropic | caching is asked for by cache_control on a block | SDK
 A9 | Anthropic | a temperature must not exceed 1 | API reference
 A10 | Anthropic | some models take system after user, and last or before assistant | pydantic-ai #5706, #6765, bifrost #5931
 A11 | Anthropic | since API version 2026-10-21, temperature must not be set | migration guide, SDK 2.11
+A12 | Anthropic | the name of a tool must have 1 to 128 letters, digits, _ and - | home-assistant/core #147760, claude-code #96152
 G1 | Gemini | system must go into system_instruction, or not at all | inspect_ai
 G2 | Gemini | contents must not be empty | litellm #13769
 G3 | Gemini | user and model must alternate | autogen #2900
@@ -33,6 +34,7 @@ G6 | Gemini | proxies and some fields want v1beta, not v1 | LiteLLM 1.106
 G7 | Gemini | a temperature must not exceed 2 | API reference
 G8 | Gemini | some models ignore a temperature | opencode #38924
 G9 | Gemini | a tool cannot be strict | SDK
+G10 | Gemini | the name of a tool must begin with a letter or _, and have no more than 128 letters, digits, _ . : - | SDK, ccs #25
 O1 | OpenAI | tool must follow an assistant's tool call | OpenManus #744
 O2 | OpenAI | some models want developer, not system | litellm #7961
 O3 | OpenAI | a filtered prompt is HTTP 400, content_filter | Azure docs
@@ -46,6 +48,7 @@ O12 | OpenAI | some models take no temperature | openai-python #2104, tee-gatewa
 O13 | OpenAI-compatible | in some chat templates, user and assistant must alternate | chat_templates, trl, rendered
 O14 | OpenAI-compatible | some chat templates take no system message | chat_templates, rendered
 O15 | OpenAI | a result cannot say that its call failed | SDK
+O16 | OpenAI | the name of a tool must have 1 to 64 letters, digits, _ and - | SDK
 T1 | OpenAI | the id of a call must not exceed 40 characters | vercel/ai #5171, pydantic-ai #4389
 T2 | Anthropic | the id of a call must have only letters, digits, _ and - | bifrost #5097, nanobot #4356
 T3 | all | each call must have its result in the next turn, before any text | rivet #487, ogx #6367

@@ -20,14 +20,14 @@ _LONGEST_ID = 40  # of those that are made here
 Choice = str | Mapping[str, str]  # auto, none, required, or {"name": "weather"}
 
 
-class Ids(NamedTuple):
-    """Which ids of calls a vendor takes."""
+class Names(NamedTuple):
+    """Which ids of calls, or names of tools, a vendor takes."""
 
     rule: str
-    pattern: re.Pattern[str]  # of a whole id
+    pattern: re.Pattern[str]  # of a whole one
 
 
-_IDS_OF_CHAT = Ids("T1", re.compile(".{1,40}", re.DOTALL))
+_IDS_OF_CHAT = Names("T1", re.compile(".{1,40}", re.DOTALL))
 
 
 def keep_thinking(layout: Layout, vendor: str, takes: Callable[[Thinking], object]) -> None:
@@ -90,7 +90,7 @@ def pair_results(layout: Layout) -> None:
     layout.messages = ordered
 
 
-def rename_ids(layout: Layout, ids: Ids) -> None:
+def rename_ids(layout: Layout, ids: Names) -> None:
     """Give calls that a vendor would refuse for their ids others, and their results, too."""
     given = [call.id for message in layout.messages for call in message.calls]
     refused = [name for name in given if not ids.pattern.fullmatch(name)]
@@ -175,6 +175,16 @@ def want_signatures(layout: Layout, abilities: Abilities, *, skips: bool) -> Non
         calls = (structs.replace(first, signature=STAND_IN), *others)
         messages[at] = structs.replace(messages[at], calls=calls)
     layout.repair("T5", f"sent a stand-in for the signature of {len(unsigned)} call(s)")
+
+
+def want_names(layout: Layout, request: ProviderRequest, names: Names) -> None:
+    """Refuse tools, and calls of tools, whose names a vendor does not take."""
+    given = [tool.name for tool in request.tools]
+    if layout.has_more:
+        given += [call.name for message in layout.messages for call in message.calls]
+    for name in dict.fromkeys(given):
+        if not names.pattern.fullmatch(name):
+            layout.refuse(names.rule, f"rename {name!r}")
 
 
 def choice_of(layout: Layout, request: ProviderRequest, of_target: Choice | None) -> Choice | None:
