@@ -97,7 +97,7 @@ def test_each_difference_is_a_screen_the_dangerous_ones_first(folder: Path) -> N
         "1 of 4: file\n"
         f"change of privilege: {TONE} changed; it is part of a system message\n"
         f"2 cases; accepted for all suites: {SHOP}\n"
-        "+18 characters in 2 cases\n"
+        "about +4 tokens in 2 cases\n"
         f"from {TONE} line 3\n"
         "\n"
         "@@\n One.\n Two.\n-Three.\n+Three, or four.\n Four.\n Five.\n"
@@ -110,7 +110,7 @@ def test_each_difference_is_a_screen_the_dangerous_ones_first(folder: Path) -> N
     assert plain(second).endswith(
         "2 of 4: changed\n"
         f"1 case: {SHOP}: bye\n"
-        "+5 characters\n"
+        "about +1 token\n"
         f"from {SHOP}:13\n"
         "\n"
         "@@\n system:\n   Be kind.\n user:\n-  Bye\n+  Good bye\n question:\n"
