@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 import commands
-from multiturn import MultiturnError, ProviderError, ProviderRequest, ProviderResponse, load_target
+from multiturn import (
+    Call,
+    MultiturnError,
+    ProviderError,
+    ProviderRequest,
+    ProviderResponse,
+    load_target,
+)
+from multiturn.providers.custom import complete
 from running import records, write_suite
 
 MODULE = """\
@@ -158,6 +166,36 @@ def test_invoke_is_async(module: str) -> None:
     write(module, name="Hasty")
     with pytest.raises(ProviderError, match=f"invoke of {module}:Hasty must be async def"):
         ask()
+
+
+NOT_ITS_TYPE = "an answer of the wrong form: Expected"
+
+
+@pytest.mark.parametrize(
+    ("fields", "what"),
+    [
+        ({"tool_calls": (Call("c1", "f", {"a": "\ud800"}),)}, "surrogates not allowed"),
+        ({"tool_calls": (Call("c1", "f", {"a": object()}),)}, "type object is unsupported"),
+        ({"tool_calls": "f()"}, f"{NOT_ITS_TYPE} `array`, got `str` - at `$.tool_calls`"),
+        ({"thinking": object()}, "type object is unsupported"),
+        ({"usage": {"input_tokens": "many"}}, f"{NOT_ITS_TYPE} `int`, got `str`"),
+        ({"usage": None}, f"{NOT_ITS_TYPE} `object`, got `null` - at `$.usage`"),
+        ({"text": None}, f"{NOT_ITS_TYPE} `str`, got `null` - at `$.text`"),
+    ],
+)
+def test_an_answer_that_no_file_can_hold_is_the_error_of_its_case(
+    fields: dict[str, Any], what: str
+) -> None:
+    class Odd:
+        name = "odd"
+
+        async def invoke(self, request: ProviderRequest) -> ProviderResponse:
+            return ProviderResponse(**{"text": "Hi", "raw": object(), **fields})
+
+    with pytest.raises(ProviderError, match="odd returned an answer") as caught:
+        asyncio.run(complete(Odd()).invoke(HELLO))
+    assert what in str(caught.value)
+    assert caught.value.kind == "provider"
 
 
 def test_a_variable_names_no_code(module: str, monkeypatch: pytest.MonkeyPatch) -> None:

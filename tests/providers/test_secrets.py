@@ -71,3 +71,11 @@ def test_a_key_in_an_error_of_an_sdk_is_hidden() -> None:
     with pytest.raises(ProviderError, match=r"Illegal header value \*\*\*") as caught:
         asyncio.run(openai().call(fail))
     assert KEY not in everything(caught.value)
+
+
+def test_a_key_that_is_escaped_in_the_arguments_of_a_call_is_hidden_where_batches_read_it() -> None:
+    escaped = "".join(f"\\u{ord(letter):04x}" for letter in KEY)
+    function = {"name": "mail", "arguments": f'{{"{escaped}": ["{escaped}"]}}'}
+    message = {"content": None, "tool_calls": [{"id": "c1", "function": function}]}
+    answer = openai().answer(json.dumps({"choices": [{"message": message}]}))
+    assert answer.tool_calls[0].arguments == {"***": ["***"]}

@@ -75,7 +75,18 @@ class InvokedProvider(TargetProvider):
         if not isinstance(answer, ProviderResponse):
             what = f"{path} returned {type(answer).__name__} instead of a ProviderResponse"
             raise ProviderError(what, kind="provider")
-        return answer
+        return _checked(answer, path)
+
+
+def _checked(answer: ProviderResponse, path: str) -> ProviderResponse:
+    """Return an answer that results can hold; only its text, and what is raw, may be anything."""
+    try:
+        answer = msgspec.convert(structs.asdict(answer), ProviderResponse)
+        msgspec.json.encode(structs.replace(answer, text="", raw=None))
+    except (TypeError, ValueError, RecursionError) as error:
+        what = f"{path} returned an answer of the wrong form: {error}"
+        raise ProviderError(what, kind="provider") from None
+    return answer
 
 
 def has_calls(request: ProviderRequest) -> bool:

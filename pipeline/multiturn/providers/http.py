@@ -280,7 +280,8 @@ class HttpProvider(ChatProvider):
         """
         try:
             raw = hide(msgspec.json.decode(text), self.secrets)
-            answer = structs.asdict(self.read(raw))
+            # Again in what is read: a text in it may have been JSON, in which a key was escaped.
+            answer = hide(structs.asdict(self.read(raw)), self.secrets)
             return msgspec.convert({**answer, "raw": raw}, ProviderResponse)
         except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
             what = f"the answer is not in the vendor's format: {type(error).__name__}: {error}"

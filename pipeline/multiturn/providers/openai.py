@@ -1,12 +1,12 @@
 """OpenAI and servers with its API, through the openai SDK: messages are sent almost unchanged."""
 
-import json
 import re
 from contextlib import suppress
 from itertools import takewhile
 from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
+import msgspec
 from msgspec import Meta
 
 from multiturn.model.calls import Call
@@ -214,10 +214,10 @@ class OpenAIProvider(HttpProvider):
 
 
 def _call(answered: Any) -> Call:
-    """Return a call of an answer; a model may write arguments that are no JSON: they stay text."""
+    """Return a call of an answer; arguments that are no JSON object, as models write, stay text."""
     name, arguments = answered["function"]["name"], answered["function"]["arguments"]
     with suppress(ValueError):
-        arguments = json.loads(arguments or "{}")
+        arguments = msgspec.json.decode(arguments or "{}", type=dict[str, Any])
     return Call(answered["id"], name, arguments)
 
 
