@@ -9,7 +9,7 @@ LITELLM := .venv-litellm
 OLDEST := .venv-oldest
 NEWEST := .venv-newest
 ANY_VERSION := tests/providers/test_headers.py tests/providers/test_vendor_failures.py tests/test_batch.py \
-	tests/test_cli.py tests/test_check.py tests/test_defaults.py
+	tests/test_cli.py tests/test_check.py tests/test_defaults.py tests/providers/test_calls.py tests/providers/test_wire.py
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LOCK := .venv-lock/bin/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
 	--custom-compile-command 'make lock' $(UPGRADE)
