@@ -5,7 +5,7 @@ import random
 import re
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -303,10 +303,34 @@ def test_a_window_has_at_most_a_thousand_cases_and_few_bytes(
 _PIECE = re.compile(r"\w+|\s+|[^\w\s]")
 
 
-class CachingServer(Server):
-    """Answers as OpenAI does, and caches prefixes by a tokenizer of its own, once it has answered.
+def _read_by_model(body: Any) -> Iterator[tuple[str, str, bool]]:
+    """Yield what a vendor's model reads: role, text, and whether it is marked for the cache."""
+    for part in body.get("system", ()):
+        yield "system", part["text"], "cache_control" in part
+    for part in body.get("systemInstruction", {"parts": []})["parts"]:
+        yield "system", part["text"], False
+    for message in body.get("messages", ()):
+        yield message["role"], message["content"], False
+    for message in body.get("contents", ()):
+        yield from ((message["role"], part["text"], False) for part in message["parts"])
 
-    A token of it is a word, white space or a sign; a prefix is cached from 1,024 tokens on.
+
+def _usage(vendor: str | None, tokens: int, cached: int) -> dict[str, Any]:
+    if vendor == "anthropic":
+        counted = {"input_tokens": tokens - cached, "cache_read_input_tokens": cached}
+        return {"usage": {**counted, "output_tokens": 1}}
+    if vendor == "gemini":
+        counts = {"promptTokenCount": tokens, "cachedContentTokenCount": cached}
+        return {"usageMetadata": {**counts, "candidatesTokenCount": 1}}
+    details = {"prompt_tokens_details": {"cached_tokens": cached}}
+    return {"usage": {"prompt_tokens": tokens, "completion_tokens": 1, **details}}
+
+
+class CachingServer(Server):
+    """Answers as a vendor does, and caches prefixes by a tokenizer of its own, once it answers.
+
+    A token of it is a word, white space or a sign; a prefix is cached from 1,024 tokens on. For
+    Anthropic it caches only what ends at a mark.
     """
 
     def __init__(self) -> None:
@@ -319,25 +343,25 @@ class CachingServer(Server):
 
     def _answer(self, request: Request) -> Any:
         tokens: list[str] = []
-        for message in request.json["messages"]:
-            tokens += [f"<{message['role']}>", *_PIECE.findall(message["content"])]
+        marks = []
+        for role, text, is_marked in _read_by_model(request.json):
+            tokens += [f"<{role}>", *_PIECE.findall(text)]
+            marks += [len(tokens)] if is_marked else []
         prefixes, so_far = [], 0
         for token in tokens:
             so_far = hash((so_far, token))
             prefixes.append(so_far)
         with self._lock:
-            found = next(
-                (n for n, each in enumerate(prefixes) if each not in self._known), len(tokens)
-            )
+            ends = marks if request.vendor == "anthropic" else range(1, len(tokens) + 1)
+            known = (end for end in reversed(ends) if prefixes[end - 1] in self._known)
+            found = next(known, 0)
             found = found if found >= 1024 else 0
             self.read += len(tokens)
             self.cached += found
         time.sleep(self.seconds)
         with self._lock:
-            self._known.update(prefixes)
-        body = completion("openai", "hi")
-        usage = {"prompt_tokens": len(tokens), "prompt_tokens_details": {"cached_tokens": found}}
-        return {**body, "usage": {**body["usage"], **usage}}
+            self._known.update(prefixes[end - 1] for end in ends)
+        return completion(request.vendor, "hi") | _usage(request.vendor, len(tokens), found)
 
     @property
     def share(self) -> float:
@@ -364,9 +388,17 @@ def write_cases(folder: Path) -> None:
     (folder / "a.eval.jsonl").write_text("\n".join(map(json.dumps, cases)))
 
 
-def write_target(folder: Path, server: Server) -> None:
-    target = {"name": "t", "provider": "openai", "model": "gpt-4o", "api_key": KEY}
-    text = json.dumps({"targets": [{**target, "base_url": f"{server.url}/v1"}]})
+TARGETS: dict[str, dict[str, Any]] = {
+    "openai": {"model": "gpt-4o"},
+    "anthropic": {"model": "claude-sonnet-4-5", "prompt_caching": True, "max_output_tokens": 9},
+    "gemini": {"model": "gemini-2.5-flash"},
+}
+
+
+def write_target(folder: Path, server: Server, provider: str = "openai") -> None:
+    address = f"{server.url}/v1" if provider == "openai" else server.url
+    target = {"name": "t", "provider": provider, "api_key": KEY, "base_url": address}
+    text = json.dumps({"targets": [{**target, **TARGETS[provider]}]})
     (folder / "targets.yaml").write_text(text)
 
 
@@ -377,10 +409,11 @@ def promised(folder: Path) -> float:
     return int(share) / 100
 
 
-def test_a_cache_sees_the_share_that_a_dry_run_promises(tmp_path: Path) -> None:
+@pytest.mark.parametrize("provider", TARGETS)
+def test_a_cache_sees_the_share_that_a_dry_run_promises(tmp_path: Path, provider: str) -> None:
     write_cases(tmp_path)
     with CachingServer() as server:
-        write_target(tmp_path, server)
+        write_target(tmp_path, server, provider)
         share = promised(tmp_path)
         assert 0.3 < share < 0.8
         done = run(*["a.eval.jsonl", "--target", "t", "--output", "out.jsonl"], folder=tmp_path)
