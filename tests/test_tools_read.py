@@ -4,12 +4,23 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 from msgspec import structs
 
+from histories import history
 from layout import laid_out
-from multiturn import Call, Case, Conversion, Thinking, Tool, load_suite
+from multiturn import (
+    Call,
+    Case,
+    ChatMessage,
+    Conversion,
+    MultiturnError,
+    Thinking,
+    Tool,
+    load_suite,
+)
 from multiturn.model.case import TestMessage
 
 SPEC = laid_out()
@@ -279,3 +290,167 @@ def test_results_of_anthropic_have_their_place_in_the_suite(tmp_path: Path) -> N
     assert [part.content for turn in SPEC(Conversion(case)).turns for part in turn.parts] == [
         *(0, 0, 1)
     ]
+
+
+@pytest.mark.parametrize(("levels", "is_taken"), [(99, True), (100, False), (5000, False)])
+def test_arguments_in_json_are_as_deep_as_a_suite_may_be(
+    levels: int, is_taken: bool, tmp_path: Path
+) -> None:
+    arguments = '{"a":' + "[" * levels + "]" * levels + "}"
+    call = {"id": "c", "function": {"name": "f", "arguments": arguments}}
+    line = {"input": [{"role": "assistant", "tool_calls": [call]}]}
+    if is_taken:
+        assert cases_of(json.dumps(line), tmp_path, "x.jsonl")
+        return
+    with pytest.raises(MultiturnError, match="arguments are not a JSON object: nested"):
+        cases_of(json.dumps(line), tmp_path, "x.jsonl")
+
+
+# --- random conversations, written in each form
+
+Message = dict[str, Any]
+
+
+def own_form(messages: list[ChatMessage]) -> list[Message]:
+    return [own_message(message) for message in messages]
+
+
+def own_message(message: ChatMessage) -> Message:
+    blocks = [
+        {"type": "redacted_thinking", "data": block.data, "vendor": block.vendor}
+        if block.data
+        else {
+            "type": "thinking",
+            "thinking": block.text,
+            "signature": block.signature,
+            "vendor": block.vendor,
+        }
+        for block in message.thinking
+    ]
+    calls = [
+        {"id": call.id, "name": call.name, "arguments": call.arguments}
+        for call in message.tool_calls
+    ]
+    return {
+        "role": message.role,
+        "content": [*blocks, message.content] if blocks else message.content,
+        **({"tool_calls": calls} if calls else {}),
+        **({"tool_call_id": message.tool_call_id} if message.tool_call_id else {}),
+        **({"is_error": True} if message.is_error else {}),
+    }
+
+
+def openai_form(messages: list[ChatMessage]) -> list[Message]:
+    written = own_form(messages)
+    for message in written:
+        for call in message.get("tool_calls", ()):
+            arguments = json.dumps(call.pop("arguments"))
+            call |= {
+                "type": "function",
+                "function": {"name": call.pop("name"), "arguments": arguments},
+            }
+        if message.get("tool_calls") and message["content"] == "":
+            message["content"] = None
+    return written
+
+
+def inspect_form(messages: list[ChatMessage]) -> list[Message]:
+    written = own_form(messages)
+    names = {call.id: call.name for message in messages for call in message.tool_calls}
+    for message in written:
+        for call in message.get("tool_calls", ()):
+            call["function"] = call.pop("name")
+        if "tool_call_id" in message:
+            message["function"] = names[message["tool_call_id"]]
+        if message.pop("is_error", False):
+            message |= {"content": "", "error": {"type": "unknown", "message": message["content"]}}
+        for block in message["content"] if isinstance(message["content"], list) else ():
+            if isinstance(block, dict):
+                reasoning = block.pop("thinking", None) or block.pop("data")
+                is_redacted = block["type"] == "redacted_thinking"
+                block |= {"type": "reasoning", "reasoning": reasoning, "redacted": is_redacted}
+    return written
+
+
+def anthropic_form(messages: list[ChatMessage]) -> list[Message]:
+    written: list[Message] = []
+    for message in own_form(messages):
+        call_id = message.get("tool_call_id")
+        if call_id is None:
+            uses = [
+                {
+                    "type": "tool_use",
+                    "id": call["id"],
+                    "name": call["name"],
+                    "input": call["arguments"],
+                }
+                for call in message.pop("tool_calls", ())
+            ]
+            content = message["content"]
+            segments = content if isinstance(content, list) else [content]
+            blocks = [
+                {"type": "text", "text": each} if isinstance(each, str) else each
+                for each in segments
+            ]
+            blocks += uses
+            if message["role"] == "user" and written and written[-1].get("is_open"):
+                written[-1].pop("is_open")
+                written[-1]["content"] += blocks
+            else:
+                written.append({"role": message["role"], "content": blocks})
+            continue
+        result = {"type": "tool_result", "tool_use_id": call_id, "content": message["content"]}
+        result |= {"is_error": True} if message.get("is_error") else {}
+        if not (written and written[-1].get("is_open")):
+            written.append({"role": "user", "content": [], "is_open": True})
+        written[-1]["content"].append(result)
+    return [{"role": each["role"], "content": each["content"]} for each in written]
+
+
+def said(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return "".join(each["value"] if isinstance(each, dict) else each for each in content)
+
+
+def plain(case: Case) -> list[Any]:
+    """Return what a case says, without places."""
+    return [
+        (
+            message.role,
+            said(message.content),
+            [structs.replace(call, line=0) for call in message.calls],
+            message.answers,
+            message.is_error,
+            [structs.replace(block, line=0) for block in message.thinking],
+        )
+        for message in case.input_messages
+    ]
+
+
+@pytest.mark.parametrize("write", [own_form, openai_form, inspect_form, anthropic_form])
+def test_random_conversations_are_the_same_in_each_form(
+    write: Callable[[list[ChatMessage]], list[Message]], tmp_path: Path
+) -> None:
+    wanted, lines = [], []
+    for number in range(400):
+        messages = [*(history(number).chat_prompt or ())]
+        if any(not call.id.strip() for message in messages for call in message.tool_calls):
+            continue  # a blank id is an error
+        lines.append(json.dumps({"id": str(number), "input": write(messages)}))
+        wanted.append(
+            [
+                (
+                    message.role,
+                    message.content,
+                    [structs.replace(call, signature="") for call in message.tool_calls],
+                    message.tool_call_id,
+                    message.is_error,
+                    [*message.thinking],
+                )
+                for message in messages
+            ]
+        )
+    (tmp_path / "x.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    assert len(wanted) > 300
+    assert [*map(plain, load_suite(tmp_path / "x.jsonl"))] == wanted

@@ -11,7 +11,7 @@ from multiturn.errors import MultiturnError
 from multiturn.suites.keys import KeyCheck
 from multiturn.suites.vocabulary import OF_MESSAGES, ROLE_NAMES
 
-_MESSAGES = re.compile(r"input_messages(?:\[(\d+)\](?:\.(content|tool_calls)\[(\d+)\])?)?")
+_MESSAGES = re.compile(r"input_messages(?:\[(\d+)\](?:\.content\[(\d+)\])?)?")
 _HALF = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 PROMPT_FILE = "PROMPT.md"
 
@@ -65,13 +65,9 @@ class Wording(NamedTuple):
     def _renamed(self, found: re.Match[str]) -> str:
         if not found[1]:
             return self.key
-        index, name = int(found[1]), self.of(int(found[1]))
-        if not found[2]:
-            return name
-        at = int(found[3])
-        is_call = found[2] == "tool_calls"
-        below = self.call(index, at) if is_call else f"content[{self.first(index) + at}]"
-        return f"{name}.{below}"
+        index = int(found[1])
+        below = f".content[{self.first(index) + int(found[2])}]" if found[2] else ""
+        return f"{self.of(index)}{below}"
 
 
 class _Message(msgspec.Struct, gc=False):
