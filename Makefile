@@ -9,7 +9,7 @@ LITELLM := .venv-litellm
 OLDEST := .venv-oldest
 NEWEST := .venv-newest
 ANY_VERSION := tests/providers/test_headers.py tests/providers/test_vendor_failures.py tests/test_batch.py \
-	tests/test_cli.py tests/test_check.py tests/test_defaults.py tests/providers/test_calls.py tests/providers/test_wire.py
+	tests/test_cli.py tests/test_check.py tests/test_defaults.py tests/providers/test_calls.py tests/providers/test_wire.py tests/test_count_tokens.py
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LOCK := .venv-lock/bin/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
 	--custom-compile-command 'make lock' $(UPGRADE)
@@ -61,7 +61,7 @@ snapshots: $(READY)  ## update the prompt snapshots, and list the expectations t
 		echo "Change these expectations by hand: those of stages in tests/stages, those of scenarios in tests/scenarios, those of pages in the README and docs."
 
 bench: $(READY)  ## measure times and memory against floors
-	for question in conversion startup workers run batch report; do \
+	for question in conversion startup workers run batch report tokens; do \
 		PYTHONPATH=tests $(BIN)/python benchmarks/$$question.py || exit 1; done
 
 fuzz: $(READY)  ## look for input that breaks something, FUZZ_SECONDS=20 for each kind
