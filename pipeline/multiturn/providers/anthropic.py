@@ -13,7 +13,8 @@ from multiturn.model.turns import Turn
 from multiturn.providers.ax import UpTo1
 from multiturn.providers.base import ProviderResponse
 from multiturn.providers.client import http_client
-from multiturn.providers.http import HttpProvider, HttpSettings
+from multiturn.providers.http import HttpProvider
+from multiturn.providers.http_settings import HttpSettings
 from multiturn.providers.layout import Layout
 from multiturn.providers.tool_layout import (
     Choice,

@@ -14,7 +14,8 @@ from multiturn.model.turns import Turn
 from multiturn.providers.ax import UpTo2
 from multiturn.providers.base import ProviderError, ProviderResponse, Wire
 from multiturn.providers.client import current, http_client
-from multiturn.providers.http import HttpProvider, HttpSettings
+from multiturn.providers.http import HttpProvider
+from multiturn.providers.http_settings import HttpSettings
 from multiturn.providers.layout import Layout
 from multiturn.providers.tokens import Overhead
 from multiturn.providers.tool_layout import (

@@ -14,7 +14,8 @@ from multiturn.model.request import ProviderRequest
 from multiturn.providers.base import ProviderResponse
 from multiturn.providers.chat import chat_choice, chat_message, chat_tool
 from multiturn.providers.client import http_client
-from multiturn.providers.http import API_KEY, HttpProvider, HttpSettings
+from multiturn.providers.http import HttpProvider
+from multiturn.providers.http_settings import API_KEY, HttpSettings
 from multiturn.providers.layout import Layout
 from multiturn.providers.models import SERVERS
 from multiturn.providers.tool_layout import Names, choice_of, lay_out_for_chat, want_names
