@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from commands import run
+from commands import run, start
 
 FILES = ["a.rules.md", "b.rules.md", "x.txt", "y.txt"]
 TEXTS = ["Hi", "Hello\nthere", "Be nice.", "Obey.", " spaced \n"]
@@ -211,13 +211,12 @@ NOW: State = {
 def test_a_kill_at_any_write_leaves_no_file_half_written(project: Path) -> None:
     wanted = prepared(project, THEN, NOW)
     before, found = recorded(project), keys(project)
-    start = project.with_name("start")
-    shutil.copytree(project, start)
+    original = shutil.copytree(project, project.with_name("original"))
     accepted = [option for key in found for option in ("--accept", key)]
     command = ["snapshot", ".", "--pipeline", "p.yaml", *accepted]
     for number in range(100):
         shutil.rmtree(project)
-        shutil.copytree(start, project)
+        shutil.copytree(original, project)
         program = [sys.executable, "-c", KILLED, str(number)]
         done = subprocess.run([*program, *command], cwd=project, capture_output=True)
         if done.returncode == 0:
@@ -261,7 +260,7 @@ def test_a_guideline_is_accepted_alone_by_one_key_and_for_all_suites(project: Pa
     assert {line["key"] for line in lines if line["file"].endswith(".lock")} == {None}
     (other,) = {line["key"] for line in lines} - {key, None}
     before = recorded(project)
-    start = shutil.copytree(project, project.with_name("start"))
+    other_way = shutil.copytree(project, project.with_name("other"))
     assert accept(project, key) == "1 difference accepted, 1 left\n"
     after = recorded(project)
     assert {name for name in after if after[name] != before[name]} == {
@@ -269,11 +268,11 @@ def test_a_guideline_is_accepted_alone_by_one_key_and_for_all_suites(project: Pa
         "snapshots/promoted.lock",
     }
     assert [line["kind"] for line in check(project)] == ["changed"]
-    accept(start, other)
-    after = recorded(start)
+    accept(other_way, other)
+    after = recorded(other_way)
     assert {name for name in after if after[name] != before[name]} == {"snapshots/s/a.yaml"}
-    assert [line["kind"] for line in check(start)] == ["privilege", "changed", "changed"]
-    assert keys(start) == [key]
+    assert [line["kind"] for line in check(other_way)] == ["privilege", "changed", "changed"]
+    assert keys(other_way) == [key]
 
 
 def test_a_file_that_is_shared_keeps_its_entry_while_a_skipped_snapshot_names_it(
@@ -320,4 +319,14 @@ def test_the_lock_of_a_target_has_a_key(project: Path) -> None:
     accept(project, line["key"], options=("--target", "gpt"))
     while left := keys(project, "--target", "gpt"):
         accept(project, left[0], options=("--target", "gpt"))
+    assert recorded(project) == wanted
+
+
+def test_two_commands_at_once_lose_nothing_of_each_other(project: Path) -> None:
+    wanted = prepared(project, THEN, NOW)
+    command = ("snapshot", ".", "--pipeline", "p.yaml", "--accept")
+    started = [start(*command, key, folder=project) for key in keys(project)]
+    for process in started:
+        process.communicate(timeout=120)
+        assert process.returncode == 0
     assert recorded(project) == wanted

@@ -2,8 +2,9 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -21,6 +22,12 @@ from multiturn.cli.options import (
     targets_option,
 )
 from multiturn.errors import MultiturnError
+
+if TYPE_CHECKING:
+    from multiturn.engine.outcomes import Outcome
+    from multiturn.review.update import SnapshotRun
+
+Show = Literal["once", "stat", "all"]
 
 
 @click.command()
@@ -105,14 +112,10 @@ def snapshot(
     system message, and files.lock the digest of each file that snapshots name. With --case or
     --sample, only the snapshots of these cases are written or compared, and no list is written.
     """
-    from multiturn.cli.annotations import protect_runner, snapshot_annotations
     from multiturn.cli.progress import show_progress
-    from multiturn.cli.review import accept_keys, refuse_no_terminal
-    from multiturn.cli.review import review as review_each
+    from multiturn.cli.review import refuse_no_terminal
     from multiturn.engine.outcomes import outcomes
-    from multiturn.logs import Notice, warnings_to
     from multiturn.pipelines.pipeline_file import read_pipeline
-    from multiturn.review.acceptance import Acceptance
     from multiturn.review.scope import Scope
     from multiturn.review.update import SnapshotRun
 
@@ -138,38 +141,67 @@ def snapshot(
         resolve=resolve,
     )
     run.refuse_nothing()
+    converted = show_progress(outcomes(selection, chosen))
+    if review or accepted:
+        with _no_commands():
+            _decide(run, converted, failures, accepted)
+    else:
+        show: Show = "all" if show_all else "stat" if stat else "once"
+        _compare(run, converted, failures, format_, show)
+    failures.finish()
+
+
+def _decide(
+    run: "SnapshotRun",
+    converted: "Iterable[Outcome]",
+    failures: Failures,
+    accepted: tuple[str, ...],
+) -> None:
+    """Write the differences with these keys, or without keys those that somebody accepts."""
+    from multiturn.cli.review import accept_keys, review
+    from multiturn.review.acceptance import Acceptance
+
+    acceptance = Acceptance(run, converted, failures.add)
+    if run.selection.strict:
+        failures.finish()
+    say_summary(accept_keys(acceptance, accepted) if accepted else review(acceptance))
+
+
+def _compare(
+    run: "SnapshotRun",
+    converted: "Iterable[Outcome]",
+    failures: Failures,
+    format_: str,
+    show: Show,
+) -> None:
+    """Check the snapshots, or write them, and print what has changed."""
+    from multiturn.cli.annotations import protect_runner, snapshot_annotations
+    from multiturn.logs import Notice, warnings_to
+
     errors: list[MultiturnError] = []
 
     def on_error(error: MultiturnError) -> None:
         failures.add(error)
         errors.append(error)
 
-    if review or accepted:
-        with _no_commands():
-            acceptance = Acceptance(run, show_progress(outcomes(selection, chosen)), failures.add)
-            if options.strict:
-                failures.finish()
-            say_summary(review_each(acceptance) if review else accept_keys(acceptance, accepted))
-        failures.finish()
-        return
     warnings: list[Notice] = []
     is_github = format_ == "github"
     if is_github:
         protect_runner()
+    is_strict = run.selection.strict
     with (
         nullcontext() if format_ == "json" else _no_commands(),
-        warnings_to(warnings.append) if is_github and not options.strict else nullcontext(),
+        warnings_to(warnings.append) if is_github and not is_strict else nullcontext(),
     ):
-        if resolve:
+        if run.resolve:
             _show_conflicts(run.scope.snapshots)
-        found = show_progress(outcomes(selection, chosen), prints=False)
-        update = run.update(found, on_error)
-        if options.strict and not check:
+        update = run.update(converted, on_error)
+        if is_strict and not run.check:
             failures.finish()
         if format_ == "text":
             from multiturn.cli.changes import as_lines
 
-            for text in as_lines(update, "all" if show_all else "stat" if stat else "once"):
+            for text in as_lines(update, show):
                 click.echo(text)
             say_summary(update.summary)
     if format_ == "json":
@@ -181,9 +213,8 @@ def snapshot(
     elif is_github:
         for text in snapshot_annotations(update, errors, warnings):
             click.echo(text)
-    if check and (update.changes or update.findings):
+    if run.check and (update.changes or update.findings):
         sys.exit(1)
-    failures.finish()
 
 
 def _refuse_modes(modes: list[str], options: SuiteOptions) -> None:

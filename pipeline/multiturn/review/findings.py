@@ -28,15 +28,16 @@ class Update(Struct, frozen=True, kw_only=True):
     is_partial: bool  # only some cases of the suites were selected
     pipeline: str  # its name
     suites: frozenset[str]  # that there are
-    findings: Sequence[Finding]  # changes of privilege, and then changed files
     changes: Sequence[FileChange]
-    differences: Sequence[Difference]  # what a reviewer decides on; empty for a run that writes
-    growths: Mapping[Key, float | None]  # of the prompts whose snapshots differ
-    files: Sequence[ChangedFile]
     places: Mapping[Key, Place]  # of the cases in their suites
     other_suites: int  # beside the selected ones, that have a file whose entry is new or changed
     same: int  # cases whose snapshot is as recorded
     failures: int
+    # What is to be said of the changes; empty for a run that writes all of them.
+    findings: Sequence[Finding] = ()  # changes of privilege, and then changed files
+    files: Sequence[ChangedFile] = ()
+    differences: Sequence[Difference] = ()  # what a reviewer decides on
+    growths: Mapping[Key, float | None] = {}  # of the prompts whose snapshots differ
 
     @property
     def summary(self) -> str:

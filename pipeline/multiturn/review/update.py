@@ -13,12 +13,12 @@ from multiturn.engine.spans import Message
 from multiturn.errors import MultiturnError, Place
 from multiturn.logs import Notice, warn
 from multiturn.providers.base import TargetProvider
-from multiturn.review.changes import FileChange, Finding
-from multiturn.review.differences import Difference, differences
+from multiturn.review.changes import FileChange
+from multiturn.review.differences import differences
 from multiturn.review.findings import Update, findings_of, privileges_of
 from multiturn.review.folder import SnapshotFolder
 from multiturn.review.growth import prompt_growth
-from multiturn.review.lists import ChangedFile, Lists, OtherSuites, other_suites, read_lists
+from multiturn.review.lists import Lists, OtherSuites, RecordedLists, other_suites, read_lists
 from multiturn.review.locations import Key, folder_of, legal_path, location_of
 from multiturn.review.privilege import PrivilegeChange
 from multiturn.review.promotion import PromotedChange
@@ -135,41 +135,19 @@ class SnapshotRun(Struct, frozen=True, kw_only=True):
             changes += lists.changes(recorded, others, folder)
             also = lists.also_of(recorded, others) - compared.broken
             changes += filter(None, [change_of_lock(folder, self.provider)])
-        files = list[ChangedFile]()
-        findings = list[Finding]()
-        decisions = list[Difference]()
-        growths = dict[Key, float | None]()
-        if self.check or self.is_partial:
-            promoted = lists.privileges(recorded)
-            privileges = privileges_of(changes, compared.messages, {p.path for p in promoted})
-            files += lists.changed_files(recorded)
-            findings += findings_of(promoted, privileges, files, is_partial=self.is_partial)
-            if self.check:
-                texts = () if self.is_partial else lists.changed_texts(recorded, promoted)
-                growths |= {c.case: compared.growth(c) for c in changes if c.case}
-                decisions += differences(
-                    # Lists have no difference, because they follow from the others.
-                    (change for change in changes if change.case or is_lock(change)),
-                    texts,
-                    privileges=_facts(promoted, privileges),
-                    growths=growths,
-                )
         update = Update(
             check=self.check,
             is_partial=self.is_partial,
             pipeline=self.pipeline,
             suites=frozenset(self.scope.names.values()),
-            findings=findings,
             changes=changes,
-            differences=decisions,
-            growths=growths,
-            files=files,
             places=compared.places,
             other_suites=len(also),
             same=compared.same,
             failures=compared.failures,
         )
-        return update, stale
+        judges = self.check or self.is_partial
+        return _judged(update, lists, recorded, compared) if judges else update, stale
 
     def other_suites(
         self, folder: SnapshotFolder, compared: Compared, stale: Iterable[Key]
@@ -264,6 +242,27 @@ def _with_renames(
             yield replace(change, old=removed.pop(was), old_name=old_name)
     for key, old in removed.items():
         yield FileChange(folder.shown(location_of(*key)), key, old, "")
+
+
+def _judged(update: Update, lists: Lists, recorded: RecordedLists, compared: Compared) -> Update:
+    """Return an update with what is to be said of its changes, and, for a check, decided."""
+    promoted, files = lists.privileges(recorded), list(lists.changed_files(recorded))
+    listed = {change.path for change in promoted}
+    privileges = privileges_of(update.changes, compared.messages, listed)
+    findings = findings_of(promoted, privileges, files, is_partial=update.is_partial)
+    update = replace(update, findings=list(findings), files=files)
+    if not update.check:
+        return update
+    texts = () if update.is_partial else lists.changed_texts(recorded, promoted)
+    growths = {each.case: compared.growth(each) for each in update.changes if each.case}
+    found = differences(
+        # Lists have no difference, because they follow from the others.
+        (change for change in update.changes if change.case or is_lock(change)),
+        texts,
+        privileges=_facts(promoted, privileges),
+        growths=growths,
+    )
+    return replace(update, differences=found, growths=growths)
 
 
 def _facts(
