@@ -515,6 +515,7 @@ def test_a_case_that_cannot_or_could_not_be_converted(tmp_path: Path) -> None:
     text = markdown_of(tmp_path, FILES, broken)
     assert text.startswith("## 1 case failed\n")
     assert "no file 'list.txt'" in text
+    assert "<details open><summary>failed: 1 case</summary>" in text
     assert markdown_of(tmp_path, broken, FILES).startswith(
         f"## 1 case changed; 1 cause: {SHOP}: it could not be converted before\n"
     )
@@ -667,6 +668,19 @@ def test_a_summary_keeps_within_the_limit_and_says_what_is_missing(tmp_path: Pat
     assert text.endswith(" would exceed GitHub's limit; the HTML report has all.\n")
     assert text.count("<details") == text.count("</details>")
     assert text.count("```") % 2 == 0
+
+
+def test_a_table_has_a_hundred_cases_and_says_how_many_more(tmp_path: Path) -> None:
+    cases = "".join(
+        f"  - {{id: c{number}, input_messages: [{{role: user, content: Say it}}]}}\n"
+        for number in range(130)
+    )
+    then = {SHOP: f"metadata: {{systemPrompt: You sell books.}}\nevalcases:\n{cases}"}
+    text = markdown_of(tmp_path, then, edited((SHOP, "books", "tea"), files=then))
+    assert tables_of(text) == [f"metadata.systemPrompt of {SHOP}: 130 cases"]
+    assert text.count("\n| c") == 101  # and the heading
+    assert "\n\nand 30 more; the HTML report has all\n" in text
+    assert "<details>" in text
 
 
 def test_no_change_of_privilege_is_left_out_of_a_summary(tmp_path: Path) -> None:

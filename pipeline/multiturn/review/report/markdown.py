@@ -24,6 +24,7 @@ from multiturn.text import first_of, number_of, unseen, utf8
 MAX_SIZE = 65_000  # characters; a comment on GitHub holds 65,536, and begins with a marker
 _RESERVE = 500  # for the lines that say what was left out
 _MOST_ERRORS = 20
+_MOST_ROWS, _OPEN_ROWS = 100, 20
 _LONGEST_DIFF = 20_000
 _TOO_LONG = "\nIts lines would exceed GitHub's limit; the HTML report has them.\n"
 _LONGEST_PROMPT = 5_000
@@ -55,13 +56,16 @@ def to_markdown(report: Report) -> bytes:
         comment.add("error", f"{_code(error)}\n" if number < _MOST_ERRORS else "")
     for warning in _warnings(report):
         comment.add("warning", warning)
+    tables = list(_tables(report))
+    for table in (table for status, table in tables if status == "failed"):
+        comment.add("table", table)
     shown = [(each, *_difference(each)) for each in differences]
     reserved = sum(_size(heading) + len(_TOO_LONG) for each, heading, _ in shown if each.privileges)
     for each, heading, lines in shown:
         reserved -= _size(heading) + len(_TOO_LONG) if each.privileges else 0
         shorter = [heading + _TOO_LONG] if each.privileges else []
         comment.add("difference", heading + lines, *shorter, reserved=reserved)
-    for table in _tables(report):
+    for table in (table for status, table in tables if status != "failed"):
         comment.add("table", table)
     return comment.text.encode()
 
@@ -130,13 +134,18 @@ def _title(report: Report) -> str:
     return title
 
 
-def _tables(report: Report) -> Iterator[str]:
-    """Yield the cases of each cause, folded; of a report that compares nothing, all cases."""
+def _tables(report: Report) -> Iterator[tuple[Status, str]]:
+    """Yield the cases of each cause; those that failed are open, and those that are all there is.
+
+    Each table has the status of its cases.
+    """
     for heading, group in groupby(report.comparisons, _heading):
         cases = list(group)
-        if not report.against or cases[0].status != "same":
-            is_named = report.against or cases[0].status == "failed"
-            yield _table(cases, f"{heading}: " if is_named else "")
+        status = cases[0].status
+        if not report.against or status != "same":
+            is_named = report.against or status == "failed"
+            is_open = not report.against or status == "failed"
+            yield status, _table(cases, f"{heading}: " if is_named else "", is_open=is_open)
 
 
 def _heading(comparison: Comparison) -> str:
@@ -157,7 +166,8 @@ def _warnings(report: Report) -> Iterator[str]:
         yield "> [!WARNING]\n" + "".join(f"> - {line}\n" for line in lines)
 
 
-def _table(comparisons: list[Comparison], heading: str) -> str:
+def _table(cases: list[Comparison], heading: str, *, is_open: bool) -> str:
+    comparisons = cases[:_MOST_ROWS]
     said = [_what(comparison) for comparison in comparisons]
     rows = ["| case | suite | what |", "| --- | --- | --- |"]
     if not any(said):
@@ -167,9 +177,11 @@ def _table(comparisons: list[Comparison], heading: str) -> str:
         place = f"{case.suite}:{case.line}" if case.line and comparison.now else case.suite
         row = f"| {_code(case.id)} | {_code(place)} |"
         rows.append(f"{row} {', '.join(map(_code, what))} |" if any(said) else row)
-    title = heading + number_of(len(comparisons), "case")
-    table = "\n".join(rows)
-    return f"<details><summary>{title}</summary>\n\n{table}\n\n</details>\n"
+    title, table = heading + number_of(len(cases), "case"), "\n".join(rows)
+    if len(cases) > _MOST_ROWS:
+        table += f"\n\nand {len(cases) - _MOST_ROWS:,} more; the HTML report has all"
+    opened = " open" * (is_open and len(cases) <= _OPEN_ROWS)
+    return f"<details{opened}><summary>{title}</summary>\n\n{table}\n\n</details>\n"
 
 
 def _what(comparison: Comparison) -> list[str]:
