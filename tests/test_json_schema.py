@@ -243,6 +243,8 @@ NEEDED = {"name": "t", "api_key": "abcdef", "model": "m", "endpoint": "e"}
 @example("anthropic", {"model_takes": {"temperature": 1}})
 @example("anthropic", {"model_takes": {"final_assistant": "TRUE"}})
 @example("anthropic", {"prompt_caching": "1h"})
+@example("gemini", {"tool_choice": {"name": "weather"}})
+@example("openai", {"tool_choice": "required"})
 @example("azure", {"timeout_seconds": "inf", "temperature": "null"})
 def test_a_target_that_loads_without_a_warning_is_valid(
     tmp_path_factory: pytest.TempPathFactory, provider: str, written: dict[str, Any]

@@ -19,7 +19,7 @@ _ONE_TOOL = Meta(
     extra_json_schema={
         "properties": {"name": {"type": "string"}},
         "required": ["name"],
-        "additionalProperties": False,
+        "maxProperties": 1,
     }
 )
 
