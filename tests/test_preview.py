@@ -323,6 +323,13 @@ def test_a_setting_that_changes_what_goes_out_is_a_difference(folder: Path) -> N
     assert "%0A-    - role: system%0A+    - role: developer%0A" in lock
 
 
+def test_a_report_shows_what_the_target_of_the_snapshots_gets(folder: Path) -> None:
+    before = run(folder, "report", "a.eval.yaml", "--format", "markdown", "--target", "gpt")
+    plain = run(folder, "report", "a.eval.yaml", "--format", "markdown")
+    (folder / "multiturn.toml").write_text('snapshot_target = "gpt"\n')
+    assert run(folder, "report", "a.eval.yaml", "--format", "markdown") == before != plain
+
+
 def test_a_temperature_of_a_case_is_in_its_snapshot(folder: Path) -> None:
     warm = "evalcases:\n  - id: one\n    execution: {temperature: 0.5}\n"
     (folder / "a.eval.yaml").write_text(f"{warm}    input_messages: [{{role: user, content: Hi}}]")

@@ -253,3 +253,13 @@ def test_a_result_has_what_a_grader_needs(folder: Path, server: Server) -> None:
     assert found["full"]["answer"] == "text"
     assert found["full"]["outcome"] == "Greets."
     assert found["full"]["expected_messages"] == [{"role": "assistant", "content": "Hello"}]
+
+
+def test_the_summary_of_a_run_that_prints_its_results_is_on_standard_error(
+    tmp_path: Path,
+) -> None:
+    write_suite(tmp_path, ["one", "two"])
+    done = run("a.eval.yaml", folder=tmp_path)
+    assert len(records(done.stdout)) == 2
+    assert done.stderr == "2 answered, 0 reused, 0 failed, 0 retried\n"
+    assert run("a.eval.yaml", "-q", folder=tmp_path).stderr == ""

@@ -48,19 +48,28 @@ targets_option = click.option(  # the command gets it as targets_file
     help="File that describes the targets.  [default: the nearest targets.yaml or"
     " .agentv/targets.yaml, here or above]",
 )
-_preview_target_option = click.option(  # not called target: the project's default is not meant
-    "--target",
-    "preview_target",
-    metavar="NAME",
-    shell_complete=complete_target,
-    help="Show the prompts as this target gets them, with each repair that its API requires;"
-    " nothing is sent, and no key is needed.",
-)
+
+
+def _shown_target_option(name: str) -> Callable[[Command], Command]:
+    return click.option(
+        "--target",
+        name,
+        metavar="NAME",
+        shell_complete=complete_target,
+        help="Show the prompts as this target gets them, with each repair that its API requires;"
+        " nothing is sent, and no key is needed.",
+    )
 
 
 def preview_options(command: Command) -> Command:
     """Add ``--target`` and ``--targets``; ``preview_provider`` gives the provider."""
-    return _preview_target_option(targets_option(command))
+    # It is not called target: the project's default is the one to send to.
+    return _shown_target_option("preview_target")(targets_option(command))
+
+
+def review_options(command: Command) -> Command:
+    """Add them with the target of the project's snapshots as the default."""
+    return _shown_target_option("snapshot_target")(targets_option(command))
 
 
 def preview_provider(target: str | None, targets_file: str | None) -> "TargetProvider | None":

@@ -12,10 +12,10 @@ from multiturn.cli.options import (
     is_default,
     output_option,
     pipeline_option,
-    preview_options,
     preview_provider,
     quiet_option,
     refuse_output,
+    review_options,
     say_summary,
     suite_options,
 )
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @click.command()
 @suite_options
 @pipeline_option
-@preview_options
+@review_options
 @quiet_option
 @click.option(
     "--against",
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 def report(
     options: SuiteOptions,
     pipeline: str,
-    preview_target: str | None,
+    snapshot_target: str | None,
     targets_file: str | None,
     against: str | None,
     all_texts: bool,
@@ -86,7 +86,7 @@ def report(
     refuse_output(output, selection)
     seen: set[str] = set()
 
-    provider = preview_provider(preview_target, targets_file)
+    provider = preview_provider(snapshot_target, targets_file)
     found = show_progress(outcomes(selection, chosen, seen), prints=False)
     cases = items(found, selection, chosen, failures.add, provider)
     with TemporaryFile() as here, TemporaryFile() as there:
@@ -95,7 +95,7 @@ def report(
             selection.check_ids(seen)
         else:
             commit = commit_of(against)
-            read = partial(items_of, target=_target_then(preview_target, targets_file))
+            read = partial(items_of, target=_target_then(snapshot_target, targets_file))
             with reading_at(
                 *(commit, read, selection, pipeline), is_default=is_default("pipeline")
             ) as earlier:

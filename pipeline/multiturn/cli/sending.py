@@ -194,11 +194,10 @@ def send(run: Run, selection: Selection, tally: Tally, *, concurrency: int, orde
         except LimitReachedError as error:
             stopped = error
     path = run.results_path()
-    if run.results is not None:
-        if not (tally.is_denied or selection.is_partial or stopped):
-            name_removed(run.results.strays(), path)
-        counts = f"{tally.summary()}, {tally.retried:,} retried"
-        say_summary(f"{counts}: {path}{tally.repairs()}", err=True)
+    if run.results is not None and not (tally.is_denied or selection.is_partial or stopped):
+        name_removed(run.results.strays(), path)
+    counts = f"{tally.summary()}, {tally.retried:,} retried"
+    say_summary(f"{counts}{f': {path}' if path else ''}{tally.repairs()}", err=True)
     say_spending(run.budget.spending, run.budget.price)
     if stopped is not None:
         kept = f"; finished results are in {path}; continue with --resume" if path else ""
