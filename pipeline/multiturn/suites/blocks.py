@@ -227,13 +227,20 @@ class _Blocks:
 
 
 def _has_more(message: Node) -> bool:
-    """Return whether a message has calls, a result, or blocks of other tools."""
+    """Return whether a message has calls, a result, or blocks of other tools; quick, as few do."""
     keys = message.value
     if not isinstance(keys, dict):
         return False
-    if keys.get("tool_calls") or keys.get("tool_call_id") is not None:
+    content = keys.get("content")
+    is_plain = len(keys) == 2 and content is not None  # with a role
+    if not is_plain and (keys.get("tool_calls") or keys.get("tool_call_id") is not None):
         return True
-    return any(_type_of(block) in _BLOCKS for block in _segments_of(message))
+    if isinstance(content, str):
+        return False
+    for block in content if isinstance(content, list) else (content,):
+        if isinstance(block, dict) and block.get("type") in _BLOCKS:
+            return True
+    return False
 
 
 def _segments_of(message: Node) -> list[Node]:
