@@ -12,6 +12,7 @@ from multiturn.model.request import ProviderRequest
 from multiturn.model.turns import Part, Turn, is_blank, separate_first
 from multiturn.providers.layout import Layout
 from multiturn.providers.models import Abilities
+from multiturn.text import number_of
 
 # What Gemini takes in place of a signature, as Google's own clients spell it.
 STAND_IN = "skip_thought_signature_validator"
@@ -57,9 +58,9 @@ def keep_thinking(layout: Layout, vendor: str, takes: Callable[[Thinking], objec
                 continue  # so that no API gets a message which says nothing
         kept.append(message)
     for why in dict.fromkeys(lost):
-        layout.repair("T8", f"left out {lost.count(why)} block(s) of thinking {why}")
+        layout.repair("T8", f"left out {number_of(lost.count(why), 'block')} of thinking {why}")
     if gone := len(layout.messages) - len(kept):
-        layout.repair("T8", f"left out {gone} message(s) that were only thinking")
+        layout.repair("T8", f"left out {number_of(gone, 'message')} with nothing but thinking")
     layout.messages = kept
 
 
@@ -112,7 +113,7 @@ def rename_ids(layout: Layout, ids: Names) -> None:
         elif message.answers is not None:
             answers = named.get(message.answers, message.answers)
             layout.messages[at] = structs.replace(message, answers=answers)
-    layout.repair(ids.rule, f"renamed the ids of {len(refused)} call(s)")
+    layout.repair(ids.rule, f"renamed the ids of {number_of(len(refused), 'call')}")
 
 
 def lay_out_for_chat(layout: Layout, *, is_asked: bool = True) -> None:
@@ -174,7 +175,7 @@ def want_signatures(layout: Layout, abilities: Abilities, *, skips: bool) -> Non
         first, *others = messages[at].calls
         calls = (structs.replace(first, signature=STAND_IN), *others)
         messages[at] = structs.replace(messages[at], calls=calls)
-    layout.repair("T5", f"sent a stand-in for the signature of {len(unsigned)} call(s)")
+    layout.repair("T5", f"sent a stand-in for the signature of {number_of(len(unsigned), 'call')}")
 
 
 def want_names(layout: Layout, request: ProviderRequest, names: Names) -> None:
