@@ -19,9 +19,10 @@ from msgspec.structs import replace
 
 from batch_server import answer_to, prompt_of, text_for
 from multiturn import Case, MultiturnError, ProviderError, load_pipeline, load_suite
-from multiturn.engine.batch_run import BatchRun, DryBatchRun
+from multiturn.engine.batch_run import BatchRun
 from multiturn.engine.batch_state import BatchState
 from multiturn.engine.batches import Batches
+from multiturn.engine.dry_batch import DryBatchRun
 from multiturn.engine.run import Run
 from multiturn.providers.batches import batches_of
 from multiturn.providers.batches.anthropic import AnthropicBatchApi

@@ -245,3 +245,14 @@ def test_a_batch_that_might_exceed_a_limit_is_refused(folder: Path, server: Serv
         " max_output_tokens in the target\n",
     )
     assert server.requests == []
+
+
+def test_batches_from_python_have_the_limits_too(
+    folder: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    target = openai(server.url, max_output_tokens=100)
+    limits: dict[str, Any] = {"max_cost": 5, "prices": "prices.yaml"}
+    with pytest.raises(MultiturnError, match=r"\$5\.12 with the output exceeds max_cost= 5"):
+        list(multiturn.run_batches("a.eval.yaml", None, target, "out.jsonl", **limits))
+    assert server.requests == []

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from loopback import KEY, Server
+from multiturn import dry_run, estimate, load_target
 from multiturn.providers.anthropic import AnthropicProvider
 from running import records, run, write_suite
 
@@ -197,3 +198,14 @@ def test_limits_go_by_what_the_vendor_counts(folder: Path, server: Server) -> No
     assert done.returncode == 2
     assert json.loads(done.stdout.splitlines()[0])["input_tokens"] == 600
     assert "1,200 input tokens exceed --max-tokens 1,000" in done.stderr
+
+
+def test_python_has_the_vendor_count_too(
+    folder: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    for number in (40, 2):
+        server.answer(body={"input_tokens": number})
+    target = load_target("anthropic")
+    found = estimate(dry_run("a.eval.yaml", None, target, count_tokens=True), target)
+    assert (found.input, found.is_exact, len(server.requests)) == (42, True, 2)

@@ -97,6 +97,16 @@ def test_tools_and_calls_count_as_json() -> None:
     assert (sent.messages, sent.media, sent.has_data) == (3, 0, True)
 
 
+def test_signatures_are_not_read_by_a_model() -> None:
+    thought = {"type": "thinking", "thinking": "Hm.", "signature": "EqoB" * 200}
+    call = {"functionCall": {"name": "now"}, "thoughtSignature": "EqoB" * 200}
+    said = [{"role": "assistant", "content": [thought]}, {"role": "model", "parts": [call]}]
+    assert sent_in({"messages": said}).texts == (
+        '{"type":"thinking","thinking":"Hm."}',
+        '{"functionCall":{"name":"now"}}',
+    )
+
+
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 SOURCE = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def preview_batch(run: "Run", tally: "Tally") -> None:
     """Print how many requests, parts and bytes would go where."""
     from multiturn.cli.costs import say_estimate
-    from multiturn.engine.batch_run import DryBatchRun
+    from multiturn.engine.dry_batch import DryBatchRun
 
     batches = DryBatchRun(run)
     for delivery in batches.submit():

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from multiturn.engine.batch_state import Waiting
 from multiturn.engine.batches import Batches
-from multiturn.engine.costs import Estimate
 from multiturn.engine.delivery import Delivery, answered, failed
 from multiturn.engine.run import Run
 from multiturn.model.case import Case
@@ -37,6 +36,9 @@ def run_batches(
     poll: float = 60,
     record_wire: bool = False,
     record_thinking: bool = False,
+    max_cost: float | None = None,
+    max_tokens: int | None = None,
+    prices: str | Path | None = None,
     say: Callable[[str], object] | None = None,
 ) -> Iterator[Result]:
     """Send the cases through the provider's Batch API, and yield each result once it is there.
@@ -58,6 +60,10 @@ def run_batches(
         poll: seconds between two checks of the status.
         record_wire: add the exact body to each result.
         record_thinking: add what the model thought to each result, as the vendor sent it.
+        max_cost: the most that the input, and the output at its limit, may cost in dollars: nobody
+            can stop a batch.
+        max_tokens: likewise, the most tokens.
+        prices: as for ``run``.
         say: called with messages about the batches, such as their ids and states.
 
     Raises:
@@ -80,6 +86,9 @@ def run_batches(
         against=against,
         record_wire=record_wire,
         record_thinking=record_thinking,
+        max_cost=max_cost,
+        max_tokens=max_tokens,
+        prices=prices,
         batch=True,
     )
     with run, BatchRun(run, poll=poll, say=say or _say_nothing) as batches:
@@ -268,29 +277,6 @@ class BatchRun(Batches):
                 delivery = Delivery("send", result, where=waiting.where)
                 self.run.keep(delivery)
                 yield delivery
-
-
-class DryBatchRun(BatchRun):
-    """A run in batches whose parts are counted, not sent."""
-
-    def __init__(self, run: Run) -> None:
-        super().__init__(run, poll=0, say=_say_nothing)
-        self.parts: list[BatchPart] = []
-        self.estimate = Estimate(run.budget.price)
-        self._digests: set[str] = set()
-
-    def _deliveries(self) -> Iterator[Delivery]:
-        for delivery in super()._deliveries():
-            if delivery.result.digest not in self._digests:  # cases with one request share it
-                self.estimate.add(delivery)
-            self._digests.add(delivery.result.digest)
-            yield delivery
-
-    def _ask(self, asked: Waiting) -> None:
-        """Record nothing."""
-
-    def _send(self, part: BatchPart, file: BinaryIO) -> None:
-        self.parts.append(part)
 
 
 def _is_in_event_loop() -> bool:

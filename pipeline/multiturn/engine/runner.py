@@ -11,6 +11,7 @@ from typing import get_args
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from multiturn.engine.counting import counted
 from multiturn.engine.delivery import Delivery, answered, failed
 from multiturn.engine.order import Order, Queue, in_order
 from multiturn.engine.run import Run, want
@@ -108,18 +109,22 @@ def dry_run(
     results: str | Path | None = None,
     resume: bool = False,
     against: str | None = None,
+    count_tokens: bool = False,
 ) -> Iterator[Delivery]:
     """Return an iterator over what ``run`` would do with each case; nothing is sent or written.
 
-    The arguments and errors are those of ``run``, and the SDK need not be installed.
+    The arguments and errors are those of ``run``, and the SDK need not be installed; but with
+    ``count_tokens``, it asks the vendor how many tokens each request has, and has an event loop of
+    its own.
     """
-    return Run(
+    dry = Run(
         *(cases, pipeline, provider),
         results=results,
         resume=resume,
         against=against,
         is_dry=True,
-    ).deliveries()
+    )
+    return counted(dry) if count_tokens else dry.deliveries()
 
 
 def answers(

@@ -40,6 +40,7 @@ for _bytes, _weight in _KINDS:
 
 _MEDIA = frozenset({"image_url", "input_audio", "file", "image", "document"})  # values of "type"
 _LIMITS = ("max_tokens", "max_completion_tokens", "maxOutputTokens")
+_UNREAD = frozenset({"signature", "thoughtSignature", "cache_control"})  # not for the model
 _MEDIA_KEYS = frozenset({"inlineData", "fileData"})
 
 
@@ -191,7 +192,9 @@ def _content(part: Mapping[str, Any]) -> tuple[Any, bool]:
     if isinstance(part.get("text"), str):
         return part["text"], False
     is_media = part.get("type") in _MEDIA or not _MEDIA_KEYS.isdisjoint(part)
-    return (None, False) if is_media else (part, True)
+    if is_media:
+        return None, False
+    return {key: value for key, value in part.items() if key not in _UNREAD}, True
 
 
 def _json(data: Any) -> str:
