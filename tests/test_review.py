@@ -209,6 +209,21 @@ def test_what_changed_meanwhile_in_the_folder_is_not_replaced(folder: Path) -> N
     assert path.read_bytes() == before
 
 
+def test_a_snapshot_that_somebody_has_written_meanwhile_is_not_replaced_by_a_renamed_one(
+    folder: Path,
+) -> None:
+    git(folder, "checkout", "-q", "evals")
+    replace(folder, SHOP, "id: bye", "id: leave")
+    terminal = Terminal(folder)
+    assert "1 of 1: renamed" in plain(terminal.screen())
+    path = folder / "snapshots/evals/shop/leave.yaml"
+    path.write_text("mine\n")
+    assert "snapshots/evals/shop/leave.yaml: it has changed meanwhile" in terminal.answer("a")
+    assert terminal.end() == 2
+    assert path.read_text() == "mine\n"
+    assert (folder / "snapshots/evals/shop/bye.yaml").exists()
+
+
 def test_what_is_accepted_is_what_was_shown(folder: Path) -> None:
     terminal = Terminal(folder)
     terminal.screen()

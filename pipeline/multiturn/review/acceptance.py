@@ -26,6 +26,10 @@ class Acceptance:
         run: a check of whole suites; nothing is written but what is accepted.
         outcomes: of its selection.
         on_error: gets the errors of cases.
+
+    Attributes:
+        update: what the run has found.
+        pending: the differences that are not accepted, the dangerous ones first.
     """
 
     def __init__(
@@ -38,7 +42,7 @@ class Acceptance:
         self._folder, self._lists, self._compared = run.compare(outcomes, on_error)
         self._recorded = read_lists(self._folder)
         self.update, self._stale = run.found(self._folder, self._lists, self._compared)
-        self.pending = list(self.update.differences)  # those that are not accepted
+        self.pending = list(self.update.differences)
 
     def of_keys(self, keys: Iterable[str]) -> list[Difference]:
         """Return the differences that have these keys.
@@ -111,9 +115,12 @@ class Acceptance:
 
     def _refuse_changed(self, chosen: Iterable[Difference], recorded: RecordedLists) -> None:
         for change in _changes_of(chosen):
-            name = _old_name(change)
-            if (self._folder.read(name) or "") != change.old:
-                raise _changed(self._folder.shown(name))
+            expected = {_old_name(change): change.old}
+            if change.case and change.old_name:  # what it is called now has no snapshot yet
+                expected[location_of(*change.case)] = ""
+            for name, text in expected.items():
+                if (self._folder.read(name) or "") != text:
+                    raise _changed(self._folder.shown(name))
         for each in chosen:
             before, now = (
                 (lists.promoted.get(each.path), lists.files.get(each.path))
