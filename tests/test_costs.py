@@ -6,6 +6,7 @@ system message "You are a careful assistant.".
 
 import asyncio
 import re
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import commands
 import multiturn
 from loopback import Server
 from multiturn import LimitReachedError, MultiturnError, Result, load_suite
-from running import by_id, run, write_suite
+from running import by_id, run, start, wait_for, write_suite
 from vendors import openai
 
 TARGETS = """\
@@ -169,6 +170,19 @@ def test_a_run_stops_at_its_limit_and_can_be_resumed(
     done = run(*given, "--resume", folder=folder)
     assert (done.returncode, len(server.requests)) == (0, 10)
     assert len(by_id(folder / "out.jsonl")) == 10
+
+
+def test_an_interrupted_run_says_what_it_has_cost(folder: Path, server: Server) -> None:
+    server.answer("4")
+    server.stall(seconds=60)
+    given = ("--target", "dear", "--prices", "prices.yaml", "--output", "out.jsonl")
+    process = start("a.eval.yaml", *given, "--concurrency", "1", folder=folder)
+    wait_for(lambda: len(server.requests) == 2)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    spent, interrupted = stderr.splitlines()
+    assert spent.startswith("11 input tokens, 7 output tokens: $0.081 (prices of prices.yaml")
+    assert interrupted.startswith("interrupted after 1 case: finished results are in out.jsonl")
 
 
 def test_only_what_is_still_to_be_sent_counts_for_a_limit(folder: Path, server: Server) -> None:

@@ -188,6 +188,7 @@ def send(run: Run, selection: Selection, tally: Tally, *, concurrency: int, orde
             path = run.results_path()
             kept = f": finished results are in {path}; continue with --resume" if path else ""
             progress.__exit__()
+            say_spending(run.budget.spending, run.budget.price)
             what = f"interrupted after {number_of(tally.done, 'case')}{kept}"
             click.echo(in_line(what), err=True)
             sys.exit(exit_code(ended_by))
