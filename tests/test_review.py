@@ -165,6 +165,17 @@ def test_all_like_one_takes_no_change_of_privilege_and_no_other_kind(folder: Pat
     assert left(folder) == ["privilege", "privilege", "changed", "new", "new"]
 
 
+def test_several_keys_at_once_answer_nothing(folder: Path) -> None:
+    terminal = Terminal(folder)
+    terminal.screen()
+    for keys in ("as", "\x1b[A"):
+        assert plain(terminal.answer(keys)).endswith(f"{ALONE}\n")
+    assert "2 of 4" in plain(terminal.answer("s"))
+    terminal.answer("q")
+    assert terminal.end() == 0
+    assert changed(folder) == []
+
+
 def test_a_long_difference_is_shown_screen_by_screen(folder: Path) -> None:
     text = "".join(f"{number}\n" for number in range(60))
     (folder / TONE).write_text(text)

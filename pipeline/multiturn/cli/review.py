@@ -106,7 +106,8 @@ def _answer(difference: "Difference", lines: list[str]) -> str:
     """Show a screen, and return the key of an answer; ``q`` at the end of input."""
     height = max(shutil.get_terminal_size().lines - _LINES_BELOW, 1)
     answers = _ALONE if difference.privileges else _QUESTION
-    keys = "asq" if difference.privileges else "asAq"
+    # Not a text, which would contain "as": what is typed or pasted at once is read as one key.
+    keys = {*("asq" if difference.privileges else "asAq")}
     click.clear()
     while True:
         page, lines = lines[:height], lines[height:]
