@@ -117,7 +117,7 @@ class AnthropicProvider(HttpProvider):
         choice = choice_of(layout, request, self.settings.tool_choice)
         return {
             "max_tokens": _DEFAULT_LIMIT if limit is None else limit,
-            "messages": _messages(layout.messages) if layout.has_more else layout.plain(),
+            "messages": (_messages if layout.has_more else _texts)(layout.messages),
             "model": self.settings.model,
             "system": system and self.marked(system),
             "temperature": temperature,
@@ -199,6 +199,11 @@ class AnthropicProvider(HttpProvider):
             finish_reason=answer.get("stop_reason"),
             is_refusal=answer.get("stop_reason") == "refusal",
         )
+
+
+def _texts(turns: Iterable[Turn]) -> list[dict[str, Any]]:
+    """Return messages that are only text."""
+    return [{"role": turn.role, "content": turn.content} for turn in turns]
 
 
 def _messages(turns: Iterable[Turn]) -> list[dict[str, Any]]:

@@ -90,7 +90,7 @@ class GeminiProvider(HttpProvider):
             layout.repair("G9", "left out whether tools are strict")
         declared = [_declaration(tool) for tool in request.tools]
         return {
-            "contents": _contents(layout.messages) if layout.has_more else _texts(layout.messages),
+            "contents": (_contents if layout.has_more else _texts)(layout.messages),
             "systemInstruction": system and {"parts": [{"text": system}], "role": "user"},
             "tools": [{"functionDeclarations": declared}] if declared else None,
             "toolConfig": choice and {"functionCallingConfig": _choice(choice)},
