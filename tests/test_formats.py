@@ -216,6 +216,17 @@ def test_an_expected_call_is_the_answer_of_a_line_for_openai(
     assert log == ""
 
 
+def test_braces_in_a_tool_are_no_template_of_promptfoo(tmp_path: Path) -> None:
+    tools = "tools: [{name: f, description: 'Say {{ x }}'}]"
+    (tmp_path / "shop.eval.yaml").write_text(f"{tools}\nevalcases: [{{id: a, {CALLED}}}]")
+    command = ("convert", "shop.eval.yaml", "--format", "promptfoo")
+    done = commands.run(*command, folder=tmp_path)
+    what = "promptfoo would render the {{ in tools as a template; write it in words"
+    said = f"shop.eval.yaml:2: case 'a': {what}\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
+    assert commands.run(*command[:-1], "openai", folder=tmp_path).returncode == 0
+
+
 def test_a_call_without_its_result_is_no_prompt_for_other_tools(tmp_path: Path) -> None:
     waiting = "input_messages: [{role: assistant, tool_calls: [{id: c1, name: f}]}]"
     (tmp_path / "shop.eval.yaml").write_text(f"evalcases: [{{id: a, outcome: x, {waiting}}}]")

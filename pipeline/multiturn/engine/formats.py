@@ -1,5 +1,7 @@
 """Converted cases in the formats that other tools read: a line of JSON each."""
 
+import json
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +23,8 @@ from multiturn.text import utf8
 
 # Each provider of promptfoo reads the limit by its vendor's own name, and ignores the other names.
 _PROMPTFOO_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens")
+
+_TEMPLATE = re.compile(r"\{[{%#]")  # what begins a template of Nunjucks
 
 
 class Sample(NamedTuple):
@@ -94,12 +98,17 @@ def to_promptfoo(conversion: Conversion) -> dict[str, Any]:
     Its ``options`` are what promptfoo gives to its providers beside their own configuration.
     """
     sample, request = sample_of(conversion), request_of(conversion)
+    tools, case = _tools_of(conversion), conversion.case
+    if found := _TEMPLATE.search(json.dumps(tools)):
+        # It renders options, and more than once, so that nothing can be escaped.
+        what = f"promptfoo would render the {found[0]} in tools as a template; write it in words"
+        raise MultiturnError(what).at(case.where(), case.id)
     limits = dict.fromkeys(_PROMPTFOO_LIMITS, request.max_output_tokens)
     choice = request.tool_choice if request.tools else None
     given = {
         "temperature": request.temperature,
         **limits,
-        **_tools_of(conversion),
+        **tools,
         "tool_choice": choice and chat_choice(choice),
     }
     options = {name: value for name, value in given.items() if value is not None}
