@@ -39,6 +39,7 @@ targets:
   - {name: unset, provider: openai, api_key: none, model: "${{ NO_MODEL }}"}
   - {name: agent, provider: codex}
   - {name: own, provider: "own:Own"}
+  - {name: newer, provider: openai, api_key: none, model: gpt-5}
 """,
 }
 DEFAULT = {"role": "system", "content": "You are a careful assistant."}
@@ -321,6 +322,27 @@ def test_a_setting_that_changes_what_goes_out_is_a_difference(folder: Path) -> N
     [lock] = [line for line in done.stdout.splitlines() if "target.lock" in line]
     assert "file=snapshots/target.lock::what the target is sent is not as recorded:%0A" in lock
     assert "%0A-    - role: system%0A+    - role: developer%0A" in lock
+
+
+@pytest.mark.parametrize("check", [(), ("--check",)])
+@pytest.mark.parametrize("target", [(), ("--target", "newer")])
+@pytest.mark.parametrize("part", [("a.eval.yaml",), (".", "--case", "ends")])
+def test_a_part_of_the_snapshots_is_of_the_same_target(
+    folder: Path, part: tuple[str, ...], target: tuple[str, ...], check: tuple[str, ...]
+) -> None:
+    write(folder, {"b.eval.yaml": "tests: [{id: other, input: Hi}]\n", ".git/HEAD": ""})
+    run(folder, "snapshot", ".", "--target", "gpt")
+    lock = folder / "snapshots/target.lock"
+    before = lock.read_text()
+    assert run(folder, "snapshot", *part, *target, *check, code=2) == (
+        "Error: snapshots/target.lock: the snapshots are of the target 'gpt': name it with"
+        " --target, or run this for all suites and cases\n"
+    )
+    assert lock.read_text() == before
+    run(folder, "snapshot", *part, *check, "--target", "gpt")
+    (folder / "b.eval.yaml").unlink()  # its snapshot goes, too
+    run(folder, "snapshot", ".", *target)
+    assert lock.exists() is bool(target)
 
 
 def test_a_report_shows_what_the_target_of_the_snapshots_gets(folder: Path) -> None:

@@ -64,7 +64,7 @@ def test_a_run_ends_at_once_if_every_case_would_be_refused(tmp_path: Path, serve
     assert (done.returncode, len(server.requests)) == (1, 1)
     assert done.stderr == (
         f"a.eval.yaml:1: case 'c0': HTTP 400: {REFUSED[:-1]}; set temperature: omit in the target;"
-        " no more cases are sent\n"
+        " no more cases are sent\n0 answered, 0 reused, 1 failed, 0 retried\n"
     )
 
 

@@ -8,10 +8,14 @@ from typing import Any
 import msgspec
 
 from multiturn.documents.dump import dump
+from multiturn.documents.yaml_events import read_documents
+from multiturn.errors import MultiturnError, option
 from multiturn.model.request import ChatMessage, ProviderRequest, prompt_of
 from multiturn.providers.base import ProviderError, TargetProvider
 from multiturn.review.changes import FileChange
 from multiturn.review.folder import SnapshotFolder
+from multiturn.review.locations import folder_of
+from multiturn.review.scope import Scope
 from multiturn.text import utf8
 
 LOCK = "target.lock"
@@ -28,6 +32,35 @@ def shared_parameters(provider: TargetProvider) -> Mapping[str, Any]:
     with suppress(ProviderError):  # it refuses every case for the same reason, and says so there
         return provider.preview(_REQUEST, _PROMPT, _PROMPT[-1].parts).parameters
     return {}
+
+
+def refuse_other_target(
+    folder: SnapshotFolder, provider: TargetProvider | None, scope: Scope, *, is_partial: bool
+) -> None:
+    """Refuse another target if snapshots stay that are compared with what the recorded one gets.
+
+    Raises:
+        MultiturnError: only a part of the cases, or of the suites, would have the other target.
+    """
+    recorded, name = _recorded_target(folder), provider.name if provider else ""
+    if not recorded or recorded == name:
+        return
+    covered = {folder_of(suite) for suite in scope.names.values()}
+    names = (n for n in folder.snapshots("", below=True) if os.path.dirname(n) not in covered)
+    cases = filter(None, map(folder.case_of, names))
+    if is_partial or any(not scope.is_removed(suite) for suite, _ in cases):
+        what = f"the snapshots are of the target {recorded!r}: name it with {option('target')}"
+        what += ", or run this for all suites and cases"
+        raise MultiturnError(what, where=folder.shown(LOCK))
+
+
+def _recorded_target(folder: SnapshotFolder) -> str:
+    """Return the name of the target that ``target.lock`` is of; empty if there is none."""
+    text = folder.read(LOCK) or ""
+    for document in read_documents(text, folder.shown(LOCK)) if text else ():
+        if isinstance(document.value, dict):
+            return str(document.value.get("target", ""))
+    return ""
 
 
 def change_of_lock(folder: SnapshotFolder, provider: TargetProvider | None) -> FileChange | None:

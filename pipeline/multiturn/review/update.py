@@ -32,7 +32,12 @@ from multiturn.review.snapshots import (
     messages_in,
     snapshot_text,
 )
-from multiturn.review.target import change_of_lock, is_lock, shared_parameters
+from multiturn.review.target import (
+    change_of_lock,
+    is_lock,
+    refuse_other_target,
+    shared_parameters,
+)
 
 
 class Compared(Struct):
@@ -118,6 +123,7 @@ class SnapshotRun(Struct, frozen=True, kw_only=True):
     ) -> tuple[SnapshotFolder, Lists, Compared]:
         """Compare the outcomes with the snapshots in the folder, and return the files to list."""
         folder = SnapshotFolder(self.scope.snapshots)
+        refuse_other_target(folder, self.provider, self.scope, is_partial=self.is_partial)
         # Raises the error of a torn list at once.
         lists = Lists(read_lists(folder, resolve=self.resolve))
         return folder, lists, self._compare(outcomes, folder, lists, on_error)
