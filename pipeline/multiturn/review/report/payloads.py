@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, get_args
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from multiturn.engine.spans import text_of
@@ -63,7 +64,8 @@ def payloads_of(
 
 def _sent(provider: TargetProvider, request: ProviderRequest) -> Payload:
     if isinstance(provider, HttpProvider):
-        return provider.laid_out(request)
+        repairs, body = provider.laid_out(request)
+        return repairs, to_builtins(body)
     wire = provider.wire(request)
     return wire.repairs, wire.body.decode()
 
