@@ -21,7 +21,7 @@ from multiturn import Case, Conversion, TestMessage, load_pipeline
 from multiturn.engine.git import commit_of
 from multiturn.review.report import markdown
 from multiturn.review.report.html import to_html
-from multiturn.review.report.payloads import payloads_of, sample_providers
+from multiturn.review.report.payloads import Payloads, sample_providers
 from multiturn.review.reviewed import review
 from repositories import FILES, STAGE, SUITE, TONE, commit, git, replace
 from running import wait_for
@@ -587,7 +587,7 @@ def payloads(*messages: TestMessage) -> dict[str, Any]:
     case = Case(id="x", input_messages=messages, suite="a.yaml")
     samples = sample_providers()
     converted = review(load_pipeline("spec")(Conversion(case)))
-    found = payloads_of(converted, samples.values(), lambda pieces: pieces)
+    found = Payloads(samples.values(), lambda pieces: pieces).of(converted)
     return {name: body for name, (_, body) in zip(samples, found, strict=True)}
 
 

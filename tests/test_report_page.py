@@ -229,6 +229,14 @@ def test_a_payload_is_the_json_that_goes_out(plain: Page) -> None:
     expect(plain.locator("#panel .text")).to_have_count(0)
 
 
+def test_the_texts_of_each_payload_say_where_they_come_from(plain: Page) -> None:
+    choose(plain, "greeting")
+    for view in "123457":
+        press(plain, view)
+        hello = plain.locator("#panel [data-origin]", has_text="Hello there")
+        assert hello.get_attribute("data-origin") == "evals/review.eval.yaml:17", view
+
+
 def test_pointing_at_a_text_says_where_it_comes_from(plain: Page) -> None:
     press(plain, "e")
     guideline = "rules/sql.instructions.md, attached at evals/review.eval.yaml:9"

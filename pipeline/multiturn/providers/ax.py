@@ -99,21 +99,22 @@ class ChatProvider(TargetProvider, AxProvider):
 
     def wire(self, request: ProviderRequest) -> Wire:
         """Return what would be sent for a request, unless the vendor's rules refuse it."""
-        repairs, body = self.laid_out(request)
+        layout, body = self._laid_out(request, prompt_of(request))
+        self.warn_once(layout.doubts)
         return Wire(
             provider=self.kind,
             model=self.settings.model,
             parameters=self.address(),
             body=self.encode(body),
-            repairs=repairs,
+            repairs=layout.done(),
             request=request,
         )
 
     def laid_out(self, request: ProviderRequest) -> tuple[tuple[str, ...], dict[str, Any]]:
-        """Return the repairs and the body, which ``wire`` has encoded."""
+        """Return the repairs and the body as ``wire`` encodes it, but in plain data."""
         layout, body = self._laid_out(request, prompt_of(request))
         self.warn_once(layout.doubts)
-        return layout.done(), body
+        return layout.done(), msgspec.to_builtins(body)
 
     def preview(self, request: ProviderRequest, prompt: Turns, question: Parts) -> Preview:
         """Return the messages after the repairs, and the other keys of the body."""

@@ -17,7 +17,7 @@ from multiturn.review.differences import Difference
 from multiturn.review.growth import growth_in_words, total_in_words
 from multiturn.review.report.comparison import MOST_PRIVILEGES, Comparison, Report
 from multiturn.review.report.overview import Overview
-from multiturn.review.report.payloads import Payload, Pieces, payloads_of, sample_providers
+from multiturn.review.report.payloads import Payload, Payloads, Pieces, sample_providers
 from multiturn.review.report.suites import texts_of
 from multiturn.review.reviewed import ReviewedCase, SentPrompt
 from multiturn.text import UNSEEN, number_of, utf8
@@ -100,6 +100,7 @@ class _Data:
         self.report = report
         self.all_texts = all_texts
         self.providers = sample_providers()
+        self.payloads = Payloads(self.providers.values(), self.text)
         keys = ((c.case.suite, c.case.id) for c in report.comparisons)
         self.places = {key: place for place, key in enumerate(keys)}
         self.numbers = _Numbers(self.write)
@@ -215,9 +216,7 @@ class _Data:
                 [numbers[text] for s in spans for text in (s.text, s.origin, s.path)]
                 for spans in texts_of(case)
             ],
-            "payloads": [self.sent(case.sent)]
-            if case.sent
-            else [*payloads_of(case, self.providers.values(), self.text)],
+            "payloads": [self.sent(case.sent)] if case.sent else [*self.payloads.of(case)],
         }
 
     def sent(self, sent: SentPrompt) -> Payload:

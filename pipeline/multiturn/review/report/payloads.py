@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, get_args
 
-from msgspec import to_builtins
+import msgspec
 from msgspec.structs import replace
 
 from multiturn.engine.spans import text_of
@@ -20,6 +20,7 @@ from multiturn.review.reviewed import ReviewedCase
 
 # No suite can contain it, because nobody knows it before.
 _TOKEN = os.urandom(8).hex()
+_MOST_PATTERNS = 1_000
 _MARK = re.compile(rf"{_TOKEN}-(\d+)-")
 
 # The number of a message of the chat prompt, from 1, or 0 for the question, or another text.
@@ -45,27 +46,51 @@ def sample_providers() -> dict[str, TargetProvider]:
     return found
 
 
-def payloads_of(
-    case: ReviewedCase, providers: Iterable[TargetProvider], show: _Show
-) -> Iterator[Payload]:
-    """Yield what each provider would send of a case; ``show`` makes each text from its pieces."""
-    marked = _marked(case.request)
-    texts = [text_of(spans) for spans in texts_of(case)]
-    for provider in providers:
-        try:
-            (repairs, body), (_, pattern) = (
-                _sent(provider, each) for each in (case.request, marked)
-            )
-        except ProviderError as error:
-            yield (f"refused: {error.what}",), None
-        else:
-            yield repairs, _in_pieces(body, pattern, texts, show)
+class Payloads:
+    """What providers would send of cases; ``show`` makes each text from its pieces."""
+
+    def __init__(self, providers: Iterable[TargetProvider], show: _Show) -> None:
+        self._providers = list(enumerate(providers))
+        self._show = show
+        self._marked: dict[tuple[int, bytes], Any] = {}  # bodies, by the request
+
+    def of(self, case: ReviewedCase) -> Iterator[Payload]:
+        """Yield what each provider would send of a case."""
+        marked = _marked(case.request)
+        key = msgspec.msgpack.encode(marked, enc_hook=repr)
+        texts = [text_of(spans) for spans in texts_of(case)]
+        for number, provider in self._providers:
+            try:
+                repairs, body = _sent(provider, case.request)
+                pattern = self._pattern(number, provider, marked, key, case.request)
+            except ProviderError as error:
+                yield (f"refused: {error.what}",), None
+            else:
+                yield repairs, _in_pieces(body, pattern, texts, self._show)
+
+    def _pattern(
+        self,
+        number: int,
+        provider: TargetProvider,
+        marked: ProviderRequest,
+        key: bytes,
+        request: ProviderRequest,
+    ) -> Any:
+        """Return the body with marks; most cases have the roles of others, and so their body."""
+        if not isinstance(provider, HttpProvider):  # an agent gets files, and the system message
+            system = request.system if request.chat_prompt else marked.system
+            whole = replace(marked, input_files=request.input_files, system=system)
+            return _sent(provider, whole)[1]
+        if (number, key) not in self._marked:
+            if len(self._marked) > _MOST_PATTERNS:
+                self._marked.clear()
+            self._marked[number, key] = _sent(provider, marked)[1]
+        return self._marked[number, key]
 
 
 def _sent(provider: TargetProvider, request: ProviderRequest) -> Payload:
     if isinstance(provider, HttpProvider):
-        repairs, body = provider.laid_out(request)
-        return repairs, to_builtins(body)
+        return provider.laid_out(request)
     wire = provider.wire(request)
     return wire.repairs, wire.body.decode()
 
@@ -95,9 +120,23 @@ def _marked(request: ProviderRequest) -> ProviderRequest:
         replace(message, content=_marked_text(number, message.content))
         for number, message in enumerate(request.chat_prompt, 1)
     )
-    system = request.system if chat else _marked_text(1, request.system or "")
+    system = request.system
+    if not chat or any(message.role == "system" for message in chat):
+        system = _marked_text(1, system or "")
     question = _marked_text(0, request.question)
-    return replace(request, chat_prompt=chat, system=system, question=question)
+    return replace(
+        request,
+        chat_prompt=chat,
+        system=system,
+        question=question,
+        # Nothing that only names the case is sent, and files only by agents.
+        input_files=(),
+        eval_id="",
+        suite="",
+        conversation_id=None,
+        outcome=None,
+        expected_messages=None,
+    )
 
 
 def _marked_text(number: int, text: str) -> str:
