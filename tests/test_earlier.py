@@ -80,3 +80,14 @@ def test_a_text_that_git_does_not_have_is_not_shown_and_no_growth_is_said(folder
     said = shown(folder)
     assert said[0].startswith(f"change of privilege: {TONE} changed;")
     assert not [line for line in said if line.startswith(("---", "+++", "@@")) or "growth" in line]
+
+
+def test_a_new_case_does_not_grow_with_a_file_that_it_attaches(folder: Path) -> None:
+    commit(folder)
+    replace(folder, TONE, "Three.", "Three, or four.")
+    text = (folder / "evals/shop.eval.yaml").read_text()
+    new = text[text.index("  - id: hours") : text.index("  - id: price")]
+    (folder / "evals/new.eval.yaml").write_text(
+        f'guideline_patterns: ["*.rules.md"]\nevalcases:\n{new}'
+    )
+    assert f"{TONE} (about +4 tokens in 3 cases):" in shown(folder)  # of the two that there were

@@ -134,15 +134,19 @@ class Lists:
         self._naming: dict[tuple[str, str], list[Key]] = {}  # those of each path and digest
         self._texts: dict[str, _Text] = {}  # those with a digest that is not recorded, by path
 
-    def add(self, case: ReviewedCase, *, inline: bool) -> None:
-        """Add the files of a case; if it is not inline, also those that its snapshot may name."""
+    def add(self, case: ReviewedCase, *, inline: bool, is_new: bool) -> None:
+        """Add the files of a case; if it is not inline, also those that its snapshot may name.
+
+        The prompt of a new case does not grow with a file: the file is a part of its own growth.
+        """
         for promotion in case.promoted:
             self._promoting.setdefault(promotion, []).append(case.key)
         for resolved_path, text in case.files.items():
             path, sha256 = utf8(resolved_path), digest(text)
             if sha256 not in self._recorded.digests(path):
                 new = self._texts.setdefault(path, _Text(case.request.root, text))
-                new.occurrences += occurrences(resolved_path, text, case.messages)
+                if not is_new:
+                    new.occurrences += occurrences(resolved_path, text, case.messages)
             if not inline:
                 self._naming.setdefault((path, sha256), []).append(case.key)
 

@@ -47,6 +47,7 @@ class Compared(Struct):
     changes: list[FileChange] = []
     messages: dict[Key, tuple[Message, ...]] = {}  # of the cases whose snapshots differ
     files: dict[Key, Mapping[str, str]] = {}  # the texts that they attach
+    new: set[Key] = set()  # cases that have no snapshot
     same: int = 0  # cases whose snapshot is as recorded
     failures: int = 0
     expected: set[str] = set()  # the snapshots that there should be
@@ -176,11 +177,11 @@ class SnapshotRun(Struct, frozen=True, kw_only=True):
             if error is not None:
                 compared.broken.add(self.scope.names[outcome.suite])
             elif case is not None:
-                lists.add(case, inline=self.inline)
                 if self.resolve:
                     unmerged |= {path for path, text in case.files.items() if has_conflict(text)}
                 text = snapshot_text(case, inline=self.inline, shared=shared)
                 error = self._compare_case(case, text, folder, compared)
+                lists.add(case, inline=self.inline, is_new=case.key in compared.new)
             if error is not None:
                 compared.failures += 1
                 on_error(error)
@@ -206,6 +207,8 @@ class SnapshotRun(Struct, frozen=True, kw_only=True):
         if old.strip() and case_in(old) is None:
             what = "this is not a snapshot; move it away"
             return MultiturnError(what, where=folder.shown(name))
+        if not old:
+            compared.new.add(case.key)
         compared.changes.append(FileChange(folder.shown(name), case.key, old, new))
         if self.check:
             compared.messages[case.key] = case.judged
