@@ -191,7 +191,7 @@ def test_tools_calls_and_results_are_those_of_run(folder: Path, server: Server) 
         assert body["tools"][0]["function"].pop("strict") is True
     assert by_text(map(parsed, sent)) == by_text(map(parsed, sent_by_run(folder)))
     for sample in log.samples or ():  # what the model calls is not run
-        (call,) = sample.output.message.tool_calls or ()
+        (call,) = sample.output.message.tool_calls or []
         assert (call.function, call.arguments) == ("weather", {})
         assert sample.messages[-1].role == "assistant"
 
