@@ -191,6 +191,24 @@ def test_two_entries_in_one_place_are_resolved_by_the_command(tmp_path: Path) ->
     assert run("snapshot", ".", "--resolve", "--check", folder=tmp_path).returncode == 2
 
 
+UNMERGED = "<<<<<<< ours\nBe kind.\n=======\nBe brief.\n>>>>>>> theirs\n"
+
+
+@pytest.mark.parametrize(
+    "command", ["check", "convert", "run", "run --dry-run", "snapshot", "snapshot --check"]
+)
+def test_a_guideline_that_is_not_merged_is_a_warning_of_each_command(
+    tmp_path: Path, command: str
+) -> None:
+    project(tmp_path, one=["a.rules.md"], two=["a.rules.md", "b.txt"])
+    (tmp_path / "a.rules.md").write_text(UNMERGED)
+    (tmp_path / "b.txt").write_text(UNMERGED)  # a task may well be about a conflict
+    done = run(*command.split(), ".", folder=tmp_path)
+    said = [line for line in (done.stdout + done.stderr).splitlines() if "merge conflict" in line]
+    what = "it has lines of a merge conflict; if it is one, merge it, and run this again"
+    assert said == [f"a.rules.md: warning: {what}"]
+
+
 def test_a_file_that_is_not_merged_yet_is_named_when_lists_are_resolved(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q", "-b", "main")
     project(tmp_path, one=["a.rules.md"], two=["a.rules.md"])

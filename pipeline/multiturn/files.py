@@ -5,6 +5,7 @@ import os
 import re
 import stat
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,13 +13,16 @@ from multiturn.errors import (
     AttachmentError,
     MultiturnError,
     OutsideRootError,
+    Place,
     from_here,
     nearest,
     nearly,
     option,
     quoted,
 )
+from multiturn.logs import Notice, warn
 from multiturn.paths import FILE, is_below, open_below, real_path, root_of
+from multiturn.text import has_conflict
 
 # A path stands in headers and markers, where a line break would forge another line.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -34,6 +38,10 @@ class Texts(dict[str, tuple[int, str, str]]):
 
     Of each: its size in bytes, its text without the newlines at its end, and these newlines.
     """
+
+    def __init__(self, *known: Mapping[str, tuple[int, str, str]]) -> None:
+        super().__init__(*known)
+        self.unmerged: set[str] = set()  # the files that were warned of
 
 
 class Files:
@@ -113,6 +121,15 @@ class Files:
         if size > max_bytes:
             raise _too_large(shown, max_bytes)
         return text + newlines if trailing_newlines else text
+
+    def warn_of_conflict(self, resolved_path: str, text: str) -> None:
+        """Warn of the lines of a merge conflict in a file, once in a run."""
+        path = self._path(resolved_path)
+        if path in self._texts.unmerged or not has_conflict(text):
+            return
+        self._texts.unmerged.add(path)
+        why = "it has lines of a merge conflict; if it is one, merge it, and run this again"
+        warn(Notice("file.conflict", Place(resolved_path), why))
 
     def known(self, resolved_path: str) -> str | None:
         """Return the text of a file that was read before (rule 3); None if it was not."""

@@ -19,6 +19,9 @@ _SEEN = (
     f"[{_JOINED}][\u200c\u200d](?=[{_JOINED}])",
 )
 
+# The first line of a merge conflict, or its second half with the last line: without both, the
+# text is that of our side.
+CONFLICT = re.compile("^(?:<<<<<<< [^\n]*|=======\n.*?^>>>>>>> [^\n]*)\n", re.M | re.DOTALL)
 # Unicode's controls, formats, private and default-ignorable characters, and letters that are
 # blank; but not where they make an emoji or a word what it is. JavaScript reads it, too.
 UNSEEN = (
@@ -193,3 +196,8 @@ def brief(struct: Any) -> str:
 def _short(line: str) -> str:
     line = re.sub(r"\n *", " ", line).replace("( ", "(")  # a struct in a struct
     return f"{line}," if len(line) <= _WIDEST else f"{line[:_WIDEST]}…,"
+
+
+def has_conflict(text: str) -> bool:
+    """Return whether git could not merge a file."""
+    return CONFLICT.search(text) is not None

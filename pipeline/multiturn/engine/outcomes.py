@@ -50,6 +50,9 @@ def converted(case: Case, pipeline: Pipeline, *, strict: bool) -> Conversion:
     conversion = pipeline(Conversion(case))
     if strict:
         _refuse_losses(conversion)
+    for guideline in conversion.guidelines:
+        if guideline.resolved_path is not None and case.files is not None:
+            case.files.warn_of_conflict(guideline.resolved_path, guideline.text)
     return conversion
 
 

@@ -31,8 +31,8 @@ from multiturn.review.promotion import (
     in_order,
 )
 from multiturn.review.reviewed import ReviewedCase
-from multiturn.review.snapshots import case_in, files_in, has_conflict
-from multiturn.text import utf8
+from multiturn.review.snapshots import case_in, files_in
+from multiturn.text import has_conflict, utf8
 
 _Lock = Mapping[str, tuple[Promotion | str, ...]]  # what a list has of each file
 

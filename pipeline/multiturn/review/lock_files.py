@@ -16,8 +16,7 @@ from multiturn.documents.validation import read_as
 from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError
 from multiturn.review.promotion import PromotedLock, Promotion
-from multiturn.review.snapshots import has_conflict
-from multiturn.text import utf8
+from multiturn.text import has_conflict, utf8
 
 _T = TypeVar("_T")
 PROMOTED, FILES = "promoted.lock", "files.lock"

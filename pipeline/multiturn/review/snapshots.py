@@ -1,6 +1,5 @@
 """Snapshots: the file that records a case, and what it says when it is read."""
 
-import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -15,15 +14,12 @@ from multiturn.model.calls import Tool
 from multiturn.model.request import InputFile, ProviderRequest
 from multiturn.review.locations import Key, digest
 from multiturn.review.reviewed import ReviewedCase, SentPrompt
-from multiturn.text import utf8
+from multiturn.text import CONFLICT, utf8
 
 # What reading a snapshot may raise: somebody may have edited it by hand.
 EDITED = (MultiturnError, ValueError, LookupError, TypeError)
 _LINE_BREAK = Span("\n", "")
 _NONE: Mapping[str, Any] = {}
-# The first line of a merge conflict, or its second half with the last line: without both, the
-# text is that of our side.
-_CONFLICT = re.compile("^(?:<<<<<<< [^\n]*|=======\n.*?^>>>>>>> [^\n]*)\n", re.M | re.DOTALL)
 
 
 def snapshot_text(
@@ -151,7 +147,7 @@ def _file(file: InputFile, named: Mapping[str, str]) -> dict[str, Any]:
 
 def case_in(text: str) -> Key | None:
     """Return the case at the start of a snapshot, merged or not; None if it is not a snapshot."""
-    head, found, _ = _CONFLICT.sub("", text).partition("\nchat_prompt:")
+    head, found, _ = CONFLICT.sub("", text).partition("\nchat_prompt:")
     try:
         documents = [node.value for node in read_documents(f"{head}\n", "")] if found else []
     except MultiturnError:
@@ -160,11 +156,6 @@ def case_in(text: str) -> Key | None:
         case [{"suite": str(suite), "id": str(case_id), **rest}] if not rest:
             return suite, case_id
     return None
-
-
-def has_conflict(text: str) -> bool:
-    """Return whether git could not merge a file."""
-    return _CONFLICT.search(text) is not None
 
 
 def messages_in(text: str) -> tuple[Message, ...]:

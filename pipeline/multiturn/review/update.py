@@ -11,7 +11,6 @@ from multiturn.engine.outcomes import Outcome
 from multiturn.engine.selection import Selection
 from multiturn.engine.spans import Message
 from multiturn.errors import MultiturnError, Place
-from multiturn.logs import Notice, warn
 from multiturn.providers.base import TargetProvider
 from multiturn.review.changes import FileChange
 from multiturn.review.differences import differences
@@ -27,7 +26,6 @@ from multiturn.review.reviewed import ReviewedCase, review_outcome
 from multiturn.review.scope import Scope
 from multiturn.review.snapshots import (
     case_in,
-    has_conflict,
     inline_guidelines_in,
     messages_in,
     snapshot_text,
@@ -170,24 +168,21 @@ class SnapshotRun(Struct, frozen=True, kw_only=True):
         on_error: Callable[[MultiturnError], None],
     ) -> Compared:
         compared = Compared()
-        unmerged: set[str] = set()
         shared = {} if self.provider is None else shared_parameters(self.provider)
         for outcome in outcomes:
             case, error = review_outcome(outcome, self.provider)
             if error is not None:
                 compared.broken.add(self.scope.names[outcome.suite])
             elif case is not None:
-                if self.resolve:
-                    unmerged |= {path for path, text in case.files.items() if has_conflict(text)}
+                for path, text in case.files.items() if self.resolve else ():
+                    if case.case.files is not None:
+                        case.case.files.warn_of_conflict(path, text)
                 text = snapshot_text(case, inline=self.inline, shared=shared)
                 error = self._compare_case(case, text, folder, compared)
                 lists.add(case, inline=self.inline, is_new=case.key in compared.new)
             if error is not None:
                 compared.failures += 1
                 on_error(error)
-        for path in sorted(unmerged):
-            why = "it has lines of a merge conflict; if it is one, merge it, and run this again"
-            warn(Notice("file.conflict", Place(path), why))
         return compared
 
     def _compare_case(
