@@ -5,6 +5,7 @@ system message "You are a careful assistant.".
 """
 
 import asyncio
+import math
 import re
 import signal
 from pathlib import Path
@@ -14,9 +15,9 @@ import pytest
 
 import commands
 import multiturn
-from loopback import Server
+from loopback import TEXT, Server, completion
 from multiturn import LimitReachedError, MultiturnError, Result, load_suite
-from running import by_id, run, start, wait_for, write_suite
+from running import by_id, records, run, start, wait_for, write_suite
 from vendors import openai
 
 TARGETS = """\
@@ -270,3 +271,31 @@ def test_batches_from_python_have_the_limits_too(
     with pytest.raises(MultiturnError, match=r"\$5\.12 with the output exceeds max_cost= 5"):
         list(multiturn.run_batches("a.eval.yaml", None, target, "out.jsonl", **limits))
     assert server.requests == []
+
+
+@pytest.mark.parametrize("number", ["nan", "inf"])
+def test_what_is_no_number_is_no_limit(folder: Path, server: Server, number: str) -> None:
+    done = run("a.eval.yaml", "--target", "house", "--max-cost", number, folder=folder)
+    assert (done.returncode, server.requests) == (2, [])
+    assert "Error: --max-cost takes a number of dollars, such as 5\n" in done.stderr
+
+
+@pytest.mark.parametrize("limit", ["max_cost", "max_tokens"])
+@pytest.mark.parametrize("number", [math.nan, 0, -1])
+def test_a_limit_from_python_is_above_0(
+    folder: Path, server: Server, monkeypatch: pytest.MonkeyPatch, limit: str, number: float
+) -> None:
+    monkeypatch.chdir(folder)
+    with pytest.raises(ValueError, match=f"^{limit} must be a number above 0$"):
+        asyncio.run(results("a.eval.yaml", server, **{limit: number}))
+    assert server.requests == []
+
+
+def test_numbers_of_tokens_that_cannot_be_are_left_out(folder: Path, server: Server) -> None:
+    usage = {"prompt_tokens": 10**400, "completion_tokens": -1}
+    body = completion("openai", TEXT) | {"usage": usage}
+    server.answer(body=body, times=None)
+    given = ("--target", "house", "--prices", "prices.yaml", "--output", "out.jsonl")
+    done = run("a.eval.yaml", *given, folder=folder)
+    assert done.returncode == 0
+    assert [result["usage"] for result in records(folder / "out.jsonl")] == [{}] * 10

@@ -178,6 +178,8 @@ def run(
         raise click.UsageError("--count-tokens is for --dry-run without --batch")
     if not poll < math.inf:
         raise click.UsageError("--poll takes a number of seconds, such as 60")
+    if max_cost is not None and not max_cost < math.inf:
+        raise click.UsageError("--max-cost takes a number of dollars, such as 5")
     selection = options.select()
     failures = Failures(debug=options.debug)
     show = print_text if (format_ or default_format(output)) == "text" else print_json

@@ -79,6 +79,10 @@ class Run:
             raise ValueError("resume continues a file of results; name it with results")
         self.path = None if results is None else str(results)
         self.resume = resume
+        for limit, number in {"max_cost": max_cost, "max_tokens": max_tokens}.items():
+            want(number, int | float | None, f"{limit} must be a number above 0")
+            if number is not None and not number > 0:  # NaN is not
+                raise ValueError(f"{limit} must be a number above 0")
         self.record_wire, self.record_thinking = record_wire, record_thinking
         if self.path is not None:
             _check_batches(self.provider, self.path, batch=batch, resume=resume)

@@ -70,7 +70,8 @@ async def run(
 
     Raises:
         TypeError: an argument has the wrong type.
-        ValueError: ``concurrency`` is below 1, or arguments do not go together.
+        ValueError: ``concurrency`` is below 1, a limit is not above 0, or arguments do not go
+            together.
         MultiturnError: there is no such suite, pipeline or revision; the provider's SDK or program
             is not installed; the file of results is not one, or belongs to another run; or the run
             would exceed a limit.

@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+_MOST = 2**53  # tokens; beyond it, floats are not exact
+
 
 def counts(usage: Any, **names: str) -> Mapping[str, int]:
-    """Return a vendor's token counts under our names; missing counts are left out.
+    """Return a vendor's token counts under our names; what is missing, or no count, is left out.
 
     A name is a path in the vendor's counts, or several with ``+`` between, which are added up.
 
@@ -24,4 +26,4 @@ def counts(usage: Any, **names: str) -> Mapping[str, int]:
 def _at(usage: Any, path: str) -> int | None:
     for key in path.split("."):
         usage = usage.get(key) if isinstance(usage, dict) else None
-    return usage if isinstance(usage, int) else None
+    return usage if isinstance(usage, int) and 0 <= usage <= _MOST else None
