@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -222,3 +224,19 @@ def test_t5_a_signature_is_needed_by(model: str, takes: bool | None) -> None:
             refused = str(error)
         found = None if doubts else not refused
         assert found == (True if settings else takes)
+
+
+@pytest.mark.parametrize("vendor", ["openai", "anthropic"])
+@pytest.mark.parametrize("name", ["é{}", "{}" + "x" * 40, "x" * 35 + "{}" + "é" * 9])
+def test_thousands_of_ids_are_renamed_at_once(vendor: str, name: str) -> None:
+    ids = [name.format(chr(0x4E00 + at // 2)) + "é" * (at % 2) for at in range(8_000)]
+    calls = tuple(Call(each, "now") for each in ids)
+    results = (ChatMessage("tool", "noon", tool_call_id=each) for each in ids)
+    messages = (ChatMessage("user", "Hi"), ChatMessage("assistant", "", calls), *results)
+    request = ProviderRequest(question="", chat_prompt=messages, tools=(Tool("now"),))
+    start = time.perf_counter()
+    wire = PROVIDERS[vendor]().wire(request)
+    assert time.perf_counter() - start < 3  # each id against all others takes 10 and more
+    sent = set(re.findall(r'"(?:tool_call_id|tool_use_id)": ?"([^"]*)"', wire.body.decode()))
+    assert len(sent) == len(ids)
+    assert max(map(len, sent)) <= 40

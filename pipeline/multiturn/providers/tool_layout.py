@@ -1,6 +1,7 @@
 """The repairs of calls, their results and thinking, for conversations that have some."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from itertools import groupby, pairwise
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from multiturn.text import number_of
 # What Gemini takes in place of a signature, as Google's own clients spell it.
 STAND_IN = "skip_thought_signature_validator"
 _LONGEST_ID = 40  # of those that are made here
+_LONGEST_STEM = 30  # of what a number is counted for
 
 Choice = str | Mapping[str, str]  # auto, none, required, or {"name": "weather"}
 
@@ -98,12 +100,14 @@ def rename_ids(layout: Layout, ids: Names) -> None:
     if not refused:
         return
     taken, named = set(given), {name: name for name in given}
+    numbers: Counter[str] = Counter()  # the last one after each stem: thousands may share one
     for name in refused:
         stem = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:_LONGEST_ID] or "call"
-        new, number = stem, 1
+        new = stem
         while new in taken:
-            number += 1
-            new = f"{stem[: _LONGEST_ID - 1 - len(str(number))]}_{number}"
+            numbers[stem[:_LONGEST_STEM]] += 1
+            number = str(numbers[stem[:_LONGEST_STEM]] + 1)
+            new = f"{stem[: _LONGEST_ID - 1 - len(number)]}_{number}"
         taken.add(new)
         named[name] = new
     for at, message in enumerate(layout.messages):
