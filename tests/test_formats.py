@@ -216,6 +216,21 @@ def test_an_expected_call_is_the_answer_of_a_line_for_openai(
     assert log == ""
 
 
+@pytest.mark.parametrize(
+    ("expected", "said"),
+    [
+        ([{"role": "assistant", "content": "Ho"}, None], '{\n  "role": "assistant",'),
+        ([{"role": "assistant", "content": "Ho", "tool_calls": [5]}], "Ho"),
+        ([{"role": "assistant", "tool_calls": [{"id": "c"}]}], '{\n  "tool_calls": ['),
+    ],
+)
+def test_an_expected_call_that_is_none_is_text(tmp_path: Path, expected: Any, said: str) -> None:
+    case = f"expected_messages: {json.dumps(expected)}, {MESSAGES}"
+    record, _ = converted(tmp_path, "openai", case)
+    assert record["messages"][len(PROMPT)]["content"].startswith(said)
+    assert "tool_calls" not in record["messages"][len(PROMPT)]
+
+
 def test_braces_in_a_tool_are_no_template_of_promptfoo(tmp_path: Path) -> None:
     tools = "tools: [{name: f, description: 'Say {{ x }}'}]"
     (tmp_path / "shop.eval.yaml").write_text(f"{tools}\nevalcases: [{{id: a, {CALLED}}}]")

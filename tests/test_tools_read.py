@@ -1,15 +1,19 @@
 """Calls of tools, their results and thinking, as suites write them."""
 
 import json
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from copy import deepcopy
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import structs
 
-from histories import history
+from histories import NAMES, history
 from layout import laid_out
 from multiturn import (
     Call,
@@ -21,6 +25,7 @@ from multiturn import (
     Tool,
     load_suite,
 )
+from multiturn.engine.formats import to_evals, to_inspect, to_openai, to_promptfoo
 from multiturn.model.case import TestMessage
 
 SPEC = laid_out()
@@ -454,3 +459,50 @@ def test_random_conversations_are_the_same_in_each_form(
     (tmp_path / "x.jsonl").write_text("\n".join(lines), encoding="utf-8")
     assert len(wanted) > 300
     assert [*map(plain, load_suite(tmp_path / "x.jsonl"))] == wanted
+
+
+# --- anything anywhere
+
+ODD: tuple[Any, ...] = (
+    *(None, 5, 1.5, True, "", " ", "x", "{}", "[1]", '{"a":', [], {}, [[]], [None], ["x"]),
+    *({"a": [1]}, {"type": "tool_use"}, {"type": "thinking"}, {"type": ["x"]}, {"": ""}, 10**30),
+)
+KEYS = ("name", "function", "error", "arguments", "type", "input", "tool_call_id", "tool_calls")
+
+
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield each list and mapping below a value, with each of its keys."""
+    if isinstance(value, dict | list):
+        for key, child in [*(value.items() if isinstance(value, dict) else enumerate(value))]:
+            yield value, key
+            yield from places(child)
+
+
+def test_a_conversation_with_anything_anywhere_is_read_or_an_error_with_its_line(
+    tmp_path: Path,
+) -> None:
+    chance, path = random.Random(7), tmp_path / "x.jsonl"
+    forms = (own_form, openai_form, inspect_form, anthropic_form)
+    lines = []
+    for number in range(400):
+        messages = [*(history(number % 50).chat_prompt or ())]
+        written = chance.choice(forms)(messages)
+        tools = [{"name": name, "parameters": {"type": "object"}} for name in NAMES]
+        case = {"input": written, "tools": tools, "expected_messages": written[-1:]}
+        holder, key = chance.choice([*places(case)][3:])
+        if isinstance(holder, dict) and chance.random() < 0.3:
+            key = chance.choice(KEYS)
+        holder[key] = deepcopy(chance.choice(ODD))
+        lines.append(json.dumps(case))
+    path.write_text("\n".join(lines), encoding="utf-8")
+    errors: list[MultiturnError] = []
+    cases = list(load_suite(path, on_error=errors.append))
+    assert len(cases) + len(errors) == len(lines)
+    assert min(len(cases), len(errors)) > 50
+    assert all(error.where.line for error in errors)
+    for case in cases:
+        with suppress(MultiturnError):
+            conversion = SPEC(Conversion(case))
+            for convert in (to_openai, to_evals, to_inspect, to_promptfoo):
+                with suppress(MultiturnError):
+                    msgspec.json.encode(convert(conversion))

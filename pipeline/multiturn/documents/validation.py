@@ -77,11 +77,15 @@ def _keys_at(type_: Any, path: str) -> tuple[str, ...]:
     """Return the keys of the struct at a path in another, through lists of them."""
     for key, _ in _STEP.findall(path):
         type_ = typing.get_type_hints(type_)[key] if key else typing.get_args(type_)[0]
-        given = [each for each in typing.get_args(type_) if each is not types.NoneType]
-        if types.NoneType in typing.get_args(type_) and len(given) == 1:
-            (type_,) = given
+        if isinstance(type_, types.UnionType) or typing.get_origin(type_) is typing.Union:
+            # The list or the struct among others that have no keys, such as None or words.
+            type_ = next(each for each in typing.get_args(type_) if _has_keys(each))
     names: tuple[str, ...] = type_.__struct_encode_fields__
     return names
+
+
+def _has_keys(type_: Any) -> bool:
+    return typing.get_origin(type_) is list or hasattr(type_, "__struct_encode_fields__")
 
 
 def choices_of(type_: Any) -> list[str]:

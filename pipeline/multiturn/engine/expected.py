@@ -37,7 +37,7 @@ def expected_turns(expected: Any) -> list[Turn]:
     """
     items = expected if isinstance(expected, list) else [expected]
     messages = expected_messages(expected)
-    if not messages or not isinstance(items[0], dict):
+    if not all(isinstance(item, dict) for item in items):
         return [Turn(message.role, (Part("text", message.content),)) for message in messages]
     return [_turn(message, item) for message, item in zip(messages, items, strict=True)]
 

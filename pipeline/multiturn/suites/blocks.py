@@ -84,9 +84,8 @@ class _Blocks:
     def _add(self, message: Node, written: Written) -> None:
         self.messages.append(message)
         self.written.append(written)
-        for call in (
-            message.value.get("tool_calls") or () if isinstance(message.value, dict) else ()
-        ):
+        calls = message.value.get("tool_calls") if isinstance(message.value, dict) else None
+        for call in calls if isinstance(calls, list) else ():
             if isinstance(call, dict) and isinstance(call.get("id"), str):
                 self.tools[call["id"]] = call.get("name")
 
@@ -209,11 +208,13 @@ class _Blocks:
         call_id = keys["tool_call_id"].value
         for key in ("name", "function"):
             named = keys.pop(key, None)
-            if named is None or named.value is None or call_id not in self.tools:
+            if named is None or named.value is None or not isinstance(call_id, str):
+                continue
+            if call_id not in self.tools:  # which is an error of its own
                 continue
             if named.value != self.tools[call_id]:
                 called = quoted(str(self.tools[call_id]))
-                what = f"{key}: the call {quoted(str(call_id))} is of {called}; correct one of them"
+                what = f"{key}: the call {quoted(call_id)} is of {called}; correct one of them"
                 raise MultiturnError(what, where=named.place(self.check.name, label))
         error = keys.pop("error", None)
         if error is None or error.value is None:

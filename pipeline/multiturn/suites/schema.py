@@ -202,7 +202,7 @@ class ReasoningKeys(Struct):
     type: Literal["reasoning"] = "reasoning"
 
 
-class ChosenKeys(Struct):
+class ChosenKeys(Struct, forbid_unknown_fields=True):
     """The keys of a tool that the model must call."""
 
     name: Annotated[str, Meta(description="the name of the tool.")]
