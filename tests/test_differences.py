@@ -144,7 +144,8 @@ def test_a_case_with_another_file_is_changed_and_the_file_is_new(tmp_path: Path)
     assert found[0].lines == ("+At nine.",)
     # "When do you open?", 3.56 tokens, becomes "=== open.txt ===", 4.66, a line break, 1.34, and
     # "At nine.", 1.86.
-    assert (found[0].growth, found[1].growth) == (None, pytest.approx(4.3, abs=0.01))
+    assert found[0].growth is None
+    assert found[1].growth == pytest.approx(4.3, abs=0.01)
 
 
 def test_new_removed_and_renamed_cases(tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ def write_priced(folder: Path, prices: str, **settings: Any) -> None:
 
 def test_what_the_input_costs_with_the_cache_is_estimated(tmp_path: Path) -> None:
     write_priced(tmp_path, "gpt-4o: {input: 2, output: 8, cached_input: 0.5}\n")
-    provider = load_target("t", file=tmp_path / "targets.yaml")
+    provider = load_target("t", file=str(tmp_path / "targets.yaml"))
     deliveries = dry_run(tmp_path / "a.eval.jsonl", "spec", provider)
     found = estimate(deliveries, provider, prices=tmp_path / "prices.yaml")
     # 5,000 and "Hi"; 4 for each message, and 3 for the answer

@@ -146,7 +146,7 @@ class Maker:
         """Return a message with calls, and their results."""
         form = self.one_of("ours", "openai", "anthropic", "inspect")
         calls = [self.call(form) for _ in range(self.random.randint(1, 2))]
-        content = [self.thinking() for _ in range(2) if self.chance(40)]
+        content: list[Any] = [self.thinking() for _ in range(2) if self.chance(40)]
         content += [self.text()] if self.chance(50) else []
         said = {"role": "assistant", **self.extra("message")}
         if form == "anthropic":
