@@ -1,11 +1,14 @@
 """Snapshots as they are compared: by their texts, whatever forms YAML gives them."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from multiturn.documents.dump import dump
 from multiturn.review.snapshots import EDITED, recorded_in
 from multiturn.text import utf8
+
+_EMPTY = re.compile("^  $", re.MULTILINE)
 
 
 def plain_text(text: str) -> str:
@@ -54,13 +57,15 @@ def _message(message: Mapping[str, Any]) -> Iterator[str]:
 
 def _content(content: str | list[Any]) -> str:
     pieces = [content] if isinstance(content, str) else content
-    lines = (
-        "".join(f"  {line}\n" if line else "\n" for line in piece.split("\n"))
-        if isinstance(piece, str)
-        else _as_yaml([piece])
-        for piece in pieces
+    return "".join(
+        _indented(piece) if isinstance(piece, str) else _as_yaml([piece]) for piece in pieces
     )
-    return "".join(lines)
+
+
+def _indented(text: str) -> str:
+    """Return a text with each line indented, unless it is empty."""
+    lines = f"  {text}\n".replace("\n", "\n  ")[:-2]
+    return _EMPTY.sub("", lines) if "\n\n" in f"\n{text}\n" else lines
 
 
 def _as_yaml(value: Any) -> str:
