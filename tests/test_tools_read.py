@@ -500,9 +500,9 @@ def test_a_conversation_with_anything_anywhere_is_read_or_an_error_with_its_line
     assert len(cases) + len(errors) == len(lines)
     assert min(len(cases), len(errors)) > 50
     assert all(error.where.line for error in errors)
-    for case in cases:
+    for read in cases:
         with suppress(MultiturnError):
-            conversion = SPEC(Conversion(case))
+            conversion = SPEC(Conversion(read))
             for convert in (to_openai, to_evals, to_inspect, to_promptfoo):
                 with suppress(MultiturnError):
                     msgspec.json.encode(convert(conversion))

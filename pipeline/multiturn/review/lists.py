@@ -50,11 +50,15 @@ class _Text(Struct):
 
     root: str
     text: str
-    occurrences: int = 0  # in the prompts of all cases
+    occurrences: dict[Key, int]  # in the prompt of each case
 
-    def growth(self, old: str | None) -> float | None:
-        """Return by how much all prompts grow if the old text is known."""
-        return None if old is None else text_growth(old, self.text, self.occurrences)
+    def growth(self, old: str | None, new_cases: Container[Key]) -> float | None:
+        """Return by how much all prompts grow if the old text is known.
+
+        That of a new case does not: the file is a part of its own growth.
+        """
+        counts = (count for key, count in self.occurrences.items() if key not in new_cases)
+        return None if old is None else text_growth(old, self.text, sum(counts))
 
     def causes(self, path: str, old: str | None) -> list[str]:
         """Return which lines of the file are other ones, if the old text is known."""
@@ -134,19 +138,15 @@ class Lists:
         self._naming: dict[tuple[str, str], list[Key]] = {}  # those of each path and digest
         self._texts: dict[str, _Text] = {}  # those with a digest that is not recorded, by path
 
-    def add(self, case: ReviewedCase, *, inline: bool, is_new: bool) -> None:
-        """Add the files of a case; if it is not inline, also those that its snapshot may name.
-
-        The prompt of a new case does not grow with a file: the file is a part of its own growth.
-        """
+    def add(self, case: ReviewedCase, *, inline: bool) -> None:
+        """Add the files of a case; if it is not inline, also those that its snapshot may name."""
         for promotion in case.promoted:
             self._promoting.setdefault(promotion, []).append(case.key)
         for resolved_path, text in case.files.items():
             path, sha256 = utf8(resolved_path), digest(text)
             if sha256 not in self._recorded.digests(path):
-                new = self._texts.setdefault(path, _Text(case.request.root, text))
-                if not is_new:
-                    new.occurrences += occurrences(resolved_path, text, case.messages)
+                new = self._texts.setdefault(path, _Text(case.request.root, text, {}))
+                new.occurrences[case.key] = occurrences(resolved_path, text, case.messages)
             if not inline:
                 self._naming.setdefault((path, sha256), []).append(case.key)
 
@@ -196,7 +196,10 @@ class Lists:
                 yield ChangedFile(path, path in recorded.files, cases)
 
     def changed_texts(
-        self, recorded: RecordedLists, promoted: Iterable[PromotedChange]
+        self,
+        recorded: RecordedLists,
+        promoted: Iterable[PromotedChange],
+        new_cases: Container[Key],
     ) -> Iterator[ChangedText]:
         """Yield each file whose entries are not the recorded ones, for a reviewer to decide on."""
         cases = self._attaching_cases()
@@ -220,7 +223,7 @@ class Lists:
                 new="" if new is None else new.text,
                 recorded=known_of(chain(*was)),
                 wanted=known_of(chain(*wanted)),
-                growth=None if new is None else new.growth(old),
+                growth=None if new is None else new.growth(old, new_cases),
                 causes=[] if new is None else new.causes(path, old),
                 privileges=[privileges[path]] if path in privileges else [],
             )

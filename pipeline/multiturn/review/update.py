@@ -45,7 +45,6 @@ class Compared(Struct):
     changes: list[FileChange] = []
     messages: dict[Key, tuple[Message, ...]] = {}  # of the cases whose snapshots differ
     files: dict[Key, Mapping[str, str]] = {}  # the texts that they attach
-    new: set[Key] = set()  # cases that have no snapshot
     same: int = 0  # cases whose snapshot is as recorded
     failures: int = 0
     expected: set[str] = set()  # the snapshots that there should be
@@ -179,7 +178,7 @@ class SnapshotRun(Struct, frozen=True, kw_only=True):
                         case.case.files.warn_of_conflict(path, text)
                 text = snapshot_text(case, inline=self.inline, shared=shared)
                 error = self._compare_case(case, text, folder, compared)
-                lists.add(case, inline=self.inline, is_new=case.key in compared.new)
+                lists.add(case, inline=self.inline)
             if error is not None:
                 compared.failures += 1
                 on_error(error)
@@ -202,8 +201,6 @@ class SnapshotRun(Struct, frozen=True, kw_only=True):
         if old.strip() and case_in(old) is None:
             what = "this is not a snapshot; move it away"
             return MultiturnError(what, where=folder.shown(name))
-        if not old:
-            compared.new.add(case.key)
         compared.changes.append(FileChange(folder.shown(name), case.key, old, new))
         if self.check:
             compared.messages[case.key] = case.judged
@@ -257,7 +254,8 @@ def _judged(update: Update, lists: Lists, recorded: RecordedLists, compared: Com
     update = replace(update, findings=list(findings), files=files)
     if not update.check:
         return update
-    texts = () if update.is_partial else lists.changed_texts(recorded, promoted)
+    new = {each.case for each in update.changes if each.case and each.state == "new"}
+    texts = () if update.is_partial else lists.changed_texts(recorded, promoted, new)
     growths = {each.case: compared.growth(each) for each in update.changes if each.case}
     found = differences(
         # Lists have no difference, because they follow from the others.
