@@ -125,7 +125,7 @@ def test_a_targets_file_beside_a_suite_starts_nothing(folder: Path) -> None:
     )
     write_suite(folder, ["Hello"], "evals/a.eval.yaml")
     done = run("evals", folder=folder)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, "1 answered, 0 reused, 0 failed, 0 retried\n")
     done = run("evals", "--target", "t", folder=folder)
     assert (done.returncode, done.stdout) == (2, "")
     assert "no target 't'" in done.stderr
