@@ -106,7 +106,7 @@ function showContent(kind, path, at) {
   if (!entry.shown) return "";
   const sides = sidesOf(entry);
   if (path) return showFileOf(sides, path);
-  const files = new Set(inCase[at].map((number) => data.differences[number].path));
+  const files = new Set(differencesOf[at].map((number) => data.differences[number].path));
   const isHidden = (span) => span.path && files.has(span.path) && kind === "changed";
   const [old, now] = [sides.then?.chat || [], sides.now?.chat || []];
   const rows = rowsOf(old, now).flatMap(({ pair, same }) => (same ? [] : showPair(pair, isHidden)));
@@ -166,7 +166,7 @@ function showDangers() {
 /** Lead to the difference that has a change of privilege, or to its first case. */
 function dangerLink(privilege, at) {
   const isSame = (words) => words.startsWith(privilege) || privilege.startsWith(words);
-  const number = inCase[at].find((each) => data.differences[each].privileges.some(isSame));
+  const number = differencesOf[at].find((each) => data.differences[each].privileges.some(isSame));
   return number === undefined ? makeLink(at, visible(privilege)) : cardLink(number, privilege);
 }
 

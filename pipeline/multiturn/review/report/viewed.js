@@ -3,17 +3,17 @@
 // stand for all their cases.
 
 const marks = new Set();  // "c" or "d", and a number
-const inCase = [];  // the numbers of the differences of each case
+const differencesOf = [];  // the numbers of the differences of each case
 
 const isReviewed = ({ status }) => status !== "same";
-const isCaseViewed = (at) => marks.has(`c${at}`) || (inCase[at].length > 0 && inCase[at].every((number) => marks.has(`d${number}`)));
+const isCaseViewed = (at) => marks.has(`c${at}`) || (differencesOf[at].length > 0 && differencesOf[at].every((number) => marks.has(`d${number}`)));
 const isDifferenceViewed = (number) =>
   marks.has(`d${number}`) || data.differences[number].cases.every((at) => marks.has(`c${at}`));
 
 /** Read what was viewed; the browser may refuse to keep anything. */
 function loadViewed() {
-  data.cases.forEach((_, at) => { inCase[at] = []; });
-  data.differences.forEach(({ cases }, number) => cases.forEach((at) => inCase[at].push(number)));
+  data.cases.forEach((_, at) => { differencesOf[at] = []; });
+  data.differences.forEach(({ cases }, number) => cases.forEach((at) => differencesOf[at].push(number)));
   try {
     const kept = JSON.parse(localStorage.getItem(data.comparison));
     if (Array.isArray(kept)) kept.forEach((mark) => marks.add(mark));
@@ -29,7 +29,7 @@ function keepViewed() {
 function viewCase(at, isViewed) {
   if (isViewed) marks.add(`c${at}`);
   else {
-    inCase[at].forEach((number) => viewDifference(number, false, at));
+    differencesOf[at].forEach((number) => viewDifference(number, false, at));
     marks.delete(`c${at}`);
   }
 }
