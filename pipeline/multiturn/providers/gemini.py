@@ -32,6 +32,7 @@ from multiturn.providers.usage import counts
 
 # Reasons to stop that are filters' (types.FinishReason of the SDK).
 _BLOCKED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII")
+_BASE64 = re.compile(r"(?=(?:.{4})*\Z)(?:[A-Za-z0-9+/]*|[A-Za-z0-9_-]*)={0,2}")
 _NAMES = Names("G10", re.compile("[A-Za-z_][A-Za-z0-9_.:-]{0,127}"))
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 _ROLES = {"user": "user", "assistant": "model"}
@@ -79,6 +80,7 @@ class GeminiProvider(HttpProvider):
         if layout.has_more:
             skips = self.settings.thought_signature == "skip"
             want_signatures(layout, self.abilities, skips=skips)
+            _want_base64(layout)
         temperature, limit = self.sampling(layout, request, ("G7", 2))
         config = {
             "temperature": None if temperature is None else float(temperature),
@@ -160,6 +162,14 @@ def _texts(messages: Iterable[Turn]) -> list[dict[str, Any]]:
         {"parts": [{"text": message.content}], "role": _ROLES.get(message.role)}
         for message in messages
     ]
+
+
+def _want_base64(layout: Layout) -> None:
+    """Refuse a signature that is not as Gemini gave it."""
+    signed = (each for turn in layout.messages for each in (*turn.thinking, *turn.calls))
+    wrong = [each.signature for each in signed if not _BASE64.fullmatch(each.signature)]
+    if wrong:
+        layout.refuse("G11", f"write it as Gemini gave it; {wrong[0][:60]!r} is none")
 
 
 def _contents(messages: Iterable[Turn]) -> list[dict[str, Any]]:

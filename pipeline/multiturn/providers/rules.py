@@ -35,6 +35,7 @@ G7 | Gemini | a temperature must not exceed 2 | API reference
 G8 | Gemini | some models ignore a temperature | opencode #38924
 G9 | Gemini | a tool cannot be strict | SDK
 G10 | Gemini | the name of a tool must begin with a letter or _, and have no more than 128 letters, digits, _ . : - | SDK, ccs #25
+G11 | Gemini | a signature must be base64 | SDK
 O1 | OpenAI | tool must follow an assistant's tool call | OpenManus #744
 O2 | OpenAI | some models want developer, not system | litellm #7961
 O3 | OpenAI | a filtered prompt is HTTP 400, content_filter | Azure docs
