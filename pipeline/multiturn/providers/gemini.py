@@ -166,8 +166,9 @@ def _texts(messages: Iterable[Turn]) -> list[dict[str, Any]]:
 
 def _want_base64(layout: Layout) -> None:
     """Refuse a signature that is not as Gemini gave it."""
-    signed = (each for turn in layout.messages for each in (*turn.thinking, *turn.calls))
-    wrong = [each.signature for each in signed if not _BASE64.fullmatch(each.signature)]
+    found = [block.signature for turn in layout.messages for block in turn.thinking]
+    found += [call.signature for turn in layout.messages for call in turn.calls]
+    wrong = [each for each in found if not _BASE64.fullmatch(each)]
     if wrong:
         layout.refuse("G11", f"write it as Gemini gave it; {wrong[0][:60]!r} is none")
 
