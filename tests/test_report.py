@@ -17,8 +17,9 @@ from markdown_it import MarkdownIt
 import commands
 import standins
 from comparing import data_of, report_of, run, summary, title, without_growth, write
-from multiturn import Case, Conversion, TestMessage, load_pipeline
+from multiturn import Call, Case, Conversion, Notice, TestMessage, load_pipeline
 from multiturn.engine.git import commit_of
+from multiturn.logs import warnings_to
 from multiturn.review.report import markdown
 from multiturn.review.report.html import to_html
 from multiturn.review.report.payloads import Payloads, sample_providers
@@ -589,6 +590,18 @@ def payloads(*messages: TestMessage) -> dict[str, Any]:
     converted = review(load_pipeline("spec")(Conversion(case)))
     found = Payloads(samples.values(), lambda pieces: pieces).of(converted)
     return {name: body for name, (_, body) in zip(samples, found, strict=True)}
+
+
+def test_a_payload_for_no_target_of_the_users_warns_of_nothing() -> None:
+    said: list[Notice] = []
+    with warnings_to(said.append):
+        payloads(
+            TestMessage("user", "Hi"),
+            TestMessage("assistant", "", calls=(Call("c1", "now"),)),
+            TestMessage("tool", "noon", answers="c1"),
+            TestMessage("user", "Bye"),
+        )
+    assert said == []
 
 
 def test_a_payload_says_which_message_each_text_is_from() -> None:

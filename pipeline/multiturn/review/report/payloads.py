@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from multiturn.engine.spans import text_of
+from multiturn.logs import warnings_to
 from multiturn.model.request import ProviderRequest
 from multiturn.model.turns import is_blank
 from multiturn.providers.base import ProviderError, TargetProvider
@@ -89,9 +90,10 @@ class Payloads:
 
 
 def _sent(provider: TargetProvider, request: ProviderRequest) -> Payload:
-    if isinstance(provider, HttpProvider):
-        return provider.laid_out(request)
-    wire = provider.wire(request)
+    with warnings_to(lambda _: None):  # the target is of nobody
+        if isinstance(provider, HttpProvider):
+            return provider.laid_out(request)
+        wire = provider.wire(request)
     return wire.repairs, wire.body.decode()
 
 
