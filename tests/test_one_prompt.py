@@ -5,7 +5,9 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,19 +17,27 @@ import commands
 from comparing import report_of, write
 from generated import cases, files_in, some_options
 from loopback import Server
-from multiturn import Case, Conversion, MultiturnError, Pipeline, ProviderError, load_pipeline
+from multiturn import (
+    Case,
+    ChatMessage,
+    Conversion,
+    MultiturnError,
+    Pipeline,
+    ProviderError,
+    load_pipeline,
+)
+from multiturn.cli.lines import report_lines
 from multiturn.engine.delivery import prepare
 from multiturn.engine.explanation import explain
 from multiturn.engine.preview import preview_of, record_for
 from multiturn.engine.spans import in_spans, text_of
-from multiturn.model.request import prompt_of
+from multiturn.model.request import message_of, prompt_of
+from multiturn.model.turns import is_blank
 from multiturn.pipelines.pipeline import request_of
 from multiturn.providers.ax import ChatProvider
-from multiturn.review.report.markdown import to_markdown
 from multiturn.review.reviewed import review
 from running import records
 from vendors import Connect, each_vendor
-from vendors import sent as sent_by
 
 EXAMPLES = int(os.environ.get("EXAMPLES", "25"))  # more in a longer search
 HOUSE = """\
@@ -85,11 +95,12 @@ def test_a_lone_message_has_the_system_message_of_a_conversation(folder: Path) -
 def test_a_report_shows_the_system_message_that_is_sent(folder: Path) -> None:
     files = FILES | {"evals/a.eval.yaml": SUITE}
     compared = report_of(folder, files, files | {"a.rules.md": "C\n"}, pipeline="house.yaml")
-    lines = to_markdown(compared).decode().split("\n")
-    at = lines.index("   ## a.rules.md")
-    assert lines[at - 2 : at + 3] == [
-        *("   # House rules", " ", "   ## a.rules.md", "-  A", "+  C"),
-    ]
+    for line in report_lines(compared):  # of the lone prompt, and of the conversation
+        shown = (line.diff or "").split("\n")
+        at = shown.index("   ## a.rules.md")
+        assert shown[at - 2 : at + 3] == [
+            *("   # House rules", " ", "   ## a.rules.md", "-  A", "+  C"),
+        ]
 
 
 def test_a_snapshot_has_the_system_message_that_is_sent(folder: Path) -> None:
@@ -196,6 +207,55 @@ def clients(runner: asyncio.Runner) -> Iterator[dict[Connect, ChatProvider]]:
         runner.run(provider.aclose())
 
 
+def all_of(message: ChatMessage) -> Iterator[tuple[Any, ...]]:
+    """Yield all that a message says: thinking, its text or result, and calls."""
+    yield from (("thinking", each.text, each.data) for each in message.thinking)
+    if message.tool_call_id is not None:
+        yield "result", message.tool_call_id, message.content, message.is_error
+    elif not is_blank(message.content) or not (message.tool_calls or message.thinking):
+        yield message.role, message.content
+    yield from (("call", each.id, each.name, each.arguments) for each in message.tool_calls)
+
+
+def all_in(body: dict[str, Any], vendor: str) -> Iterator[tuple[Any, ...]]:
+    """Yield the same of the body of a request."""
+    if system := body.get("system"):
+        yield "system", system
+    for part in body.get("systemInstruction", {"parts": []})["parts"]:
+        yield "system", part["text"]
+    for message in body.get("messages") or body["contents"]:
+        role = {"model": "assistant"}.get(message["role"], message["role"])
+        content = message.get("content", message.get("parts"))
+        if message.get("tool_call_id"):
+            yield "result", message["tool_call_id"], content, False
+        elif isinstance(content, str):
+            yield role, content
+        else:
+            yield from (in_block(block, role) for block in content or ())
+        for call in message.get("tool_calls", ()):
+            arguments = json.loads(call["function"]["arguments"])
+            yield "call", call["id"], call["function"]["name"], arguments
+
+
+def in_block(block: dict[str, Any], role: str) -> tuple[Any, ...]:
+    """Return what a block of Anthropic's, or a part of Gemini's, says."""
+    match block:
+        case {"type": "thinking", "thinking": text} | {"thought": True, "text": text}:
+            return "thinking", text, ""
+        case {"type": "redacted_thinking", "data": data}:
+            return "thinking", "", data
+        case {"type": "tool_use", "id": name, "name": tool, "input": arguments}:
+            return "call", name, tool, arguments
+        case {"type": "tool_result", "tool_use_id": name}:
+            return "result", name, block.get("content", ""), block.get("is_error", False)
+        case {"functionCall": {"id": name, "name": tool, "args": arguments}}:
+            return "call", name, tool, arguments
+        case {"functionResponse": {"id": name, "response": response}}:
+            ((kind, text),) = response.items()
+            return "result", name, text, kind == "error"
+    return role, block["text"]
+
+
 @each_vendor
 @settings(max_examples=EXAMPLES)
 @given(data=st.data())
@@ -224,17 +284,24 @@ def test_what_a_target_is_shown_to_get_is_in_the_log_of_its_server(
         return
     preview = preview_of(conversion, provider)
     assert preview.messages is not None
-    shown = [(turn.role, turn.content) for turn in preview.messages]
+    shown = [said for turn in preview.messages for said in all_of(message_of(turn))]
     written = record_for(conversion, provider)["messages"]
-    assert [(message.role, message.content) for message in written] == shown
+    assert [said for message in written for said in all_of(message)] == shown
     reviewed = review(conversion, provider).sent
     assert reviewed is not None
-    assert [(each.role, text_of(each.spans)) for each in reviewed.messages] == shown
+    messages = (
+        msgspec.convert(
+            {"role": each.role, "content": text_of(each.spans), **each.data}, ChatMessage
+        )
+        for each in reviewed.messages
+    )
+    assert [said for message in messages for said in all_of(message)] == shown
     asked = len(server.requests)
     runner.run(provider.invoke(request_of(conversion)))
     (request,) = server.requests[asked:]
     assert (request.body, preview.repairs) == (dry.wire.body, dry.wire.repairs)
-    assert sent_by(replace(dry.wire, body=request.body)) == shown
+    body = msgspec.json.decode(request.body)
+    assert list(all_in(body, dry.wire.provider)) == shown
 
 
 OWN = """\
