@@ -148,6 +148,39 @@ def test_a_case_with_another_file_is_changed_and_the_file_is_new(tmp_path: Path)
     assert found[1].growth == pytest.approx(4.3, abs=0.01)
 
 
+STORE = "evals/store.eval.yaml"
+ATTACHED = """\
+evalcases:
+  - {id: box, input_messages: [{role: user, content: [{type: file, value: list.txt}, Which?]}]}
+"""
+PATTERNS = '["**/*.rules.md"]'
+PROMOTED = "evals/list.txt is new in a system message, by the pattern 'list.txt'"
+
+
+def test_a_file_that_is_promoted_with_the_same_text_concerns_only_the_cases_that_promote_it(
+    tmp_path: Path,
+) -> None:
+    then = {**FILES, STORE: ATTACHED}
+    now = {**then, SHOP: FILES[SHOP].replace(PATTERNS, '["**/*.rules.md", list.txt]')}
+    # The suite that only attaches the file is changed, too.
+    now[STORE] = ATTACHED.replace("Which?", "Which one?")
+    (tmp_path / "report").mkdir()
+    file, *others = found_in(tmp_path / "report", then, now)
+    assert (file.what, file.cases, file.growth) == (PROMOTED, ((SHOP, "price"),), None)
+    assert (file.lines, file.is_compared) == ((" A book: 10",), False)
+    assert [each.cases for each in others] == [((SHOP, "price"),), ((STORE, "box"),)]
+
+    repository = tmp_path / "repository"
+    write(repository, then)
+    snapshot = ("snapshot", "evals", "--root", ".")
+    assert commands.run(*snapshot, folder=repository).returncode == 0
+    write(repository, now)
+    done = commands.run(*snapshot, "--check", "--format", "json", folder=repository)
+    line = json.loads(done.stdout.splitlines()[0])
+    assert (line["key"], line["what"], line["growth"]) == (file.key, PROMOTED, None)
+    assert line["cases"] == [{"suite": SHOP, "id": "price"}]
+
+
 def test_new_removed_and_renamed_cases(tmp_path: Path) -> None:
     now = edit(SHOP, "id: hours", "id: times")
     cut = now[SHOP].index("  - id: bye")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from browser import Reader, open_browser
 from comparing import report_of
@@ -112,7 +112,7 @@ def compared(open_page: OpenPage, compared_file: Path) -> Page:
     return open_page(compared_file)
 
 
-def texts(page: Page, selector: str) -> list[str]:
+def texts(page: Page | Locator, selector: str) -> list[str]:
     return [text.strip() for text in page.locator(selector).all_text_contents()]
 
 
@@ -551,7 +551,7 @@ IS_NEW = "evals/polite.md is new in a system message, by the pattern '*.md': "
 IS_NEW += r"'Be polite.\nSay please.'"
 
 
-def joined(page: Page, selector: str) -> str:
+def joined(page: Page | Locator, selector: str) -> str:
     """Return what a selector finds, as one text in which a line end is a space."""
     return " ".join(" ".join(texts(page, selector)).replace("\\n", " ").split())
 
@@ -593,6 +593,46 @@ def test_a_new_guideline_is_named_above_all_and_only_its_words_are_marked(
         page.get_by_role("tab", name=view).click()
         assert joined(page, "#panel ins") == words, view
         assert texts(page, "#panel del") == []
+
+
+def test_the_text_of_a_file_is_a_difference_apart_from_its_header(
+    open_page: OpenPage, tmp_path: Path
+) -> None:
+    suite = """\
+evalcases:
+  - {id: box, input_messages: [{role: user, content: [{type: file, value: box.txt}, Hi]}]}
+"""
+    then = {
+        "house.yaml": "extends: spec\n",
+        "evals/box.eval.yaml": suite,
+        "evals/box.txt": "For sale:\nA hat.\n",
+    }
+    now = {
+        **then,
+        "house.yaml": 'extends: spec\nconfigure: {embed_files: {header: "--- {path}"}}\n',
+        "evals/box.txt": "For sale:\nA cap.\n",
+    }
+    page = open_page(page_of(tmp_path, then, now, pipeline="house.yaml"))
+    shows(page, case="2 differences")
+    cards = page.locator(".difference").all()
+    found = [[joined(card, name) for name in ("del", "ins")] for card in cards]
+    assert found == [["hat", "cap"], ["=== ===", "---"]]
+
+
+def test_a_file_that_is_promoted_shows_its_text_and_both_roles(
+    open_page: OpenPage, tmp_path: Path
+) -> None:
+    suite = """\
+guideline_patterns: []
+evalcases:
+  - {id: box, input_messages: [{role: user, content: [{type: file, value: box.txt}, Hi]}]}
+"""
+    then = {"evals/box.eval.yaml": suite, "evals/box.txt": "A hat.\n"}
+    now = {**then, "evals/box.eval.yaml": suite.replace("[]", "[box.txt]", 1)}
+    page = open_page(page_of(tmp_path, then, now))
+    card = page.locator(".difference").first
+    assert joined(card, ".turn h3") == "user → system"
+    assert texts(card, ".turn .row .text") == ["A hat.", "A hat."]
 
 
 def test_a_file_is_named_new_changed_or_removed(open_page: OpenPage, tmp_path: Path) -> None:

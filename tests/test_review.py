@@ -122,6 +122,23 @@ def test_each_difference_is_a_screen_the_dangerous_ones_first(folder: Path) -> N
     assert changed(folder) == []
 
 
+def test_the_screen_of_a_promoted_file_has_all_of_its_text(folder: Path) -> None:
+    run("snapshot", "evals", folder=folder)
+    replace(folder, SHOP, '["**/*.rules.md"]', '["**/*.rules.md", list.txt]')
+    terminal = Terminal(folder)
+    assert plain(terminal.screen()).endswith(
+        "1 of 2: file\n"
+        "change of privilege: evals/list.txt is new in a system message, "
+        "by the pattern 'list.txt'\n"
+        f"1 case; accepted for all suites: {SHOP}\n"
+        "\n"
+        "its text is as recorded; all of it:\n"
+        f" A book: 10\n\n{ALONE}\n"
+    )
+    terminal.answer("q")
+    assert terminal.end() == 0
+
+
 def test_the_screen_of_a_file_names_suites_that_are_not_selected_too(folder: Path) -> None:
     suite = (folder / SHOP).read_text()
     (folder / "evals/store.eval.yaml").write_text(suite)

@@ -98,7 +98,9 @@ def _screen(
         yield in_line(f"from {origin}")
     yield ""
     if difference.kind == "file" and not difference.is_compared:
-        yield "the recorded text is not known, or there is none; all of the new one:"
+        is_same = all(line.startswith(" ") for line in difference.lines)
+        unknown = "the recorded text is not known, or there is none; all of the new one:"
+        yield "its text is as recorded; all of it:" if is_same else unknown
     yield from colored_lines(difference.lines)
 
 

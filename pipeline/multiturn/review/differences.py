@@ -171,8 +171,10 @@ def _compare(change: FileChange, old: str, new: str) -> tuple[Hashable, list[str
 
 
 def _of_text(text: ChangedText) -> Difference:
-    if text.old is None:
-        lines = [f"+{line}" for line in text.new.split("\n")]
+    is_compared = text.old not in (None, text.new)
+    if not is_compared:  # all of it is to be read, also where only its role is new
+        sign = "+" if text.old is None else " "
+        lines = [f"{sign}{line}" for line in text.new.split("\n")]
     else:
         _, lines = compare_texts(f"{text.old}\n", f"{text.new}\n")
     return Difference(
@@ -185,7 +187,7 @@ def _of_text(text: ChangedText) -> Difference:
         privileges=tuple(text.privileges),
         causes=tuple(text.causes),
         growth=text.growth,
-        is_compared=text.old is not None,
+        is_compared=is_compared,
     )
 
 

@@ -136,15 +136,17 @@ class Lists:
         self._recorded = recorded
         self._promoting: dict[Promotion, list[Key]] = {}  # the cases that have each entry
         self._naming: dict[tuple[str, str], list[Key]] = {}  # those of each path and digest
-        self._texts: dict[str, _Text] = {}  # those with a digest that is not recorded, by path
+        self._texts: dict[str, _Text] = {}  # of new entries, by path
 
     def add(self, case: ReviewedCase, *, inline: bool) -> None:
         """Add the files of a case; if it is not inline, also those that its snapshot may name."""
         for promotion in case.promoted:
             self._promoting.setdefault(promotion, []).append(case.key)
+        known = self._recorded.promoted
+        promoted = {each.path for each in case.promoted if each not in known.get(each.path, ())}
         for resolved_path, text in case.files.items():
             path, sha256 = utf8(resolved_path), digest(text)
-            if sha256 not in self._recorded.digests(path):
+            if path in promoted or sha256 not in self._recorded.digests(path):
                 new = self._texts.setdefault(path, _Text(case.request.root, text, {}))
                 new.occurrences[case.key] = occurrences(resolved_path, text, case.messages)
             if not inline:
@@ -202,7 +204,7 @@ class Lists:
         new_cases: Container[Key],
     ) -> Iterator[ChangedText]:
         """Yield each file whose entries are not the recorded ones, for a reviewer to decide on."""
-        cases = self._attaching_cases()
+        attaching, promoting = self._attaching_cases(), self._promoting_cases()
         found: tuple[_Lock, ...] = (self._promoted(), self._files())
         before: tuple[_Lock, ...] = (recorded.promoted, recorded.files)
         privileges = {change.path: change.what for change in promoted}
@@ -213,18 +215,23 @@ class Lists:
             if wanted == was:
                 continue
             new = self._texts.get(path)
-            old = None if new is None else earlier_text(new.root, path, recorded.digests(path))
+            digests = recorded.digests(path)
+            # A file whose text is as recorded concerns only the cases that promote it.
+            is_same = new is not None and digest(new.text) in digests
+            old = None
+            if new is not None:
+                old = new.text if is_same else earlier_text(new.root, path, digests)
             what = "has other entries on the lists" if new is None else "changed"
             yield ChangedText(
                 path=path,
-                cases=[*cases[path]],
+                cases=[*(promoting if is_same else attaching)[path]],
                 what=privileges.get(path, f"{path} {what if any(was) else 'is new'}"),
                 old=old,
                 new="" if new is None else new.text,
                 recorded=known_of(chain(*was)),
                 wanted=known_of(chain(*wanted)),
-                growth=None if new is None else new.growth(old, new_cases),
-                causes=[] if new is None else new.causes(path, old),
+                growth=None if new is None or is_same else new.growth(old, new_cases),
+                causes=[] if new is None or is_same else new.causes(path, old),
                 privileges=[privileges[path]] if path in privileges else [],
             )
 

@@ -107,7 +107,7 @@ function showContent(kind, path, at) {
   const sides = sidesOf(entry);
   if (path) return showFileOf(sides, path);
   const files = new Set(differencesOf[at].map((number) => data.differences[number].path));
-  const isHidden = (span) => span.path && files.has(span.path) && kind === "changed";
+  const isHidden = (span) => isOfFile(span) && files.has(span.path) && kind === "changed";
   const [old, now] = [sides.then?.chat || [], sides.now?.chat || []];
   const rows = rowsOf(old, now).flatMap(({ pair, same }) => (same ? [] : showPair(pair, isHidden)));
   if (rows.length) return [heads(), make("ol", { class: "content" }, rows)];
@@ -122,13 +122,16 @@ const NOT_IN_CHAT = "Only what a provider is sent has changed; the case shows it
 function showFileOf(sides, path) {
   const found = SIDES.map((side) => {
     const all = sides[side] ? [...sides[side].chat, { role: "", spans: sides[side].question }] : [];
-    const turn = all.find(({ spans }) => spans.some((span) => span.path === path));
-    return turn && { role: turn.role, spans: turn.spans.filter((span) => span.path === path) };
+    const isFound = (span) => span.path === path && isOfFile(span);
+    const turn = all.find(({ spans }) => spans.some(isFound));
+    return turn && { role: turn.role, spans: turn.spans.filter(isFound) };
   });
-  const role = (found[1] || found[0])?.role;
+  const [was, role] = [found[0]?.role, (found[1] || found[0])?.role];
   const rows = showSplit(found[0]?.spans || [], found[1]?.spans || []);
   if (!rows.length) return make("p", { class: "about" }, NOT_IN_CHAT);
-  return [heads(), make("div", { class: `turn content ${roleOf(role || "")}` }, make("h3", {}, visible(role || "transcript")), rows)];
+  const isMoved = was && role && was !== role;
+  const title = make("h3", { class: isMoved ? "changed" : null }, isMoved ? moved(was, role) : visible(role || "transcript"));
+  return [heads(), make("div", { class: `turn content ${roleOf(role || "")}` }, title, rows)];
 }
 
 const OTHERS = ["failed", "added", "removed"];

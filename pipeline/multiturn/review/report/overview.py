@@ -73,7 +73,8 @@ class Overview:
         key = comparison.case.suite, comparison.case.id
         was, files = (side.files if side else {} for side in (old, new))
         self.attached_before.update(was)
-        changed = [p for p in files if was.get(p) != files[p] or p in self.promoted]
+        promoted = {each.path for each in new.promoted} & self.promoted.keys() if new else set()
+        changed = [p for p in files if was.get(p) != files[p] or p in promoted]
         for path in changed:
             self.add_file(path, comparison, was.get(path), new)
         if not self.add_change(comparison, old, new, has_files=bool(changed)):

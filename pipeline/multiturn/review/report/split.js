@@ -185,10 +185,13 @@ function showPair(pair, isHidden = null) {
   const [was, is] = roles;
   const isMoved = was && is && was !== is;
   if (isHidden && !isMoved && !shown.some((element) => element.matches(".row.changed, :has(.row.changed)"))) return [];
-  const title = isMoved ? [make("del", {}, visible(was)), " → ", make("ins", {}, visible(is))]
+  const title = isMoved ? moved(was, is)
     : [visible(is || was), then && now ? null : make("small", {}, then ? " removed" : " new")];
   return [make("li", { class: `turn ${roleOf(is || was)}` }, make("h3", { class: isMoved ? "changed" : null }, title), shown)];
 }
+
+/** Show two roles, of a text that has another one than before. */
+const moved = (was, is) => [make("del", {}, visible(was)), " → ", make("ins", {}, visible(is))];
 
 /** Show a message that is the same on both sides. */
 function showUnchanged({ role, spans }) {
@@ -208,7 +211,7 @@ function showGroup(old, fresh, isHidden) {
 }
 
 function showFile(path, spans, change, content) {
-  const size = make("small", {}, ` ${linesOf(path, spans)}${change ? `, ${change}` : ""}`);
+  const size = make("small", {}, ` ${linesOf(spans)}${change ? `, ${change}` : ""}`);
   const title = make("summary", {}, make("span", {}, visible(path)), size);
   return make("details", { open: change ? "" : null }, title, make("div", {}, content));
 }

@@ -108,9 +108,12 @@ function showSpan(span, side, content = visible(span.text)) {
   return make(name, { class: "span", "data-origin": span.origin, ...hidden }, content);
 }
 
-/** Say how many lines of a file there are, without what a stage puts above it. */
-function linesOf(path, spans) {
-  const text = textOf(spans.filter((span) => span.origin.startsWith(path)));
+/** Return whether a span is the text of its file, not what a stage puts above it. */
+const isOfFile = ({ path, origin }) => path !== "" && origin.startsWith(path);
+
+/** Say how many lines of a file there are. */
+function linesOf(spans) {
+  const text = textOf(spans.filter(isOfFile));
   const lines = text ? text.split("\n").length : 0;
   return `${lines} ${lines === 1 ? "line" : "lines"}`;
 }
