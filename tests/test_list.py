@@ -136,6 +136,26 @@ def test_tokens_are_those_of_the_targets_model(tmp_path: Path) -> None:
     assert sum(large["parts"].values()) == pytest.approx(large["tokens"] - 4 * 4 - 3, abs=3)
 
 
+def test_tools_calls_and_thinking_count_also_without_a_target(tmp_path: Path) -> None:
+    word = "a " * 200
+    suite = f"""\
+evalcases:
+- id: calls
+  tools: [{{name: f, description: {word}, parameters: {{type: object}}}}]
+  input_messages:
+  - role: assistant
+    content: [{{type: thinking, thinking: {word}}}, Hi]
+    tool_calls: [{{id: c1, name: f, arguments: {{x: {word}}}}}]
+  - {{role: tool, tool_call_id: c1, content: ok}}
+"""
+    (tmp_path / "calls.eval.yaml").write_text(suite)
+    done = run("list", "calls.eval.yaml", "--tokens", "--format", "json", folder=tmp_path)
+    (case,) = map(json.loads, done.stdout.splitlines())
+    assert case["parts"].keys() >= {"tools", "assistant messages"}
+    # A call and a tool are also the JSON around their texts; 4 for each message, 3 for the answer.
+    assert case["tokens"] >= sum(case["parts"].values()) + 3 * 4 + 3
+
+
 def test_an_estimate_is_called_about(tmp_path: Path) -> None:
     assert sized(tmp_path).stdout.startswith("about ")
     assert not sized(tmp_path, "--target", "gpt").stdout.startswith("about ")

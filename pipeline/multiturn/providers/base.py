@@ -11,10 +11,10 @@ from msgspec import Meta, Struct, structs
 from multiturn.errors import MultiturnError, Place, in_words
 from multiturn.logs import Notice, warn
 from multiturn.model.calls import Call
-from multiturn.model.request import InputFile, ProviderRequest, prompt_of
+from multiturn.model.request import InputFile, ProviderRequest, message_of, prompt_of
 from multiturn.model.turns import Parts, Turns
 from multiturn.providers.secrets import hide
-from multiturn.providers.tokens import Overhead, Sent, Tokenizer, Tokens, tokens_of
+from multiturn.providers.tokens import Overhead, Sent, Tokenizer, Tokens, sent_in, tokens_of
 
 # The fields that an answer depends on; the other fields are for evaluating the answer.
 _SENT = (
@@ -244,10 +244,10 @@ class TargetProvider:
 
     def reads(self, wire: Wire) -> Sent:
         """Return what a model reads of a request; of an agent's, without what that adds to it."""
-        turns = prompt_of(wire.request)
-        texts, roles = (tuple(turn.content for turn in turns), tuple(turn.role for turn in turns))
-        limit = wire.request.max_output_tokens
-        return Sent(texts, roles, messages=len(texts), most_output=limit)
+        request = wire.request
+        tools = request.tools if "calls" in self.accepts else ()  # a transcript has calls only
+        body = {"messages": [*map(message_of, prompt_of(request))], "tools": tools}
+        return sent_in(msgspec.to_builtins(body))._replace(most_output=request.max_output_tokens)
 
     def tokens(self, wire: Wire) -> Tokens:
         """Return about how many input tokens a request is."""

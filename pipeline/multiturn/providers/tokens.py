@@ -184,8 +184,8 @@ def _contents(message: Mapping[str, Any]) -> Iterator[tuple[Any, bool]]:
         yield content, False
     else:
         yield from map(_content, content or message.get("parts") or ())
-    for call in message.get("tool_calls") or ():
-        yield call, True
+    for key in ("thinking", "tool_calls"):
+        yield from ((data, True) for data in message.get(key) or ())
 
 
 def _content(part: Mapping[str, Any]) -> tuple[Any, bool]:
