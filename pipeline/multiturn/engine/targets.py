@@ -27,4 +27,5 @@ def load_target(
     if not isinstance(name, str | None):
         raise TypeError(f"load_target takes the name of a target, not {kind_of(name)}")
     with from_project(target=name) as project:
-        return find_target(project.target or DEFAULT, file=file, sends=sends)
+        chosen = DEFAULT if project.target is None else project.target
+        return find_target(chosen, file=file, sends=sends)
