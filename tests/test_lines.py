@@ -66,15 +66,23 @@ def test_explain(repository: Path) -> None:
         "text": "You sell books.",
         "origin": f"metadata.systemPrompt of {SHOP}",
         "path": None,
-        **{"file": SHOP, "line": 2, "column": 26, "key": "metadata.systemPrompt"},
-        **{"stage": None, "changed_by": None},
+        "file": SHOP,
+        "line": 2,
+        "column": 26,
+        "key": "metadata.systemPrompt",
+        "stage": None,
+        "changed_by": None,
     }
     assert system["spans"][-1] == {
         "text": FILES["evals/tone.rules.md"].rstrip(),
         "origin": origin,
         "path": "evals/tone.rules.md",
-        **{"file": SHOP, "line": 6, "column": 32, "key": "input_messages[0].content[0]"},
-        **{"stage": None, "changed_by": None},
+        "file": SHOP,
+        "line": 6,
+        "column": 32,
+        "key": "input_messages[0].content[0]",
+        "stage": None,
+        "changed_by": None,
     }
     assert [segment["fate"] for segment in line["segments"]] == ["moved", "shown"]
     assert line["segments"][1] == {

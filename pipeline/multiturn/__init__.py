@@ -51,10 +51,10 @@ if TYPE_CHECKING:
     from multiturn.pipelines.step import Step as Step
     from multiturn.providers.ax import AxProvider as AxProvider
     from multiturn.providers.base import Provider as Provider
-    from multiturn.providers.base import ProviderError as ProviderError
     from multiturn.providers.base import ProviderResponse as ProviderResponse
     from multiturn.providers.base import TargetProvider as TargetProvider
     from multiturn.providers.base import Wire as Wire
+    from multiturn.providers.failures import ProviderError as ProviderError
     from multiturn.providers.results import Failure as Failure
     from multiturn.providers.results import RawRequest as RawRequest
     from multiturn.providers.results import Result as Result
@@ -81,7 +81,8 @@ _NAMES = {  # by the module that they are in
     "engine.fates": ("Fate",),
     "engine.spans": ("Message", "Span"),
     "providers.ax": ("AxProvider",),
-    "providers.base": ("Provider", "ProviderError", "ProviderResponse", "TargetProvider", "Wire"),
+    "providers.base": ("Provider", "ProviderResponse", "TargetProvider", "Wire"),
+    "providers.failures": ("ProviderError",),
     "providers.results": ("Failure", "RawRequest", "Result"),
     "providers.tokens": ("Tokens",),
     "model.request": ("ChatMessage", "InputFile", "ProviderRequest"),

@@ -14,7 +14,8 @@ import standins
 from multiturn.errors import MultiturnError
 from multiturn.model.calls import Tool
 from multiturn.model.request import ChatMessage, InputFile, ProviderRequest
-from multiturn.providers.base import ProviderError, Wire
+from multiturn.providers.base import Wire
+from multiturn.providers.failures import ProviderError
 from standins import agent, ask, left
 
 pytestmark = pytest.mark.parametrize("kind", list(standins.KINDS))

@@ -14,7 +14,7 @@ import standins
 from loopback import KEY, Request, Server
 from multiturn.model.request import InputFile, ProviderRequest
 from multiturn.providers.agent import AgentProvider
-from multiturn.providers.base import ProviderError
+from multiturn.providers.failures import ProviderError
 
 PACKAGE = "@openai/codex@0.169.0"
 CREATED = {"type": "response.created", "response": {"id": "r"}}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from multiturn.model.request import InputFile
-from multiturn.providers.base import ProviderError
+from multiturn.providers.failures import ProviderError
 from standins import agent, ask
 
 FILES = (

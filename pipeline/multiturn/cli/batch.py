@@ -42,7 +42,7 @@ def send_batch(run: "Run", tally: "Tally", *, poll: float, wait: bool) -> None:
     from multiturn.engine.batch_run import BatchRun
     from multiturn.engine.selection import Selection
     from multiturn.errors import MultiturnError
-    from multiturn.providers.base import ProviderError
+    from multiturn.providers.failures import ProviderError
 
     advice = f"continue with --resume --batch, or cancel with: multiturn batch cancel {run.path}"
     with (
@@ -88,7 +88,7 @@ def batch() -> None:
 def status(results: str, targets_file: str | None) -> None:
     """Print the state of each batch of the results file RESULTS."""
     from multiturn.cli.failures import Failures
-    from multiturn.providers.base import ProviderError
+    from multiturn.providers.failures import ProviderError
 
     failures = Failures()
     with _open(results, targets_file) as batches:

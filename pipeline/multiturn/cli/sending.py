@@ -27,7 +27,7 @@ from multiturn.engine.run import Run
 from multiturn.engine.runner import answers
 from multiturn.engine.selection import Selection
 from multiturn.errors import MultiturnError
-from multiturn.providers.base import ENDS_RUN
+from multiturn.providers.failures import ENDS_RUN
 from multiturn.providers.results import Result
 from multiturn.text import first_of, in_line, number_of
 

@@ -19,8 +19,9 @@ from multiturn.engine.delivery import Delivery, answered, failed
 from multiturn.engine.run import Run
 from multiturn.model.case import Case
 from multiturn.pipelines.pipeline import Pipeline
-from multiturn.providers.base import Provider, ProviderError
+from multiturn.providers.base import Provider
 from multiturn.providers.batches.base import BatchPart, BatchStatus, may_pass, places
+from multiturn.providers.failures import ProviderError
 from multiturn.providers.results import Result, key_of
 
 

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 
 from multiturn.engine.batch_state import BatchState, Canceled, Target
 from multiturn.errors import MultiturnError
-from multiturn.providers.base import ProviderError
 from multiturn.providers.batches import batches_of
 from multiturn.providers.batches.base import BatchPart, BatchStatus, may_pass
+from multiturn.providers.failures import ProviderError
 from multiturn.providers.secrets import hide
 from multiturn.text import number_of
 

@@ -10,7 +10,8 @@ from multiturn.engine.spans import in_spans
 from multiturn.model.conversion import Conversion
 from multiturn.model.request import ProviderRequest, message_of
 from multiturn.pipelines.pipeline import request_of
-from multiturn.providers.base import Preview, ProviderError, TargetProvider
+from multiturn.providers.base import Preview, TargetProvider
+from multiturn.providers.failures import ProviderError
 
 _INSTEAD = ("question", "chat_prompt", "system", "guidelines")  # the target gets messages
 

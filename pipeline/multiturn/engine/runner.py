@@ -17,7 +17,8 @@ from multiturn.engine.order import Order, Queue, in_order
 from multiturn.engine.run import Run, want
 from multiturn.model.case import Case
 from multiturn.pipelines.pipeline import Pipeline
-from multiturn.providers.base import ENDS_RUN, Provider, ProviderError
+from multiturn.providers.base import Provider
+from multiturn.providers.failures import ENDS_RUN, ProviderError
 from multiturn.providers.results import Result
 
 

@@ -21,7 +21,6 @@ from multiturn.model.request import (
 from multiturn.model.turns import Part, Parts, Turn, Turns, is_blank, joined, separate_first
 from multiturn.providers.base import (
     Preview,
-    ProviderError,
     ProviderResponse,
     Seconds,
     Settings,
@@ -30,6 +29,7 @@ from multiturn.providers.base import (
 )
 from multiturn.providers.command import run_command
 from multiturn.providers.environment import ADVICE, hidden_values, inherited
+from multiturn.providers.failures import ProviderError
 from multiturn.providers.rules import broken, named
 from multiturn.providers.secrets import hide, secrets_among
 

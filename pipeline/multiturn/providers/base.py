@@ -2,17 +2,17 @@
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
-from functools import cache
 from typing import Annotated, Any, ClassVar, Protocol, Self
 
 import msgspec
 from msgspec import Meta, Struct, structs
 
-from multiturn.errors import MultiturnError, Place, in_words
+from multiturn.errors import Place, in_words
 from multiturn.logs import Notice, warn
 from multiturn.model.calls import Call
 from multiturn.model.request import InputFile, ProviderRequest, message_of, prompt_of
 from multiturn.model.turns import Parts, Turns
+from multiturn.providers.failures import ProviderError, passing
 from multiturn.providers.secrets import hide
 from multiturn.providers.tokens import Overhead, Sent, Tokenizer, Tokens, sent_in, tokens_of
 
@@ -32,14 +32,6 @@ Seconds = Annotated[float, Meta(gt=0)]
 LARGEST_ANSWER = 16 * 2**20  # bytes, unpacked
 # Fields of an answer.
 _MAY_HOLD_SECRETS = ("text", "tool_calls", "thinking", "usage", "raw", "finish_reason", "wire")
-
-
-@cache
-def passing() -> tuple[type[BaseException], ...]:
-    """Return what ends a request and is no failure of it."""
-    from asyncio import CancelledError  # takes 4 MB, which snapshots and reports do not need
-
-    return CancelledError, KeyboardInterrupt, GeneratorExit
 
 
 class ProviderResponse(Struct, frozen=True, kw_only=True):
@@ -133,42 +125,6 @@ class Preview(Struct, frozen=True, kw_only=True):
     parameters: Mapping[str, Any] = {}
     repairs: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
-
-
-ENDS_RUN = ("access_denied", "target", "unreachable")  # kinds that every case would meet
-
-
-class ProviderError(MultiturnError):
-    """A provider gave no answer.
-
-    Attributes:
-        kind: ``refused`` (before sending), ``content_filter``, ``http``,
-            ``access_denied`` (HTTP 401 or 403, or a key that is not valid: the run ends),
-            ``target`` (a setting of the target is refused: the run ends), ``unreachable`` (there
-            is no connection to the server: the run ends),
-            ``rate_limit``, ``timeout``, ``connection``, ``malformed``, ``process``,
-            ``batch`` (it ended without this answer) or ``provider``.
-        status: of HTTP; 0 if there is none.
-        retries: number of retries.
-        wire: the exact body, if it was sent.
-    """
-
-    def __init__(
-        self,
-        what: str,
-        *,
-        where: Place | str = "",
-        case_id: str | None = None,
-        kind: str = "refused",
-        status: int = 0,
-        retries: int = 0,
-        wire: bytes = b"",
-    ) -> None:
-        super().__init__(what, where=where, case_id=case_id)
-        self.kind = kind
-        self.status = status
-        self.retries = retries
-        self.wire = wire
 
 
 class Settings(Struct, frozen=True, kw_only=True):

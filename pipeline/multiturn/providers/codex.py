@@ -8,7 +8,8 @@ import msgspec
 from msgspec import Meta
 
 from multiturn.providers.agent import AgentProvider, AgentSettings, Executable, PassEnv
-from multiturn.providers.base import ProviderError, ProviderResponse
+from multiturn.providers.base import ProviderResponse
+from multiturn.providers.failures import ProviderError
 from multiturn.providers.usage import counts
 
 

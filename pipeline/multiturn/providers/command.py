@@ -12,7 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from multiturn.providers import guard
-from multiturn.providers.base import LARGEST_ANSWER, ProviderError
+from multiturn.providers.base import LARGEST_ANSWER
+from multiturn.providers.failures import ProviderError
 from multiturn.providers.secrets import hide
 
 _TAIL = 1_000

@@ -7,8 +7,9 @@ import msgspec
 from msgspec import structs
 
 from multiturn.errors import MultiturnError
-from multiturn.providers.base import ProviderError, TargetProvider, Wire
+from multiturn.providers.base import TargetProvider, Wire
 from multiturn.providers.client import current
+from multiturn.providers.failures import ProviderError
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.tokens import Tokens
 

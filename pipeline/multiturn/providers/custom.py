@@ -13,14 +13,13 @@ from multiturn.errors import MultiturnError, in_words, line_of
 from multiturn.model.request import ProviderRequest
 from multiturn.providers.base import (
     Provider,
-    ProviderError,
     ProviderResponse,
     Settings,
     TargetProvider,
     Wire,
     body_of,
-    passing,
 )
+from multiturn.providers.failures import ProviderError, passing
 from multiturn.providers.rules import broken
 from multiturn.providers.secrets import hide, secrets_among
 

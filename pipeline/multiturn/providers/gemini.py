@@ -12,8 +12,9 @@ from multiturn.model.calls import Call, Tool
 from multiturn.model.request import ProviderRequest
 from multiturn.model.turns import Turn
 from multiturn.providers.ax import UpTo2
-from multiturn.providers.base import ProviderError, ProviderResponse, Wire
+from multiturn.providers.base import ProviderResponse, Wire
 from multiturn.providers.client import current, http_client
+from multiturn.providers.failures import ProviderError
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.http_settings import HttpSettings
 from multiturn.providers.layout import Layout

@@ -17,8 +17,9 @@ from msgspec import structs
 
 from multiturn.errors import MultiturnError
 from multiturn.providers.ax import ChatProvider
-from multiturn.providers.base import ENDS_RUN, ProviderError, ProviderResponse, Wire
+from multiturn.providers.base import ProviderResponse, Wire
 from multiturn.providers.client import Exchange, current, status_error
+from multiturn.providers.failures import ENDS_RUN, ProviderError
 from multiturn.providers.layout import Layout
 from multiturn.providers.models import Abilities, Row
 from multiturn.providers.refusals import lesson_of

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from multiturn.model.request import ChatMessage, ProviderRequest, message_of
 from multiturn.model.turns import Part, Role, Turn, Turns, is_blank, separate_first
-from multiturn.providers.base import ProviderError
+from multiturn.providers.failures import ProviderError
 from multiturn.providers.models import Abilities, Accepted, Verdict
 from multiturn.providers.rules import broken, named
 

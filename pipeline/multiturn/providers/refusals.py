@@ -4,7 +4,7 @@ import re
 from typing import Any, Literal, NamedTuple
 
 from multiturn.model.request import ProviderRequest
-from multiturn.providers.base import ProviderError
+from multiturn.providers.failures import ProviderError
 
 _STATUSES = (0, 400, 401, 422)  # 0: an error in the results of a batch
 _OMIT = "set temperature: omit in the target"

@@ -12,7 +12,8 @@ from msgspec import Meta
 from multiturn.model.request import InputFile
 from multiturn.paths import FILE
 from multiturn.providers.agent import AgentProvider, AgentSettings, Executable, PassEnv
-from multiturn.providers.base import LARGEST_ANSWER, ProviderError, ProviderResponse
+from multiturn.providers.base import LARGEST_ANSWER, ProviderResponse
+from multiturn.providers.failures import ProviderError
 
 if TYPE_CHECKING:
     from multiturn.providers.command import Command

@@ -24,7 +24,8 @@ from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
 from multiturn.model.request import ProviderRequest
 from multiturn.pipelines.pipeline import request_of
-from multiturn.providers.base import ProviderError, TargetProvider
+from multiturn.providers.base import TargetProvider
+from multiturn.providers.failures import ProviderError
 from multiturn.review.locations import Key, suite_of
 from multiturn.review.promotion import Promotion, promotions_of
 

@@ -90,7 +90,7 @@ def check_called(
     names = dict.fromkeys(tool.name for tool in tools)
     for index, (message, node) in enumerate(zip(messages, nodes, strict=True)):
         for at, call in enumerate(message.calls if names else ()):
-            if call.name not in known:
+            if call.name not in names:
                 what = no_tool(call.name, names)
                 written = node.children["tool_calls"].children[at].children["name"]
                 label = f"{wording.label(index)}.{wording.call(index, at)}"

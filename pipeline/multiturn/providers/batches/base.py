@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Protocol, TypeVar
 import msgspec
 from msgspec import Struct
 
-from multiturn.providers.base import LARGEST_ANSWER, ProviderError, ProviderResponse
+from multiturn.providers.base import LARGEST_ANSWER, ProviderResponse
+from multiturn.providers.failures import ProviderError
 from multiturn.providers.secrets import hide
 
 if TYPE_CHECKING:

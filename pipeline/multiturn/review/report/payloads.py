@@ -12,7 +12,8 @@ from multiturn.engine.spans import text_of
 from multiturn.logs import warnings_to
 from multiturn.model.request import ProviderRequest
 from multiturn.model.turns import is_blank
-from multiturn.providers.base import ProviderError, TargetProvider
+from multiturn.providers.base import TargetProvider
+from multiturn.providers.failures import ProviderError
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.models import Accepted
 from multiturn.providers.targets import KINDS
