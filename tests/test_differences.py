@@ -181,6 +181,15 @@ def test_a_file_that_is_promoted_with_the_same_text_concerns_only_the_cases_that
     assert line["cases"] == [{"suite": SHOP, "id": "price"}]
 
 
+def test_the_definitions_of_tools_count_where_prompts_grow(tmp_path: Path) -> None:
+    tools = "tools: [{name: sell, description: Sell it.}]\n"
+    then = {**FILES, SHOP: tools + FILES[SHOP]}
+    now = {**FILES, SHOP: then[SHOP].replace("Sell it.", "Sell it or lend it to a friend.")}
+    (found,) = found_in(tmp_path, then, now)
+    # " or lend it to a friend" counts as 4.17 tokens.
+    assert growth_in_words(found.growth, 3) == "about +13 tokens in 3 cases"
+
+
 def test_new_removed_and_renamed_cases(tmp_path: Path) -> None:
     now = edit(SHOP, "id: hours", "id: times")
     cut = now[SHOP].index("  - id: bye")

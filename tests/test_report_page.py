@@ -619,6 +619,22 @@ evalcases:
     assert found == [["hat", "cap"], ["=== ===", "---"]]
 
 
+def test_a_case_with_several_causes_is_named_by_the_one_of_its_own(
+    open_page: OpenPage, tmp_path: Path
+) -> None:
+    case = "{id: box, input_messages: [{role: user, content: [{type: file, value: box.txt}, Hi]}]}"
+    then = {"house.yaml": "extends: spec\n", "evals/box.txt": "A hat.\n"}
+    then["evals/box.eval.yaml"] = f"evalcases: [{case}]\n"
+    now = {
+        **then,
+        "house.yaml": 'extends: spec\nconfigure: {embed_files: {header: "--- {path}"}}\n',
+        "evals/box.eval.yaml": then["evals/box.eval.yaml"].replace("Hi", "Bye"),
+    }
+    page = open_page(page_of(tmp_path, then, now, pipeline="house.yaml"))
+    title = "evals/box.eval.yaml line 1: the messages of 'box', and 1 more"
+    assert texts(page, ".difference h3[tabindex]") == [title]
+
+
 def test_a_file_that_is_promoted_shows_its_text_and_both_roles(
     open_page: OpenPage, tmp_path: Path
 ) -> None:

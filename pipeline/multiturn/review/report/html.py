@@ -56,13 +56,16 @@ def _digest(text: str) -> str:
 
 
 def _title(difference: Difference) -> str:
-    """Name a difference: by its one cause, by its file, or by the first line that it changes."""
+    """Name a difference: by its cause, by its file, or by the first line that it changes."""
     if difference.path:
         return difference.causes[0] if len(difference.causes) == 1 else difference.what
     if difference.kind != "changed":
         return f"{number_of(len(difference.cases), 'case')} {difference.kind}"
     if len(difference.causes) == 1:
         return difference.causes[0]
+    if len(difference.causes) > 1 and len(difference.cases) == 1:
+        # Its first line may have changed in many other cases, too.
+        return f"{difference.causes[0]}, and {len(difference.causes) - 1} more"
     runs = (run for is_changed, run in groupby(difference.lines, _is_changed) if is_changed)
     first = list(next(runs, ()))
     old, new = (next((line[1:].strip() for line in first if line[0] == sign), "") for sign in "-+")

@@ -84,7 +84,7 @@ class Overview:
         self.causes[key] = others or [*comparison.causes]
         own = {each.what for each in self.promoted.values() if not each.is_new}
         self.privileges[key] = [str(p) for p in comparison.privileges if p.identity not in own]
-        before, after = (side.prompt if side else () for side in (old, new))
+        before, after = ((*side.prompt, *side.tools) if side else () for side in (old, new))
         self.growths[key] = prompt_growth(before, after, was, {**was, **files})
 
     def add_change(
