@@ -22,7 +22,9 @@ _INSTEAD = {
     **dict.fromkeys(
         ("files", "attachments"), "attach a file in a content, as {type: file, value: PATH}"
     ),
-    **dict.fromkeys(("temperature", "max_output_tokens"), "write it under execution"),
+    **dict.fromkeys(
+        ("temperature", "max_output_tokens", "tool_choice"), "write it under execution"
+    ),
     "max_tokens": "write it as max_output_tokens under execution",
     "modelParameters": "write temperature and max_output_tokens under execution",
 }

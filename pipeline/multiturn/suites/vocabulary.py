@@ -110,7 +110,8 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
         "function_call": f"{_OLD_FORM} tool_calls, and tool_call_id in the result",
         "refusal": f"{_NO_PART}; write it as the content",
         "name": f"{_NO_PART}; write it in the content, and example_user and example_assistant as"
-        " the roles user and assistant",
+        " the roles user and assistant; in the result of a call, add tool_call_id",
+        "call_id": "is of OpenAI's Responses API; write tool_calls, and tool_call_id in the result",
     },
     "options": {
         "prefix": _IN_MESSAGES,
@@ -118,8 +119,11 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
         "transformVars": "would change the messages in promptfoo; write them as they shall be",
     },
     "call": {
-        "parse_error": "says that the arguments are not as the model wrote them; correct them"
+        "args": "write arguments",
+        "input": "write arguments",
+        "parse_error": "says that the arguments are not as the model wrote them; correct them",
     },
+    "tool_use": {"arguments": "write input"},
     "input": {"functions": f"{_OLD_FORM} tools"},
 }
 
