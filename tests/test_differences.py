@@ -11,6 +11,7 @@ from comparing import report_of, write
 from multiturn.review.changes import FileChange
 from multiturn.review.differences import Difference, differences
 from multiturn.review.growth import growth_in_words, total_in_words
+from multiturn.review.report.comparison import promotions
 from multiturn.review.report.overview import overview
 from repositories import FILES, TONE
 
@@ -179,6 +180,24 @@ def test_a_file_that_is_promoted_with_the_same_text_concerns_only_the_cases_that
     line = json.loads(done.stdout.splitlines()[0])
     assert (line["key"], line["what"], line["growth"]) == (file.key, PROMOTED, None)
     assert line["cases"] == [{"suite": SHOP, "id": "price"}]
+
+
+def test_a_file_that_gets_a_privilege_comes_before_one_that_changes_with_one(
+    tmp_path: Path,
+) -> None:
+    now = edit(SHOP, PATTERNS, '["**/*.rules.md", z*.txt]')  # in one case
+    now[SHOP] = now[SHOP].replace("list.txt", "zone.txt")
+    then = {**FILES, SHOP: FILES[SHOP].replace("list.txt", "zone.txt")}
+    now[TONE] = now[TONE].replace("Three.", "Three, or four.")  # in two cases
+    for files in (then, now):
+        files["evals/zone.txt"] = files["evals/list.txt"]
+    report = report_of(tmp_path, then, now)
+    promoted = "evals/zone.txt is new in a system message, by the pattern 'z*.txt'"
+    changed = f"{TONE} changed; it is part of a system message"
+    assert report.then is not None
+    assert [*promotions(report.now, report.then)] == ["evals/zone.txt", TONE]
+    assert [*report.privileges()] == [f"{promoted}: 'A book: 10'", changed]
+    assert [each.what for each in overview(report)[:2]] == [promoted, changed]
 
 
 def test_the_definitions_of_tools_count_where_prompts_grow(tmp_path: Path) -> None:

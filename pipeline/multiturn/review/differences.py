@@ -154,9 +154,11 @@ class Groups:
         return sorted(found, key=_rank)
 
 
-def _rank(difference: Difference) -> tuple[bool, int, int]:
-    kind = _ORDER.index(difference.kind)
-    return not difference.privileges, kind, -len(difference.cases)
+def _rank(difference: Difference) -> tuple[bool, int, bool, int]:
+    kind, is_dangerous = _ORDER.index(difference.kind), bool(difference.privileges)
+    # Who gets a privilege is more dangerous than a change of what has one already.
+    is_known = is_dangerous and difference.is_compared
+    return not is_dangerous, kind, is_known, -len(difference.cases)
 
 
 def _compare(change: FileChange, old: str, new: str) -> tuple[Hashable, list[str]]:

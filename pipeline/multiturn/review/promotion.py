@@ -61,12 +61,12 @@ class PromotedChange(NamedTuple):
 
 
 def changes_of_privilege(old: PromotedLock, new: PromotedLock) -> Iterator[PromotedChange]:
-    """Yield the files that are new in system messages, or changed there.
+    """Yield the files that are new in system messages, and then those that changed there.
 
     What another suite had, with the same text by the same pattern, is not new: suites are renamed,
     and new ones share guidelines.
     """
-    for path in sorted(new):
+    for path in sorted(new, key=lambda path: (path in old, path)):
         was, now = old.get(path, ()), new[path]
         texts, patterns = {e.sha256 for e in was}, {e.pattern for e in was}
         others = dict.fromkeys(_by(entry) for entry in now if entry.pattern not in patterns)

@@ -38,6 +38,7 @@ class Warned(Struct, frozen=True):
     identity: object  # equal for what is one change in several cases
     words: str
     causes: tuple[str, ...] = ()  # that may have made it; empty where the words say it
+    is_new: bool = False  # a file that was in no system message before
 
     def __str__(self) -> str:
         """Return it in words, with its cause if only one is possible."""
@@ -109,7 +110,8 @@ class Report(Struct):
                 changes.setdefault(change.identity, []).append(change)
                 places.setdefault(change.identity, set()).add(at)
         found: dict[str, set[int]] = {}
-        for identity, same in changes.items():
+        # Files that get a privilege come first.
+        for identity, same in sorted(changes.items(), key=lambda item: not item[1][0].is_new):
             change = min(same, key=lambda each: len(each.causes))
             if not all(set(change.causes) <= {*each.causes} for each in same):
                 change = replace(change, causes=())
@@ -230,7 +232,7 @@ def _promoted(case: ReviewedCase, changes: Iterable[PromotedChange]) -> Iterator
     """Yield the files that are new or changed in a system message."""
     for change in changes:
         text = f": {quoted(case.files.get(change.path, '').strip())}" if change.is_new else ""
-        yield Warned(change.what, change.what + text)
+        yield Warned(change.what, change.what + text, is_new=change.is_new)
 
 
 def _other_privileges(
