@@ -99,6 +99,12 @@ def choices_of(type_: Any) -> list[str]:
     ]
 
 
+def _forms_of(type_: Any) -> list[str]:
+    """Return what mappings a type takes, such as ``{name: …}``."""
+    structs = (each for each in typing.get_args(type_) if isinstance(each, msgspec.StructMeta))
+    return [f"{{{', '.join(f'{key}: …' for key in each.__struct_fields__)}}}" for each in structs]
+
+
 def _reword(what: str, key: str, node: Node, type_: Any) -> str:
     names = re.findall("`(.*?)`", what)
     if what.startswith("Object contains unknown"):
@@ -106,9 +112,11 @@ def _reword(what: str, key: str, node: Node, type_: Any) -> str:
             f'unknown key "{cut(names[0])}"; {did_you_mean(names[0], _keys_at(type_, f".{key}"))}'
         )
     if what.startswith("Invalid enum value"):
-        choices = choices_of(typing.get_type_hints(type_)[key])
+        hint = typing.get_type_hints(type_)[key]
+        choices = choices_of(hint)
         if choices == ["omit"]:
             return f"{key} must be a number or omit"
+        choices += _forms_of(hint)
         return f"there is no {key} {what.split()[-1]}; {did_you_mean('', choices)}"
     if what == "Number out of range" or what.endswith(f" <= {LARGEST_NUMBER}"):
         return f"{key} must be a finite number"

@@ -153,9 +153,11 @@ class _Blocks:
                 _check_depth(value)
         except RecursionError:
             raise MultiturnError(f"{_NO_OBJECT}: nested too deep", where=where) from None
+        except json.JSONDecodeError as error:
+            what = f"{_NO_OBJECT}: {error.msg}; correct them, or write a mapping"
+            raise MultiturnError(what, where=where) from None
         except ValueError as error:
-            why = error.msg if isinstance(error, json.JSONDecodeError) else error
-            raise MultiturnError(f"{_NO_OBJECT}: {why}", where=where) from None
+            raise MultiturnError(f"{_NO_OBJECT}: {error}", where=where) from None
         if not isinstance(value, dict):
             raise MultiturnError(f"{_NO_OBJECT}; write {{}} for none", where=where)
         size = len(written.value)  # nothing asks for the place of a value in it

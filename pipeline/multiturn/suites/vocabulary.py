@@ -123,6 +123,7 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
         "input": "write arguments",
         "parse_error": "says that the arguments are not as the model wrote them; correct them",
     },
+    "function": {"args": "write arguments", "input": "write arguments"},
     "tool_use": {"arguments": "write input"},
     "input": {"functions": f"{_OLD_FORM} tools"},
 }
