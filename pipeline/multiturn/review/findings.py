@@ -77,8 +77,9 @@ class Update(Struct, frozen=True, kw_only=True):
             yield f"an attached file changed ({prompts}): {report}"
         if self.changes or self.findings:
             first = "fix the errors, " if self.failures else ""
-            whole = ", for all cases," if self.is_partial and self.findings else ""
-            yield f"if intended, {first}run snapshot without --check{whole} and commit the result"
+            others = ", for all cases," if self.findings else ""
+            how = others if self.is_partial else ", or with --review,"
+            yield f"if intended, {first}run snapshot without --check{how} and commit the result"
 
 
 def privileges_of(
