@@ -142,7 +142,8 @@ def test_branches_whose_prompts_do_not_conflict_merge(
     done = snapshot(folder, "--check")
     if done.returncode:
         last = done.stdout.splitlines()[-1]
-        assert last.endswith("run snapshot without --check, or with --review, and commit the result")
+        advice = "run snapshot without --check, or with --review, and commit the result"
+        assert last.endswith(advice)
         assert snapshot(folder).returncode == 0
     assert snapshot(folder, "--check").returncode == 0
 
