@@ -121,7 +121,7 @@ def test_explain_shows_each_call_where_it_comes_from() -> None:
     assert '  a.yaml: input_messages[1].tool_calls[0]\n  | weather({"city": "Paris"})\n' in told
     assert "tool, failed result of c2\n" in told
     assert "tool, result of c1\n" in told
-    assert "  a.yaml: input_messages[1].thinking[0]\n  | Two cities.\n" in told
+    assert "  a.yaml: input_messages[1].thinking[0]\n  | (thinking) Two cities.\n" in told
 
 
 # --- what stages may do

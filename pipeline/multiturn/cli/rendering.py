@@ -75,7 +75,7 @@ def to_text(record: Record, *, color: bool = False) -> bytes:
     for message in messages:
         lines.append(role_heading(message.role) + in_line(_of_call(message)))
         calls = (call.text for call in message.tool_calls)
-        thoughts = (block.text or "(hidden)" for block in message.thinking)
+        thoughts = (block.shown for block in message.thinking)
         content = [message.content] if message.content or not message.tool_calls else []
         text = "\n".join((*thoughts, *content, *calls))
         lines += [f"  {line}".rstrip() for line in visible(text).split("\n")]

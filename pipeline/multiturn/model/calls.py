@@ -80,6 +80,11 @@ class Thinking(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defa
     vendor: str = "anthropic"
     line: int = 0
 
+    @property
+    def shown(self) -> str:
+        """The thinking as a reader sees it, marked as such: it is no part of what was said."""
+        return f"(thinking) {self.text}" if self.text else "(hidden thinking)"
+
 
 class Spoken(Protocol):
     """A message, or a turn: who speaks, the calls, and the id of the call that it answers."""

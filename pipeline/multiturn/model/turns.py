@@ -121,7 +121,7 @@ class Turn(Struct, frozen=True, gc=False, repr_omit_defaults=True):
         return tuple(
             Part(
                 "text",
-                block.text or "(hidden)",
+                block.shown,
                 message=self.message,
                 line=block.line,
                 key=f"thinking[{at}]",
