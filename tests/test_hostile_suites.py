@@ -67,6 +67,15 @@ def test_a_suite_of_a_megabyte_takes_less_than_100_mb(tmp_path: Path, name: str)
     assert peak_of_convert(path) < (100 if len(text.encode()) > SIZE / 3 else 50)
 
 
+@pytest.mark.skipif(not measurable, reason="measures by /proc")
+def test_a_suite_that_repeats_too_much_takes_less_than_120_mb(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    messages = "  - {role: user, content: a}\n" * 25_000
+    cases = "".join(f"  - {{id: c{number}, input: x}}\n" for number in range(4_000))
+    path.write_text(f"input:\n{messages}evalcases:\n{cases}")
+    assert peak_of_convert(path) < 120
+
+
 VALUES = '{"x":[' + "1," * 100_000 + "1]}"
 TOO_MANY = "over 100,000 values in one case"
 KEYS = "".join(f'"k{n}": 1, ' for n in range(40_000))
