@@ -1,13 +1,15 @@
 """What is written of a case or a result: JSON, YAML, or text for reading, with color or without."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
 
 from multiturn.cli.formats import TOOL_FORMATS
 from multiturn.engine.record import Record, record_of, to_json, to_yaml
+from multiturn.model.calls import Call
 from multiturn.model.conversion import Conversion
-from multiturn.model.request import ChatMessage
+from multiturn.model.request import ChatMessage, result_in_words
 from multiturn.pipelines.pipeline import request_of
 from multiturn.text import in_line, visible
 
@@ -73,19 +75,21 @@ def to_text(record: Record, *, color: bool = False) -> bytes:
         system = [ChatMessage("system", record["system"])] if record["system"] else []
         messages = (*system, ChatMessage("user", record["question"]))
     for message in messages:
-        lines.append(role_heading(message.role) + in_line(_of_call(message)))
-        calls = (call.text for call in message.tool_calls)
-        thoughts = (block.shown for block in message.thinking)
-        content = [message.content] if message.content or not message.tool_calls else []
-        text = "\n".join((*thoughts, *content, *calls))
-        lines += [f"  {line}".rstrip() for line in visible(text).split("\n")]
+        answered = result_in_words(message.tool_call_id, is_error=message.is_error)
+        lines.append(role_heading(message.role) + in_line(answered))
+        lines += _indented([block.shown for block in message.thinking])
+        lines += _indented(_said(message.content, message.tool_calls))
     return _joined(lines, color)
 
 
-def _of_call(message: ChatMessage) -> str:
-    if message.tool_call_id is None:
-        return ""
-    return f", {'failed ' * message.is_error}result of {message.tool_call_id}"
+def _said(text: str, calls: Iterable[Call]) -> list[str]:
+    """Return a text and the calls after it; without text, the calls alone."""
+    shown = [call.text for call in calls]
+    return [text, *shown] if text or not shown else shown
+
+
+def _indented(texts: Iterable[str]) -> list[str]:
+    return [f"  {line}".rstrip() for text in texts for line in visible(text).split("\n")]
 
 
 def to_result_text(result: "Result", *, color: bool) -> bytes:
@@ -93,10 +97,7 @@ def to_result_text(result: "Result", *, color: bool) -> bytes:
     title = f"{result.suite} · {result.id} · {result.target}"
     lines = [click.style(in_line(title), bold=True)]
     lines += [click.style(f"  repaired {repair}", dim=True) for repair in result.repairs]
-    calls = [call.text for call in result.tool_calls or ()]
-    said = [result.response] if result.response or not calls else []
-    text = "\n".join([*filter(None, said), *calls])
-    lines += [f"  {line}".rstrip() for line in visible(text).split("\n")]
+    lines += _indented(_said(result.response or "", result.tool_calls or ()))
     return _joined(lines, color)
 
 

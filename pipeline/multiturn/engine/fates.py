@@ -11,6 +11,7 @@ from multiturn.errors import MultiturnError, Place
 from multiturn.model.case import PROMPT_KEY, Case, TestMessage, first_other, segments_of
 from multiturn.model.conversion import DROPPED, Conversion
 from multiturn.model.turns import Part, Turn, as_json, is_blank, joined
+from multiturn.model.views import calls_of
 
 if TYPE_CHECKING:
     from multiturn.logs import Notice
@@ -81,7 +82,7 @@ class _Sent:
         self.dropped_by = dict(conversion.dropped)
         # Without a chat, the question has the calls.
         said = self.prompt if conversion.chat is not None else conversion.turns
-        self.calls = {call.id: call for turn in said for call in turn.calls}
+        self.calls = calls_of(said)
         self.thinking = {(turn.message, block) for turn in said for block in turn.thinking}
 
     def _add(self, part: Part) -> None:

@@ -8,7 +8,7 @@ from msgspec import Struct, to_builtins
 from multiturn.errors import Place
 from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
-from multiturn.model.request import message_of
+from multiturn.model.request import message_of, result_in_words
 from multiturn.model.turns import Part, Turn
 
 
@@ -65,10 +65,8 @@ class Message(Struct, frozen=True, gc=False):
     @property
     def title(self) -> str:
         """The role, and of a result the call that it answers."""
-        if "tool_call_id" not in self.data:
-            return self.role
-        kind = "failed result" if "is_error" in self.data else "result"
-        return f"{self.role}, {kind} of {self.data['tool_call_id']}"
+        answered = self.data.get("tool_call_id")
+        return self.role + result_in_words(answered, is_error="is_error" in self.data)
 
     @property
     def shown(self) -> Spans:

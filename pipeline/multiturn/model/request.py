@@ -48,6 +48,15 @@ def message_of(turn: Turn) -> ChatMessage:
     )
 
 
+def result_in_words(call_id: str | None, *, is_error: bool) -> str:
+    """Return what readers see beside the role of a result; empty for another message.
+
+    >>> result_in_words("c1", is_error=True)
+    ', failed result of c1'
+    """
+    return "" if call_id is None else f", {'failed ' * is_error}result of {call_id}"
+
+
 def turn_of(message: ChatMessage) -> Turn:
     """Return a message of a chat prompt as a turn."""
     return Turn(
