@@ -1,7 +1,7 @@
 """The command that sends suites to a provider."""
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
@@ -21,6 +21,7 @@ from multiturn.cli.options import (
 
 if TYPE_CHECKING:
     from multiturn.engine.order import Order
+    from multiturn.engine.run import RunOptions
 
 
 @click.command()
@@ -137,21 +138,15 @@ def run(
     target: str,
     targets_file: str | None,
     output: str | None,
-    resume: bool,
-    against: str | None,
     concurrency: int,
     order: "Order",
-    record_wire: bool,
-    record_thinking: bool,
     dry_run: bool,
     count_tokens: bool,
-    prices: str | None,
-    max_cost: float | None,
-    max_tokens: int | None,
     batch: bool,
     no_wait: bool,
     poll: float,
     format_: str | None,
+    **run_options: Unpack["RunOptions"],
 ) -> None:
     """Convert eval suites, and send the prompts to a target.
 
@@ -165,6 +160,7 @@ def run(
     from multiturn.providers.targets import find_target
     from multiturn.text import number_of
 
+    resume, against = run_options["resume"], run_options["against"]
     if resume and output is None:
         raise click.UsageError("--resume continues the file that --output names; add --output")
     if batch and output is None:
@@ -178,6 +174,7 @@ def run(
         raise click.UsageError("--count-tokens is for --dry-run without --batch")
     if not poll < math.inf:
         raise click.UsageError("--poll takes a number of seconds, such as 60")
+    max_cost = run_options["max_cost"]
     if max_cost is not None and not max_cost < math.inf:
         raise click.UsageError("--max-cost takes a number of dollars, such as 5")
     selection = options.select()
@@ -190,16 +187,10 @@ def run(
         chosen = Run(
             *(selection, pipeline, find_target(target, file=targets_file, sends=sends)),
             results=output,
-            resume=resume,
-            against=against,
-            record_wire=record_wire,
-            record_thinking=record_thinking,
-            max_cost=max_cost,
-            max_tokens=max_tokens,
-            prices=prices,
             batch=batch,
             is_dry=dry_run,
             is_default=is_default("pipeline"),
+            **run_options,
         )
         if options.strict:
             for delivery in chosen.rehearse():

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import BinaryIO
+from typing import BinaryIO, Unpack
 
 from msgspec.structs import replace
 
 from multiturn.engine.batch_state import Waiting
 from multiturn.engine.batches import Batches
 from multiturn.engine.delivery import Delivery, answered, failed
-from multiturn.engine.run import Run
+from multiturn.engine.run import Run, RunOptions
 from multiturn.model.case import Case
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import Provider
@@ -31,16 +31,10 @@ def run_batches(
     provider: Provider,
     results: str | Path,
     *,
-    resume: bool = False,
-    against: str | None = None,
     wait: bool = True,
     poll: float = 60,
-    record_wire: bool = False,
-    record_thinking: bool = False,
-    max_cost: float | None = None,
-    max_tokens: int | None = None,
-    prices: str | Path | None = None,
     say: Callable[[str], object] | None = None,
+    **options: Unpack[RunOptions],
 ) -> Iterator[Result]:
     """Send the cases through the provider's Batch API, and yield each result once it is there.
 
@@ -54,18 +48,13 @@ def run_batches(
         pipeline: as for ``run``.
         provider: of a target; it must have a Batch API.
         results: path of the file to append each result to, before it is yielded.
-        resume: continue that file, and the batches that are under way for it.
-        against: as for ``run``.
         wait: whether to wait until all batches have ended; else they are only sent, and the results
             of those that have ended are yielded.
         poll: seconds between two checks of the status.
-        record_wire: add the exact body to each result.
-        record_thinking: add what the model thought to each result, as the vendor sent it.
-        max_cost: the most that the input, and the output at its limit, may cost in dollars: nobody
-            can stop a batch.
-        max_tokens: likewise, the most tokens.
-        prices: as for ``run``.
         say: called with messages about the batches, such as their ids and states.
+        options: as for ``run``. ``resume`` also continues the batches that are under way for the
+            file. ``max_cost`` and ``max_tokens`` limit the input and the most output together,
+            because nobody can stop a batch.
 
     Raises:
         TypeError: an argument has the wrong type.
@@ -80,19 +69,10 @@ def run_batches(
     if _is_in_event_loop():
         what = "run_batches has an event loop of its own; inside another one, call it in a thread:"
         raise RuntimeError(f"{what} await asyncio.to_thread(list, run_batches(...))")
-    run = Run(
-        *(cases, pipeline, provider),
-        results=results,
-        resume=resume,
-        against=against,
-        record_wire=record_wire,
-        record_thinking=record_thinking,
-        max_cost=max_cost,
-        max_tokens=max_tokens,
-        prices=prices,
-        batch=True,
-    )
-    with run, BatchRun(run, poll=poll, say=say or _say_nothing) as batches:
+    with (
+        Run(cases, pipeline, provider, results=results, batch=True, **options) as run,
+        BatchRun(run, poll=poll, say=say or _say_nothing) as batches,
+    ):
         for delivery in batches.deliveries(wait=wait):
             if delivery is not None and delivery.has_result:
                 yield delivery.result

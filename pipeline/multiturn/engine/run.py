@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypedDict
 
 from msgspec.structs import replace
 
@@ -25,6 +25,18 @@ from multiturn.text import utf8
 
 _MOST_HELD = 16 * 2**20  # bytes of requests
 Cases = Iterable[Case] | Selection | str | Path
+
+
+class RunOptions(TypedDict, total=False):
+    """The options of ``Run`` that ``run``, ``run_batches`` and the command only hand on."""
+
+    resume: bool
+    against: str | None
+    record_wire: bool
+    record_thinking: bool
+    max_cost: float | None
+    max_tokens: int | None
+    prices: str | Path | None
 
 
 class Run:

@@ -6,7 +6,7 @@ from contextlib import aclosing, suppress
 from itertools import chain, islice
 from pathlib import Path
 from time import perf_counter
-from typing import get_args
+from typing import Unpack, get_args
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from multiturn.engine.counting import counted
 from multiturn.engine.delivery import Delivery, answered, failed
 from multiturn.engine.order import Order, Queue, in_order
-from multiturn.engine.run import Run, want
+from multiturn.engine.run import Run, RunOptions, want
 from multiturn.model.case import Case
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import Provider
@@ -28,15 +28,9 @@ async def run(
     provider: Provider,
     *,
     results: str | Path | None = None,
-    resume: bool = False,
-    against: str | None = None,
     concurrency: int = 8,
     order: Order = "prefixes",
-    record_wire: bool = False,
-    record_thinking: bool = False,
-    max_cost: float | None = None,
-    max_tokens: int | None = None,
-    prices: str | Path | None = None,
+    **options: Unpack[RunOptions],
 ) -> AsyncIterator[Result]:
     """Yield the result of each case as soon as there is an answer, in no order.
 
@@ -54,14 +48,15 @@ async def run(
         provider: answers the requests.
         results: path of the file to append each result to, before it is yielded; without ``resume``
             it must be new or empty.
-        resume: continue that file: a case that succeeded there and whose request is unchanged is
-            not sent, and yields nothing.
-        against: a Git revision: a case whose request was the same there is not sent, and yields
-            nothing. Needs the path of a suite, and a pipeline's name or path.
         concurrency: maximum number of concurrent requests.
         order: ``prefixes`` sends cases whose prompts begin in the same way one after another, if
             the vendor may cache that, and the first of them before the others; ``suite`` keeps the
             order of the suites.
+        options: any of those below, each of which is off by default.
+        resume: continue the file of results: a case that succeeded there and whose request is
+            unchanged is not sent, and yields nothing.
+        against: a Git revision: a case whose request was the same there is not sent, and yields
+            nothing. Needs the path of a suite, and a pipeline's name or path.
         record_wire: add the exact body to each result.
         record_thinking: add what the model thought to each result, as the vendor sent it.
         max_cost: the most that the run may cost, in dollars: if the input alone costs more, nothing
@@ -85,18 +80,7 @@ async def run(
         raise ValueError("concurrency must be 1 or more")
     if order not in get_args(Order):
         raise ValueError(f"order must be one of {', '.join(get_args(Order))}")
-    opened = Run(
-        *(cases, pipeline, provider),
-        results=results,
-        resume=resume,
-        against=against,
-        record_wire=record_wire,
-        record_thinking=record_thinking,
-        max_cost=max_cost,
-        max_tokens=max_tokens,
-        prices=prices,
-    )
-    with opened:
+    with Run(cases, pipeline, provider, results=results, **options) as opened:
         async with aclosing(answers(opened, concurrency=concurrency, order=order)) as deliveries:
             async for delivery in deliveries:
                 if delivery.has_result:
@@ -119,13 +103,8 @@ def dry_run(
     ``count_tokens``, it asks the vendor how many tokens each request has, and has an event loop of
     its own.
     """
-    dry = Run(
-        *(cases, pipeline, provider),
-        results=results,
-        resume=resume,
-        against=against,
-        is_dry=True,
-    )
+    given = (cases, pipeline, provider)
+    dry = Run(*given, results=results, resume=resume, against=against, is_dry=True)
     return counted(dry) if count_tokens else dry.deliveries()
 
 
