@@ -9,10 +9,20 @@ import pytest
 
 from layout import laid_out
 from loopback import TEXT, Server
-from multiturn import ChatMessage, InputFile, ProviderRequest, Result, run
+from multiturn import (
+    Case,
+    ChatMessage,
+    Conversion,
+    InputFile,
+    ProviderRequest,
+    Result,
+    TestMessage,
+    run,
+)
+from multiturn.pipelines.pipeline import request_of
 from multiturn.providers.ax import AxProvider
 from multiturn.providers.vscode import VSCodeProvider, VSCodeSettings
-from vendors import PROVIDERS, ask, azure, chat, echo, sent
+from vendors import PROVIDERS, Connect, ask, azure, chat, each_vendor, echo, openai, sent
 
 Turns = tuple[tuple[str, str], ...]
 DEFAULT = "You are a careful assistant."
@@ -80,6 +90,24 @@ def why(**given: Any) -> ProviderRequest:
 def test_the_messages_of_a_request(request_: ProviderRequest, system: str, turns: Turns) -> None:
     for connect in PROVIDERS.values():
         assert sent(connect().wire(request_)) == [("system", system), *turns]
+
+
+@each_vendor
+def test_a_target_can_omit_the_default_system_message(connect: Connect) -> None:
+    provider = connect(default_system="omit")
+    for request in (chat(*WHY), why()):
+        assert sent(provider.wire(request)) == [*WHY]
+    said = (("system", DEFAULT), *WHY)  # by the suite
+    assert sent(provider.wire(chat(*said))) == [*said]
+    assert sent(provider.wire(chat(*WHY, system="Be kind."))) == [("system", "Be kind."), *WHY]
+
+
+def test_what_is_shown_omits_the_default_system_message_too() -> None:
+    conversion = laid_out()(Conversion(Case(id="a", input_messages=(TestMessage("user", "Why?"),))))
+    for setting, shown in {"omit": ["Why?"], "send": [DEFAULT, "Why?"]}.items():
+        provider = openai(default_system=setting)
+        preview = provider.preview(request_of(conversion), conversion.sent, conversion.transcript)
+        assert [turn.content for turn in preview.messages or ()] == shown
 
 
 FILES = (

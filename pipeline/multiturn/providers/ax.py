@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from multiturn.documents.validation import LARGEST_NUMBER
-from multiturn.model.request import ChatMessage, ProviderRequest, message_of, prompt_of
+from multiturn.model.request import DEFAULT, ChatMessage, ProviderRequest, message_of, prompt_of
 from multiturn.model.turns import Parts, Turns
 from multiturn.providers.base import Preview, ProviderResponse, Settings, TargetProvider, Wire
 from multiturn.providers.layout import Layout
@@ -38,6 +38,13 @@ class ChatSettings(Settings, frozen=True, kw_only=True):
     max_output_tokens: Annotated[
         Annotated[int, Meta(ge=1)] | None, Meta(description="used where the request says nothing.")
     ] = None
+    default_system: Annotated[
+        Literal["send", "omit"],
+        Meta(
+            description="`omit` sends a prompt without a system message as it is: without the"
+            " default one."
+        ),
+    ] = "send"
     max_retries: Annotated[
         int, Meta(ge=0, description="how often the SDK repeats a request after a passing error.")
     ] = 2
@@ -128,6 +135,8 @@ class ChatProvider(TargetProvider, AxProvider):
         )
 
     def _laid_out(self, request: ProviderRequest, prompt: Turns) -> tuple[Layout, dict[str, Any]]:
+        if self.settings.default_system == "omit" and prompt[0].parts == DEFAULT:
+            prompt = prompt[1:]
         layout = Layout(prompt, request)
         body = self.body(layout, request)
         return layout, {key: value for key, value in body.items() if value is not None}
