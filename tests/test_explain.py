@@ -168,11 +168,11 @@ MERGED = ("merged", "into one system message (rule 7)")
 REPLACED = ("dropped", "a system message that leads replaces it (rule 7)")
 OTHER = ("lost", "its text is missing from the prompt, and no stage explains why")
 SHOWN = ("shown", "")
-IMAGE = {"type": "image", "value": "x"}
+VIDEO = {"type": "video", "value": "x"}
 LEFT_OUT = (
     "dropped",
-    "segments of type 'image' cannot be part of a chat prompt; use text or file,"
-    " or leave them out by a pipeline with configure: {resolve_segments: {unknown_type: warn}}",
+    "segments of type 'video' cannot be part of a chat prompt; use text, file, image, document"
+    " or audio, or leave them out by a pipeline with configure: {resolve_segments: {unknown_type: warn}}",
 )
 
 
@@ -205,7 +205,7 @@ LEFT_OUT = (
             SPEC.configure("resolve_segments", unknown_type="warn").insert(
                 forget_the_first, after="resolve_segments"
             ),
-            case_of(("user", "gone"), ("user", ["U", IMAGE])),
+            case_of(("user", "gone"), ("user", ["U", VIDEO])),
             [
                 ("lost", "no rule explains it; the stage forget_the_first took it away"),
                 SHOWN,

@@ -247,7 +247,10 @@ WRONG_TYPES: list[tuple[Callable[[Conversion], Conversion], str]] = [
     (part(separator=None), "returned a Part whose separator is None"),
     (part(message="1"), "returned a Part whose message is a str"),
     (part(path=Path("a")), "returned a Part whose path is a PosixPath"),
-    (part(kind="txt"), "returned a Part of the kind 'txt'; choose from: text, file, reference"),
+    (
+        part(kind="txt"),
+        "returned a Part of the kind 'txt'; choose from: text, file, reference, media",
+    ),
     (
         lambda given: given.replace(turns=(Turn("user", (), "1"),)),  # type: ignore[arg-type]
         "returned a Turn whose message is a str",
@@ -341,7 +344,7 @@ def test_a_stage_that_fails_is_named_with_its_case(
 
 
 def test_what_is_left_out_is_logged_as_a_warning() -> None:
-    image = TestMessage("user", ["Look:", {"type": "image", "value": "a.png"}])
+    image = TestMessage("user", ["Look:", {"type": "video", "value": "a.png"}])
     lenient = SPEC.configure("resolve_segments", unknown_type="warn")
     with capture_logs() as logs:
         lenient.request(replace(CASE, input_messages=(image,)))

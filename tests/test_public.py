@@ -16,7 +16,17 @@ from multiturn import Case, Conversion, ProviderRequest, TestMessage
 
 PUBLIC = {
     "multiturn": {
-        *("Case", "ChatMessage", "Conversion", "Files", "InputFile", "Notice", "Part", "Turn"),
+        *(
+            "Case",
+            "ChatMessage",
+            "Conversion",
+            "Files",
+            "InputFile",
+            "Media",
+            "Notice",
+            "Part",
+            "Turn",
+        ),
         *("Call", "Thinking", "Tool"),
         *("ErrorDetail", "MultiturnError", "Pipeline", "PipelineError", "Place", "Step"),
         *("Explanation", "Fate", "Message", "Span", "TestMessage"),

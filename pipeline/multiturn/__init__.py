@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from multiturn.errors import Place as Place
     from multiturn.files import Files as Files
     from multiturn.logs import Notice as Notice
+    from multiturn.media import Media as Media
     from multiturn.model.calls import Call as Call
     from multiturn.model.calls import Thinking as Thinking
     from multiturn.model.calls import Tool as Tool
@@ -70,6 +71,7 @@ _NAMES = {  # by the module that they are in
     "engine.runner": ("dry_run", "run"),
     "errors": ("ErrorDetail", "MultiturnError", "PipelineError", "Place"),
     "files": ("Files",),
+    "media": ("Media",),
     "model.calls": ("Call", "Thinking", "Tool"),
     "model.case": ("Case", "TestMessage"),
     "model.conversion": ("Conversion",),

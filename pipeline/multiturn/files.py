@@ -1,10 +1,7 @@
 """Finding and reading attached files: inside the root, and nowhere else."""
 
-import errno
 import os
 import re
-import stat
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -21,12 +18,13 @@ from multiturn.errors import (
     quoted,
 )
 from multiturn.logs import Notice, warn
-from multiturn.paths import FILE, is_below, open_below, real_path, root_of
+from multiturn.media import HEAD, Media, Store, type_of
+from multiturn.paths import is_below, real_path, root_of
+from multiturn.reading import entry_of, read_regular, too_large
 from multiturn.text import has_conflict
 
 # A path stands in headers and markers, where a line break would forge another line.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-_BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 # Case does not count: on macOS and Windows ``.ENV`` opens the file ``.env``.
 _PRIVATE = re.compile(r"(?is)\.git|\.env(?!\.(example|sample|template)$)(\..*)?")
 _LONGEST = 4096  # characters, as in Linux; realpath takes the square of the length
@@ -36,11 +34,13 @@ _MOST_COMPARED = 100  # names in a folder, with that of a missing file: 4 ms for
 class Texts(dict[str, tuple[int, str, str]]):
     """What was read in a run, by the real path of each file.
 
-    Of each: its size in bytes, its text without the newlines at its end, and these newlines.
+    Of each text: its size in bytes, its text without the newlines at its end, and these newlines.
     """
 
     def __init__(self, *known: Mapping[str, tuple[int, str, str]]) -> None:
         super().__init__(*known)
+        self.media: dict[str, Media] = {}  # images, documents and audio, by the same paths
+        self.store: Store | None = None  # of their bytes
         self.unmerged: set[str] = set()  # the files that were warned of
 
 
@@ -113,14 +113,50 @@ class Files:
         path = self._path(resolved_path)
         known = self._texts.get(path)
         if known is None:
-            data = _read_regular(self.root, resolved_path, shown, max_bytes)
-            whole = _text_of(data, shown)
-            text = whole.rstrip("\n")
-            known = self._texts[path] = (len(data), text, whole[len(text) :])
+            data = read_regular(self.root, resolved_path, shown, max_bytes)
+            known = self._texts[path] = entry_of(data, shown)
         size, text, newlines = known
         if size > max_bytes:
-            raise _too_large(shown, max_bytes)
+            raise too_large(shown, max_bytes)
         return text + newlines if trailing_newlines else text
+
+    def attached(
+        self, resolved_path: str, written: str, max_bytes: int, max_media_bytes: int, keep: bool
+    ) -> str | Media:
+        """Return the text of a file, as ``read`` does, or the media that its first bytes tell.
+
+        Args:
+            resolved_path: as ``find`` returned it.
+            written: the path as the suite has it.
+            max_bytes: a larger text is an error.
+            max_media_bytes: a larger image, document or audio is an error.
+            keep: whether to keep the newlines at the end of a text.
+
+        Raises:
+            OutsideRootError, AttachmentError: as ``read`` does.
+        """
+        path = self._path(resolved_path)
+        if path not in self._texts and path not in self._texts.media:
+            shown = quoted(written)
+            limits = (max_bytes, max_media_bytes)
+            data = read_regular(self.root, resolved_path, shown, *limits)
+            if type_of(data[:HEAD]):
+                self._texts.media[path] = Media.of(data, written, store=self.store)
+            else:
+                self._texts[path] = entry_of(data, shown)
+        media = self._texts.media.get(path)
+        if media is None:
+            return self.read(resolved_path, max_bytes, keep, written)
+        if media.size > max_media_bytes:
+            raise too_large(quoted(written), max_media_bytes, "max_media_bytes")
+        return media if media.path == written else media.replace(path=written)
+
+    @property
+    def store(self) -> Store:
+        """Where the bytes of media lie, as long as anything needs them."""
+        if self._texts.store is None:
+            self._texts.store = Store()
+        return self._texts.store
 
     def warn_of_conflict(self, resolved_path: str, text: str) -> None:
         """Warn of the lines of a merge conflict in a file, once in a run."""
@@ -222,45 +258,4 @@ def outside_root(written: str, root: str) -> OutsideRootError:
     return OutsideRootError(
         f"{quoted(written)} is outside the root {root}, and only files inside it are read;"
         f" move the file, or name a root that holds it ({option('root')})"
-    )
-
-
-def _read_regular(root: str, resolved_path: str, shown: str, max_bytes: int) -> bytes:
-    """Read a file below the root, if it is a regular one."""
-    try:
-        descriptor = open_below(root, resolved_path.split("/"), FILE)
-        try:
-            opened = os.fstat(descriptor)
-            if not stat.S_ISREG(opened.st_mode):
-                raise AttachmentError(f"{shown} is not a regular file; attach text files only")
-            if opened.st_size > max_bytes:
-                raise _too_large(shown, max_bytes)
-            with open(descriptor, "rb", closefd=False) as file:
-                data = file.read(max_bytes + 1 if max_bytes < sys.maxsize else -1)
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise OutsideRootError(f"{shown} became a symbolic link while it was read") from None
-        raise AttachmentError(f"cannot read {shown}: {error.strerror}") from None
-    if len(data) > max_bytes:
-        raise _too_large(shown, max_bytes)
-    return data
-
-
-def _text_of(data: bytes, shown: str) -> str:
-    """Return the text of a file with LF line ends and no byte-order mark."""
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        is_text = data.startswith((b"\xff\xfe", b"\xfe\xff")) or not _BINARY.search(data)
-        advice = "save the file as UTF-8" if is_text else "attach text files only"
-        what = f"{shown} is not UTF-8 text (byte {error.start}); {advice}"
-        raise AttachmentError(what) from None
-    return text.replace("\r\n", "\n")
-
-
-def _too_large(shown: str, max_bytes: int) -> AttachmentError:
-    return AttachmentError(
-        f"{shown} is larger than {max_bytes:,} bytes; raise max_file_bytes of resolve_segments"
     )

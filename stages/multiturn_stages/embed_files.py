@@ -16,8 +16,11 @@ def embed_files(
     header: Header = "=== {path} ===",
     system_header: Header | None = None,
     footer: Header = "",
+    media_label: Header = "",
 ) -> Conversion:
     """Turn every file part into text: a header line, then the file's text (rule 3).
+
+    Images, documents and audio stay as they are, where they were attached.
 
     Put it after ``extract_guidelines``: a file that is already text can no longer be extracted.
 
@@ -26,15 +29,23 @@ def embed_files(
         system_header: the same for the files of system messages; None: like any other.
         footer: the line below the text; ``{path}`` is the path as written. Empty: no line. A file
             without a header line has none.
+        media_label: the line above an image, a document or audio; ``{path}`` is the path as
+            written, the address, or the name of bytes in the suite. Empty: no line.
     """
-    if not any(part.kind == "file" for turn in conversion.turns for part in turn.parts):
+    kinds = ("file", "media") if media_label else ("file",)
+    if not any(part.kind in kinds for turn in conversion.turns for part in turn.parts):
         return conversion
 
     def embed(turn: Turn) -> Turn:
         above = header if turn.role != "system" or system_header is None else system_header
         parts: list[Part] = []
         for part in turn.parts:
-            if part.kind != "file":
+            if part.media is not None and media_label:
+                text = media_label.replace("{path}", part.media.name)
+                label = replace(part, kind="text", media=None, stage="embed_files")
+                parts.append(replace(label, text=text, changed_by=None))
+                parts.append(replace(part, separator="\n"))
+            elif part.kind != "file":
                 parts.append(part)
             elif not above:
                 parts.append(replace(part, kind="text"))

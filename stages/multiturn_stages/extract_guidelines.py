@@ -4,7 +4,8 @@ from typing import Annotated
 
 from msgspec.structs import replace
 
-from multiturn import Conversion, Part, marker_text, stage
+from multiturn import Conversion, MultiturnError, Part, marker_text, stage
+from multiturn.errors import quoted
 from multiturn.suites.patterns import guideline_matcher
 
 
@@ -19,6 +20,9 @@ def extract_guidelines(
 
     Args:
         marker: the text where the guideline was attached; ``{path}`` is its path as written.
+
+    Raises:
+        MultiturnError: an image, a document or audio matches a pattern.
     """
     name = "extract_guidelines"
     is_guideline = guideline_matcher(conversion.case.guideline_patterns)
@@ -26,10 +30,14 @@ def extract_guidelines(
 
     def refer(part: Part) -> Part:
         path, resolved = part.path, part.resolved_path
-        if part.kind != "file" or path is None or resolved is None:
+        if part.kind not in ("file", "media") or path is None or resolved is None:
             return part
         if not is_guideline(path, resolved):
             return part
+        if part.media is not None:
+            what = f"{quoted(path)} is {part.media.kind_in_words}, and guidelines are text"
+            what += "; leave it out of guideline_patterns"
+            raise MultiturnError(what).at(conversion.case.where(part.line), conversion.case.id)
         extracted.setdefault(resolved, replace(part, kind="text", moved_by=name))
         text = marker.replace("{path}", path)
         return replace(part, kind="reference", text=text, stage=name, changed_by=None)

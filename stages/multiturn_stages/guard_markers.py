@@ -68,4 +68,6 @@ def escape_parts(parts: tuple[Part, ...], *, markers: tuple[str, ...]) -> tuple[
     def escape(part: Part) -> Part:
         return replace(part, text=escape_markers(part.text, markers))
 
-    return tuple(part if part.stage is not None else escape(part) for part in parts)
+    return tuple(
+        part if part.stage is not None or part.media is not None else escape(part) for part in parts
+    )

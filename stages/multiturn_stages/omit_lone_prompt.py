@@ -13,7 +13,8 @@ def omit_lone_prompt(conversion: Conversion) -> Conversion:
     """Choose no chat where one user turn is the whole conversation.
 
     Put it after ``consolidate_system`` and ``render_question``. The provider then sends the system
-    message that the chat would have had, and the question as the only user message.
+    message that the chat would have had, and the question as the only user message. A turn with
+    images, documents or audio keeps its chat: a question is only text.
     """
     if isinstance(conversion.chat_view, UnlessLone):
         return conversion
@@ -28,7 +29,7 @@ class UnlessLone(Struct, frozen=True):
     def __call__(self, conversion: Conversion) -> tuple[Turn, ...] | None:
         """Return what the other view shows; None for a lone user turn."""
         turns = conversion.turns
-        if len(turns) == 1 and turns[0].role == "user":
+        if len(turns) == 1 and turns[0].role == "user" and not turns[0].has_media:
             return None
         shown: tuple[Turn, ...] | None = self.view(conversion)
         return shown

@@ -3,7 +3,10 @@
 The only stage that touches the file system, so that all others can be swapped and tested alone.
 """
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
+
+from msgspec.structs import replace
 
 from multiturn import Conversion, Notice, Part, Turn, stage
 from multiturn.errors import (
@@ -13,14 +16,25 @@ from multiturn.errors import (
     add_or_mend,
     cut,
     nearest,
+    quoted,
+)
+from multiturn.media import (
+    MAX_MEDIA_OF_CASE,
+    MAX_MEDIA_SIZE,
+    Media,
+    MediaKind,
+    Store,
+    check_kind,
+    given_media,
 )
 from multiturn.model.case import PROMPT_KEY, Case, segments_of
 from multiturn.model.turns import as_json, is_blank
 
 MAX_CASE_SIZE = 10_000_000  # characters: a small suite can attach one large file very often
 
+_FILE_TYPES: tuple[str, ...] = ("file", *get_args(MediaKind))
 _TYPE_ADVICE = (
-    "use text or file, or leave them out by a pipeline with"
+    "use text, file, image, document or audio, or leave them out by a pipeline with"
     " configure: {resolve_segments: {unknown_type: warn}}"
 )
 
@@ -32,17 +46,20 @@ def resolve_segments(
     missing_file: Literal["error", "warn"] = "error",
     unknown_type: Literal["error", "warn"] = "error",
     max_file_bytes: int = 1_048_576,
+    max_media_bytes: int = MAX_MEDIA_SIZE,
     trailing_newlines: Literal["drop", "keep"] = "drop",
 ) -> Conversion:
     """Make a turn of each message, and parts of the given guidelines and the system prompt.
 
-    Put it first. Blank text becomes no part; other text is kept to the letter (rule 2).
+    Put it first. Blank text becomes no part; other text is kept to the letter (rule 2). A file is
+    an image, a document or audio if its first bytes say so, whatever its name.
 
     Args:
-        missing_file: ``warn`` leaves out a file that is missing, unreadable, too large or not
-            text. A path that leads outside the root is an error all the same.
-        unknown_type: ``warn`` leaves out a segment that is neither text nor a file.
-        max_file_bytes: the largest file that may be attached.
+        missing_file: ``warn`` leaves out a file that is missing, unreadable, too large, or neither
+            text nor media. A path that leads outside the root is an error all the same.
+        unknown_type: ``warn`` leaves out a segment that is neither text, a file nor media.
+        max_file_bytes: the largest text that may be attached.
+        max_media_bytes: the largest image, document or audio; those of a case are at most 50 MB.
         trailing_newlines: what becomes of the newlines at a file's end.
 
     Raises:
@@ -50,15 +67,18 @@ def resolve_segments(
             used; with the line of the segment.
     """
     case = conversion.case
-    keep = trailing_newlines == "keep"
+    read = _Reader(case, max_file_bytes, max_media_bytes, trailing_newlines == "keep")
     turns: list[Turn] = []
     notices: list[Notice] = []
-    size = 0
+    size = media_size = 0
     for index, message in enumerate(case.input_messages):
         parts: list[Part] = []
         for number, key, segment, line in segments_of(message):
             try:
-                part = _read(segment, case, max_file_bytes, keep, index, number, line)
+                part = read(segment, Part("text", "", "\n", index, number, line))
+                if part is not None and part.media is not None and message.role == "system":
+                    what = f"{part.media.kind_in_words} cannot be in a system message"
+                    raise MultiturnError(f"{what}; attach it to a message of the user")
             except MultiturnError as error:
                 where = case.where(line, f"{case.message_key(index)}.{key}")
                 is_file = isinstance(error, AttachmentError)
@@ -71,8 +91,12 @@ def resolve_segments(
             if part is not None:
                 parts.append(part)
                 size += len(part.text)
-                if size > MAX_CASE_SIZE:
-                    what = f"the case is larger than {MAX_CASE_SIZE:,} characters with its files"
+                media_size += 0 if part.media is None else part.media.size
+                if size > MAX_CASE_SIZE or media_size > MAX_MEDIA_OF_CASE:
+                    limit = f"{MAX_CASE_SIZE:,} characters with its files"
+                    if media_size > MAX_MEDIA_OF_CASE:
+                        limit = f"{MAX_MEDIA_OF_CASE:,} bytes with its images, documents and audio"
+                    what = f"the case is larger than {limit}"
                     raise MultiturnError(what).at(case.where(line), case.id)
         turns.append(
             Turn(
@@ -96,38 +120,68 @@ def resolve_segments(
     )
 
 
-def _read(
-    segment: Any, case: Case, max_file_bytes: int, keep: bool, message: int, content: int, line: int
-) -> Part | None:
-    """Read one segment; None if it is blank."""
-    match segment:
-        case str(text) | {"type": "text", "value": str(text)}:
-            pass
-        case {"type": "file", "value": str(path)}:
-            if case.files is None:
-                raise AttachmentError(f"no folder to look for {path!r} in; give the case its files")
-            resolved = case.files.find(path)
-            text = case.files.read(resolved, max_file_bytes, keep, path)
-            return Part("file", text, "\n", message, content, line, path, resolved)
-        case {"type": "text" | "file" as kind}:
-            if "value" not in segment:
-                others = [str(key) for key in segment if key != "type"]
-                near = next((key for key in others if key in ("path", "text", "file")), None)
-                hint = f"; write value in place of {near}" if near else add_or_mend("value", others)
-                raise MultiturnError(f"a {kind} segment has no 'value'{hint}")
-            raise MultiturnError(f"a {kind} segment needs a value that is text; quote it")
-        case {"type": kind}:
-            near = nearest(str(kind), ("text", "file"))
-            advice = f'did you mean "{near}"?' if near else _TYPE_ADVICE
-            what = f"segments of type {cut(repr(kind))} cannot be part of a chat prompt; {advice}"
-            raise SegmentTypeError(what)
-        case dict():
-            try:
-                text = as_json(segment)
-            except (TypeError, ValueError) as error:
-                raise MultiturnError(f"structured content that JSON cannot hold: {error}") from None
-        case _:
-            raise MultiturnError(
-                f"content must be text, a list or a mapping, not {type(segment).__name__}"
+class _Reader:
+    """Reads the segments of a case."""
+
+    def __init__(self, case: Case, max_bytes: int, max_media_bytes: int, keep: bool) -> None:
+        self._case, self._keep = case, keep
+        self._limits = max_bytes, max_media_bytes
+
+    def __call__(self, segment: Any, at: Part) -> Part | None:
+        """Return a segment as a part at a place; None if it is blank."""
+        match segment:
+            case str(text) | {"type": "text", "value": str(text)}:
+                pass
+            case {"type": "file" | "image" | "document" | "audio", "value": str()}:
+                return self._file(segment, at)
+            case {"type": str(kind)} if kind == "text" or kind in _FILE_TYPES:
+                raise MultiturnError(_without_value(kind, segment))
+            case {"type": kind}:
+                near = nearest(str(kind), ("text", *_FILE_TYPES))
+                advice = f'did you mean "{near}"?' if near else _TYPE_ADVICE
+                what = f"segments of type {cut(repr(kind))} cannot be part of a chat prompt"
+                raise SegmentTypeError(f"{what}; {advice}")
+            case dict():
+                try:
+                    text = as_json(segment)
+                except (TypeError, ValueError) as error:
+                    what = f"structured content that JSON cannot hold: {error}"
+                    raise MultiturnError(what) from None
+            case _:
+                raise MultiturnError(
+                    f"content must be text, a list or a mapping, not {type(segment).__name__}"
+                )
+        return None if is_blank(text) else replace(at, text=text)
+
+    def _file(self, segment: Mapping[str, Any], at: Part) -> Part:
+        """Return a segment that is a file, media in the suite, or an address of media."""
+        kind, value, files = segment["type"], segment["value"], self._case.files
+        detail, name = segment.get("detail"), segment.get("name")
+        if value.startswith("data:") or (kind != "file" and "://" in value):
+            media = given_media(
+                value, kind, name, detail, Store() if files is None else files.store
             )
-    return None if is_blank(text) else Part("text", text, "\n", message, content, line)
+            return replace(at, kind="media", text=media.text, path=media.path, media=media)
+        if files is None:
+            raise AttachmentError(f"no folder to look for {value!r} in; give the case its files")
+        resolved = files.find(value)
+        found = files.attached(resolved, value, *self._limits, self._keep)
+        at = replace(at, path=value, resolved_path=resolved)
+        if isinstance(found, Media):
+            check_kind(found, kind, quoted(value))
+            media = found if detail is None else found.replace(detail=detail)
+            return replace(at, kind="media", text=media.text, media=media)
+        if kind != "file":
+            raise AttachmentError(f"{quoted(value)} is text; write type: file")
+        return replace(at, kind="file", text=found)
+
+
+def _without_value(kind: str, segment: Mapping[str, Any]) -> str:
+    """Return what is wrong with a segment of a known type that has no value, or no text as one."""
+    a = "an" if kind[0] in "ai" else "a"
+    if "value" in segment:
+        return f"{a} {kind} segment needs a value that is text; quote it"
+    others = [str(key) for key in segment if key != "type"]
+    near = next((key for key in others if key in ("path", "text", "file")), None)
+    hint = f"; write value in place of {near}" if near else add_or_mend("value", others)
+    return f"{a} {kind} segment has no 'value'{hint}"

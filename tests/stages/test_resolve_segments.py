@@ -120,15 +120,15 @@ def test_refuses(given: Run, content: Any) -> None:
 @pytest.mark.parametrize(
     ("content", "name"),
     [
-        pytest.param([{"type": "image", "value": "a.png"}], "'image'", id="an image"),
-        pytest.param({"type": "image", "value": "a.png"}, "'image'", id="an image as the content"),
+        pytest.param([{"type": "video", "value": "a.mp4"}], "'video'", id="a video"),
+        pytest.param({"type": "video", "value": "a.mp4"}, "'video'", id="a video as the content"),
         pytest.param([{"type": None, "value": "a"}], "None", id="a type that is null"),
     ],
 )
 def test_another_type_is_refused_by_its_name_or_left_out_on_request(
     given: Run, run_stage: Run, content: Any, name: str
 ) -> None:
-    conversion = given(("user", content), ("user", ["Hi", {"type": "audio"}, "there"]))
+    conversion = given(("user", content), ("user", ["Hi", {"type": "sound"}, "there"]))
     with pytest.raises(MultiturnError, match=name):
         resolve_segments(conversion, missing_file="warn")
     result = run_stage(resolve_segments, conversion, unknown_type="warn")

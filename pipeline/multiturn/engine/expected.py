@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 from multiturn.model.calls import Call
-from multiturn.model.request import ChatMessage
+from multiturn.model.request import ChatMessage, turn_of
 from multiturn.model.turns import Part, Turn
 
 
@@ -38,7 +38,7 @@ def expected_turns(expected: Any) -> list[Turn]:
     items = expected if isinstance(expected, list) else [expected]
     messages = expected_messages(expected)
     if not all(isinstance(item, dict) for item in items):
-        return [Turn(message.role, (Part("text", message.content),)) for message in messages]
+        return list(map(turn_of, messages))
     return [_turn(message, item) for message, item in zip(messages, items, strict=True)]
 
 
@@ -49,7 +49,7 @@ def _turn(message: ChatMessage, item: dict[str, Any]) -> Turn:
     uses = [each for each in segments if isinstance(each, dict) and each.get("type") == "tool_use"]
     calls = [*map(_call, listed if isinstance(listed, list) else [listed]), *map(_call, uses)]
     known = tuple(call for call in calls if call is not None)
-    text = message.content
+    text = turn_of(message).content
     if calls and len(known) == len(calls):
         text = text_of([each for each in segments if each not in uses]) if uses else text
         text = "" if content is None else text

@@ -1,15 +1,18 @@
 """Checking what a stage made of turns and parts."""
 
+from collections.abc import Mapping
 from functools import cache
 from types import NoneType
 from typing import Any, get_args
 
 from msgspec import structs
 
+from multiturn.media import Media
 from multiturn.model.calls import Call, Thinking
 from multiturn.model.turns import ROLES, InTurn, Part, Turn
 
 _KINDS: tuple[str, ...] = get_args(InTurn)
+_OTHERS: Mapping[str, type] = {"message": int, "content": int, "line": int, "media": Media}
 
 
 def check_turns(turns: Any) -> None:
@@ -50,7 +53,8 @@ def check_parts(parts: Any) -> None:
     for part in parts:
         if not isinstance(part, Part):
             raise ValueError(f"{kind_of(part)} in place of a Part")
-        if not (isinstance(part.text, str) and isinstance(part.separator, str)):
+        is_odd = (part.kind == "media") is not isinstance(part.media, Media)
+        if is_odd or not (isinstance(part.text, str) and isinstance(part.separator, str)):
             check_fields(part)
 
 
@@ -59,6 +63,8 @@ def check_fields(part: Part) -> None:
     wrong = _wrong_field(tuple(map(type, structs.astuple(part))))
     if wrong:
         raise ValueError(f"a Part whose {wrong} is {kind_of(getattr(part, wrong))}")
+    if (part.kind == "media") is not (part.media is not None):
+        raise ValueError(f"a Part of the kind {part.kind!r} whose media is {kind_of(part.media)}")
     if part.kind not in _KINDS:
         raise ValueError(f"a Part of the kind {part.kind!r}; choose from: {', '.join(_KINDS)}")
 
@@ -67,7 +73,7 @@ def check_fields(part: Part) -> None:
 def _wrong_field(types: tuple[type, ...]) -> str:
     """Return the first field of a Part that has a wrong type; empty if all types are right."""
     for name, found in zip(Part.__struct_fields__, types, strict=True):
-        expected = int if name in ("message", "content", "line") else str
+        expected = _OTHERS.get(name, str)
         is_unset = found is NoneType and name not in ("kind", "text", "separator", "line")
         if not (issubclass(found, expected) or is_unset):
             return name

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 from msgspec import Struct, structs
 
@@ -98,17 +98,23 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
 
     @cached_property
     def input_files(self) -> tuple[InputFile, ...]:
-        """Each attached file once, as the first message that attaches it has it."""
-        attached = [p for p in parts_of(self) if p.resolved_path is not None and p.stage is None]
+        """Each attached file once, as the first message that attaches it has it; and all media."""
+        attached = [
+            part
+            for part in parts_of(self)
+            if (part.resolved_path is not None or part.media is not None) and part.stage is None
+        ]
         if not attached:
             return ()
         attached.sort(key=lambda part: (part.message is None, part.message or 0, part.content or 0))
         guidelines = {part.resolved_path for part in self.guidelines}
         files: dict[str, InputFile] = {}
         for part in attached:
-            path = cast("str", part.resolved_path)
-            is_guideline = path in guidelines
-            files.setdefault(path, InputFile(part.path or path, path, is_guideline, part.text))
+            path, media = part.resolved_path or "", part.media
+            text = part.text if media is None else ""
+            name = part.path or (path if media is None else media.name)
+            file = InputFile(name, path, path in guidelines, text, media)
+            files.setdefault(path or name, file)
         return tuple(files.values())
 
     def replace(self, **changes: Any) -> "Conversion":
@@ -128,9 +134,9 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
 
         The texts are those of the turns, the guidelines and the system prompt; the strings and the
         keys in the arguments of calls (parts of the kind ``argument``), the descriptions of tools
-        (``description``) and what the model thought (``thinking``). Names, ids, numbers and paths
-        are not texts, and what stages have added is left alone. Thinking whose text changes is
-        dropped: its signature would not hold.
+        (``description``) and what the model thought (``thinking``). Names, ids, numbers, paths and
+        media are not texts, and what stages have added is left alone. Thinking whose text changes
+        is dropped: its signature would not hold.
 
         Args:
             function: takes a part and returns it, or a copy with another text. Of parts of the

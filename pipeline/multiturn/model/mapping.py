@@ -10,8 +10,11 @@ from multiturn.model.turns import Part, Parts, Turn
 
 
 def mapped(parts: Parts, function: Callable[[Part], Part]) -> Parts:
-    """Return parts as a function changes them; what stages have added stays as it is."""
-    changed = tuple(part if part.stage is not None else function(part) for part in parts)
+    """Return parts as a function changes them; media, and what stages have added, stay."""
+    changed = tuple(
+        part if part.stage is not None or part.media is not None else function(part)
+        for part in parts
+    )
     try:
         check_parts(changed)
     except ValueError as error:

@@ -1,16 +1,19 @@
 """What a provider is handed, and the messages that an API is sent of it."""
 
 from collections.abc import Iterable, Mapping
+from itertools import groupby
 from typing import Any
 
 from msgspec import Struct, structs
 
+from multiturn.media import Media
 from multiturn.model.calls import Call, Thinking, Tool
 from multiturn.model.turns import Part, Parts, Role, Turn, Turns, is_blank, joined
 from multiturn.text import brief
 
 DEFAULT_SYSTEM_PROMPT = "You are a careful assistant."
 GUIDELINES_HEADING = "[[ ## Guidelines ## ]]"
+Content = str | tuple[str | Media, ...]  # of a message
 DEFAULT: Parts = (Part("text", DEFAULT_SYSTEM_PROMPT, stage="the provider"),)
 
 
@@ -19,7 +22,7 @@ class ChatMessage(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_d
 
     Attributes:
         role: who speaks.
-        content: the text.
+        content: the text; where there are images, documents or audio, the texts and these in order.
         tool_calls: the tools that the assistant calls.
         tool_call_id: the call whose result it is.
         is_error: whether that call failed.
@@ -27,7 +30,7 @@ class ChatMessage(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_d
     """
 
     role: Role
-    content: str
+    content: Content
     tool_calls: tuple[Call, ...] = ()
     tool_call_id: str | None = None
     is_error: bool = False
@@ -37,15 +40,40 @@ class ChatMessage(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_d
 def message_of(turn: Turn) -> ChatMessage:
     """Return a turn as a message of a chat prompt."""
     if not turn.is_more:
-        return ChatMessage(turn.role, turn.content)
+        return ChatMessage(turn.role, content_of(turn))
     return ChatMessage(
         turn.role,
-        turn.content,
+        content_of(turn),
         tuple(structs.replace(call, line=0, changed_by=None) for call in turn.calls),
         turn.answers,
         turn.is_error,
         tuple(structs.replace(block, line=0) for block in turn.thinking),
     )
+
+
+def content_of(turn: Turn) -> Content:
+    """Return the content of a turn: text, or in order its texts and its media."""
+    if not turn.has_media:
+        return turn.content
+    content: list[str | Media] = []
+    for is_text, parts in groupby(turn.parts, lambda part: part.media is None):
+        if is_text:
+            content.append(joined(parts))
+        else:
+            content += [part.media for part in parts if part.media is not None]
+    return tuple(content)
+
+
+def part_of(content: str | Media) -> Part:
+    """Return a piece of the content of a message as a part."""
+    if isinstance(content, str):
+        return Part("text", content)
+    return Part("media", content.text, media=content)
+
+
+def as_text(part: Part) -> Part:
+    """Return a part of a transcript, where media are the text that stands for them."""
+    return part if part.media is None else structs.replace(part, kind="text", media=None)
 
 
 def result_in_words(call_id: str | None, *, is_error: bool) -> str:
@@ -59,9 +87,10 @@ def result_in_words(call_id: str | None, *, is_error: bool) -> str:
 
 def turn_of(message: ChatMessage) -> Turn:
     """Return a message of a chat prompt as a turn."""
+    content = message.content
     return Turn(
         message.role,
-        (Part("text", message.content),),
+        tuple(map(part_of, (content,) if isinstance(content, str) else content)),
         None,
         message.thinking,
         message.tool_calls,
@@ -78,12 +107,14 @@ class InputFile(Struct, frozen=True, gc=False, repr_omit_defaults=True):
         resolved_path: relative to the root, with ``/``.
         guideline: whether its text is in the system message.
         text: for an agent that wants the file itself, as the stages have left it.
+        media: the image, document or audio that the file is; None for text.
     """
 
     path: str
     resolved_path: str
     guideline: bool = False
     text: str = ""
+    media: Media | None = None
 
 
 class ProviderRequest(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
@@ -148,7 +179,7 @@ def as_sent(chat: Turns | None, system: Parts, question: Parts, default: Parts =
     if chat and any(turn.role == "system" for turn in chat):
         return chat
     said = default if is_blank(joined(system)) else system
-    others = chat or (Turn("user", question),)
+    others = chat or (Turn("user", tuple(map(as_text, question))),)
     return (Turn("system", said), *others) if said else others
 
 

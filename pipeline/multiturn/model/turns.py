@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, structs
 
+from multiturn.media import Media
 from multiturn.model.calls import Call, Thinking
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -17,7 +18,7 @@ def is_blank(text: str) -> bool:
     return not text or text.isspace()
 
 
-InTurn = Literal["text", "file", "reference"]
+InTurn = Literal["text", "file", "reference", "media"]
 Kind = Literal[InTurn, "argument", "description", "thinking"]  # these are for ``map_parts`` only
 
 
@@ -25,9 +26,9 @@ class Part(Struct, frozen=True, gc=False, repr_omit_defaults=True):
     """A piece of a turn, and where it comes from.
 
     Attributes:
-        kind: ``text``, ``file`` (not yet embedded) or ``reference`` (the marker of a guideline).
-            The function of ``map_parts`` gets others, too, which are in no turn.
-        text: what the reader of the turn sees.
+        kind: ``text``, ``file`` (not yet embedded), ``reference`` (the marker of a guideline) or
+            ``media``. The function of ``map_parts`` gets others, too, which are in no turn.
+        text: what the reader of the turn sees; of media, what stands for them.
         separator: the text before it; ignored for the first part of a turn.
         message: index in ``input_messages``.
         content: index of the segment in that message's content.
@@ -38,6 +39,7 @@ class Part(Struct, frozen=True, gc=False, repr_omit_defaults=True):
         stage: the stage that added this text; None for text of a suite or a file.
         moved_by: the stage that moved this text out of the message where the suite has it.
         changed_by: the last stage that changed this text; the text as written is in the case.
+        media: the image, document or audio that this part is; None for text.
     """
 
     kind: Kind
@@ -52,13 +54,19 @@ class Part(Struct, frozen=True, gc=False, repr_omit_defaults=True):
     stage: str | None = None
     moved_by: str | None = None
     changed_by: str | None = None
+    media: Media | None = None
 
     @property
     def is_content(self) -> bool:
-        """Whether it keeps its turn alive: text that is not blank, or any file (rule 2)."""
+        """Whether it keeps its turn alive: text that is not blank, any file or media (rule 2)."""
         if self.kind == "text":
             return self.resolved_path is not None or not is_blank(self.text)
-        return self.kind == "file"
+        return self.kind != "reference"
+
+    @property
+    def said(self) -> str | Media:
+        """What the model gets: the text, or the media."""
+        return self.text if self.media is None else self.media
 
     @property
     def origin(self) -> tuple[Any, ...] | None:
@@ -114,6 +122,11 @@ class Turn(Struct, frozen=True, gc=False, repr_omit_defaults=True):
     def content(self) -> str:
         """The texts of the parts, joined by their separators."""
         return self.parts[0].text if len(self.parts) == 1 else joined(self.parts)
+
+    @property
+    def has_media(self) -> bool:
+        """Whether anything in it is more than text."""
+        return any(part.media is not None for part in self.parts)
 
     @property
     def thoughts(self) -> tuple[Part, ...]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from multiturn.media import Media
 from multiturn.model.calls import Call
 from multiturn.model.checks import check_parts, check_turns
 from multiturn.model.turns import Part, Parts, Turn, Turns
@@ -76,21 +77,24 @@ def whole_chat(view: Any, conversion: Any) -> Turns | None:
     return chat
 
 
-def texts_of(parts: Iterable[Part]) -> dict[Any, set[str]]:
-    """Return the texts of parts by their origins, for ``signed``."""
-    texts: dict[Any, set[str]] = {}
+Said = Mapping[Any, set[str | Media]]  # the texts and the media of parts, by their origins
+
+
+def texts_of(parts: Iterable[Part]) -> Said:
+    """Return the texts and the media of parts by their origins, for ``signed``."""
+    texts: dict[Any, set[str | Media]] = {}
     for part in parts:
-        texts.setdefault(part.origin, set()).add(part.text)
+        texts.setdefault(part.origin, set()).add(part.said)
     return texts
 
 
-def signed(parts: Iterable[Part], before: Mapping[Any, set[str]], stage: str) -> Parts:
-    """Return parts with a stage's name on each text that was not there before it ran."""
+def signed(parts: Iterable[Part], before: Said, stage: str) -> Parts:
+    """Return parts with a stage's name on each text or media that was not there before it ran."""
     anywhere = set().union(*before.values())
 
     def sign(part: Part) -> Part:
         is_anonymous = part.origin is None and part.stage is None
-        if part.text in before.get(part.origin, anywhere) and not is_anonymous:
+        if part.said in before.get(part.origin, anywhere) and not is_anonymous:
             return part
         if part.origin is None:
             return structs.replace(part, stage=stage)
@@ -104,9 +108,7 @@ def calls_of(turns: Iterable[Turn]) -> dict[str, Call]:
     return {call.id: call for turn in turns for call in turn.calls}
 
 
-def signed_turn(
-    turn: Turn, texts: Mapping[Any, set[str]], calls: Mapping[str, Call], stage: str
-) -> Turn:
+def signed_turn(turn: Turn, texts: Said, calls: Mapping[str, Call], stage: str) -> Turn:
     """Return a turn with a stage's name on each text and call that was not there before."""
     if turn.calls:
         new = (

@@ -6,6 +6,7 @@ from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from types import FunctionType
 from typing import Any
 
+from multiturn import media
 from multiturn.errors import ErrorDetail, MultiturnError, PipelineError
 from multiturn.model.checks import kind_of
 from multiturn.pipelines.contract import Stage, contract_of, markers_of, read_options
@@ -44,7 +45,7 @@ def prepared(stages: Iterable[Stage | Step]) -> tuple[tuple[Step, ...], tuple[st
         for _, found in markers_of(step.stage, step.options)
         for text in found
     )
-    return tuple(steps), tuple(dict.fromkeys(texts))
+    return tuple(steps), tuple(dict.fromkeys((*texts, *media.MARKERS)))
 
 
 def _check_stage(stage: Any, number: int) -> None:

@@ -1,6 +1,7 @@
 """Pipelines: stages composed into one function."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from msgspec import structs
@@ -209,7 +210,10 @@ def _show(conversion: Conversion) -> None:
             check_turns(chat)
     except ValueError as error:
         raise ValueError(f"its chat_view gave {error}") from None
-    _ = conversion.system  # that of a chat which a view leaves out is made here
+    system = conversion.system  # that of a chat which a view leaves out is made here
+    later = (part for turn in (chat or ())[1:] if turn.role == "system" for part in turn.parts)
+    if any(part.media is not None for part in chain(system, conversion.guidelines, later)):
+        raise ValueError("there is media in a system message or a guideline, which are text")
     try:
         check_parts(transcript)
     except ValueError as error:
@@ -272,12 +276,13 @@ def request_of(conversion: Conversion) -> ProviderRequest:
     if conversion.system_prompt is not None:
         metadata["system_prompt"] = conversion.system_prompt.text
     prompt = None if chat is None else tuple(map(message_of, chat))
-    has_system = prompt and prompt[0].role == "system"  # its text may be large: no second copy
+    # Its text may be large: no second copy. It has no media.
+    system = prompt[0].content if prompt and prompt[0].role == "system" else None
     return ProviderRequest(
         question=conversion.question,
         guidelines=tuple(part.text for part in conversion.guidelines if not is_blank(part.text)),
         chat_prompt=prompt,
-        system=prompt[0].content if prompt and has_system else joined(conversion.system),
+        system=system if isinstance(system, str) else joined(conversion.system),
         input_files=conversion.input_files,
         tools=tuple(structs.replace(tool, line=0) for tool in conversion.tools),
         metadata=metadata,

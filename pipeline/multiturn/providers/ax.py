@@ -56,7 +56,8 @@ class AxProvider(ABC):
     Attributes:
         name: the name that results give as their target; by default the class's.
         accepts: what requests may hold besides text: ``calls``, for tools, calls of them, their
-            results and thinking. A request with more than it accepts is refused before it is sent.
+            results and thinking; ``media``, for images, documents and audio. A request with more
+            than it accepts is refused before it is sent.
     """
 
     name: str = ""
@@ -138,6 +139,10 @@ class ChatProvider(TargetProvider, AxProvider):
         if self.settings.default_system == "omit" and prompt[0].parts == DEFAULT:
             prompt = prompt[1:]
         layout = Layout(prompt, request)
+        if "media" not in self.accepts and any(turn.has_media for turn in prompt):
+            layout.refuse("C7", f"{self.kind} targets do not")
+        if request.chat_prompt is None and any(file.media for file in request.input_files):
+            layout.refuse("C8", "use a pipeline with consolidate_system")
         body = self.body(layout, request)
         return layout, {key: value for key, value in body.items() if value is not None}
 

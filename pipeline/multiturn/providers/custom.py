@@ -48,7 +48,10 @@ class InvokedProvider(TargetProvider):
         self.accepts = frozenset(getattr(provider, "accepts", ()))
 
     def wire(self, request: ProviderRequest) -> Wire:
-        """Return the request as JSON, unless it has calls, and the provider takes none."""
+        """Return the request as JSON, unless it has calls or media, and the provider takes none."""
+        if "media" not in self.accepts and any(file.media for file in request.input_files):
+            advice = f"add accepts = {{'media'}} to {self.settings.provider}, if it sends them"
+            raise ProviderError(broken("C7", advice))
         if has_calls(request) and "calls" not in self.accepts:
             advice = f"add accepts = {{'calls'}} to {self.settings.provider}, if it sends them"
             raise ProviderError(broken("C6", advice))

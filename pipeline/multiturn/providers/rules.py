@@ -70,6 +70,8 @@ C3 | all | a target that says omit must get no temperature | multiturn
 C4 | all | a target gets only what it is said to take | multiturn
 C5 | all | tool_choice must be of the tools that the case has | multiturn
 C6 | all | a provider of your own must accept calls to get them | multiturn
+C7 | all | a provider must accept media to get images, documents and audio | multiturn
+C8 | all | images, documents and audio need a chat prompt, as a question is only text | multiturn
 """  # noqa: E501 - a rule is a line
 RULES = {rule.id: rule for rule in (Rule(*row.split(" | ")) for row in _TABLE.splitlines())}
 

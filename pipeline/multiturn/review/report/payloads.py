@@ -121,6 +121,8 @@ def _marked(request: ProviderRequest) -> ProviderRequest:
     """Return a request with a mark in place of each text, so that payloads show where it goes."""
     chat = request.chat_prompt and tuple(
         replace(message, content=_marked_text(number, message.content))
+        if isinstance(message.content, str)
+        else message
         for number, message in enumerate(request.chat_prompt, 1)
     )
     system = request.system

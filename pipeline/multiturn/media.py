@@ -1,0 +1,223 @@
+"""Images, documents and audio: what their first bytes say, and where their bytes lie in a run."""
+
+import base64
+import binascii
+import hashlib
+import re
+import weakref
+from threading import Lock
+from typing import Any, Literal, get_args
+
+from msgspec import Struct, structs
+
+from multiturn.errors import AttachmentError, cut, quoted
+
+MediaKind = Literal["image", "document", "audio"]
+MARKERS = tuple(f"[{kind}:" for kind in get_args(MediaKind))  # of what stands for them in a text
+HEAD = 16  # bytes of a file that tell its type
+MAX_MEDIA_SIZE = 20_000_000  # bytes of one file
+MAX_MEDIA_OF_CASE = 50_000_000
+TYPES = "PNG, JPEG, GIF, WebP, PDF, WAV or MP3"
+_IN_MEMORY = 32_000_000  # bytes of a run; what is more lies in a temporary file
+
+_SIGNATURES = (
+    (re.compile(rb"\x89PNG\r\n\x1a\n"), "image/png"),
+    (re.compile(rb"\xff\xd8\xff"), "image/jpeg"),
+    (re.compile(rb"GIF8[79]a"), "image/gif"),
+    (re.compile(rb"RIFF....WEBP", re.DOTALL), "image/webp"),
+    (re.compile(rb"%PDF-"), "application/pdf"),
+    (re.compile(rb"RIFF....WAVE", re.DOTALL), "audio/wav"),
+    (re.compile(rb"ID3[\x02-\x04]\x00|\xff[\xe2\xe3\xf2\xf3\xfa\xfb]", re.DOTALL), "audio/mpeg"),
+)
+EXTENSIONS = {
+    "image/png": "png",
+    "image/jpeg": "jpg",
+    "image/gif": "gif",
+    "image/webp": "webp",
+    "application/pdf": "pdf",
+    "audio/wav": "wav",
+    "audio/mpeg": "mp3",
+}
+_DATA = re.compile(
+    r"data:([\w.+/-]*)((?:;[\w.+-]+=[\w.+-]+)*)(;base64)?,", re.ASCII | re.IGNORECASE
+)
+_URL = re.compile(r"https://[!-~]+", re.IGNORECASE)
+_SPACE = re.compile(r"[ \t\r\n]+")
+
+
+def type_of(head: bytes) -> str | None:
+    """Return the type of media that a file's first bytes tell; None if it is no media.
+
+    >>> type_of(b"%PDF-1.7"), type_of(b"<svg>")
+    ('application/pdf', None)
+    """
+    return next((name for pattern, name in _SIGNATURES if pattern.match(head)), None)
+
+
+def kind_of_type(media_type: str) -> MediaKind:
+    """Return whether a type is that of an image, a document or audio.
+
+    >>> kind_of_type("application/pdf")
+    'document'
+    """
+    kind = media_type.partition("/")[0]
+    return "image" if kind == "image" else "audio" if kind == "audio" else "document"
+
+
+class Store:
+    """The bytes of the media that a run reads, each once; many lie in a temporary file."""
+
+    def __init__(self) -> None:
+        from tempfile import SpooledTemporaryFile
+
+        self._file = SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - closed below
+        self._places: dict[str, tuple[int, int]] = {}  # where each begins, and its size; by digest
+        self._end = 0
+        self._lock = Lock()
+        weakref.finalize(self, self._file.close)
+
+    def add(self, data: bytes) -> str:
+        """Keep some bytes; return their digest."""
+        digest = hashlib.sha256(data).hexdigest()
+        with self._lock:
+            if digest not in self._places:
+                self._file.seek(self._end)
+                self._file.write(data)
+                self._places[digest] = self._end, len(data)
+                self._end += len(data)
+        return digest
+
+    def read(self, digest: str) -> bytes:
+        """Return the bytes of a digest."""
+        with self._lock:
+            start, size = self._places[digest]
+            self._file.seek(start)
+            return self._file.read(size)
+
+
+class Media(Struct, frozen=True, dict=True, omit_defaults=True, repr_omit_defaults=True):
+    """An image, a document or audio in a message.
+
+    Its bytes are not in it: they lie in a store, in the process that has read them, and are in no
+    pickle, record or log. ``Media.of`` makes one of bytes.
+
+    Attributes:
+        kind: what it is.
+        media_type: such as ``image/png``; empty for an address.
+        size: in bytes.
+        digest: the SHA-256 of the bytes, in hexadecimal.
+        path: of its file, as the suite wrote it; of bytes in a suite, the name they were given.
+        url: an ``https:`` address that is handed on to the vendor, who fetches it.
+        detail: how closely a model of OpenAI's looks at an image; None for the vendor's own.
+    """
+
+    kind: MediaKind
+    media_type: str = ""
+    size: int = 0
+    digest: str = ""
+    path: str | None = None
+    url: str | None = None
+    detail: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        data: bytes,
+        path: str | None = None,
+        *,
+        detail: str | None = None,
+        store: Store | None = None,
+    ) -> "Media":
+        """Return the media that some bytes are.
+
+        Raises:
+            AttachmentError: they are no media, or more than 20 MB.
+        """
+        media_type, shown = type_of(data[:HEAD]), quoted(path) if path else "it"
+        if media_type is None:
+            raise AttachmentError(f"{shown} is not {TYPES}")
+        if len(data) > MAX_MEDIA_SIZE:
+            raise AttachmentError(f"{shown} is larger than {MAX_MEDIA_SIZE:,} bytes")
+        store = Store() if store is None else store
+        kind, digest = kind_of_type(media_type), store.add(data)
+        media = cls(kind, media_type, len(data), digest, path, None, detail)
+        media.__dict__["store"] = store  # no field, so that it is compared and written nowhere
+        return media
+
+    def replace(self, **changes: Any) -> "Media":
+        """Return a copy with other attributes, and the same bytes."""
+        changed = structs.replace(self, **changes)
+        changed.__dict__.update(self.__dict__)
+        return changed
+
+    @property
+    def data(self) -> bytes:
+        """The bytes.
+
+        Raises:
+            AttachmentError: it is an address, or another process has read it.
+        """
+        store: Store | None = self.__dict__.get("store")
+        if store is None:
+            what = "is only an address" if self.url else "was read by another process"
+            raise AttachmentError(f"there are no bytes of {self.text}: it {what}")
+        return store.read(self.digest)
+
+    @property
+    def base64(self) -> str:
+        """The bytes, as APIs want them in JSON."""
+        return base64.b64encode(self.data).decode()
+
+    @property
+    def data_uri(self) -> str:
+        """The bytes as a ``data:`` URI."""
+        return f"data:{self.media_type};base64,{self.base64}"
+
+    @property
+    def name(self) -> str:
+        """The path or the address; of bytes without a name, one that their digest gives."""
+        return self.path or self.url or f"{self.digest[:12]}.{EXTENSIONS[self.media_type]}"
+
+    @property
+    def kind_in_words(self) -> str:
+        """The kind with its article, such as ``an image``."""
+        return f"{'a' if self.kind == 'document' else 'an'} {self.kind}"
+
+    @property
+    def text(self) -> str:
+        """What stands for it where only text can, such as ``[image: shots/checkout.png]``."""
+        return f"[{self.kind}: {self.name}]"
+
+
+def given_media(value: str, kind: str, name: str | None, detail: str | None, store: Store) -> Media:
+    """Return the media that a suite holds as a ``data:`` URI, or names by its ``https:`` address.
+
+    Raises:
+        AttachmentError: it is neither, or its bytes are not what they are said to be.
+    """
+    found = _DATA.match(value)
+    if found is None:
+        if not _URL.fullmatch(value):
+            what = f"{quoted(cut(value))} is no address that can be handed on"
+            raise AttachmentError(f"{what}; write an https: address, or the path of a file")
+        if kind == "file":
+            what = "an address does not tell what is there"
+            raise AttachmentError(f"{what}; write type: image, document or audio")
+        return Media(kind, path=None, url=value, detail=detail)  # type: ignore[arg-type]
+    shown = quoted(name) if name else f"the {kind}"
+    if not found[3]:
+        raise AttachmentError(f"{shown} is not in base64; write data:TYPE;base64,...")
+    try:
+        data = base64.b64decode(_SPACE.sub("", value[found.end() :]), validate=True)
+    except binascii.Error as error:
+        raise AttachmentError(f"{shown} is not in base64: {error}") from None
+    media = Media.of(data, name, detail=detail, store=store)
+    check_kind(media, kind, shown)
+    return media
+
+
+def check_kind(media: Media, kind: str, shown: str) -> None:
+    """Raise an AttachmentError if media are not of the kind that a suite says."""
+    if kind not in ("file", media.kind):
+        what = f"{shown} is {media.kind_in_words}, by its first bytes"
+        raise AttachmentError(f"{what}; write type: {media.kind}, or type: file")
