@@ -39,48 +39,29 @@ def wires(provider: Any, prompts: Iterable[tuple[str, ...]]) -> list[Wire]:
 A, B, SHORT = words(3000, "A"), words(2000, "B"), words(300, "C")
 
 
-def placed(*prompts: tuple[str, ...], provider: Any = None) -> list[tuple[int, int | None, bool]]:
-    """Return the place of each request, which one brings its prefix, and whether it has one."""
-    provider = provider or openai()
-    found = SharedPrefixes(provider).place(wires(provider, prompts))
-    return [(each.at, each.first, each.shared > 0) for each in found]
-
-
-def test_requests_that_share_nothing_stay_in_their_order() -> None:
-    assert placed((A, "1"), (SHORT, "2"), (B, "3"), (SHORT, "4")) == [
-        (0, None, False),
-        (1, None, False),
-        (2, None, False),
-        (3, None, False),
-    ]
-
-
-def test_requests_with_a_shared_prefix_follow_the_first_of_them() -> None:
-    assert placed((A, "1"), (B, "2"), (A, "3"), (B, "4"), (A, "5")) == [
-        (0, None, False),
-        (2, 0, True),
-        (4, 0, True),
-        (1, None, False),
-        (3, 1, True),
-    ]
+def shared(provider: Any, requests: Iterable[Wire]) -> list[int]:
+    """Return how many tokens of each request are in a prefix of one before it."""
+    prefixes = SharedPrefixes(provider)
+    found = []
+    for wire in requests:
+        before = prefixes.shared
+        prefixes.add(prefixes.text(wire))
+        found.append(prefixes.shared - before)
+    return found
 
 
 def test_a_prefix_may_end_inside_a_message_and_branch_again() -> None:
     document = f"{A}\n\n{B}"
-    found = placed(("S", f"{A} 1"), ("S", f"{document} 2"), ("S", f"{document} 3"))
-    brought = {at: first for at, first, _ in found}
-    assert sorted(brought) == [0, 1, 2]
-    firsts = [at for at, first, _ in found if first is None]
-    assert firsts == [found[0][0]]
-    # One of the two with the document waits for the other, which shares the first text.
-    assert (brought[2] == 1) or (brought[1] == 2)
+    prompts = [("S", f"{A} 1"), ("S", f"{document} 2"), ("S", f"{document} 3")]
+    found = shared(openai(), wires(openai(), prompts))
+    count = openai().tokenizer.count
+    assert found == pytest.approx([0, count(A), count(document)], abs=20)
 
 
 def test_equal_texts_of_other_roles_are_no_prefix() -> None:
     provider = openai()
     requests = [chat(("system", A), ("user", "Hi")), chat(("user", A), ("user", "Hi"))]
-    found = SharedPrefixes(provider).place([provider.wire(request) for request in requests])
-    assert [each.shared for each in found] == [0, 0]
+    assert shared(provider, [provider.wire(request) for request in requests]) == [0, 0]
 
 
 @pytest.mark.parametrize(
@@ -122,42 +103,43 @@ def test_a_prefix_below_the_minimum_is_not_shared(tokens: int, is_shared: bool) 
     # The tokens of "moontree " are not known here, those of " a" are: one each.
     text = " a" * tokens
     assert provider.tokenizer.count(text) == tokens
-    found = SharedPrefixes(provider).place(wires(provider, [(text, "1"), (text, "2")]))
-    assert [each.shared > 0 for each in found] == [False, is_shared]
+    found = shared(provider, wires(provider, [(text, "1"), (text, "2")]))
+    assert [tokens > 0 for tokens in found] == [False, is_shared]
 
 
 def test_all_but_the_first_request_share_the_tokens_of_the_prefix() -> None:
     provider = openai()
-    prefixes = SharedPrefixes(provider)
     requests = wires(provider, [(A, f"{number} {words(50, str(number))}") for number in range(40)])
-    for wire in requests:
-        prefixes.add(wire)
     expected = 39 * provider.tokenizer.count(A)
-    assert prefixes.shared() == pytest.approx(expected, rel=0.01)
+    assert sum(shared(provider, requests)) == pytest.approx(expected, rel=0.01)
 
 
-def test_a_prefix_of_an_earlier_window_is_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("multiturn.engine.prefixes.WINDOW", 10)
+def test_the_cache_keeps_a_prefix_once_and_what_others_add_to_it() -> None:
     provider = openai()
-    texts = [f"{A} {words(200, str(number % 3))} {number}" for number in range(200)]
     prefixes = SharedPrefixes(provider)
-    for wire in wires(provider, [("S", text) for text in texts]):
-        prefixes.add(wire)
-    # All share A, and all but three share the words after it.
     count = provider.tokenizer.count
-    expected = 199 * count(A) + 197 * count(words(200, "0"))
-    assert prefixes.shared() == pytest.approx(expected, rel=0.02)
+    told = []
+    for wire in wires(provider, [(A, "1"), (A, "2"), (A, B), (A, f"{B} 3"), (A, "4"), (A, B)]):
+        prefixes.add(prefixes.text(wire))
+        told.append(prefixes.written)
+    expected = [0, count(A), count(A), *[count(A) + count(B)] * 3]
+    assert told == pytest.approx(expected, abs=20)
 
 
-def test_memory_is_bounded_like_that_of_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("multiturn.engine.prefixes.WINDOW", 2)
-    monkeypatch.setattr("multiturn.engine.prefixes._MOST_KNOWN", 100)
-    prefixes = SharedPrefixes(openai())
+def test_memory_is_bounded_and_old_prefixes_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("multiturn.engine.prefixes._MOST_KEPT", 100_000)
+    provider = openai()
+    prefixes = SharedPrefixes(provider)
     sizes = []
-    for wire in wires(openai(), ((words(2000, str(number)), "Hi") for number in range(40))):
-        prefixes.add(wire)
-        sizes.append(len(prefixes._known))
-    assert 100 < max(sizes) < 200
+    for wire in wires(provider, ((words(2000, str(number // 2)), "Hi") for number in range(40))):
+        prefixes.add(prefixes.text(wire))
+        sizes.append(sum(map(len, prefixes._texts)))
+        assert {*prefixes._texts} == {*prefixes._kept} == {*prefixes._by_age}
+    assert 60_000 < max(sizes) <= 100_000
+    assert prefixes.shared > 20 * 2000  # of two equal requests, one after the other
+    before = prefixes.shared
+    prefixes.add(prefixes.text(wires(provider, [(words(2000, "0"), "Hi")])[0]))
+    assert prefixes.shared == before
 
 
 def write_priced(folder: Path, prices: str, **settings: Any) -> None:
@@ -250,17 +232,43 @@ def test_others_wait_until_the_first_of_them_is_answered() -> None:
         next(cases)
 
 
+def test_nobody_waits_for_a_few_characters_more() -> None:
+    prompts = [(A, "0"), (A, "What is one?"), (A, "What is two?"), (A, B), (A, f"{B}, and you?")]
+    cases = queue(deliveries(openai(), *prompts))
+    (first,) = sendable(cases)
+    cases.answered(first)
+    assert {*ids(sendable(cases))} == {"1", "2", "3"}  # B waits for the other one
+
+
+def test_the_first_case_is_sent_before_another_one_is_read() -> None:
+    def slow() -> Iterator[Delivery]:
+        yield from deliveries(openai(), (A, "0"))
+        pytest.fail("a second case was read")
+
+    cases = queue(slow())
+    found = next(cases) or next(cases)
+    assert found is not None
+    assert found.result.id == "0"
+
+
 def test_where_no_cache_is_known_prefixes_are_together_and_nobody_waits() -> None:
-    cases = queue(deliveries(openai(), *PROMPTS), waits=False)
-    assert ids(sendable(cases)) == ["0", "2", "5", "1", "4", "3"]
+    prompts = [(SHORT, "-"), *PROMPTS, (A, "7"), (B, "8")]
+    cases = queue(deliveries(openai(), *prompts), waits=False)
+    # The windows are 0; 1 and 2; 3 to 6; and the others.
+    assert ids(sendable(cases)) == ["0", "1", "2", "3", "6", "4", "5", "7", "8"]
+
+
+def test_requests_that_share_nothing_stay_in_their_order() -> None:
+    prompts = [(A, "-"), (SHORT, "2"), (B, "-"), ("S", "0"), (words(2000, "alone"), "-"), ("S", "1")]
+    assert ids(sendable(queue(deliveries(openai(), *prompts)))) == [*"012345"]
 
 
 def test_what_has_an_answer_passes_at_once_and_an_error_keeps_its_place() -> None:
     sent = deliveries(openai(), *PROMPTS)
     reused = Delivery("reuse", Result(suite="s", id="old", target="t"), sent[0].wire)
     wrong = Delivery("refuse", Result(suite="s", id="wrong", target="t"))
-    given = [*sent[:3], wrong, *sent[3:], reused]
-    assert ids(sendable(queue(given, waits=False))) == ["old", *"025", *"14", "wrong", "3"]
+    given = [*sent[:4], reused, wrong, *sent[4:]]
+    assert ids(sendable(queue(given, waits=False))) == [*"012", "old", "3", "wrong", *"45"]
 
 
 def test_an_error_in_reading_is_raised_after_the_cases_before_it() -> None:
@@ -269,15 +277,13 @@ def test_an_error_in_reading_is_raised_after_the_cases_before_it() -> None:
         raise RuntimeError("no more")
 
     cases = queue(broken())
-    found = [next(cases) for _ in range(5)]
+    found = [next(cases) for _ in range(6)]
     assert ids(delivery for delivery in found if delivery) == ["0", "1"]
     with pytest.raises(RuntimeError, match="no more"):
         next(cases)
 
 
-def test_a_window_has_at_most_a_thousand_cases_and_few_bytes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_at_most_a_thousand_cases_wait_and_few_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
 
     def noted(found: Iterable[Delivery]) -> Any:
@@ -285,17 +291,17 @@ def test_a_window_has_at_most_a_thousand_cases_and_few_bytes(
             read.append(delivery.result.id)
             yield delivery
 
-    small = deliveries(openai(), *((SHORT, str(number)) for number in range(1500)))
-    cases = queue(noted(small))
-    while next(cases) is None:
-        pass
-    assert len(read) == 1000
+    prompts = ((words(1300, "D"), str(number)) for number in range(1500))
+    same = deliveries(openai(), *prompts)
+    (first,) = sendable(queue(noted(same)))
+    assert (first.result.id, len(read)) == ("0", 1001)
     read.clear()
-    monkeypatch.setattr("multiturn.engine.order.WINDOW_BYTES", 10_000)
-    cases = queue(noted(small))
-    while next(cases) is None:
-        pass
-    assert 3 <= len(read) <= 6
+    monkeypatch.setattr("multiturn.engine.order.WINDOW_BYTES", 50_000)
+    cases = queue(noted(same))
+    (first,) = sendable(cases)
+    assert 3 <= len(read) <= 8
+    cases.answered(first)
+    assert ids(sendable(cases)) == ids(same[1:])
 
 
 # A server with a cache of its own

@@ -83,7 +83,7 @@ class Estimate:
         if tokens is None or delivery.action != "send":
             return
         if self.prefixes is not None and delivery.wire is not None:
-            self.prefixes.add(delivery.wire)
+            self.prefixes.add(self.prefixes.text(delivery.wire))
         self.cases += 1
         self.input += tokens.count
         self.is_exact &= tokens.is_exact
@@ -110,7 +110,7 @@ class Estimate:
 
         An ideal cache finds them. Prefixes below the vendor's minimum do not count.
         """
-        return 0 if self.prefixes is None else min(self.prefixes.shared(), self.input)
+        return 0 if self.prefixes is None else min(self.prefixes.shared, self.input)
 
     @property
     def cached_input_cost(self) -> float:
@@ -120,7 +120,7 @@ class Estimate:
         rate = self.price.now.cost_of_input
         saved = rate(Usage(1)) - rate(Usage(1, cached=1))
         added = rate(Usage(1, written=1)) - rate(Usage(1))
-        return self.input_cost - self.shared * saved + self.prefixes.written() * added
+        return self.input_cost - self.shared * saved + self.prefixes.written * added
 
 
 def estimate(
