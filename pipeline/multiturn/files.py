@@ -21,10 +21,8 @@ from multiturn.logs import Notice, warn
 from multiturn.media import HEAD, Media, Store, type_of
 from multiturn.paths import is_below, real_path, root_of
 from multiturn.reading import entry_of, read_regular, too_large
-from multiturn.text import has_conflict
+from multiturn.text import CONTROL, has_conflict
 
-# A path stands in headers and markers, where a line break would forge another line.
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 # Case does not count: on macOS and Windows ``.ENV`` opens the file ``.env``.
 _PRIVATE = re.compile(r"(?is)\.git|\.env(?!\.(example|sample|template)$)(\..*)?")
 _LONGEST = 4096  # characters, as in Linux; realpath takes the square of the length
@@ -184,7 +182,7 @@ class Files:
     def _find(self, written: str) -> str:
         if not written.strip():
             raise AttachmentError("an attached file needs a path")
-        if _CONTROL.search(written):
+        if CONTROL.search(written):
             raise AttachmentError(f"the path {quoted(written)} has a control character")
         if len(written) > _LONGEST:
             raise AttachmentError(f"the path {quoted(written)} has over {_LONGEST:,} characters")

@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 from msgspec import Struct, structs
 
 from multiturn.errors import AttachmentError, cut, quoted
+from multiturn.text import CONTROL
 
 MediaKind = Literal["image", "document", "audio"]
 MARKERS = tuple(f"[{kind}:" for kind in get_args(MediaKind))  # of what stands for them in a text
@@ -204,6 +205,8 @@ def given_media(value: str, kind: str, name: str | None, detail: str | None, sto
             what = "an address does not tell what is there"
             raise AttachmentError(f"{what}; write type: image, document or audio")
         return Media(kind, path=None, url=value, detail=detail)  # type: ignore[arg-type]
+    if name and CONTROL.search(name):
+        raise AttachmentError(f"the name {quoted(name)} has a control character")
     shown = quoted(name) if name else f"the {kind}"
     if not found[3]:
         raise AttachmentError(f"{shown} is not in base64; write data:TYPE;base64,...")

@@ -9,6 +9,8 @@ from typing import Any
 _EMOJI = "©®‼⁉™ℹ←-\u27ff\u2900-⯿〰〽㊗㊙\U0001f000-\U0001faff"  # noqa: RUF001 - as they are
 _WIDEST, _MOST_ITEMS = 88, 6  # of a repr
 _SEEN_ASCII = bytes([*b"\t\n", *range(0x20, 0x7F)])
+# A name stands in headers and markers, where a line break would forge another line.
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _JOINED = "\u0600-\u0dff"  # letters of scripts that are joined, or kept apart, by a sign
 _SEEN = (

@@ -108,13 +108,14 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
             return ()
         attached.sort(key=lambda part: (part.message is None, part.message or 0, part.content or 0))
         guidelines = {part.resolved_path for part in self.guidelines}
-        files: dict[str, InputFile] = {}
+        files: dict[tuple[str, ...], InputFile] = {}
         for part in attached:
             path, media = part.resolved_path or "", part.media
             text = part.text if media is None else ""
             name = part.path or (path if media is None else media.name)
             file = InputFile(name, path, path in guidelines, text, media)
-            files.setdefault(path or name, file)
+            same = (name, media.digest) if media is not None and not path else (path,)
+            files.setdefault(same, file)
         return tuple(files.values())
 
     def replace(self, **changes: Any) -> "Conversion":
