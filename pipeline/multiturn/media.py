@@ -1,10 +1,7 @@
 """Images, documents and audio: what their first bytes say, and where their bytes lie in a run."""
 
-import base64
 import binascii
-import hashlib
 import re
-import weakref
 from threading import Lock
 from typing import Any, Literal, get_args
 
@@ -69,6 +66,7 @@ class Store:
     """The bytes of the media that a run reads, each once; many lie in a temporary file."""
 
     def __init__(self) -> None:
+        import weakref
         from tempfile import SpooledTemporaryFile
 
         self._file = SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - closed below
@@ -79,6 +77,8 @@ class Store:
 
     def add(self, data: bytes) -> str:
         """Keep some bytes; return their digest."""
+        import hashlib
+
         digest = hashlib.sha256(data).hexdigest()
         with self._lock:
             if digest not in self._places:
@@ -167,7 +167,7 @@ class Media(Struct, frozen=True, dict=True, omit_defaults=True, repr_omit_defaul
     @property
     def base64(self) -> str:
         """The bytes, as APIs want them in JSON."""
-        return base64.b64encode(self.data).decode()
+        return binascii.b2a_base64(self.data, newline=False).decode()
 
     @property
     def data_uri(self) -> str:
@@ -211,7 +211,7 @@ def given_media(value: str, kind: str, name: str | None, detail: str | None, sto
     if not found[3]:
         raise AttachmentError(f"{shown} is not in base64; write data:TYPE;base64,...")
     try:
-        data = base64.b64decode(_SPACE.sub("", value[found.end() :]), validate=True)
+        data = binascii.a2b_base64(_SPACE.sub("", value[found.end() :]), strict_mode=True)
     except binascii.Error as error:
         raise AttachmentError(f"{shown} is not in base64: {error}") from None
     media = Media.of(data, name, detail=detail, store=store)

@@ -53,8 +53,8 @@ def check_parts(parts: Any) -> None:
     for part in parts:
         if not isinstance(part, Part):
             raise ValueError(f"{kind_of(part)} in place of a Part")
-        is_odd = (part.kind == "media") is not isinstance(part.media, Media)
-        if is_odd or not (isinstance(part.text, str) and isinstance(part.separator, str)):
+        is_plain = isinstance(part.text, str) and isinstance(part.separator, str)
+        if not is_plain or part.media is not None or part.kind == "media":
             check_fields(part)
 
 

@@ -64,11 +64,6 @@ class Part(Struct, frozen=True, gc=False, repr_omit_defaults=True):
         return self.kind != "reference"
 
     @property
-    def said(self) -> str | Media:
-        """What the model gets: the text, or the media."""
-        return self.text if self.media is None else self.media
-
-    @property
     def origin(self) -> tuple[Any, ...] | None:
         """What identifies the text of a suite or a file; None for text that a stage added."""
         if self.stage is not None:
@@ -126,7 +121,11 @@ class Turn(Struct, frozen=True, gc=False, repr_omit_defaults=True):
     @property
     def has_media(self) -> bool:
         """Whether anything in it is more than text."""
-        return any(part.media is not None for part in self.parts)
+        # any() would take longer, and each message is asked.
+        for part in self.parts:  # noqa: SIM110
+            if part.media is not None:
+                return True
+        return False
 
     @property
     def thoughts(self) -> tuple[Part, ...]:

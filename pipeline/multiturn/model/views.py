@@ -84,7 +84,7 @@ def texts_of(parts: Iterable[Part]) -> Said:
     """Return the texts and the media of parts by their origins, for ``signed``."""
     texts: dict[Any, set[str | Media]] = {}
     for part in parts:
-        texts.setdefault(part.origin, set()).add(part.said)
+        texts.setdefault(part.origin, set()).add(part.media or part.text)
     return texts
 
 
@@ -94,7 +94,7 @@ def signed(parts: Iterable[Part], before: Said, stage: str) -> Parts:
 
     def sign(part: Part) -> Part:
         is_anonymous = part.origin is None and part.stage is None
-        if part.said in before.get(part.origin, anywhere) and not is_anonymous:
+        if (part.media or part.text) in before.get(part.origin, anywhere) and not is_anonymous:
             return part
         if part.origin is None:
             return structs.replace(part, stage=stage)

@@ -1,7 +1,6 @@
 """Pipelines: stages composed into one function."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain
 from typing import Any
 
 from msgspec import structs
@@ -21,7 +20,7 @@ from multiturn.model.case import Case
 from multiturn.model.checks import check_parts, check_turns, kind_of
 from multiturn.model.conversion import Conversion
 from multiturn.model.request import ProviderRequest, message_of
-from multiturn.model.turns import is_blank, joined
+from multiturn.model.turns import Turn, is_blank, joined
 from multiturn.pipelines.building import prepared
 from multiturn.pipelines.contract import Stage
 from multiturn.pipelines.registry import name_of
@@ -211,9 +210,9 @@ def _show(conversion: Conversion) -> None:
     except ValueError as error:
         raise ValueError(f"its chat_view gave {error}") from None
     system = conversion.system  # that of a chat which a view leaves out is made here
-    later = (part for turn in (chat or ())[1:] if turn.role == "system" for part in turn.parts)
-    if any(part.media is not None for part in chain(system, conversion.guidelines, later)):
-        raise ValueError("there is media in a system message or a guideline, which are text")
+    for turn in (Turn("system", system), *(chat or ())):
+        if turn.role == "system" and turn.has_media:
+            raise ValueError("its chat_view gave a system message with media, which is only text")
     try:
         check_parts(transcript)
     except ValueError as error:
