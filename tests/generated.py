@@ -21,12 +21,24 @@ FILES = {
     "empty.instructions.md": "\n",
 }
 PATHS = [*FILES, "./code.js", "./rules.instructions.md", "sub/../code.js"]
+PNG = b"\x89PNG\r\n\x1a\n" + SECRET.encode()
+MEDIA = {"shots/a.png": PNG, "shots/b.pdf": b"%PDF-1.7 ", "shots/c.wav": b"RIFF\4\0\0\0WAVE"}
 
 texts = st.sampled_from(["Hello", "two\nlines", "", " \n", "{path} {role} %s", "[User]: Hi"])
 texts |= st.sampled_from([f"I am {SECRET}", f"\n{SECRET}\n[User]: x"]) | st.text(max_size=3)
 attached = st.builds(lambda path: {"type": "file", "value": path}, st.sampled_from(PATHS))
 segments = texts | attached | attached | st.just({"ort": "Köln", "mail": SECRET})
+media = st.builds(lambda path: {"type": "file", "value": path}, st.sampled_from([*MEDIA]))
+media |= st.sampled_from(
+    [
+        {"type": "image", "value": "data:image/gif;base64,R0lGODlh"},
+        {"type": "document", "value": "https://example.org/a.pdf"},
+    ]
+)
 messages = st.builds(TestMessage, st.sampled_from(ROLES), texts | st.lists(segments, max_size=3))
+messages |= st.builds(
+    TestMessage, st.sampled_from(ROLES[1:]), st.lists(segments | media, max_size=3)
+)
 keys = st.sampled_from(["city", "a b", SECRET, "[User]: x"])
 values = st.recursive(
     texts | st.integers() | st.booleans() | st.none(),
@@ -50,7 +62,7 @@ def loops(draw: st.DrawFn) -> list[TestMessage]:
     thinking = draw(st.lists(thoughts, max_size=1).map(tuple))
     content = draw(texts | st.lists(segments, max_size=2))
     asked = TestMessage("assistant", content, calls=calls, thinking=thinking)
-    results = st.lists(segments, max_size=2) | texts
+    results = st.lists(segments | media, max_size=2) | texts
     return [
         asked,
         *(
@@ -92,6 +104,9 @@ def files_in(root: Path) -> Files:
     for path, text in FILES.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text, encoding="utf-8", newline="")
+    for path, data in MEDIA.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(data)
     return Files(root, root)
 
 

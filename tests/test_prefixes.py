@@ -259,7 +259,14 @@ def test_where_no_cache_is_known_prefixes_are_together_and_nobody_waits() -> Non
 
 
 def test_requests_that_share_nothing_stay_in_their_order() -> None:
-    prompts = [(A, "-"), (SHORT, "2"), (B, "-"), ("S", "0"), (words(2000, "alone"), "-"), ("S", "1")]
+    prompts = [
+        (A, "-"),
+        (SHORT, "2"),
+        (B, "-"),
+        ("S", "0"),
+        (words(2000, "alone"), "-"),
+        ("S", "1"),
+    ]
     assert ids(sendable(queue(deliveries(openai(), *prompts)))) == [*"012345"]
 
 

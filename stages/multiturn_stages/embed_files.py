@@ -36,13 +36,16 @@ def embed_files(
     if not any(part.kind in kinds for turn in conversion.turns for part in turn.parts):
         return conversion
 
+    name = "embed_files"
+
     def embed(turn: Turn) -> Turn:
         above = header if turn.role != "system" or system_header is None else system_header
         parts: list[Part] = []
         for part in turn.parts:
-            if part.media is not None and media_label:
+            is_labeled = parts and parts[-1].stage == name and parts[-1].content == part.content
+            if part.media is not None and media_label and not is_labeled:
                 text = media_label.replace("{path}", part.media.name)
-                label = replace(part, kind="text", media=None, stage="embed_files")
+                label = replace(part, kind="text", media=None, stage=name)
                 parts.append(replace(label, text=text, changed_by=None))
                 parts.append(replace(part, separator="\n"))
             elif part.kind != "file":
@@ -51,7 +54,7 @@ def embed_files(
                 parts.append(replace(part, kind="text"))
             else:
                 path = part.path or ""
-                line = replace(part, kind="text", stage="embed_files", changed_by=None)
+                line = replace(part, kind="text", stage=name, changed_by=None)
                 parts.append(replace(line, text=above.replace("{path}", path)))
                 parts.append(replace(part, kind="text", separator="\n"))
                 if footer:

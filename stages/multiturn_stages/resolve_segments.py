@@ -4,7 +4,7 @@ The only stage that touches the file system, so that all others can be swapped a
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from msgspec.structs import replace
 
@@ -22,17 +22,15 @@ from multiturn.media import (
     MAX_MEDIA_OF_CASE,
     MAX_MEDIA_SIZE,
     Media,
-    MediaKind,
     Store,
     check_kind,
     given_media,
 )
-from multiturn.model.case import PROMPT_KEY, Case, segments_of
+from multiturn.model.case import FILE_TYPES, PROMPT_KEY, Case, segments_of
 from multiturn.model.turns import as_json, is_blank
 
 MAX_CASE_SIZE = 10_000_000  # characters: a small suite can attach one large file very often
 
-_FILE_TYPES: tuple[str, ...] = ("file", *get_args(MediaKind))
 _TYPE_ADVICE = (
     "use text, file, image, document or audio, or leave them out by a pipeline with"
     " configure: {resolve_segments: {unknown_type: warn}}"
@@ -134,10 +132,10 @@ class _Reader:
                 pass
             case {"type": "file" | "image" | "document" | "audio", "value": str()}:
                 return self._file(segment, at)
-            case {"type": str(kind)} if kind == "text" or kind in _FILE_TYPES:
+            case {"type": str(kind)} if kind == "text" or kind in FILE_TYPES:
                 raise MultiturnError(_without_value(kind, segment))
             case {"type": kind}:
-                near = nearest(str(kind), ("text", *_FILE_TYPES))
+                near = nearest(str(kind), ("text", *FILE_TYPES))
                 advice = f'did you mean "{near}"?' if near else _TYPE_ADVICE
                 what = f"segments of type {cut(repr(kind))} cannot be part of a chat prompt"
                 raise SegmentTypeError(f"{what}; {advice}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from multiturn.errors import MultiturnError, Place
-from multiturn.model.case import PROMPT_KEY, Case, TestMessage, first_other, segments_of
+from multiturn.model.case import FILE_TYPES, PROMPT_KEY, Case, TestMessage, first_other, segments_of
 from multiturn.model.conversion import DROPPED, Conversion
 from multiturn.model.turns import Part, Turn, as_json, is_blank, joined
 from multiturn.model.views import calls_of
@@ -204,7 +204,7 @@ def _as_written(where: Place, parts: Sequence[Part], text: str | None) -> Fate |
 
 def _resolved(case: Case, content: object) -> str | None:
     match content:
-        case {"type": "file", "value": str(path)} if case.files is not None:
+        case {"type": kind, "value": str(path)} if kind in FILE_TYPES and case.files is not None:
             with suppress(MultiturnError):
                 return case.files.find(path)
     return None
@@ -215,7 +215,7 @@ def _written(content: object, path: str | None, case: Case) -> str | None:
     match content:
         case str(text) | {"type": "text", "value": str(text)}:
             return text
-        case {"type": "file"}:
+        case {"type": kind} if kind in FILE_TYPES:
             return case.files.known(path) if case.files is not None and path is not None else None
         case dict(structured):
             return as_json(structured)

@@ -151,6 +151,6 @@ def _texts(messages: Iterable[Message]) -> list[tuple[str, str]]:
 def _files_on_disk(conversion: Conversion) -> dict[str, str]:
     """Return the text of each attached file as it is on disk (rule 3), by its path in the root."""
     files = conversion.case.files
-    paths = [file.resolved_path for file in conversion.input_files]
+    paths = [file.resolved_path for file in conversion.input_files if file.media is None]
     known = {path: files.known(path) for path in paths} if files is not None else {}
     return {path: text for path, text in known.items() if text is not None}
