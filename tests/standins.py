@@ -81,6 +81,26 @@ with open(half, "w") as file:
 os.rename(half, whole)
 """
 
+# Answers with its arguments, its prompt, and the digest of each file that the prompt lists. The
+# prompt is a file for VS Code, and standard input for Codex.
+SEES = r"""
+import hashlib
+add = "--add-file"
+path = sys.argv[sys.argv.index(add) + 1] if add in sys.argv else 0
+prompt = open(path, encoding="utf-8", newline="").read()
+listed = re.findall(r"^- (\S+)", prompt, re.MULTILINE)
+files = {path: hashlib.sha256(open(path, "rb").read()).hexdigest() for path in listed}
+text = json.dumps({"args": sys.argv[1:], "prompt": prompt, "files": files})
+if add in sys.argv:
+    answer = re.findall(r"\S+/response\.md", prompt)[-1]
+    with open(answer + "~", "w") as file:
+        file.write(text)
+    os.rename(answer + "~", answer)
+else:
+    item = {"type": "agent_message", "text": text}
+    print(json.dumps({"type": "item.completed", "item": item}))
+"""
+
 
 class Kind(NamedTuple):
     provider: Callable[..., AgentProvider]

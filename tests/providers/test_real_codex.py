@@ -1,18 +1,23 @@
 """The real Codex, asking a model that is a server in this test."""
 
+import base64
 import json
 import shutil
 import subprocess
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 import npm
 import standins
 from loopback import KEY, Request, Server
-from multiturn.model.request import InputFile, ProviderRequest
+from media_files import image
+from multiturn import Media
+from multiturn.model.request import ChatMessage, InputFile, ProviderRequest
 from multiturn.providers.agent import AgentProvider
 from multiturn.providers.failures import ProviderError
 
@@ -110,6 +115,35 @@ def test_codex_sends_the_transcript_opens_a_file_and_its_answer_comes_back(
     assert first.headers["authorization"] == f"Bearer {KEY}"
     (output,) = (one for one in second.json["input"] if one["type"].endswith("call_output"))
     assert "Be brief, 4711." in json.dumps(output["output"])
+
+
+@pytest.mark.parametrize("format_", ["PNG", "JPEG", "GIF", "WEBP"])
+def test_codex_shows_the_model_an_image_and_reads_its_prompt_behind_it(
+    provider: AgentProvider, server: Server, format_: str
+) -> None:
+    answer(server, lambda _: says("A page."))
+    media = Media.of(image(format_, side=16), "shots/a.image")
+    message = ChatMessage("user", ("What is this?", media))
+    question = "What is this?\n[image: shots/a.image]"
+    answered = standins.ask(provider, question, chat_prompt=(message,))
+    assert answered.text == "A page."
+    asked = "".join(one.get("text", "") for one in sent_by_user(server.requests[0]))
+    assert question in asked
+    assert asked.count("<image ") == 1
+    assert "could not read" not in asked
+    (url,) = (one["image_url"] for one in sent_by_user(server.requests[0]) if "image_url" in one)
+    shown = Image.open(BytesIO(base64.b64decode(url.partition(";base64,")[2])))
+    original = Image.open(BytesIO(media.data))
+    assert shown.size == (16, 16)
+    if format_ != "JPEG":
+        assert shown.convert("RGB").tobytes() == original.convert("RGB").tobytes()
+
+
+def sent_by_user(request: Request) -> list[dict[str, Any]]:
+    """Return the pieces of the last message of the user in a request."""
+    *_, message = (one for one in request.json["input"] if one.get("role") == "user")
+    content: list[dict[str, Any]] = message["content"]
+    return content
 
 
 def test_a_refused_key_is_an_error_that_does_not_show_it(

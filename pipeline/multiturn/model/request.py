@@ -227,6 +227,21 @@ def prompt_of(request: ProviderRequest) -> Turns:
     return as_sent(chat, system, (Part("text", request.question),))
 
 
+def files_and_media(request: ProviderRequest) -> tuple[InputFile, ...]:
+    """Return the files of a request, and as files the media that only its messages have.
+
+    No file are media that a stage has added, or those of a request that no pipeline made.
+    """
+    files = list(request.input_files)
+    known = {(file.media.digest, file.media.url) for file in files if file.media is not None}
+    for message in request.chat_prompt or ():
+        for media in message.content if isinstance(message.content, tuple) else ():
+            if isinstance(media, Media) and (media.digest, media.url) not in known:
+                known.add((media.digest, media.url))
+                files.append(InputFile(media.name, "", media=media))
+    return tuple(files)
+
+
 def spoken_prompt(request: ProviderRequest) -> str:
     """Return the system prompt in a request's metadata; empty if there is none."""
     given = [request.metadata.get(name) for name in ("system_prompt", "systemPrompt")]

@@ -4,17 +4,18 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, structs
 
-from multiturn.errors import MultiturnError
+from multiturn.errors import MultiturnError, cut
 from multiturn.model.request import (
     GUIDELINES_HEADING,
     InputFile,
     ProviderRequest,
+    files_and_media,
     guidelines_with_files,
     spoken_prompt,
 )
@@ -49,6 +50,9 @@ PassEnv = Annotated[
 ]
 
 
+Written = Sequence[tuple[InputFile, Path]]  # files, and where they are in the folder
+
+
 class AgentSettings(Settings, frozen=True, kw_only=True):
     """The settings of every target that starts an agent."""
 
@@ -72,6 +76,8 @@ class AgentProvider(TargetProvider):
 
     kind: ClassVar[str]
     gets_instructions = True  # the system prompt, and the guidelines without a file
+    # The sentence above the images, documents and audio.
+    media_intro = "Open these files, which the conversation has in brackets:"
 
     def __init__(self, settings: Any, secrets: Iterable[str] = ()) -> None:
         super().__init__(settings, secrets)
@@ -113,13 +119,16 @@ class AgentProvider(TargetProvider):
     def closing(self, files: tuple[InputFile, ...], folder: str) -> str:
         """Return the end of the prompt: all that names the folder of the request."""
         text, named = "", file_names(files)
-        for intro, is_guideline in (
-            ("Read these guidelines first, and follow them:", True),
-            ("The files attached above, if you need them as files:", False),
+        for intro, use in (
+            ("Read these guidelines first, and follow them:", "guideline"),
+            ("The files attached above, if you need them as files:", "text"),
+            (self.media_intro, "media"),
         ):
-            paths = [path for file, path in named if file.guideline == is_guideline]
-            if paths:
-                text += "\n\n" + "\n".join((intro, *(f"- {folder}/{path}" for path in paths)))
+            lines = [
+                f"- {folder}/{path}{_meaning(file)}" for file, path in named if _use(file) == use
+            ]
+            if lines:
+                text += "\n\n" + "\n".join((intro, *lines))
         return text
 
     def wire(self, request: ProviderRequest) -> Wire:
@@ -129,7 +138,11 @@ class AgentProvider(TargetProvider):
         text, mentions = self.prompt(request), 0
         if "@" in text:  # much faster than the pattern, and almost always false
             text, mentions = _MENTION.subn(r"\1 @", text)
-        text += self.closing(request.input_files, _PLACEHOLDER)
+        files = files_and_media(request)
+        if addresses := [file.media.url for file in files if file.media and file.media.url]:
+            what = f"{cut(addresses[0])} is an address; save it as a file, or write it as text"
+            raise ProviderError(broken("F7", what))
+        text += self.closing(files, _PLACEHOLDER)
         repairs = []
         if request.temperature is not None:
             repairs.append(named("F4", f"left out the temperature {request.temperature:g}"))
@@ -151,7 +164,7 @@ class AgentProvider(TargetProvider):
             parameters=tuple(hide(text, self._of_target) for text in parameters),
             body=text.encode("utf-8", "replace"),
             repairs=tuple(repairs),
-            files=request.input_files,
+            files=files,
             request=request,
         )
 
@@ -183,11 +196,11 @@ class AgentProvider(TargetProvider):
                 end = self.closing(wire.files, _PLACEHOLDER).encode()
                 body = wire.body.removesuffix(end) + self.closing(wire.files, folder.name).encode()
                 (folder / ".gitignore").write_text("*\n")
-                for file, path in file_names(wire.files):
-                    target = folder / path
-                    target.parent.mkdir(parents=True)
-                    target.write_bytes(file.text.encode("utf-8", "surrogatepass"))
-                answer = await self.work(folder, body)
+                files = [(file, folder / path) for file, path in file_names(wire.files)]
+                for file, path in files:
+                    path.parent.mkdir(parents=True)
+                    path.write_bytes(_bytes_of(file))
+                answer = await self.work(folder, body, files)
         except OSError as error:
             what = f"cannot use the request folder: {error}"
             raise ProviderError(what, kind="process", wire=body) from None
@@ -198,7 +211,7 @@ class AgentProvider(TargetProvider):
             raise
         return structs.replace(answer, wire=body)
 
-    async def work(self, folder: Path, body: bytes) -> ProviderResponse:
+    async def work(self, folder: Path, body: bytes, files: Written) -> ProviderResponse:
         """Return the agent's answer to a prompt; the folder of the request holds the files."""
         raise NotImplementedError
 
@@ -222,10 +235,27 @@ def _instructions(request: ProviderRequest) -> Iterator[str]:
 
 def file_names(files: tuple[InputFile, ...]) -> list[tuple[InputFile, str]]:
     """Return each file with its path in the folder of the request."""
-    return [
-        (file, f"files/{number}/{_plain(os.path.basename(file.resolved_path))}")
-        for number, file in enumerate(files, 1)
-    ]
+    return [(file, f"files/{number}/{_name(file)}") for number, file in enumerate(files, 1)]
+
+
+def _name(file: InputFile) -> str:
+    """Return a name of a file; of bytes in a suite, the one that their digest gives."""
+    if file.media is not None and not file.resolved_path:
+        return file.media.replace(path=None).name
+    return _plain(os.path.basename(file.resolved_path))
+
+
+def _use(file: InputFile) -> str:
+    return "guideline" if file.guideline else "text" if file.media is None else "media"
+
+
+def _meaning(file: InputFile) -> str:
+    """Return what stands for a file in the conversation; empty for a text, which is there."""
+    return "" if file.media is None else f" is {file.media.text}"
+
+
+def _bytes_of(file: InputFile) -> bytes:
+    return file.text.encode("utf-8", "surrogatepass") if file.media is None else file.media.data
 
 
 def _plain(name: str) -> str:

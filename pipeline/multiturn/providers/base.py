@@ -102,7 +102,10 @@ class Wire(Struct, frozen=True, kw_only=True):
     def digest(self) -> str:
         """Return a hash of the request. API keys are never part of it."""
         hashed = hashlib.sha256()
-        files = (file.text for file in self.files)
+        files = (
+            file.text if file.media is None else file.media.digest or file.media.name
+            for file in self.files
+        )
         texts = [self.provider, self.model, *self.parameters, *files]
         for piece in (*(text.encode("utf-8", "surrogatepass") for text in texts), self.body):
             hashed.update(b"%d:" % len(piece))

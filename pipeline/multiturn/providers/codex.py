@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from multiturn.providers.agent import AgentProvider, AgentSettings, Executable, PassEnv
+from multiturn.providers.agent import AgentProvider, AgentSettings, Executable, PassEnv, Written
 from multiturn.providers.base import ProviderResponse
 from multiturn.providers.failures import ProviderError
 from multiturn.providers.usage import counts
@@ -28,13 +28,24 @@ class CodexProvider(AgentProvider):
 
     kind = "codex"
     title = "Codex"
+    media_intro = (
+        "The conversation has these files in brackets. Images are attached in this order; open the"
+        " others:"
+    )
     settings: CodexSettings
 
-    async def work(self, folder: Path, body: bytes) -> ProviderResponse:
+    async def work(self, folder: Path, body: bytes, files: Written) -> ProviderResponse:
         """Return the agent's last message."""
         settings = self.settings
         model = ("--model", settings.model) if settings.model else ()
-        command = ("exec", "--json", "--skip-git-repo-check", *model, *settings.args, "-")
+        # With a space, Codex would take the dash for another image; and it splits a path at commas,
+        # which the working folder may have.
+        images = (
+            f"--image={path.relative_to(folder.parent)}"
+            for file, path in files
+            if file.media is not None and file.media.kind == "image"
+        )
+        command = ("exec", "--json", "--skip-git-repo-check", *model, *settings.args, *images, "-")
         events, failed = _Events(), None
         try:
             await self.run(*command, take_line=events.take, stdin=body)

@@ -63,6 +63,7 @@ F3 | agents | a file needs a path, and what to do with it | AgentV #422, #1072
 F4 | agents | neither temperature nor limit can be set | codex exec --help
 F5 | agents | VS Code gets the transcript and files, unless configured otherwise | VS Code's chat
 F6 | agents | tools cannot be given | codex exec --help
+F7 | agents | images, documents and audio must be files | codex exec --help
 R1 | GitHub | a step summary must not exceed 1,024 KiB | runner
 C1 | all | a prompt must have a user or an assistant message | multiturn
 C2 | all | a temperature must be finite and not negative | multiturn

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from multiturn.model.request import InputFile
 from multiturn.paths import FILE
-from multiturn.providers.agent import AgentProvider, AgentSettings, Executable, PassEnv
+from multiturn.providers.agent import AgentProvider, AgentSettings, Executable, PassEnv, Written
 from multiturn.providers.base import LARGEST_ANSWER, ProviderResponse
 from multiturn.providers.failures import ProviderError
 
@@ -62,12 +62,12 @@ class VSCodeProvider(AgentProvider):
             f" When it is complete, rename that file to {folder}/response.md.\n"
         )
 
-    async def work(self, folder: Path, body: bytes) -> ProviderResponse:
+    async def work(self, folder: Path, body: bytes, files: Written) -> ProviderResponse:
         """Open the chat, and wait for the response file."""
         prompt = folder / "prompt.md"
         prompt.write_bytes(body)
-        files = [prompt, *sorted(folder.glob("files/*/*"))]
-        attached = [word for path in files for word in ("--add-file", str(path))]
+        paths = (prompt, *(path for _, path in files))
+        attached = [word for path in paths for word in ("--add-file", str(path))]
         # The prompt is a file: an argument has a limit (F1), and may not begin with a dash.
         sentence = f"Follow the instructions in {prompt.relative_to(folder.parent)}."
         command = ("chat", "--mode", "agent", *self.settings.args, *attached, sentence)
