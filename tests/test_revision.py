@@ -1,13 +1,25 @@
 """Comparing with a revision: repositories of every kind are read as they were, and left alone."""
 
+import gc
 import os
+import re
 import shutil
+import signal
+import sys
+import tempfile
+import warnings
 from collections.abc import Mapping
+from linecache import getline
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
 from comparing import run, run_process, summary, title, write
+from multiturn.engine import revision
+from multiturn.engine.revision import reading_at, requests_of
+from multiturn.engine.selection import select
 from repositories import FILES, SUITE, TONE, commit, git, replace
 
 SHOP, LIST = "evals/shop.eval.yaml", "evals/list.txt"
@@ -222,3 +234,52 @@ def test_no_variable_of_git_changes_what_a_revision_is(
     replace(repository, SHOP, "content: Bye", "content: Ciao")
     monkeypatch.setenv(name, value)
     assert ": 1 changed, 2 same.\n" in summary(repository)
+
+
+OPENING = re.compile(r"\bwith |TemporaryDirectory|Popen|callback")  # lines that begin something
+
+
+def interrupted_at(number: int, repository: Path) -> bool:
+    """Begin to read HEAD; return whether Ctrl-C came, at that instruction of such lines."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal count
+        if frame.f_code.co_name != "reading_at":
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode" and OPENING.search(getline(revision.__file__, frame.f_lineno)):
+            count += 1
+            if count == number:
+                sys.settrace(None)
+                signal.raise_signal(signal.SIGINT)
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        suites = select([str(repository / "evals")])
+        with reading_at("HEAD", requests_of, suites, "spec", is_default=True):
+            sys.settrace(before)
+            return False
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+
+
+def test_ctrl_c_leaves_nothing_wherever_it_comes(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(repository)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir(exist_ok=True)
+    number = 1
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        while interrupted_at(number, repository):
+            gc.collect()
+            assert list((tmp_path / "temporary").iterdir()) == []
+            number += 1
+    assert [str(warning.message) for warning in found] == []
+    assert number > 30

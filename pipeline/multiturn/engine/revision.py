@@ -123,7 +123,10 @@ def reading_at(
     if "-" in selection.named:
         raise MultiturnError(f"{option('against')} compares files, and - is not a file")
     top = os.path.realpath(git("rev-parse", "--show-toplevel"))
-    with tempfile.TemporaryDirectory(prefix="multiturn-") as folder:
+    with ExitStack() as ending:
+        # An interrupt must not come after something is there, and before it is certain to end.
+        with masked("SIG_BLOCK"):
+            folder = ending.enter_context(tempfile.TemporaryDirectory(prefix="multiturn-"))
         checkout = _Checkout(top, os.path.join(os.path.realpath(folder), "tree"))
         here = checkout.inside(".")
         named = (os.path.relpath(checkout.inside(path), here) for path in selection.named)
@@ -139,19 +142,18 @@ def reading_at(
         except (FileExistsError, NotADirectoryError):
             raise MultiturnError(f"{option('against')}: {os.getcwd()} was no folder then") from None
         job = _RevisionJob(checkout, read, selection, pipeline, is_default, sys.path, os.getpid())
-        with open(os.path.join(folder, _JOB), "wb") as file:
-            pickle.dump(job, file)
-        with ExitStack() as ending:
-            with masked("SIG_BLOCK"):
-                process = subprocess.Popen(  # noqa: S603 - this very Python
-                    (sys.executable, "-P", "-c", _CHILD, folder),
-                    stdin=subprocess.DEVNULL,
-                    stdout=2,  # what a stage prints is not part of the output
-                    start_new_session=True,  # Ctrl-C reaches only this process, which kills it
-                )
-                ending.callback(process.wait)  # after Ctrl-C, __exit__ waits 0.25 s at most
-                ending.callback(process.kill)
-            yield _items(process, folder, commit)
+        with masked("SIG_BLOCK"):
+            with open(os.path.join(folder, _JOB), "wb") as file:
+                pickle.dump(job, file)
+            process = subprocess.Popen(  # noqa: S603 - this very Python
+                (sys.executable, "-P", "-c", _CHILD, folder),
+                stdin=subprocess.DEVNULL,
+                stdout=2,  # what a stage prints is not part of the output
+                start_new_session=True,  # Ctrl-C reaches only this process, which kills it
+            )
+            ending.callback(process.wait)  # after Ctrl-C, __exit__ waits 0.25 s at most
+            ending.callback(process.kill)
+        yield _items(process, folder, commit)
 
 
 def _write_tree(commit: str, checkout: _Checkout, index: str) -> None:
@@ -162,12 +164,13 @@ def _write_tree(commit: str, checkout: _Checkout, index: str) -> None:
     git("-C", top, "read-tree", commit, **environment)
     git("-C", top, "checkout-index", "--all", f"--prefix={tree}/", **environment)
     os.makedirs(os.path.join(tree, ".git"), exist_ok=True)  # marks the root, as in the repository
-    for folder, folders, names in os.walk(tree):
-        for link in (os.path.join(folder, name) for name in (*folders, *names)):
-            target = os.path.normpath(os.readlink(link)) if os.path.islink(link) else ""
-            if is_below(target, top):
-                os.remove(link)
-                os.symlink(tree + target.removeprefix(top), link)
+    for entry in git("-C", top, "ls-files", "-z", "--stage", **environment).split("\0"):
+        link = os.path.join(tree, entry.partition("\t")[2])
+        is_link = entry.startswith("120000 ") and os.path.islink(link)
+        target = os.path.normpath(os.readlink(link)) if is_link else ""
+        if is_below(target, top):
+            os.remove(link)
+            os.symlink(tree + target.removeprefix(top), link)
 
 
 def _items(process: "subprocess.Popen[bytes]", folder: str, commit: str) -> Iterator[Any]:
