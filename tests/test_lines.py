@@ -72,6 +72,7 @@ def test_explain(repository: Path) -> None:
         "key": "metadata.systemPrompt",
         "stage": None,
         "changed_by": None,
+        "media": None,
     }
     assert system["spans"][-1] == {
         "text": FILES["evals/tone.rules.md"].rstrip(),
@@ -83,6 +84,7 @@ def test_explain(repository: Path) -> None:
         "key": "input_messages[0].content[0]",
         "stage": None,
         "changed_by": None,
+        "media": None,
     }
     assert [segment["fate"] for segment in line["segments"]] == ["moved", "shown"]
     assert line["segments"][1] == {

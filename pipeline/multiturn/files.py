@@ -165,10 +165,11 @@ class Files:
         why = "it has lines of a merge conflict; if it is one, merge it, and run this again"
         warn(Notice("file.conflict", Place(resolved_path), why))
 
-    def known(self, resolved_path: str) -> str | None:
-        """Return the text of a file that was read before (rule 3); None if it was not."""
-        known = self._texts.get(self._path(resolved_path))
-        return None if known is None else known[1]
+    def known(self, resolved_path: str) -> str | Media | None:
+        """Return the text (rule 3) or the media of a file that was read before, else None."""
+        path = self._path(resolved_path)
+        known = self._texts.get(path)
+        return self._texts.media.get(path) if known is None else known[1]
 
     def _path(self, resolved_path: str) -> str:
         names = resolved_path.split("/")

@@ -180,6 +180,15 @@ class Media(Struct, frozen=True, dict=True, omit_defaults=True, repr_omit_defaul
         return self.path or self.url or f"{self.digest[:12]}.{EXTENSIONS[self.media_type]}"
 
     @property
+    def facts(self) -> str:
+        """What is known of the bytes, such as ``image/png, 12,345 bytes, SHA-256 0a1b…``."""
+        if self.url is not None:
+            known = ["an address, which is not read"]
+        else:
+            known = [self.media_type, f"{self.size:,} bytes", f"SHA-256 {self.digest}"]
+        return ", ".join([*known, *([f"detail {self.detail}"] if self.detail else [])])
+
+    @property
     def kind_in_words(self) -> str:
         """The kind with its article, such as ``an image``."""
         return f"{'a' if self.kind == 'document' else 'an'} {self.kind}"
@@ -217,6 +226,15 @@ def given_media(value: str, kind: str, name: str | None, detail: str | None, sto
     media = Media.of(data, name, detail=detail, store=store)
     check_kind(media, kind, shown)
     return media
+
+
+def is_address(value: str, kind: str) -> bool:
+    """Return whether the value of a segment is an address or a ``data:`` URI, not a path.
+
+    >>> is_address("https://example.org/a.png", "image"), is_address("a.png", "image")
+    (True, False)
+    """
+    return value.startswith("data:") or (kind != "file" and "://" in value)
 
 
 def check_kind(media: Media, kind: str, shown: str) -> None:

@@ -25,6 +25,7 @@ from multiturn.media import (
     Store,
     check_kind,
     given_media,
+    is_address,
 )
 from multiturn.model.case import FILE_TYPES, PROMPT_KEY, Case, segments_of
 from multiturn.model.turns import as_json, is_blank
@@ -155,7 +156,7 @@ class _Reader:
         """Return a segment that is a file, media in the suite, or an address of media."""
         kind, value, files = segment["type"], segment["value"], self._case.files
         detail, name = segment.get("detail"), segment.get("name")
-        if value.startswith("data:") or (kind != "file" and "://" in value):
+        if is_address(value, kind):
             media = given_media(
                 value, kind, name, detail, Store() if files is None else files.store
             )

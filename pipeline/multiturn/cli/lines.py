@@ -8,6 +8,7 @@ from msgspec import Meta, Struct
 from multiturn.engine.explanation import Explanation
 from multiturn.engine.spans import Spans
 from multiturn.errors import MultiturnError
+from multiturn.media import Media
 
 if TYPE_CHECKING:
     from multiturn.review.report.comparison import Report
@@ -44,6 +45,23 @@ class DiffLine(Struct, frozen=True):
     ]
 
 
+class ExplainedMedia(Struct, frozen=True):
+    """An image, a document or audio."""
+
+    kind: Annotated[str, Meta(description="image, document or audio.")]
+    media_type: Annotated[str | None, Meta(description="such as image/png; null for an address.")]
+    size: Annotated[int | None, Meta(description="in bytes; null for an address.")]
+    digest: Annotated[
+        str | None, Meta(description="SHA-256 of the bytes, in hexadecimal; null for an address.")
+    ]
+    path: Annotated[
+        str | None,
+        Meta(description="of its file, or its name, as the suite has it; null for none."),
+    ]
+    url: Annotated[str | None, Meta(description="the address; null for bytes.")]
+    detail: Annotated[str | None, Meta(description="how closely to look; null for the default.")]
+
+
 class ExplainedSpan(Struct, frozen=True):
     """A stretch of text with one origin."""
 
@@ -61,6 +79,9 @@ class ExplainedSpan(Struct, frozen=True):
     ] = None
     changed_by: Annotated[
         str | None, Meta(description="the last stage that changed it; null if none did.")
+    ] = None
+    media: Annotated[
+        ExplainedMedia | None, Meta(description="what the text stands for; null for text.")
     ] = None
 
 
@@ -181,8 +202,21 @@ def _spans(spans: Spans) -> tuple[ExplainedSpan, ...]:
             span.key or None,
             span.stage,
             span.changed_by,
+            None if span.media is None else _media(span.media),
         )
         for span in spans
+    )
+
+
+def _media(media: Media) -> ExplainedMedia:
+    return ExplainedMedia(
+        media.kind,
+        media.media_type or None,
+        media.size if media.digest else None,
+        media.digest or None,
+        media.path,
+        media.url,
+        media.detail,
     )
 
 

@@ -138,14 +138,16 @@ def _show(conversions: "Iterable[Conversion]") -> None:
 def _entry(conversion: "Conversion") -> dict[str, object]:
     """Return what JSON says of a case."""
     case, files = conversion.case, conversion.input_files
+    media = [file.media for file in files if file.media is not None]
     return {
         "suite": case.suite,
         "id": case.id,
         "file": case.file,
         "line": case.line,
         "messages": [message.role for message in case.input_messages],
-        "files": [file.resolved_path for file in files if not file.guideline],
+        "files": [f.resolved_path for f in files if f.resolved_path and not f.guideline],
         "guidelines": [file.resolved_path for file in files if file.guideline],
+        **({"media": media} if media else {}),
     }
 
 
@@ -153,6 +155,10 @@ def _words(conversion: "Conversion") -> str:
     """Return what text says of a case: its messages, then its files."""
     files = conversion.input_files
     said = [number_of(len(conversion.case.input_messages), "message")]
-    said += [f"file {file.path}" for file in files if not file.guideline]
+    said += [
+        f"{'file' if file.media is None else file.media.kind} {file.path}"
+        for file in files
+        if not file.guideline
+    ]
     said += [f"guideline {file.path}" for file in files if file.guideline]
     return ", ".join(said)

@@ -78,7 +78,8 @@ class Explanation(Struct, frozen=True):
 def _lines(spans: Spans) -> Iterator[str]:
     for span in spans:
         if span.text.strip("\n"):
-            yield f"  {span.origin}"
+            facts = "" if span.media is None else f": {span.media.facts}"
+            yield f"  {span.origin}{facts}"
             yield from (f"  | {line}".rstrip() for line in span.text.split("\n"))
 
 

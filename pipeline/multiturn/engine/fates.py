@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from multiturn.errors import MultiturnError, Place
+from multiturn.media import Media, is_address
 from multiturn.model.case import FILE_TYPES, PROMPT_KEY, Case, TestMessage, first_other, segments_of
 from multiturn.model.conversion import DROPPED, Conversion
 from multiturn.model.turns import Part, Turn, as_json, is_blank, joined
-from multiturn.model.views import calls_of
+from multiturn.model.views import Edited, calls_of
 
 if TYPE_CHECKING:
     from multiturn.logs import Notice
@@ -79,7 +80,7 @@ class _Sent:
                 self.dropped.setdefault(notice.where, notice.why)
             if notice.event == "thinking.dropped":
                 self.unsigned.setdefault(notice.where, notice.why)
-        self.dropped_by = dict(conversion.dropped)
+        self.dropped_by = {(message, at): stage for message, at, stage in conversion.dropped}
         # Without a chat, the question has the calls.
         said = self.prompt if conversion.chat is not None else conversion.turns
         self.calls = calls_of(said)
@@ -171,17 +172,30 @@ class _Sent:
         match content:
             case str(text) | {"type": "text", "value": str(text)} if is_blank(text):
                 return Fate(where, "dropped", "blank text is no content (rule 2)")
-        return self._gone(where, segment[0])
+        return self._gone(where, *segment)
 
-    def _gone(self, where: Place, message: int) -> Fate:
+    def _gone(self, where: Place, message: int, at: int | None = None) -> Fate:
         """Return the fate of what is not sent, and no rule for texts explains."""
         if loss := self.losses.get((message, None)):
             return Fate(where, "dropped", loss[1].why)
         if self.conversion.chat is None and not self.conversion.question:
             return Fate(where, "lost", "the pipeline gives neither a chat prompt nor a question")
-        stage = self.dropped_by.get(message)
+        stage = self.dropped_by.get((message, at)) or self.dropped_by.get((message, None))
+        if stage is None and at is not None:
+            stage = _editor(self.conversion, (message, at))
         who = "a stage" if stage is None else f"the stage {stage}"
         return Fate(where, "lost", f"no rule explains it; {who} took it away")
+
+
+def _editor(conversion: Conversion, segment: _Segment) -> str | None:
+    """Return the stage whose edit of the chat has removed a segment; None if none has."""
+    view = conversion.chat_view
+    while isinstance(view, Edited):
+        below = view.view(conversion)
+        if any((part.message, part.content) == segment for turn in below for part in turn.parts):
+            return view.stage
+        view = view.view
+    return None
 
 
 def _explicit(prompt: Iterable[Turn]) -> list[int]:
@@ -191,11 +205,14 @@ def _explicit(prompt: Iterable[Turn]) -> list[int]:
     return [part.message for part in parts if part.message is not None]
 
 
-def _as_written(where: Place, parts: Sequence[Part], text: str | None) -> Fate | None:
-    """Return the fate of a text that the prompt has in other words than the suite; else None."""
+def _as_written(where: Place, parts: Sequence[Part], text: str | Media | None) -> Fate | None:
+    """Return the fate of what the prompt has in another form than the suite; else None."""
     stages = dict.fromkeys(part.changed_by for part in parts if part.changed_by)
     if stages:
         return Fate(where, "changed", f"by {', '.join(stages)}")
+    if isinstance(text, Media):
+        digests = {part.media.digest for part in parts if part.media is not None}
+        text = None if text.digest in digests else text.text
     said = joined(parts)  # a file says the same with and without the newlines at its end
     if text is None or text in (said, said.rstrip("\n"), "".join(part.text for part in parts)):
         return None
@@ -206,12 +223,12 @@ def _resolved(case: Case, content: object) -> str | None:
     match content:
         case {"type": kind, "value": str(path)} if kind in FILE_TYPES and case.files is not None:
             with suppress(MultiturnError):
-                return case.files.find(path)
+                return None if is_address(path, kind) else case.files.find(path)
     return None
 
 
-def _written(content: object, path: str | None, case: Case) -> str | None:
-    """Return what the suite, or the file, says in a segment; None where that is not known."""
+def _written(content: object, path: str | None, case: Case) -> str | Media | None:
+    """Return what the suite, or the file, has in a segment; None where that is not known."""
     match content:
         case str(text) | {"type": "text", "value": str(text)}:
             return text

@@ -43,7 +43,7 @@ def _spans(conversion: Conversion, provider: TargetProvider) -> Iterator[tuple[s
     guidelines = {file.resolved_path for file in conversion.input_files if file.guideline}
     turns = preview_of(conversion, provider).messages
     for message in in_spans(conversion.sent if turns is None else turns, conversion.case):
-        for span in message.shown:
+        for span in (each for each in message.shown if each.media is None):
             kind = "guideline" if span.path in guidelines else "file"
             yield f"{kind} {span.path}" if span.path else f"{message.role} messages", span
     for definition in definitions_of(conversion):

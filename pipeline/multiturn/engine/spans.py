@@ -6,9 +6,10 @@ from typing import Any
 from msgspec import Struct, to_builtins
 
 from multiturn.errors import Place
+from multiturn.media import Media
 from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
-from multiturn.model.request import message_of, result_in_words
+from multiturn.model.request import as_text, message_of, result_in_words
 from multiturn.model.turns import Part, Turn
 
 
@@ -24,6 +25,7 @@ class Span(Struct, frozen=True, gc=False):
         place: where the suite has the text, or attaches the file; nowhere for what a stage added.
         key: by which key the suite has it, such as ``input_messages[0].content``.
         changed_by: the last stage that changed it; None if none did.
+        media: the image, document or audio for which the text stands; None for text.
     """
 
     text: str
@@ -33,6 +35,7 @@ class Span(Struct, frozen=True, gc=False):
     place: Place = Place()
     key: str = ""
     changed_by: str | None = None
+    media: Media | None = None
 
 
 Spans = tuple[Span, ...]
@@ -76,8 +79,8 @@ class Message(Struct, frozen=True, gc=False):
 
 
 def question_of(conversion: Conversion) -> Spans:
-    """Return the question of a finished conversion in spans."""
-    return spans_in(conversion.transcript, conversion.case)
+    """Return the question of a finished conversion in spans; there, media are text."""
+    return spans_in([*map(as_text, conversion.transcript)], conversion.case)
 
 
 def messages_of(conversion: Conversion) -> tuple[Message, ...]:
@@ -128,13 +131,13 @@ def spans_in(parts: Sequence[Part], case: Case) -> Spans:
 
 
 def _span(part: Part, case: Case, path: str) -> Span:
-    origin, changed_by = origin_of(part, case), part.changed_by
+    origin, changed_by, media = origin_of(part, case), part.changed_by, part.media
     if part.stage is not None:
-        return Span(part.text, origin, path, part.stage)
+        return Span(part.text, origin, path, part.stage, media=media)
     place = case.place_of(part.message, part.content, part.key)
     if not place.line and part.line:  # a call, or a thought
         place = Place(case.file or case.suite, part.line)
-    return Span(part.text, origin, path, None, place, key_of(part, case), changed_by)
+    return Span(part.text, origin, path, None, place, key_of(part, case), changed_by, media)
 
 
 def key_of(part: Part, case: Case) -> str:

@@ -41,7 +41,8 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
         question_view: how the turns make the question; None until a stage chooses it.
         markers: how lines of the prompt begin that the pipeline adds, such as ``[User]:``.
         stage: the stage that a pipeline is running, by which changes of text are signed.
-        dropped: the index in ``input_messages`` of each turn that is gone, and by which stage.
+        dropped: the index in ``input_messages`` of each turn that is gone, and by which stage; of
+            media that are gone, also the index in that message's content, which is None of a turn.
     """
 
     case: Case
@@ -54,7 +55,7 @@ class Conversion(Struct, frozen=True, dict=True, repr_omit_defaults=True):
     question_view: QuestionView | None = None
     markers: tuple[str, ...] = ()
     stage: str = ""
-    dropped: tuple[tuple[int | None, str], ...] = ()
+    dropped: tuple[tuple[int | None, int | None, str], ...] = ()
 
     __repr__ = brief
 

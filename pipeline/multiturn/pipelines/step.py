@@ -65,10 +65,9 @@ class Step(Struct, frozen=True):
             result = checked(conversion, result, self.stage)
         except ValueError as error:
             raise StageError(f"the stage {self.name} {error}").at(case.where(), case.id) from None
-        if result.turns is not conversion.turns and len(result.turns) < len(conversion.turns):
-            kept = {turn.message for turn in result.turns}
-            gone = (turn.message for turn in conversion.turns if turn.message not in kept)
-            result = replace(result, dropped=(*result.dropped, *((at, self.name) for at in gone)))
+        if result.turns is not conversion.turns and (gone := _gone(conversion, result)):
+            named = ((message, at, self.name) for message, at in gone)
+            result = replace(result, dropped=(*result.dropped, *named))
         return result
 
     def _end_fork(self) -> NoReturn:
@@ -78,6 +77,18 @@ class Step(Struct, frozen=True):
             os.write(2, f"Error: {what}, with os._exit\n".encode())
         finally:
             os._exit(1)
+
+
+def _gone(before: Conversion, after: Conversion) -> list[tuple[int | None, int | None]]:
+    """Return what a stage has dropped: messages, and media by their message and content."""
+    gone: list[tuple[int | None, int | None]] = []
+    if len(after.turns) < len(before.turns):
+        kept = {turn.message for turn in after.turns}
+        gone += ((turn.message, None) for turn in before.turns if turn.message not in kept)
+    if media := [part for turn in before.turns for part in turn.parts if part.media is not None]:
+        left = {part.origin for turn in after.turns for part in turn.parts}
+        gone += ((part.message, part.content) for part in media if part.origin not in left)
+    return gone
 
 
 _FORKS: list[None] = []  # as many as there were from the first process to this one

@@ -153,4 +153,4 @@ def _files_on_disk(conversion: Conversion) -> dict[str, str]:
     files = conversion.case.files
     paths = [file.resolved_path for file in conversion.input_files if file.media is None]
     known = {path: files.known(path) for path in paths} if files is not None else {}
-    return {path: text for path, text in known.items() if text is not None}
+    return {path: text for path, text in known.items() if isinstance(text, str)}
