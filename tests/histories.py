@@ -108,6 +108,10 @@ class _History:
         if vendor == "anthropic" and self.chance.random() < 0.2:
             return Thinking(data=self.signature())
         signature = self.signature() if self.chance.random() < 0.7 else ""
+        if vendor == "openai":
+            data = self.signature() if self.chance.random() < 0.8 else ""
+            text = self.chance.choice(("", "They want\nthe weather."))
+            return Thinking(text, signature and f"rs_{signature}", data, vendor)
         return Thinking("They want\nthe weather.", signature, vendor=vendor)
 
     def signature(self) -> str:

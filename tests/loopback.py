@@ -40,6 +40,8 @@ class Request(NamedTuple):
         path = self.path.partition("?")[0]
         if path.endswith("/chat/completions"):
             return "azure"
+        if path.endswith("/responses"):
+            return "responses"
         if path.endswith("/v1/messages"):
             return "anthropic"
         return "gemini" if path.endswith(":generateContent") else None
@@ -222,6 +224,20 @@ def completion(vendor: str | None, text: str) -> Any:
             "model": "m",
             "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
             "usage": {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18},
+        }
+    if vendor == "responses":
+        said = {"type": "output_text", "text": text, "annotations": []}
+        message = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed"}
+        return {
+            "id": "resp_1",
+            "object": "response",
+            "created_at": 0,
+            "model": "m",
+            "status": "completed",
+            "error": None,
+            "incomplete_details": None,
+            "output": [{**message, "content": [said]}],
+            "usage": {**USAGE, "total_tokens": 18},
         }
     if vendor == "anthropic":
         return {

@@ -20,6 +20,9 @@ from loopback import TEXT, Answer, Request, Server, Step, completion
 ONLY_1 = ("o1", "o3", "o4-mini", "gpt-5", "gpt-5-mini", "gpt-5-nano", "gpt-5.5", "gpt-5.6-sol")
 NO_TEMPERATURE = ("gpt-6-astra",)
 NO_MAX_TOKENS = ("o1", "o3", "o3-mini", "o4-mini", "gpt-5", "gpt-5-mini", "gpt-5-nano")
+NO_CHAT = ("gpt-5-codex", "gpt-5.3-codex", "gpt-5.1-codex-max")
+NO_REASONING = ("gpt-4o", "gpt-4o-mini", "gpt-4.1-mini", "gpt-5-chat")
+WANTS_PHASE = ("gpt-5.3-codex", "gpt-5.4")
 NO_CLAUDE_TEMPERATURE = ("claude-opus-4-7", "claude-opus-4-8", "claude-opus-5", "claude-sonnet-5")
 NO_PREFILL = (
     *("claude-opus-4-6", "claude-sonnet-4-6", "claude-opus-4-7", "claude-opus-4-8"),
@@ -51,6 +54,8 @@ class StrictServer(Server):
                 judge_anthropic(request.json, request.headers)
             elif vendor == "gemini":
                 judge_gemini(request.json, request.path.rpartition("/")[2].partition(":")[0])
+            elif vendor == "responses":
+                judge_responses(request.json)
             else:
                 judge_openai(request.json)
         except RefusedError as refused:
@@ -318,27 +323,38 @@ def _judge_calls(contents: list[Any], model: str) -> None:
 
 
 @cache
-def _openai_type() -> Any:
-    from openai.types.chat.completion_create_params import CompletionCreateParamsNonStreaming
+def _openai_type(name: str) -> Any:
+    from importlib import import_module
+
     from pydantic import TypeAdapter
 
-    return TypeAdapter(CompletionCreateParamsNonStreaming)
+    module, _, type_ = name.rpartition(".")
+    return TypeAdapter(getattr(import_module(f"openai.types.{module}"), type_))
+
+
+def _judge_temperature(model: str, temperature: float | None) -> None:
+    if temperature is None:
+        return
+    if plain(model, NO_TEMPERATURE):
+        what = "Unsupported parameter: 'temperature' is not supported with this model."
+        raise RefusedError(what, "temperature")
+    if temperature != 1 and plain(model, ONLY_1):
+        what = f"Unsupported value: 'temperature' does not support {temperature:g} with this"
+        what += " model. Only the default (1) value is supported."
+        raise RefusedError(what, "temperature", "unsupported_value")
+    if not 0 <= temperature <= 2:
+        what = f"Invalid 'temperature': decimal above maximum value. Got {temperature}."
+        raise RefusedError(what, "temperature", "decimal_above_max_value")
 
 
 def judge_openai(body: Any) -> None:
-    fit(_openai_type(), body)
-    model, temperature = body["model"], body.get("temperature")
-    if temperature is not None:
-        if plain(model, NO_TEMPERATURE):
-            what = "Unsupported parameter: 'temperature' is not supported with this model."
-            raise RefusedError(what, "temperature")
-        if temperature != 1 and plain(model, ONLY_1):
-            what = f"Unsupported value: 'temperature' does not support {temperature:g} with this"
-            what += " model. Only the default (1) value is supported."
-            raise RefusedError(what, "temperature", "unsupported_value")
-        if not 0 <= temperature <= 2:
-            what = f"Invalid 'temperature': decimal above maximum value. Got {temperature}."
-            raise RefusedError(what, "temperature", "decimal_above_max_value")
+    fit(_openai_type("chat.completion_create_params.CompletionCreateParamsNonStreaming"), body)
+    model = body["model"]
+    if plain(model, NO_CHAT):
+        raise RefusedError(
+            "This model is only supported in v1/responses and not in v1/chat/completions.", "model"
+        )
+    _judge_temperature(model, body.get("temperature"))
     if "max_tokens" in body and plain(model, NO_MAX_TOKENS):
         what = "Unsupported parameter: 'max_tokens' is not supported with this model."
         what += " Use 'max_completion_tokens' instead."
@@ -369,3 +385,101 @@ def judge_openai(body: Any) -> None:
     if waiting:
         what = "An assistant message with 'tool_calls' must be followed by tool messages responding"
         raise RefusedError(f"{what} to each 'tool_call_id'.", "messages")
+
+
+# --- OpenAI's Responses API
+
+KEYS_OF_RESPONSES = frozenset(
+    {
+        *("input", "instructions", "model", "store", "include", "max_output_tokens", "temperature"),
+        *("tools", "tool_choice", "prompt_cache_options"),
+    }
+)
+
+
+def judge_responses(body: Any) -> None:
+    """Refuse what the API does: T1 to T9 for it, and what was seen on its wire."""
+    fit(_openai_type("responses.response_create_params.ResponseCreateParamsNonStreaming"), body)
+    for key in body.keys() - KEYS_OF_RESPONSES:
+        raise RefusedError(f"Unknown parameter: '{key}'.", key, "unknown_parameter")
+    model = body["model"]
+    if body["store"] is not False:
+        raise RefusedError("this organization stores nothing", "store")
+    if body.get("max_output_tokens", 16) < 16:
+        what = "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16"
+        raise RefusedError(what, "max_output_tokens", "integer_below_min_value")
+    if body.get("include") and plain(model, NO_REASONING):
+        raise RefusedError("Encrypted content is not supported with this model.", "include")
+    if not body.get("instructions", "-"):
+        raise RefusedError("Invalid 'instructions': empty string.", "instructions")
+    _judge_temperature(model, body.get("temperature"))
+    judge_names((tool["name"] for tool in body.get("tools", ())), "[a-zA-Z0-9_-]{1,64}")
+    judge_choice(body, "'tool_choice' is only allowed when 'tools' are specified.")
+    if not body["input"]:
+        raise RefusedError("One of 'input' or 'previous_response_id' must be provided.", "input")
+    _judge_items(body["input"], model)
+
+
+def _judge_items(items: list[Any], model: str) -> None:
+    """Refuse items that do not belong together."""
+    waiting: list[str] = []
+    seen: set[str] = set()
+    called: set[str] = set()
+    for at, item in enumerate(items):
+        kind = item.get("type", "message")
+        following = items[at + 1] if at + 1 < len(items) else {}
+        if waiting and kind not in ("function_call", "function_call_output", "reasoning"):
+            raise RefusedError(f"No tool output found for function call {waiting[0]}.", "input")
+        if "id" in item and item["id"] in seen:
+            what = f"Duplicate item found with id {item['id']}. Remove duplicate items from your"
+            raise RefusedError(f"{what} input and try again.", "input")
+        seen.add(item.get("id", f"at {at}"))
+        if kind == "reasoning":
+            if plain(model, NO_REASONING):
+                what = "Reasoning input items can only be provided to a reasoning or computer use"
+                raise RefusedError(f"{what} model.", "input")
+            _judge_reasoning(item, following)
+        elif kind == "function_call":
+            _judge_call(item, items[at - 1] if at else {}, called)
+            waiting.append(item["call_id"])
+            called.add(item["call_id"])
+        elif kind == "function_call_output":
+            if item["call_id"] not in waiting:
+                what = f"No tool call found for function call output with call_id {item['call_id']}"
+                raise RefusedError(what, "input")
+            waiting.remove(item["call_id"])
+        elif item["role"] == "assistant" and plain(model, WANTS_PHASE) and item["content"]:
+            if item.get("phase") not in ("commentary", "final_answer"):  # so says the manual
+                raise RefusedError("preserve and resend phase on all assistant messages", "input")
+        elif "phase" in item:
+            raise RefusedError("Unknown parameter: 'phase'.", "input")
+    if waiting:
+        raise RefusedError(f"No tool output found for function call {waiting[0]}.", "input")
+
+
+def _judge_reasoning(item: Any, following: Any) -> None:
+    name = item["id"]
+    if not name.startswith("rs"):
+        raise RefusedError(f"Invalid id: '{name}'. Expected an ID that begins with 'rs'.", "input")
+    if not item.get("encrypted_content"):
+        what = f"Item with id '{name}' not found. Items are not persisted when `store` is set to"
+        raise RefusedError(f"{what} false.", "input")
+    is_followed = following.get("role") == "assistant" or following.get("type") in (
+        *("function_call", "reasoning"),
+    )
+    if not is_followed:
+        what = f"Item '{name}' of type 'reasoning' was provided without its required following item"
+        raise RefusedError(what, "input")
+
+
+def _judge_call(item: Any, before: Any, called: set[str]) -> None:
+    if not 0 < len(item["call_id"]) <= 64:
+        what = "Invalid 'input[0].call_id': string too long. Expected a string with maximum length"
+        raise RefusedError(f"{what} 64.", "input", "string_above_max_length")
+    if item["call_id"] in called:
+        raise RefusedError(f"Duplicate call_id {item['call_id']}", "input")
+    if not isinstance(json.loads(item["arguments"]), dict):
+        raise RefusedError("Invalid 'input[0].arguments'", "input")
+    if "id" in item and before.get("type") != "reasoning":
+        what = f"Item '{item['id']}' of type 'function_call' was provided without its required"
+        raise RefusedError(f"{what} 'reasoning' item", "input")

@@ -322,11 +322,10 @@ def own_form(messages: list[ChatMessage]) -> list[Message]:
 
 def own_message(message: ChatMessage) -> Message:
     blocks = [
-        {"type": "redacted_thinking", "data": block.data, "vendor": block.vendor}
-        if block.data
-        else {
-            "type": "thinking",
-            "thinking": block.text,
+        {
+            "type": "thinking" if block.text or not block.data else "redacted_thinking",
+            **({"thinking": block.text} if block.text or not block.data else {}),
+            **({"data": block.data} if block.data else {}),
             "signature": block.signature,
             "vendor": block.vendor,
         }
@@ -371,9 +370,9 @@ def inspect_form(messages: list[ChatMessage]) -> list[Message]:
             message |= {"content": "", "error": {"type": "unknown", "message": message["content"]}}
         for block in message["content"] if isinstance(message["content"], list) else ():
             if isinstance(block, dict):
-                reasoning = block.pop("thinking", None) or block.pop("data")
-                is_redacted = block["type"] == "redacted_thinking"
-                block |= {"type": "reasoning", "reasoning": reasoning, "redacted": is_redacted}
+                data, text = block.pop("data", None), block.pop("thinking", None)
+                reasoning = {"reasoning": data, "summary": text} if data else {"reasoning": text}
+                block |= {"type": "reasoning", **reasoning, "redacted": bool(data)}
     return written
 
 
@@ -506,3 +505,33 @@ def test_a_conversation_with_anything_anywhere_is_read_or_an_error_with_its_line
             for convert in (to_openai, to_evals, to_inspect, to_promptfoo):
                 with suppress(MultiturnError):
                     msgspec.json.encode(convert(conversion))
+
+
+def test_thinking_of_openai_has_its_id_and_its_encrypted_content(tmp_path: Path) -> None:
+    """inspect_ai keeps the id of a reasoning item as its signature."""
+    read = Thinking("Hm.", "rs_1", "gA", "openai"), Thinking("", "rs_2", "gB", "openai")
+    text = """
+        tests:
+        - id: ours
+          input:
+          - {role: user, content: Hi}
+          - role: assistant
+            content:
+            - {type: thinking, thinking: Hm., signature: rs_1, data: gA, vendor: openai}
+            - {type: redacted_thinking, signature: rs_2, data: gB, vendor: openai}
+            - Hi
+        - id: theirs
+          input:
+          - {role: user, content: Hi}
+          - role: assistant
+            content:
+            - {type: reasoning, reasoning: gA, redacted: true, signature: rs_1, vendor: openai,
+               summary: Hm.}
+            - {type: reasoning, reasoning: gB, redacted: true, signature: rs_2, vendor: openai}
+            - Hi
+    """
+    ours, theirs = (
+        [structs.replace(block, line=0) for block in case.input_messages[1].thinking]
+        for case in cases_of(text, tmp_path)
+    )
+    assert ours == theirs == [*read]

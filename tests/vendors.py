@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from loopback import KEY
+from loopback import KEY, completion
 from multiturn import ChatMessage, ProviderError, ProviderRequest, ProviderResponse
 from multiturn.documents.yaml_events import read_documents
 from multiturn.providers.anthropic import AnthropicProvider, AnthropicSettings
@@ -17,7 +17,8 @@ from multiturn.providers.azure import AzureProvider, AzureSettings
 from multiturn.providers.base import Wire
 from multiturn.providers.echo import EchoProvider
 from multiturn.providers.gemini import GeminiProvider, GeminiSettings
-from multiturn.providers.openai import OpenAIProvider, OpenAISettings
+from multiturn.providers.openai import OpenAIProvider
+from multiturn.providers.openai_settings import OpenAISettings
 
 NOWHERE = "http://127.0.0.1:9"
 GIVEN: dict[str, Any] = {"name": "t", "provider": "t", "api_key": KEY}
@@ -33,6 +34,10 @@ def openai(url: str = NOWHERE, **settings: Any) -> OpenAIProvider:
     return OpenAIProvider(
         OpenAISettings(**{**GIVEN, "base_url": f"{url}/v1", "model": "gpt-4o", **settings})
     )
+
+
+def responses(url: str = NOWHERE, **settings: Any) -> OpenAIProvider:
+    return openai(url, **{"api": "responses", "model": "gpt-5-mini", **settings})
 
 
 def anthropic(url: str = NOWHERE, **settings: Any) -> AnthropicProvider:
@@ -54,6 +59,7 @@ def echo(url: str = NOWHERE) -> EchoProvider:
 PROVIDERS: dict[str, Connect] = {
     "openai": openai,
     "azure": azure,
+    "responses": responses,
     "anthropic": anthropic,
     "gemini": gemini,
     "echo": echo,
@@ -83,6 +89,12 @@ def chat(*messages: tuple[Any, str], **given: Any) -> ProviderRequest:
     return ProviderRequest(**{"question": "(for logs only)", "chat_prompt": prompt, **given})
 
 
+def answer_of(provider: Any, text: str) -> Any:
+    """Return an answer in the format that a provider reads."""
+    asks_responses = getattr(provider, "asks_responses", False)
+    return completion("responses" if asks_responses else provider.kind, text)
+
+
 def sent(wire: Wire) -> list[tuple[str, str]]:
     """Return the messages of a body as (role, content), the system message first."""
     body = msgspec.json.decode(wire.body)
@@ -91,8 +103,10 @@ def sent(wire: Wire) -> list[tuple[str, str]]:
         turns = [(roles[turn["role"]], turn["parts"][0]["text"]) for turn in body["contents"]]
         system = body.get("systemInstruction", {"parts": []})["parts"]
         return [*(("system", part["text"]) for part in system), *turns]
-    turns = [(message["role"], message["content"]) for message in body["messages"]]
-    return [("system", body["system"]), *turns] if "system" in body else turns
+    messages = body.get("messages") or body["input"]
+    turns = [(message["role"], message["content"]) for message in messages]
+    system = body.get("system") or body.get("instructions")
+    return [("system", system), *turns] if system else turns
 
 
 HELLO = chat(("system", "Be brief."), ("user", "Hello"))

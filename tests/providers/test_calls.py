@@ -5,6 +5,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,11 +16,12 @@ from multiturn import ChatMessage, ProviderError, ProviderRequest
 from multiturn.logs import Notice, warnings_to
 from multiturn.model.calls import Call, Tool
 from multiturn.providers.batches import batches_of
-from strict import judge_anthropic, judge_gemini, judge_openai
+from strict import judge_anthropic, judge_gemini, judge_openai, judge_responses
 from vendors import PROVIDERS, echo, entries
 
 HELLO = {"role": "user", "content": "Hello"}
 HISTORIES = int(os.environ.get("HISTORIES", "300"))  # make test-tools tries 3000
+SPEAKERS = ("user", "assistant")
 HEADERS = {"anthropic-version": "2023-06-01", "authorization": "Bearer x"}
 
 
@@ -75,6 +77,24 @@ def of_openai(body: Any) -> Read:
     )
 
 
+def of_responses(body: Any) -> Read:
+    calls = [item for item in body["input"] if item.get("type") == "function_call"]
+    names = {call["call_id"]: call["name"] for call in calls}
+    return Read(
+        plain(item["content"] for item in body["input"] if item.get("role", "") in SPEAKERS),
+        [(call["name"], json.loads(call["arguments"])) for call in calls],
+        [
+            (
+                names[item["call_id"]],
+                item["output"].removeprefix("error: ").strip(),
+                item["output"].startswith("error: "),
+            )
+            for item in body["input"]
+            if item.get("type") == "function_call_output"
+        ],
+    )
+
+
 def blocks_of(body: Any) -> Iterator[Any]:
     for message in body["messages"]:
         if isinstance(message["content"], str):
@@ -118,6 +138,7 @@ def of_gemini(body: Any) -> Read:
 JUDGES: dict[str, tuple[Callable[[Any], None], Callable[[Any], Read]]] = {
     "openai": (judge_openai, of_openai),
     "azure": (judge_openai, of_openai),
+    "responses": (judge_responses, of_responses),
     "anthropic": (lambda body: judge_anthropic(body, HEADERS), of_anthropic),
     "gemini": (lambda body: judge_gemini(body, "gemini-2.5-flash"), of_gemini),
 }
@@ -143,6 +164,21 @@ def test_a_vendor_takes_the_body_of_any_history_and_all_of_it_is_in_there(vendor
         assert sorted(found.texts) == sorted(expected.texts)
 
 
+@pytest.mark.parametrize("model", ["gpt-4o", "o3", "gpt-5.3-codex", "gpt-7"])
+def test_openai_takes_the_items_of_any_history_for(model: str) -> None:
+    provider = PROVIDERS["responses"](base_url="https://api.openai.com/v1", model=model)
+    for number in range(HISTORIES // 3):
+        request = history(number)
+        body = sent(provider, request)
+        judge_responses(body)
+        assert of_responses(body).calls == of_request(request).calls
+        for item, following in pairwise((*body["input"], {})):
+            assert item.get("type") != "reasoning" or following.get("role") in ("assistant", None)
+        has_thinking = any(item.get("type") == "reasoning" for item in body["input"])
+        assert ("include" in body) is (model == "o3" or (model != "gpt-4o" and has_thinking))
+        assert not (has_thinking and model == "gpt-4o")
+
+
 @pytest.mark.parametrize(("vendor", "entry"), entries("calls.yaml"))
 def test_a_vendor_gets(vendor: str, entry: dict[str, Any]) -> None:
     provider = PROVIDERS[vendor](**entry.get("settings", {}))
@@ -156,8 +192,8 @@ def test_a_vendor_gets(vendor: str, entry: dict[str, Any]) -> None:
         assert (caught.value.kind, str(caught.value)) == ("refused", expected)
         return
     body = sent(provider, request)
-    if vendor in ("openai", "azure"):
-        assert body["messages"].pop(0)["role"] == "system"
+    if vendor in ("openai", "azure", "responses"):
+        assert body["input" if vendor == "responses" else "messages"].pop(0)["role"] == "system"
     found = {"repairs": [*provider.wire(request).repairs], **body}
     assert {key: found.get(key) for key in expected} == expected
 

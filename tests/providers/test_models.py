@@ -17,6 +17,7 @@ OPENAI = {"base_url": "https://api.openai.com/v1"}
 TARGETS: dict[str, tuple[str, dict[str, Any]]] = {
     "openai": ("openai", OPENAI),
     "azure": ("azure", {}),
+    "responses": ("responses", OPENAI),
     "servers": ("openai", {}),
     "anthropic": ("anthropic", {"api_version": "2023-06-01", "later_system": "keep"}),
     "anthropic now": ("anthropic", {"api_version": "2026-10-21", "later_system": "keep"}),
@@ -87,6 +88,9 @@ def test_every_row_has_its_source_and_day_one_feature_and_known_keys() -> None:
                 "estimate",
                 "cache_minimum",
                 "cache_breakpoints",
+                "chat",
+                "phase",
+                "encrypted_thinking",
             )
             assert sum(getattr(row, feature) is not None for feature in features) == 1
             assert re.fullmatch(r"2026-\d\d-\d\d", row.seen)

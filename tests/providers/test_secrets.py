@@ -6,10 +6,10 @@ import traceback
 
 import pytest
 
-from loopback import KEY, Server, completion
+from loopback import KEY, Server
 from multiturn import ProviderError
 from multiturn.providers.client import status_error
-from vendors import HELLO, Connect, each_vendor, failure, openai
+from vendors import HELLO, Connect, answer_of, each_vendor, failure, openai
 
 
 def everything(error: BaseException) -> str:
@@ -43,7 +43,7 @@ def test_no_piece_of_a_key_is_left_where_a_long_message_is_cut() -> None:
 @each_vendor
 def test_a_key_in_the_answer_is_hidden_however_it_is_escaped(connect: Connect) -> None:
     provider = connect(api_key="key/with-1")
-    body = json.dumps(completion(provider.kind, "Yours is KEY!"))
+    body = json.dumps(answer_of(provider, "Yours is KEY!"))
     answer = provider.answer(body.replace("KEY", "key\\/with\\u002d1"))
     assert answer.text == "Yours is ***!"
     assert "key/with-1" not in repr(answer)
@@ -52,7 +52,7 @@ def test_a_key_in_the_answer_is_hidden_however_it_is_escaped(connect: Connect) -
 @each_vendor
 def test_a_key_in_json_that_an_answer_quotes_is_hidden(connect: Connect) -> None:
     provider = connect(api_key='"sk-1\\2"')
-    body = completion(provider.kind, 'Headers: {"key": "\\"sk-1\\\\2\\""}')
+    body = answer_of(provider, 'Headers: {"key": "\\"sk-1\\\\2\\""}')
     assert provider.answer(json.dumps(body)).text == 'Headers: {"key": "***"}'
 
 

@@ -11,10 +11,17 @@ from hypothesis import strategies as st
 from histories import history
 from multiturn import ProviderError, ProviderRequest
 from multiturn.providers.ax import ChatProvider
-from strict import RefusedError, StrictServer, judge_anthropic, judge_gemini, judge_openai
+from strict import (
+    RefusedError,
+    StrictServer,
+    judge_anthropic,
+    judge_gemini,
+    judge_openai,
+    judge_responses,
+)
 from vendors import PROVIDERS, chat
 
-ALL = {"temperature": True, "final_assistant": True, "later_system": True}
+ALL = {"temperature": True, "final_assistant": True, "later_system": True, "chat": True}
 U, A, S, T = ("user", "Hello"), ("assistant", "Hi \n"), ("system", "Late."), ("tool", "4")
 # What check was clean of, and vendors refuse: the settings of a target, and a request.
 CASES: dict[str, tuple[str, dict[str, Any], ProviderRequest]] = {
@@ -52,6 +59,11 @@ CASES: dict[str, tuple[str, dict[str, Any], ProviderRequest]] = {
         *("openai", {"model": "o3", "max_tokens_field": "max_tokens"}),
         chat(U, max_output_tokens=5),
     ),
+    "a model without Chat Completions": ("openai", {"model": "gpt-5-codex"}, chat(U)),
+    "gpt-6 at the Responses API": (
+        *("responses", {"model": "gpt-6-astra"}),
+        chat(U, temperature=1),
+    ),
     "a final model turn of Flash-Lite": (
         *("gemini", {"model": "gemini-3.5-flash-lite"}),
         chat(U, A),
@@ -74,7 +86,7 @@ class AsOpenAI:
 def target(vendor: str, server: StrictServer, **settings: Any) -> Any:
     """Return a provider that takes the strict server for the vendor's own."""
     provider = PROVIDERS[vendor](server.url, **settings)
-    if vendor == "openai":
+    if vendor in ("openai", "responses"):
         provider.__class__ = type("OpenAI", (AsOpenAI, type(provider)), {})
     return provider
 
@@ -113,6 +125,7 @@ MODELS = {
     ),
     "gemini": ("gemini-2.5-flash", "gemini-3.5-flash-lite", "gemini-3.8-flash"),
     "openai": ("gpt-4o", "o3", "gpt-5-mini", "gpt-5.6-sol", "gpt-6-astra", "ft:gpt-5:a::1"),
+    "responses": ("gpt-4o", "o3", "gpt-5.3-codex", "gpt-5.4", "gpt-6-astra", "gpt-7"),
 }
 
 
@@ -123,7 +136,7 @@ MODELS = {
         st.sampled_from([U, A, S, T, ("user", " "), ("assistant", ""), ("system", "")]), max_size=6
     ),
     st.sampled_from([None, 0, 0.5, 1, 1.5, 2]),
-    st.sampled_from([None, 5]),
+    st.sampled_from([None, 5, 16]),
     st.sampled_from(["2023-06-01", "2026-10-21"]),
     st.booleans(),
 )
@@ -142,6 +155,8 @@ def test_what_is_sent_is_never_refused_for_its_form(
         options |= {"api_version": version, "later_system": "keep" if keeps else "refuse"}
     if vendor == "openai":
         options["max_tokens_field"] = "max_tokens" if keeps else "max_completion_tokens"
+    if vendor == "responses":
+        options["system_as"] = "instructions" if keeps else "item"
     request = chat(*messages, temperature=temperature, max_output_tokens=limit)
     assert sent(target(vendor, strict, **options), request) in ("ok", "refused")
 
@@ -152,6 +167,10 @@ SAID = {"type": "text", "text": "Hi"}
 ASKED = {"type": "function", "id": "c1", "function": {"name": "now", "arguments": "{}"}}
 ANSWERED = {"role": "tool", "tool_call_id": "c1", "content": "noon"}
 CALLED = {"functionCall": {"id": "c1", "name": "now", "args": {}}}
+FUNCTION_CALL = {"type": "function_call", "call_id": "c1", "name": "now", "arguments": "{}"}
+OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "noon"}
+THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}
+SPOKEN = {"role": "assistant", "content": "Hi"}
 SIGNED = {**CALLED, "thoughtSignature": "c2ln"}
 RESPONSE = {"functionResponse": {"id": "c1", "name": "now", "response": {"output": "noon"}}}
 # What a vendor takes after a message of the user's, and what it refuses, by the rule.
@@ -214,6 +233,44 @@ TURNS: dict[str, tuple[str, bool, list[Any]]] = {
             ANSWERED,
         ],
     ),
+    "Responses, a result": (
+        "responses",
+        True,
+        [THOUGHT, FUNCTION_CALL, OUTPUT, THOUGHT | {"id": "rs"}, SPOKEN],
+    ),
+    "arguments of an item as an object": (
+        *("responses", False),
+        [{**FUNCTION_CALL, "arguments": {}}, OUTPUT],
+    ),
+    "T3 no output": ("responses", False, [FUNCTION_CALL]),
+    "T3 an output after a text": ("responses", False, [FUNCTION_CALL, SPOKEN, OUTPUT]),
+    "T3 an output without a call": ("responses", False, [OUTPUT]),
+    "T9 a call of the vendor's without its reasoning": (
+        *("responses", False),
+        [{**FUNCTION_CALL, "id": "fc_1"}, OUTPUT],
+    ),
+    "T9 reasoning that nothing follows": (
+        *("responses", False),
+        [THOUGHT, {"role": "user", "content": "Hi"}],
+    ),
+    "T9 reasoning at the end": ("responses", False, [THOUGHT]),
+    "T9 the same reasoning again": ("responses", False, [THOUGHT, SPOKEN, THOUGHT, SPOKEN]),
+    "T9 reasoning that is not encrypted": (
+        *("responses", False),
+        [{**THOUGHT, "encrypted_content": None}, SPOKEN],
+    ),
+    "T9 reasoning without a summary": (
+        *("responses", False),
+        [{key: value for key, value in THOUGHT.items() if key != "summary"}, SPOKEN],
+    ),
+    "T10 a long id": (
+        *("responses", False),
+        [{**FUNCTION_CALL, "call_id": "c" * 65}, {**OUTPUT, "call_id": "c" * 65}],
+    ),
+    "T11 a phase that a model does not know": (
+        *("responses", False),
+        [{**SPOKEN, "phase": "final_answer"}],
+    ),
     "Gemini, a result": ("gemini", True, [("model", [SIGNED]), ("user", [RESPONSE])]),
     "Gemini, text after a result": (
         *("gemini", True),
@@ -253,6 +310,8 @@ def test_a_strict_server_judges(vendor: str, takes: bool, turns: list[Any]) -> N
             judge_anthropic(body, {"anthropic-version": "2023-06-01", "x-api-key": "k"})
         elif vendor == "openai":
             judge_openai({"model": "gpt-4o", "messages": [hello, *turns]})
+        elif vendor == "responses":
+            judge_responses({"model": "o3", "store": False, "input": [hello, *turns]})
         else:
             contents = [{"role": role, "parts": parts} for role, parts in turns]
             first = {"role": "user", "parts": [{"text": "Hello"}]}
@@ -263,11 +322,12 @@ def test_a_strict_server_judges(vendor: str, takes: bool, turns: list[Any]) -> N
     assert found is takes
 
 
-@pytest.mark.parametrize("vendor", ["openai", "azure", "anthropic", "gemini"])
+@pytest.mark.parametrize("vendor", ["openai", "azure", "responses", "anthropic", "gemini"])
 def test_a_server_takes_each_history_that_is_sent(vendor: str, strict: StrictServer) -> None:
     models = {
         "anthropic": ("claude-opus-4-8", "claude-haiku-4-5"),
         "gemini": ("gemini-2.5-flash", "gemini-3-pro-preview"),
+        "responses": ("gpt-4o", "o3", "gpt-5.3-codex", "gpt-7"),
     }
     for number in range(15):
         for model in models.get(vendor, ("gpt-4o",)):

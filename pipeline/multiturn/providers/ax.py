@@ -20,6 +20,8 @@ _MESSAGES = (
     "system",
     "contents",
     "systemInstruction",
+    "input",
+    "instructions",
     "tools",
 )  # keys of the vendors' bodies
 _TEMPERATURE = Meta(

@@ -2,7 +2,10 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
+
+import msgspec
 
 from multiturn.model.calls import Call, Tool
 from multiturn.model.turns import Turn
@@ -36,6 +39,13 @@ def _call(call: Call) -> dict[str, Any]:
     arguments = json.dumps(call.arguments, ensure_ascii=False)
     function = {"name": call.name, "arguments": arguments}
     return {"id": call.id, "type": "function", "function": function}
+
+
+def called(call_id: str, name: str, arguments: Any) -> Call:
+    """Return a call of an answer; arguments that are no JSON object, as models write, stay text."""
+    with suppress(ValueError):
+        arguments = msgspec.json.decode(arguments or "{}", type=dict[str, Any])
+    return Call(call_id, name, arguments)
 
 
 def chat_choice(choice: str | Mapping[str, str]) -> str | dict[str, Any]:

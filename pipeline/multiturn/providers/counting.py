@@ -14,6 +14,7 @@ from multiturn.providers.http import HttpProvider
 from multiturn.providers.tokens import Tokens
 
 _Ask = Callable[[Any, dict[str, Any]], Awaitable[str]]
+_COUNTED = ("model", "instructions", "input", "tools", "tool_choice")  # by OpenAI's endpoint
 _NOT_COUNTED = ("max_tokens", "temperature")  # keys that Anthropic's endpoint refuses
 
 
@@ -58,12 +59,13 @@ async def _ask_anthropic(client: Any, body: dict[str, Any]) -> str:
 
 async def _ask_openai(client: Any, body: dict[str, Any]) -> str:
     """Ask with the request as the Responses API has it: the endpoint takes no other form."""
-    counted = {
-        "model": body["model"],
-        "input": [item for message in body["messages"] for item in _items(message)],
-        "tools": [{"strict": False, **_flat(tool)} for tool in body.get("tools") or ()],
-        "tool_choice": _flat(body.get("tool_choice")),
-    }
+    counted = {name: body.get(name) for name in _COUNTED}
+    if "messages" in body:
+        counted |= {
+            "input": [item for message in body["messages"] for item in _items(message)],
+            "tools": [{"strict": False, **_flat(tool)} for tool in body.get("tools") or ()],
+            "tool_choice": _flat(body.get("tool_choice")),
+        }
     return await _post(
         client, "/responses/input_tokens", {name: value for name, value in counted.items() if value}
     )

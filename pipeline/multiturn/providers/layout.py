@@ -23,6 +23,7 @@ _AVOIDED: dict[Accepted, str] = {  # what a request can do without a feature
     "final_assistant": "end with a user message",
     "later_system": "later_system: merge",
     "cache_breakpoints": "prompt_caching: false",
+    "chat": "api: responses",
 }
 _SYSTEM = "[System]: "  # how later_system: assistant of consolidate_system begins a message
 

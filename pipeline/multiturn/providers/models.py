@@ -16,9 +16,16 @@ from multiturn.errors import MultiturnError
 from multiturn.providers.tokens import Tokenizer
 
 # What a target may say.
-Accepted = Literal[
-    "temperature", "final_assistant", "later_system", "cache_breakpoints", "unsigned_calls"
+Taken = Literal[
+    "final_assistant",
+    "later_system",
+    "cache_breakpoints",
+    "unsigned_calls",
+    "chat",
+    "phase",
+    "encrypted_thinking",
 ]
+Accepted = Literal["temperature", Taken]
 Feature = Accepted | Literal["system", "roles", "limit", "tokenizer", "estimate", "cache_minimum"]
 
 SERVERS = "servers"  # the key of models.yaml for other servers with OpenAI's API
@@ -29,6 +36,9 @@ _NOUNS: dict[Accepted, str] = {
     "later_system": "later system message",
     "cache_breakpoints": "cache breakpoint",
     "unsigned_calls": "call without its signature",
+    "chat": "request of Chat Completions",
+    "phase": "phase",
+    "encrypted_thinking": "request for encrypted thinking",
 }
 _FINE_TUNED = re.compile(r"^ft:([^:]+).*")
 _BEDROCK = re.compile(r"^(?:[a-z-]+\.)?anthropic\.|-v\d+(?=:)")
@@ -59,6 +69,18 @@ class Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     unsigned_calls: Annotated[
         Literal["yes", "no"] | None,
         Meta(description="whether they take a call in the current turn without its signature."),
+    ] = None
+    chat: Annotated[
+        Literal["yes", "no"] | None,
+        Meta(description="whether they have OpenAI's Chat Completions API."),
+    ] = None
+    phase: Annotated[
+        Literal["yes", "no"] | None,
+        Meta(description="whether they want the phase of an assistant's text."),
+    ] = None
+    encrypted_thinking: Annotated[
+        Literal["yes", "no"] | None,
+        Meta(description="whether they can be asked for `reasoning.encrypted_content`."),
     ] = None
     roles: Annotated[
         Literal["alternate"] | None,
@@ -195,10 +217,7 @@ class Abilities(NamedTuple):
         taken = {"yes": True, "ignored": True, "only 1": value == 1, "no": False}
         return self._judge("temperature", lambda row: taken[row.temperature or "no"])
 
-    def takes(
-        self,
-        feature: Literal["final_assistant", "later_system", "cache_breakpoints", "unsigned_calls"],
-    ) -> Verdict:
+    def takes(self, feature: Taken) -> Verdict:
         """Return whether the model takes a kind of message, or a mark in one."""
         return self._judge(feature, lambda row: getattr(row, feature) == "yes")
 

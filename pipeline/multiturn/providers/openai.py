@@ -1,94 +1,42 @@
 """OpenAI and servers with its API, through the openai SDK: messages are sent almost unchanged."""
 
 import re
-from contextlib import suppress
+from collections.abc import Iterable
 from itertools import takewhile
-from typing import Annotated, Any, ClassVar, Literal
-from urllib.parse import urlsplit
+from typing import Any, ClassVar, NamedTuple
 
-import msgspec
-from msgspec import Meta
-
-from multiturn.model.calls import Call
+from multiturn.model.calls import Tool
 from multiturn.model.request import ProviderRequest
+from multiturn.model.turns import Turn
 from multiturn.providers.base import ProviderResponse
-from multiturn.providers.chat import chat_choice, chat_message, chat_tool
+from multiturn.providers.chat import called, chat_choice, chat_message, chat_tool
 from multiturn.providers.client import http_client
 from multiturn.providers.http import HttpProvider
-from multiturn.providers.http_settings import API_KEY, HttpSettings
 from multiturn.providers.layout import Layout
 from multiturn.providers.models import SERVERS
-from multiturn.providers.tool_layout import Names, choice_of, lay_out_for_chat, want_names
+from multiturn.providers.openai_settings import vendor_at
+from multiturn.providers.responses import (
+    lay_out_for_responses,
+    phases,
+    read_response,
+    response_choice,
+    response_items,
+    response_tool,
+    want_high_limit,
+    wanted_thinking,
+)
+from multiturn.providers.tool_layout import Choice, Names, choice_of, lay_out_for_chat, want_names
 from multiturn.providers.usage import counts
 
 _NAMES = Names("O16", re.compile("[A-Za-z0-9_-]{1,64}"))
-_OPENAI = "https://api.openai.com/v1"
-_OF_AZURE = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
 
 
-def vendor_at(address: str) -> str:
-    """Return whose models are at an address, as a key of models.yaml.
+class _Asked(NamedTuple):
+    """What a request, or the target, asks for."""
 
-    >>> vendor_at("https://eu.api.openai.com/v1"), vendor_at("https://a.openai.azure.com/openai/v1/")
-    ('openai', 'azure')
-    >>> vendor_at("http://localhost:8000/v1")
-    'servers'
-    """
-    host = f".{urlsplit(address).hostname}"
-    if host.endswith(".api.openai.com"):
-        return "openai"
-    return "azure" if host.endswith(_OF_AZURE) else SERVERS
-
-
-class CompletionsSettings(HttpSettings, frozen=True, kw_only=True):
-    """The settings of every target with the Chat Completions API."""
-
-    system_role: Annotated[
-        Literal["system", "developer", "user"],
-        Meta(
-            description="what the model calls its system message (O2); `user` for chat templates"
-            " that take none (O14)."
-        ),
-    ] = "system"
-    roles: Annotated[
-        Literal["any", "alternate"] | None,
-        Meta(
-            description="`alternate` merges neighbors of one role, for chat templates in which user"
-            " and assistant must alternate (O13); null to warn where the model's may want that."
-        ),
-    ] = None
-    later_system: Annotated[
-        Literal["keep", "merge"],
-        Meta(
-            description="`merge` sends all system messages as one, the first message, for chat"
-            " templates that refuse any other (O5)."
-        ),
-    ] = "keep"
-    max_tokens_field: Annotated[
-        Literal["max_completion_tokens", "max_tokens"],
-        Meta(description="the key of the body that limits the output (O4)."),
-    ] = "max_completion_tokens"
-
-
-class OpenAISettings(CompletionsSettings, frozen=True, kw_only=True):
-    """The settings of an ``openai`` target."""
-
-    api_key: Annotated[str | None, API_KEY] = None  # type: ignore[assignment]
-    base_url: Annotated[
-        str, Meta(description="the server's address, up to `/v1`; by default OpenAI's own.")
-    ] = _OPENAI
-
-    prompt_caching: Annotated[
-        bool,
-        Meta(description="mark the system message for the cache of models that want that (O9)."),
-    ] = False
-
-    def __post_init__(self) -> None:
-        """Refuse to ask OpenAI, or Azure, without a key."""
-        super().__post_init__()
-        if self.api_key is None and vendor_at(self.base_url) != SERVERS:
-            what = "there is no 'api_key'; add it, or the base_url of a server that needs none"
-            raise ValueError(what)
+    temperature: float | None
+    limit: int | None
+    choice: Choice | None
 
 
 class OpenAIProvider(HttpProvider):
@@ -97,7 +45,6 @@ class OpenAIProvider(HttpProvider):
     kind = "openai"
     title = "OpenAI, Azure"
     sdk = "openai"
-    path = "/chat/completions"
     rules_by: ClassVar[tuple[str, ...]] = ("base_url",)
     address_settings: ClassVar[tuple[str, ...]] = ("base_url",)
 
@@ -106,10 +53,24 @@ class OpenAIProvider(HttpProvider):
         """Whose models are at the address."""
         return vendor_at(self.settings.base_url)
 
+    @property
+    def asks_responses(self) -> bool:
+        """Whether the target asks the Responses API, not Chat Completions."""
+        return bool(self.settings.api == "responses")
+
+    @property
+    def path(self) -> str:  # type: ignore[override]
+        """That of the API."""
+        return "/responses" if self.asks_responses else "/chat/completions"
+
     def body(self, layout: Layout, request: ProviderRequest) -> dict[str, Any]:
         """Return the messages, tool messages without a call as the user's (O1), and the rest."""
         settings = self.settings
-        lay_out_for_chat(layout)
+        if self.asks_responses:
+            lay_out_for_responses(layout, self.abilities)
+        else:
+            self.want_chat(layout)
+            lay_out_for_chat(layout)
         layout.want_turns("C1")
         self.lay_out_system(layout)
         if settings.roles == "alternate":
@@ -120,22 +81,62 @@ class OpenAIProvider(HttpProvider):
         highest = None if self.vendor == SERVERS else ("O7", 2)
         temperature, limit = self.sampling(layout, request, highest)
         if limit is not None:
-            self.want_name_of_limit(layout)
+            self.want_limit(layout, limit)
         if self.vendor != SERVERS:
             want_names(layout, request, _NAMES)
         choice = choice_of(layout, request, settings.tool_choice)
-        roles = {"system": settings.system_role}
-        said = [chat_message(each, roles.get(each.role, each.role)) for each in layout.messages]
-        messages, caching = self.marked(layout, said)
+        make = self.responses_body if self.asks_responses else self.chat_body
+        return make(layout, request.tools, _Asked(temperature, limit, choice))
+
+    def chat_body(self, layout: Layout, tools: Iterable[Tool], asked: _Asked) -> dict[str, Any]:
+        """Return the body for the Chat Completions API."""
+        said = [chat_message(each, self.role_of(each)) for each in layout.messages]
+        messages, caching = self.marked(layout, said, "text")
         return {
             "messages": messages,
-            "model": settings.model,
-            settings.max_tokens_field: limit,
+            "model": self.settings.model,
+            self.settings.max_tokens_field: asked.limit,
             "prompt_cache_options": caching,
-            "temperature": temperature,
-            "tools": [chat_tool(tool) for tool in request.tools] or None,
-            "tool_choice": choice and chat_choice(choice),
+            "temperature": asked.temperature,
+            "tools": [chat_tool(tool) for tool in tools] or None,
+            "tool_choice": asked.choice and chat_choice(asked.choice),
         }
+
+    def responses_body(
+        self, layout: Layout, tools: Iterable[Tool], asked: _Asked
+    ) -> dict[str, Any]:
+        """Return the body for the Responses API, which shall store nothing."""
+        is_apart = self.settings.system_as == "instructions"
+        instructions = layout.take_first_system("O17", "O17") if is_apart else None
+        phase = phases(layout, self.abilities)
+        said = [
+            item
+            for at, each in enumerate(layout.messages)
+            for item in response_items(each, self.role_of(each), phase.get(at, ""))
+        ]
+        items, caching = self.marked(layout, said, "input_text")
+        return {
+            "instructions": instructions,
+            "input": items,
+            "model": self.settings.model,
+            "store": False,
+            "include": wanted_thinking(layout, self.abilities),
+            "max_output_tokens": asked.limit,
+            "prompt_cache_options": caching,
+            "temperature": asked.temperature,
+            "tools": [response_tool(tool) for tool in tools] or None,
+            "tool_choice": asked.choice and response_choice(asked.choice),
+        }
+
+    def role_of(self, message: Turn) -> str:
+        """Return what the model calls the role of a message."""
+        return str(self.settings.system_role) if message.role == "system" else message.role
+
+    def want_chat(self, layout: Layout) -> None:
+        """Refuse a model that has no Chat Completions, where the address does not convert."""
+        verdict = self.abilities.takes("chat")
+        if verdict.takes is False or (verdict.rows and self.vendor != SERVERS):
+            layout.judge("chat", verdict, self.abilities, "set api: responses in the target")
 
     @property
     def has_cache(self) -> bool | None:
@@ -148,7 +149,7 @@ class OpenAIProvider(HttpProvider):
         """Whether the target wants the system message marked for the cache."""
         return bool(getattr(self.settings, "prompt_caching", False))  # Azure's have no such setting
 
-    def marked(self, layout: Layout, messages: list[Any]) -> tuple[list[Any], Any]:
+    def marked(self, layout: Layout, messages: list[Any], part_type: str) -> tuple[list[Any], Any]:
         """Return the messages, and how they are cached; the system message is marked if wanted."""
         if not self.asks_for_cache:
             return messages, None
@@ -157,7 +158,7 @@ class OpenAIProvider(HttpProvider):
         layout.judge("cache_breakpoints", verdict, self.abilities, advice)
         leading = takewhile(lambda message: message.role == "system", layout.messages)
         at = max(len(list(leading)) - 1, 0)
-        text = {"type": "text", "text": layout.messages[at].content}
+        text = {"type": part_type, "text": layout.messages[at].content}
         part = {**text, "prompt_cache_breakpoint": {"mode": "explicit"}}
         message = {**messages[at], "content": [part]}
         return [*messages[:at], message, *messages[at + 1 :]], {"mode": "explicit"}
@@ -170,10 +171,14 @@ class OpenAIProvider(HttpProvider):
             layout.system_as_user("O14")
         layout.want_known_later_system(self.abilities, "set later_system: merge in the target")
 
-    def want_name_of_limit(self, layout: Layout) -> None:
-        """Refuse a name of the limit that the model does not take."""
+    def want_limit(self, layout: Layout, limit: int) -> None:
+        """Refuse a limit that is too low, or whose name the model does not take."""
+        if self.vendor == SERVERS:
+            return
         row = self.abilities.limit()
-        if row and row.limit != self.settings.max_tokens_field and self.vendor != SERVERS:
+        if self.asks_responses:
+            want_high_limit(layout, limit)
+        elif row and row.limit != self.settings.max_tokens_field:
             layout.refuse(row.rule or "C4", f"set max_tokens_field: {row.limit} in the target")
 
     def connect(self) -> Any:
@@ -197,11 +202,16 @@ class OpenAIProvider(HttpProvider):
 
     def read(self, answer: Any) -> ProviderResponse:
         """Return the first choice; a refusal by the model is an answer, too."""
+        if self.asks_responses:
+            return read_response(answer)
         choice = answer["choices"][0]
         message = choice["message"]
         return ProviderResponse(
             text=message.get("content") or message.get("refusal") or "",
-            tool_calls=tuple(map(_call, message.get("tool_calls") or ())),
+            tool_calls=tuple(
+                called(call["id"], call["function"]["name"], call["function"]["arguments"])
+                for call in message.get("tool_calls") or ()
+            ),
             usage=counts(
                 answer.get("usage"),
                 input_tokens="prompt_tokens",
@@ -212,14 +222,6 @@ class OpenAIProvider(HttpProvider):
             is_refusal=bool(message.get("refusal"))
             or choice.get("finish_reason") == "content_filter",
         )
-
-
-def _call(answered: Any) -> Call:
-    """Return a call of an answer; arguments that are no JSON object, as models write, stay text."""
-    name, arguments = answered["function"]["name"], answered["function"]["arguments"]
-    with suppress(ValueError):
-        arguments = msgspec.json.decode(arguments or "{}", type=dict[str, Any])
-    return Call(answered["id"], name, arguments)
 
 
 async def _without_key(request: Any) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 from multiturn.model.request import ProviderRequest
 from multiturn.providers.failures import ProviderError
 
-_STATUSES = (0, 400, 401, 422)  # 0: an error in the results of a batch
+_STATUSES = (0, 400, 401, 404, 422)  # 0: an error in the results of a batch
 _OMIT = "set temperature: omit in the target"
 
 
@@ -49,6 +49,16 @@ _LESSONS = [
         r"|max_completion_tokens.*(unrecognized|unknown|unsupported|extra)",
         "set max_tokens_field: max_tokens in the target",
         *("max_output_tokens", "llama.cpp #19831"),
+    ),
+    Lesson(
+        r"only supported in v1/responses|not a chat model|not accessible via the /chat/completions",
+        "set api: responses in the target",
+        *("target", "OpenAI: tmuxai #82, SillyTavern #5212; copilot-api #102"),
+    ),
+    Lesson(
+        r"encrypted content is not supported",
+        "set model_takes: {encrypted_thinking: false} in the target",
+        *("target", "OpenAI: pydantic-ai #2865"),
     ),
     Lesson(
         r"message prefill|ending with a model turn|cannot have 2 or more assistant messages",

@@ -44,19 +44,25 @@ O5 | OpenAI-compatible | some take a system message only first | vllm #41114
 O7 | OpenAI | a temperature must not exceed 2 | API reference
 O8 | OpenAI | some models take no temperature but 1 | langchaingo #1355, litellm #13781
 O9 | OpenAI | some models cache what prompt_cache_breakpoint marks | SDK 3.52, ax #573
+O10 | OpenAI | some models have only the Responses API | genkit #6156, langchain #35594, SDK
 O11 | OpenAI | some models take max_completion_tokens only | AgentLab #251, pokitoki #48
 O12 | OpenAI | some models take no temperature | openai-python #2104, tee-gateway #154
 O13 | OpenAI-compatible | in some chat templates, user and assistant must alternate | chat_templates, trl, rendered
 O14 | OpenAI-compatible | some chat templates take no system message | chat_templates, rendered
 O15 | OpenAI | a result cannot say that its call failed | SDK
 O16 | OpenAI | the name of a tool must have 1 to 64 letters, digits, _ and - | SDK
-T1 | OpenAI | the id of a call must not exceed 40 characters | vercel/ai #5171, pydantic-ai #4389
+O17 | OpenAI | instructions must be one text, which is not empty | SDK
+O18 | OpenAI | in the Responses API, the limit of the output must be 16 or more | pi #6265, hindsight #58
+T1 | OpenAI | in Chat Completions, the id of a call must not exceed 40 characters | vercel/ai #5171, pydantic-ai #4389
 T2 | Anthropic | the id of a call must have only letters, digits, _ and - | bifrost #5097, nanobot #4356
 T3 | all | each call must have its result in the next turn, before any text | rivet #487, ogx #6367
 T4 | Gemini | the results of a turn must be one content, without other parts | eino-ext #571, crewAI #4693, gemini-cli #16135
 T5 | Gemini | some models need the signature of a call in the current turn | bifrost #2226, semantic-kernel #13417
 T7 | Anthropic | calls in messages may need tools | litellm #27620, #24712
 T8 | all | thinking must go only to the vendor that signed it, with its signature | openai-agents-python #1704, continue #4470
+T9 | OpenAI | a reasoning item must be there once, encrypted, and before a text or a call | vercel/ai #7543, #7099, #7883, openai-agents-python #569
+T10 | OpenAI | in the Responses API, the id of a call must not exceed 64 characters | fastllm #45, Aether #829
+T11 | OpenAI | some models want the phase of an assistant's text | SDK 3.52, opencode #15528
 F1 | command lines | an argument must not exceed 128 KiB | Codex
 F2 | command lines | a line that starts with @ mentions a file | AgentV
 F3 | agents | a file needs a path, and what to do with it | AgentV #422, #1072

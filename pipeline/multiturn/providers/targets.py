@@ -26,7 +26,8 @@ from multiturn.providers.echo import EchoProvider
 from multiturn.providers.gemini import GeminiProvider, GeminiSettings
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.models import Row, read_rows
-from multiturn.providers.openai import OpenAIProvider, OpenAISettings
+from multiturn.providers.openai import OpenAIProvider
+from multiturn.providers.openai_settings import OpenAISettings
 from multiturn.providers.secrets import hide
 from multiturn.providers.variables import Values, environment, folders, shapes_no_body
 from multiturn.providers.vscode import InsidersSettings, VSCodeProvider, VSCodeSettings

@@ -39,8 +39,11 @@ for _bytes, _weight in _KINDS:
         _WEIGHTS[_byte] = _weight
 
 _MEDIA = frozenset({"image_url", "input_audio", "file", "image", "document"})  # values of "type"
-_LIMITS = ("max_tokens", "max_completion_tokens", "maxOutputTokens")
-_UNREAD = frozenset({"signature", "thoughtSignature", "cache_control"})  # not for the model
+_LIMITS = ("max_tokens", "max_completion_tokens", "maxOutputTokens", "max_output_tokens")
+# not for the model
+_UNREAD = frozenset({"signature", "thoughtSignature", "cache_control", "encrypted_content"})
+# Items of OpenAI's Responses API that are no messages, and whose they are.
+_ROLES = {"function_call": "assistant", "reasoning": "assistant", "function_call_output": "tool"}
 _MEDIA_KEYS = frozenset({"inlineData", "fileData"})
 
 
@@ -154,11 +157,12 @@ def sent_in(body: Mapping[str, Any]) -> Sent:
     >>> sent.texts, sent.roles, sent.messages
     (('Be brief.', 'Hi'), ('system', 'user'), 2)
     """
-    system = body.get("system") or body.get("systemInstruction")
+    system = body.get("system") or body.get("systemInstruction") or body.get("instructions")
     messages = [*([{"role": "system", "content": system}] if system else []), *_messages(body)]
     read = [("tools", tool, True) for tool in body.get("tools") or ()]
     for message in messages:
-        read += ((message.get("role", ""), *content) for content in _contents(message))
+        role = message.get("role") or _ROLES.get(message.get("type", ""), "")
+        read += ((role, *content) for content in _contents(message))
     texts = [each for each in read if each[1] is not None]
     limits = {**body, **body.get("generationConfig", {})}
     return Sent(
@@ -172,11 +176,14 @@ def sent_in(body: Mapping[str, Any]) -> Sent:
 
 
 def _messages(body: Mapping[str, Any]) -> list[Any]:
-    return list(body.get("messages") or body.get("contents") or ())
+    return list(body.get("messages") or body.get("contents") or body.get("input") or ())
 
 
 def _contents(message: Mapping[str, Any]) -> Iterator[tuple[Any, bool]]:
     """Yield each content of a message, None for media, and whether it is data."""
+    if message.get("type") in _ROLES:
+        yield _content(message)
+        return
     content = message.get("content")
     if isinstance(content, Mapping):  # Gemini's system message
         content = content["parts"]

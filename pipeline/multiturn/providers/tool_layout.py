@@ -41,28 +41,43 @@ def keep_thinking(layout: Layout, vendor: str, takes: Callable[[Thinking], objec
         vendor: whose models these are; empty for an API that takes no thinking.
         takes: whether it takes a block of its own, which needs a signature.
     """
+
+    def why(at: int, number: int) -> str:
+        block = layout.messages[at].thinking[number]
+        if not vendor:
+            return "that this API does not take"
+        if block.vendor != vendor:
+            return "from another vendor"
+        return "" if takes(block) else "without a signature"
+
+    leave_out_thinking(layout, "T8", why)
+
+
+def leave_out_thinking(layout: Layout, rule: str, why: Callable[[int, int], str]) -> None:
+    """Leave out blocks of thinking, and messages that were nothing else.
+
+    Args:
+        layout: the messages.
+        rule: by which they are left out.
+        why: returns the reason for a message and one of its blocks, given by their indexes; empty
+            for one that stays.
+    """
     kept: list[Turn] = []
     lost: list[str] = []
-    for message in layout.messages:
-        thinking = []
-        for block in message.thinking:
-            if not vendor:
-                lost.append("that this API does not take")
-            elif block.vendor != vendor:
-                lost.append("from another vendor")
-            elif not takes(block):
-                lost.append("without a signature")
-            else:
-                thinking.append(block)
-        if len(thinking) < len(message.thinking):
+    for at, message in enumerate(layout.messages):
+        whys = [why(at, number) for number in range(len(message.thinking))]
+        if any(whys):
+            lost += filter(None, whys)
+            thinking = [block for block, why in zip(message.thinking, whys, strict=True) if not why]
             message = structs.replace(message, thinking=tuple(thinking))
             if is_blank(message.content) and not message.is_more:
                 continue  # so that no API gets a message which says nothing
         kept.append(message)
-    for why in dict.fromkeys(lost):
-        layout.repair("T8", f"left out {number_of(lost.count(why), 'block')} of thinking {why}")
+    for reason in dict.fromkeys(lost):
+        count = number_of(lost.count(reason), "block")
+        layout.repair(rule, f"left out {count} of thinking {reason}")
     if gone := len(layout.messages) - len(kept):
-        layout.repair("T8", f"left out {number_of(gone, 'message')} with nothing but thinking")
+        layout.repair(rule, f"left out {number_of(gone, 'message')} with nothing but thinking")
     layout.messages = kept
 
 

@@ -196,13 +196,17 @@ class _Blocks:
             return block
         self.check.check(block, "reasoning", "block", label=label)
         keys = read_as(block, ReasoningKeys, where=self.check.name, label=label)
-        kind, key = ("redacted_thinking", "data") if keys.redacted else ("thinking", "thinking")
         given = block.children
-        found = {"type": Node(kind, block.mark), key: given["reasoning"]}
-        if not keys.redacted:
-            found |= {name: given[name] for name in ("signature",) if name in given}
+        if keys.summary and not keys.redacted:
+            what = "summary is of reasoning that is redacted; leave it out"
+            raise MultiturnError(what, where=given["summary"].key_place(self.check.name, label))
+        kind = "redacted_thinking" if keys.redacted and not keys.summary else "thinking"
+        found = {"type": Node(kind, block.mark)}
+        found["data" if keys.redacted else "thinking"] = given["reasoning"]
+        if keys.summary:  # of OpenAI's models
+            found["thinking"] = given["summary"]
         return with_keys(
-            block, found | {name: given[name] for name in ("vendor",) if name in given}
+            block, found | {name: given[name] for name in ("signature", "vendor") if name in given}
         )
 
     def _answer(self, keys: dict[str, Node], label: str) -> None:

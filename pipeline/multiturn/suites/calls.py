@@ -146,6 +146,10 @@ def _block(block: Node, role: str, check: KeyCheck, label: str) -> Thinking:
     check.check(block, kind, "block", label=label)
     if kind == "redacted_thinking":
         hidden = read_as(block, HiddenKeys, where=check.name, label=label)
-        return Thinking(data=hidden.data, vendor=hidden.vendor, line=block.line)
+        return Thinking("", hidden.signature or "", hidden.data, hidden.vendor, block.line)
     keys = read_as(block, ThinkingKeys, where=check.name, label=label)
-    return Thinking(keys.thinking, keys.signature or "", vendor=keys.vendor, line=block.line)
+    if keys.data and keys.vendor != "openai":
+        what = "data beside the text is of OpenAI's models; write vendor: openai, or leave it out"
+        raise MultiturnError(what, where=block.children["data"].key_place(check.name, label))
+    signature, data = keys.signature or "", keys.data or ""
+    return Thinking(keys.thinking, signature, data, keys.vendor, block.line)

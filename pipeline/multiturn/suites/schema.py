@@ -160,7 +160,14 @@ class ThinkingKeys(Struct):
 
     thinking: Annotated[str, Meta(description="what the model thought.")]
     signature: Annotated[
-        str | None, Meta(description="by which the vendor knows the text, as its API gave it.")
+        str | None,
+        Meta(
+            description="by which the vendor knows the text, as its API gave it; of OpenAI's, the"
+            " id."
+        ),
+    ] = None
+    data: Annotated[
+        str | None, Meta(description="the encrypted content that OpenAI's API gave.")
     ] = None
     vendor: _Vendor = "anthropic"
     type: Literal["thinking"] = "thinking"
@@ -170,6 +177,7 @@ class HiddenKeys(Struct):
     """The keys of a block of thinking that only the vendor can read."""
 
     data: Annotated[str, Meta(description="what the vendor's API gave.")]
+    signature: Annotated[str | None, Meta(description="the id that OpenAI's API gave.")] = None
     vendor: _Vendor = "anthropic"
     type: Literal["redacted_thinking"] = "redacted_thinking"
 
@@ -196,6 +204,7 @@ class ReasoningKeys(Struct):
     """The keys of a block of inspect_ai's reasoning."""
 
     reasoning: str
+    summary: str | None = None
     signature: str | None = None
     redacted: bool = False
     vendor: _Vendor = "anthropic"

@@ -36,11 +36,20 @@ class OpenAIBatchApi(BatchApi):
 
     most_requests = 50_000
     most_bytes = 200_000_000
-    endpoint = "/v1/chat/completions"
+
+    @property
+    def url(self) -> str:
+        """The path in each line."""
+        return f"/v1{self.provider.path}"
+
+    @property
+    def endpoint(self) -> str:
+        """The path of the whole batch."""
+        return self.url
 
     def line(self, digest: str, body: bytes) -> bytes:
         """Return a line with ``custom_id``, ``method``, ``url`` and ``body``."""
-        names = (digest.encode(), self.endpoint.encode(), body)
+        names = (digest.encode(), self.url.encode(), body)
         return b'{"custom_id":"%s","method":"POST","url":"%s","body":%s}' % names
 
     async def prepare(self, client: Any, part: BatchPart, file: BinaryIO) -> BatchPart:
@@ -114,7 +123,13 @@ class OpenAIBatchApi(BatchApi):
 
 
 class AzureBatchApi(OpenAIBatchApi):
-    """The same with another path in each line. A file is for one deployment, as a target is."""
+    """The same with other paths. A file is for one deployment, as a target is."""
 
     most_requests = 100_000
+    # Azure's guide wants this one of a batch for the Responses API, too (any-llm #1348).
     endpoint = "/chat/completions"
+
+    @property
+    def url(self) -> str:
+        """The path in each line."""
+        return self.endpoint if self.provider.path == self.endpoint else super().url

@@ -1,0 +1,218 @@
+"""Messages, tools and answers in the form of OpenAI's Responses API."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from typing import Any
+
+from multiturn.model.calls import Thinking, Tool
+from multiturn.model.turns import Turn, is_blank
+from multiturn.providers.base import ProviderResponse
+from multiturn.providers.chat import called
+from multiturn.providers.failures import ProviderError
+from multiturn.providers.layout import Layout
+from multiturn.providers.models import SERVERS, Abilities
+from multiturn.providers.tool_layout import (
+    Choice,
+    Names,
+    keep_thinking,
+    leave_out_thinking,
+    pair_results,
+    rename_ids,
+    tell_errors,
+)
+from multiturn.providers.usage import counts
+from multiturn.text import number_of
+
+_IDS = Names("T10", re.compile(".{1,64}", re.DOTALL))
+_LOWEST_LIMIT = 16
+_KINDS = {"rate_limit_exceeded": "rate_limit"}  # of errors, by the vendor's code
+
+
+def lay_out_for_responses(layout: Layout, abilities: Abilities) -> None:
+    """Repair what the Responses API refuses of calls, results, thinking and tool messages."""
+    if layout.has_more:
+        if abilities.takes("encrypted_thinking").takes is False:
+            leave_out_thinking(layout, "T9", lambda *_: "that the model does not take")
+        keep_thinking(layout, "openai", lambda block: block.signature)
+        pair_results(layout)
+        rename_ids(layout, _IDS)
+        tell_errors(layout, "O15")
+        _keep_reasoning(layout)
+    layout.tools_as_user("O1")
+
+
+def _keep_reasoning(layout: Layout) -> None:
+    """Leave out thinking that is no reasoning item which the API takes (T9)."""
+    whys: dict[tuple[int, int], str] = {}
+    seen: set[str] = set()
+    for at, message in enumerate(layout.messages):
+        number = 0
+        for name, blocks in _items_of(message.thinking):
+            why = ""
+            if not _encrypted(blocks):
+                why = "without encrypted content"
+            elif name in seen:
+                why = "that was there before"
+            elif not any(_says_something(each) for each in layout.messages[at : at + 2]):
+                why = "that nothing follows"
+            seen.add(name)
+            whys |= {(at, number + each): why for each in range(len(blocks))}
+            number += len(blocks)
+    leave_out_thinking(layout, "T9", lambda at, number: whys[at, number])
+    if any(len([*_items_of(message.thinking)]) > 1 for message in layout.messages):
+        what = "sources disagree whether OpenAI takes two reasoning items in a row"
+        layout.doubts.append(f"{what} (T9: inspect_ai #1990, #1745); keep the last of them")
+
+
+def _says_something(message: Turn) -> bool:
+    """Return whether a reasoning item may stand before a message."""
+    return message.role == "assistant" and bool(message.calls or not is_blank(message.content))
+
+
+def _items_of(thinking: Iterable[Thinking]) -> Iterator[tuple[str, list[Thinking]]]:
+    """Yield the id and the blocks of each reasoning item: one for each text of its summary."""
+    for name, blocks in groupby(thinking, lambda block: block.signature):
+        yield name, [*blocks]
+
+
+def _encrypted(blocks: Iterable[Thinking]) -> str:
+    return next((block.data for block in blocks if block.data), "")
+
+
+def want_high_limit(layout: Layout, limit: int) -> None:
+    """Refuse a limit of the output that OpenAI finds too low."""
+    if limit < _LOWEST_LIMIT:
+        layout.refuse("O18", f"this one is {limit}")
+
+
+def phases(layout: Layout, abilities: Abilities) -> dict[int, str]:
+    """Return the phase of each assistant text, by its index, for a model that wants it (T11).
+
+    ``final_answer`` is the text that ends a turn: before a message of another role. All others are
+    ``commentary``, and so is the last message, which the model is to continue.
+    """
+    messages = layout.messages
+    spoken = [at for at, each in enumerate(messages) if each.role == "assistant" and each.content]
+    verdict = abilities.takes("phase")
+    if spoken and verdict.takes is None and abilities.vendor != SERVERS:
+        layout.doubts.append(verdict.doubt("phase", abilities.name, "{phase: false}"))
+    if not spoken or not verdict.takes:
+        return {}
+    count = number_of(len(spoken), "assistant message")
+    layout.repair("T11", f"marked {count} as commentary or final_answer")
+    return {
+        at: "commentary"
+        if messages[at].calls or at + 1 == len(messages) or messages[at + 1].role == "assistant"
+        else "final_answer"
+        for at in spoken
+    }
+
+
+def wanted_thinking(layout: Layout, abilities: Abilities) -> list[str] | None:
+    """Return what makes the API give thinking in a form that can be sent again; None if nothing.
+
+    Models that do not think refuse it. Others are asked for it where it is known that they think,
+    or where the conversation has such thinking, and nobody says that they do not.
+    """
+    verdict = abilities.takes("encrypted_thinking")
+    has_thinking = any(message.thinking for message in layout.messages)
+    is_wanted = verdict.takes or (has_thinking and not verdict.rows)
+    return ["reasoning.encrypted_content"] if is_wanted else None
+
+
+def response_items(turn: Turn, role: str, phase: str = "") -> Iterator[dict[str, Any]]:
+    """Yield a turn as items: thinking, text, calls.
+
+    Args:
+        turn: a message.
+        role: what the API calls its role.
+        phase: of an assistant's text; empty for none.
+
+    >>> [*response_items(Turn("tool", answers="c1"), "tool")]
+    [{'type': 'function_call_output', 'call_id': 'c1', 'output': ''}]
+    """
+    if turn.answers is not None:
+        yield {
+            "type": "function_call_output",
+            "call_id": turn.answers,
+            "output": turn.content,
+        }
+        return
+    for name, blocks in _items_of(turn.thinking):
+        yield {
+            "type": "reasoning",
+            "id": name,
+            "summary": [
+                {"type": "summary_text", "text": each.text} for each in blocks if each.text
+            ],
+            "encrypted_content": _encrypted(blocks),
+        }
+    if turn.content or not turn.is_more:
+        message = {"role": role, "content": turn.content}
+        yield {**message, "phase": phase} if phase else message
+    for call in turn.calls:
+        yield {
+            "type": "function_call",
+            "call_id": call.id,
+            "name": call.name,
+            "arguments": json.dumps(call.arguments, ensure_ascii=False),
+        }
+
+
+def response_tool(tool: Tool) -> dict[str, Any]:
+    """Return the definition of a tool, which the API takes for strict if it does not say.
+
+    >>> response_tool(Tool("now"))
+    {'type': 'function', 'name': 'now', 'parameters': None, 'strict': False}
+    """
+    return {
+        "type": "function",
+        "name": tool.name,
+        **({"description": tool.description} if tool.description else {}),
+        "parameters": tool.parameters or None,
+        "strict": bool(tool.strict),
+    }
+
+
+def response_choice(choice: Choice) -> str | dict[str, Any]:
+    """Return whether the model must call a tool, and which."""
+    return choice if isinstance(choice, str) else {"type": "function", **choice}
+
+
+def read_response(answer: Mapping[str, Any]) -> ProviderResponse:
+    """Return what an answer says; a refusal by the model is an answer, too.
+
+    Raises:
+        ProviderError: the vendor says that there is none.
+    """
+    error = answer.get("error")
+    if error:
+        kind = _KINDS.get(error["code"], "http")
+        raise ProviderError(f"{error['code']}: {error['message']}", kind=kind)
+    items = answer["output"]
+    parts = [part for item in items if item["type"] == "message" for part in item["content"]]
+    said, refused = (
+        "".join(part[key] for part in parts if part["type"] == kind)
+        for kind, key in (("output_text", "text"), ("refusal", "refusal"))
+    )
+    stopped = (answer.get("incomplete_details") or {}).get("reason") or answer.get("status")
+    return ProviderResponse(
+        text=said or refused,
+        tool_calls=tuple(
+            called(item["call_id"], item["name"], item["arguments"])
+            for item in items
+            if item["type"] == "function_call"
+        ),
+        thinking=[item for item in items if item["type"] == "reasoning"],
+        usage=counts(
+            answer.get("usage"),
+            input_tokens="input_tokens",
+            output_tokens="output_tokens",
+            cached_tokens="input_tokens_details.cached_tokens",
+            cache_write_tokens="input_tokens_details.cache_write_tokens",
+        ),
+        finish_reason=stopped,
+        is_refusal=bool(refused) or stopped == "content_filter",
+    )
