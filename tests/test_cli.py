@@ -44,10 +44,9 @@ def ids(output: str) -> list[str]:
 # Help and summaries
 
 COMMANDS = {
-    "Suites": ["init", "list", "check", "convert", "watch", "run", "batch"],
+    "Suites": ["init", "import", "list", "check", "convert", "watch", "run", "batch"],
     "Review": ["snapshot", "report", "explain", "diff"],
-    "Pipelines": ["stages", "show"],
-    "Editors and shells": ["schema", "completion"],
+    "Pipelines, editors and shells": ["stages", "show", "schema", "completion"],
 }
 
 

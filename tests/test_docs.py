@@ -44,6 +44,12 @@ def undated(text: str) -> str:
     return re.sub(r", changed on [\d-]+\)", ")", text)
 
 
+def test_the_page_of_importing_works_as_it_stands(tmp_path: Path) -> None:
+    (trace,) = blocks(page("importing.md"), "json")
+    (tmp_path / "traces.jsonl").write_text(trace)
+    assert play(page("importing.md"), tmp_path) == 5
+
+
 @pytest.mark.parametrize(
     ("name", "commands"),
     [("costs.md", 3), ("scale.md", 2), ("suites.md", 4), ("formats.md", 5), ("tools.md", 2)],

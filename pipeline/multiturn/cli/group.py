@@ -14,6 +14,7 @@ from multiturn.cli.diff import diff
 from multiturn.cli.editor import completion, schema
 from multiturn.cli.exits import exit_code
 from multiturn.cli.explain import explain
+from multiturn.cli.import_ import import_
 from multiturn.cli.init import init
 from multiturn.cli.list import list_cases
 from multiturn.cli.options import with_defaults
@@ -112,10 +113,9 @@ def main(context: click.Context) -> None:
 
 
 _GROUPS = {
-    "Suites": (init, list_cases, check, convert, watch, run, batch),
+    "Suites": (init, import_, list_cases, check, convert, watch, run, batch),
     "Review": (snapshot, report, explain, diff),
-    "Pipelines": (stages, show),
-    "Editors and shells": (schema, completion),
+    "Pipelines, editors and shells": (stages, show, schema, completion),
 }
 for group in _GROUPS.values():
     for command in group:

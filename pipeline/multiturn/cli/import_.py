@@ -1,0 +1,78 @@
+"""The command that makes a suite of request bodies, or of the answers of a run."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from multiturn.cli.failures import Failures, writing
+from multiturn.cli.options import PATH, output_option, start_log, verbose_option
+from multiturn.errors import MultiturnError
+from multiturn.text import in_line, number_of
+
+
+@click.command("import")
+@click.argument("files", metavar="FILE...", type=PATH, nargs=-1, required=True)
+@click.option(
+    "--answers",
+    is_flag=True,
+    help="FILE has results of multiturn run: make cases that go on after the recorded answers,"
+    " each with a message to fill in.",
+)
+@output_option("Write to this new file, whole or not at all.  [default: standard output]")
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Treat what cannot be kept as an error, and write nothing after an error.",
+)
+@click.option("--debug", is_flag=True, help="Show tracebacks of errors.")
+@verbose_option
+def import_(
+    files: tuple[str, ...],
+    answers: bool,
+    output: str | None,
+    strict: bool,
+    debug: bool,
+    verbose: bool,
+) -> None:
+    """Make a suite of request bodies.
+
+    FILE has bodies of OpenAI's Chat Completions, Anthropic or Gemini, messages of OpenTelemetry,
+    or results of run --record-wire: a JSON object a line, or one in the file; - is standard input. A body that cannot be imported is reported and skipped; the exit code is
+    then 1. What a suite cannot keep is a warning.
+    """
+    from multiturn.logs import Notice, fail, warn, warnings_to
+    from multiturn.traces.answers import answered
+    from multiturn.traces.suite import imported, suite_text
+
+    start_log(verbose)
+    failures = Failures(debug=debug)
+    cases = []
+    with warnings_to(fail if strict else None):
+        for each in answered(files) if answers else imported(files):
+            try:
+                if isinstance(each, MultiturnError):
+                    raise each
+                if isinstance(each, Notice):
+                    warn(each)
+                else:
+                    cases.append(each)
+            except MultiturnError as error:
+                failures.add(error)
+    if cases and not (strict and failures.count):
+        _write(suite_text(cases), output)
+        if output is not None and sys.stderr.isatty():  # scripts see the exit code
+            click.echo(in_line(f"{output}: {number_of(len(cases), 'case')}"), err=True)
+    failures.finish()
+
+
+def _write(text: str, output: str | None) -> None:
+    from multiturn.documents.output import open_new, open_output
+
+    with writing(output):
+        try:
+            with open_output(None) if output is None else open_new(Path(output)) as file:
+                file.write(text.encode())
+        except FileExistsError:
+            what = f"{output!r} exists; name another file, or remove it"
+            raise MultiturnError(what) from None

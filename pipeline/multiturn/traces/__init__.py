@@ -1,0 +1,1 @@
+"""From a trace to a case: request bodies and recorded answers, written as a suite."""

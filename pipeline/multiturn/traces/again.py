@@ -1,0 +1,83 @@
+"""What is sent for an imported case, and what differs from the body that it was made of."""
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from multiturn.documents.yaml_events import read_documents
+from multiturn.files import Files
+from multiturn.model.case import Case
+from multiturn.model.conversion import Conversion
+from multiturn.pipelines.pipeline import Pipeline, request_of
+from multiturn.pipelines.pipeline_file import read_pipeline
+from multiturn.providers.ax import ChatProvider
+from multiturn.providers.layout import Layout
+from multiturn.providers.targets import KINDS
+from multiturn.suites.case import CaseReader
+from multiturn.suites.dialects import Dialect
+from multiturn.traces.differences import differences
+from multiturn.traces.forms import SAME
+from multiturn.traces.trace import Trace, Values
+
+_OURS = ("temperature", "max_output_tokens", "tool_choice")  # settings that targets send
+_CONFIG = "generationConfig"
+
+
+def case_in(text: str, case_id: str, name: str) -> Case:
+    """Return the case that a text in YAML is.
+
+    Raises:
+        MultiturnError: no suite can have such a case.
+    """
+    (node,) = read_documents(text, name)
+    reader = CaseReader(name, Files(Path(), Path()), Dialect(name))
+    return reader.case(node, case_id, reader.shared("", ()))
+
+
+def changes(body: Values, trace: Trace, case: Case) -> Iterator[str]:
+    """Yield what differs in the body that a target sends for a case, one sentence each.
+
+    Settings that the case has in ``execution``, and no target sends, do not count.
+
+    Raises:
+        MultiturnError: the pipeline refuses the case.
+    """
+    same = SAME[trace.provider]
+    given, again = same(body), same(sent_again(trace, case))
+    for key in trace.execution.keys() - {*_OURS}:
+        given.pop(key, None)
+        if isinstance(config := given.get(_CONFIG), dict):
+            given[_CONFIG] = {name: value for name, value in config.items() if name != key}
+    if "model" not in given:
+        again.pop("model", None)
+    for each in (given, again):
+        for key in [key for key, value in each.items() if value in (None, [], {})]:
+            del each[key]
+    yield from differences(given, again)
+
+
+def sent_again(trace: Trace, case: Case) -> Values:
+    """Return the body that the target of a trace sends for a case, whatever it refuses."""
+    conversion = pipeline()(Conversion(case))
+    request = request_of(conversion)
+    provider = provider_of(trace)
+    body = provider.body(Layout(conversion.prompt, request), request)
+    sent: Values = msgspec.to_builtins(body)
+    return {key: value for key, value in sent.items() if value is not None}
+
+
+@cache
+def pipeline() -> Pipeline:
+    """Return the pipeline that keeps system messages where they are."""
+    return read_pipeline("spec").configure("consolidate_system", later_system="keep")
+
+
+def provider_of(trace: Trace) -> ChatProvider:
+    """Return the provider of a target that sends the body of a trace as it was."""
+    kind = KINDS[trace.provider]
+    settings: dict[str, Any] = {"name": "trace", "provider": trace.provider, "api_key": "-"}
+    settings["model"] = str(trace.execution.get("model") or "unknown")
+    return cast("ChatProvider", kind.provider(kind.settings(**settings, **trace.target)))

@@ -1,0 +1,111 @@
+"""Cases that go on after the answers of a run."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from multiturn.documents.dump import dump
+from multiturn.errors import MultiturnError, Place
+from multiturn.logs import Notice
+from multiturn.traces.again import case_in
+from multiturn.traces.bodies import values_in
+from multiturn.traces.suite import Ids, Imported, refuse_keys
+from multiturn.traces.trace import Values, call, mappings, message
+
+_TO_FILL_IN = "(to fill in)"
+
+
+def answered(paths: Iterable[str]) -> Iterator[Imported | MultiturnError | Notice]:
+    """Yield a case for each answer in results files, with a message to fill in, or what is wrong.
+
+    It has the prompt and the answer; then the user speaks, or, after calls, each tool answers.
+    """
+    ids = Ids()
+    for path in paths:
+        for where, value in values_in(path):
+            try:
+                if isinstance(value, MultiturnError):
+                    raise value
+                yield _case_of(value, where, ids)
+            except MultiturnError as error:
+                error.where = where._replace(label=error.where.label)
+                yield error
+
+
+def _case_of(result: Any, where: Place, ids: Ids) -> Imported | Notice:
+    match result:
+        case {"raw_request": dict(asked), "id": str(name), "response": str(said)}:
+            pass
+        case {"suite": str(), "id": str(name)}:
+            return Notice("import.no_answer", where, f"case {name!r} has no answer; it is left out")
+        case _:
+            raise MultiturnError("this is not a result of multiturn run")
+    calls = [_call(each) for each in mappings(result.get("tool_calls"))]
+    if not said.strip() and not calls:
+        return Notice("import.no_answer", where, f"case {name!r} has no answer; it is left out")
+    refuse_keys(result)
+    messages = [_message(each) for each in mappings(asked.get("chat_prompt"))]
+    if not messages:
+        system, question = asked.get("system"), asked.get("question")
+        messages = [message("system", [system])] if system else []
+        messages.append(message("user", [question]))
+    pieces = [*_thoughts(result.get("thinking")), *([said] if said.strip() else [])]
+    messages.append(message("assistant", pieces, tool_calls=calls))
+    number = sum(each["role"] == "user" for each in messages) + 1
+    case_id = ids.new(f"{re.sub('-turn-[0-9]+$', '', name)}-turn-{number}")
+    case: Values = {"id": case_id}
+    for key, given in {"conversation_id": result, "tools": asked}.items():
+        if given.get(key):
+            case[key] = given[key]
+    asked_of = [message("tool", [_TO_FILL_IN], tool_call_id=each["id"]) for each in calls]
+    to_fill_in = asked_of or [message("user", [_TO_FILL_IN])]
+    case["input_messages"] = [*messages, *to_fill_in]
+    case_in(dump(case), case_id, where.file)
+    for each in to_fill_in:
+        each["content"] = None
+    return Imported(case, {})
+
+
+def _message(given: Values) -> Values:
+    """Return a message of a request as a suite has it."""
+    thinking = [_thought(each) for each in mappings(given.get("thinking"))]
+    calls = [_call(each) for each in mappings(given.get("tool_calls"))]
+    content = given.get("content")
+    pieces = [*thinking, *([content] if content else [])]
+    return message(
+        str(given.get("role")),
+        pieces,
+        tool_calls=calls,
+        tool_call_id=given.get("tool_call_id"),
+        is_error=given.get("is_error"),
+    )
+
+
+def _call(given: Values) -> Values:
+    arguments = given.get("arguments") or {}
+    if not isinstance(arguments, dict):
+        what = "are not a JSON object, as the model wrote them; no conversation can go on from them"
+        raise MultiturnError(f"tool_calls: the arguments {what}")
+    return call(given.get("id"), given.get("name"), arguments, given.get("signature"))
+
+
+def _thought(given: Values) -> Values:
+    """Return a block of thinking of ours as a suite has it."""
+    vendor = given.get("vendor", "anthropic")
+    if given.get("data"):
+        return {"type": "redacted_thinking", "data": given["data"], "vendor": vendor}
+    signed = {"signature": given["signature"]} if given.get("signature") else {}
+    return {"type": "thinking", "thinking": given.get("text", ""), **signed, "vendor": vendor}
+
+
+def _thoughts(given: Any) -> Iterator[Values]:
+    """Yield what a vendor's answer has as thinking, as a suite has it."""
+    for block in mappings(given):
+        if block.get("type") == "thinking":
+            yield _thought({"text": block.get("thinking"), "signature": block.get("signature")})
+        elif block.get("type") == "redacted_thinking":
+            yield _thought({"data": block.get("data")})
+        elif block.get("thought") is True:
+            signature = block.get("thoughtSignature")
+            text = block.get("text")
+            yield _thought({"text": text, "signature": signature, "vendor": "gemini"})

@@ -1,0 +1,131 @@
+"""Request bodies in files: a JSON object a line, or a file each, as they are or in a wrapper."""
+
+import os
+import re
+from codecs import BOM_UTF8
+from collections.abc import Iterator
+from typing import Any, BinaryIO, NamedTuple
+
+from multiturn.documents.json_lines import MAX_LINE, read_json_lines
+from multiturn.documents.source import open_rewindable
+from multiturn.errors import MultiturnError, Place
+from multiturn.traces.telemetry import INPUT, attributes_in
+from multiturn.traces.trace import read_value
+
+_INSIDE = ("body", "params", "request")  # of a line for a batch of OpenAI, Anthropic and Gemini
+_IDS = ("id", "custom_id", "key")
+_MESSAGES = ("messages", "contents", "input", INPUT)
+
+
+class Body(NamedTuple):
+    """A request body, or the attributes of a span, in a file."""
+
+    where: Place
+    id: str  # what the file calls it, or where it is
+    value: Any  # a JSON object
+
+
+def read_bodies(path: str) -> Iterator["Body | MultiturnError"]:
+    """Yield each body in a file, or what is wrong with it; ``-`` is standard input."""
+    stem = "stdin" if path == "-" else re.sub(r"\.\w+$", "", os.path.basename(path))
+    for where, value in values_in(path):
+        if isinstance(value, MultiturnError):
+            yield value
+        else:
+            yield from _bodies(value, where, f"{stem}-{where.line}" if where.line else stem)
+
+
+def values_in(path: str) -> Iterator[tuple[Place, Any]]:
+    """Yield each JSON value in a file, or what is wrong with it; a file has one, or JSON Lines."""
+    name = "<stdin>" if path == "-" else path
+    is_empty = True
+    try:
+        with open_rewindable(path, name) as file:
+            for where, value in _values(file, name):
+                is_empty = False
+                yield where, value
+    except MultiturnError as error:
+        yield Place(name), error
+        return
+    if is_empty:
+        yield Place(name), MultiturnError("the file is empty; it has JSON", where=name)
+
+
+def _values(file: BinaryIO, name: str) -> Iterator[tuple[Place, Any]]:
+    """Yield each value of a file, with its line if the file has JSON Lines."""
+    file.seek(0)
+    lines = iter(lambda: file.readline(MAX_LINE), b"")
+    first = next((line for line in map(_stripped, lines) if line), b"")
+    file.seek(0)
+    if first[:1] == b"{" and first[-1:] == b"}":
+        for found in read_json_lines(file, name):
+            if isinstance(found, MultiturnError):
+                yield Place(name), found
+            else:
+                yield Place(name, found.line), found.value
+        return
+    data = file.read(MAX_LINE + 1)
+    if data.strip():
+        yield Place(name), _whole(data, name)
+
+
+def _stripped(line: bytes) -> bytes:
+    return line.removeprefix(BOM_UTF8).strip()
+
+
+def _whole(data: bytes, name: str) -> Any:
+    """Return the value of a file, or what is wrong with it."""
+    what = ""
+    try:
+        if len(data) <= MAX_LINE:
+            return read_value(data.decode("utf-8-sig"))
+        what = f"a file of over {MAX_LINE:,} bytes that is not JSON Lines"
+    except UnicodeDecodeError:
+        what = "this is not UTF-8; save the file as UTF-8"
+    except ValueError as error:
+        what = f"not JSON: {error}"
+    return MultiturnError(what, where=name)
+
+
+def _bodies(value: Any, where: Place, name: str) -> Iterator["Body | MultiturnError"]:
+    """Yield the bodies in a value of a file."""
+    if isinstance(value, list) and any(
+        isinstance(each, dict) and "parts" in each for each in value
+    ):
+        yield Body(where, name, {INPUT: value})
+        return
+    if isinstance(value, list):
+        for at, each in enumerate(value):
+            yield from _bodies(each, where._replace(label=f"[{at}]"), f"{name}-{at + 1}")
+        return
+    spans = [*attributes_in(value)]
+    if spans:
+        for at, attributes in enumerate(spans, 1):
+            yield Body(where, f"{name}-{at}" if len(spans) > 1 else name, attributes)
+        return
+    try:
+        yield _unwrapped(value, where, name)
+    except ValueError as error:
+        yield MultiturnError(f"wire is not JSON: {error}", where=where)
+    except MultiturnError as error:
+        yield error
+
+
+def _unwrapped(value: Any, where: Place, name: str) -> Body:
+    if not isinstance(value, dict):
+        raise MultiturnError("this must be a JSON object, a request body", where=where)
+    given = next((value[key] for key in _IDS if isinstance(value.get(key), str)), "")
+    name = given if given.strip() else name
+    if isinstance(value.get("wire"), str):
+        return Body(where, name, read_value(value["wire"]))
+    if "raw_request" in value or "wire" in value:
+        what = "this result has no wire; add --record-wire to the run, or --answers here"
+        raise MultiturnError(what, where=where)
+    if not any(key in value for key in _MESSAGES):
+        for key in _INSIDE:
+            if isinstance(value.get(key), dict):
+                return Body(where, name, value[key])
+        found = ", ".join(repr(key[:40]) for key in [*value][:5]) or "no keys"
+        what = f"no request body: it has messages, input, contents or {INPUT}; this has {found}"
+        raise MultiturnError(what, where=where)
+    return Body(where, name, value)

@@ -1,0 +1,135 @@
+"""Request bodies of OpenAI's Chat Completions API."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from multiturn.errors import MultiturnError
+from multiturn.traces.trace import (
+    Trace,
+    Values,
+    blocks,
+    call,
+    decoded,
+    mappings,
+    message,
+    renamed,
+    settings,
+    texts,
+    tool,
+)
+
+_LIMITS = {
+    "max_completion_tokens": "max_output_tokens",
+    "max_tokens": "max_output_tokens",
+}
+_OLD = ("functions", "function_call")
+
+
+def read_chat(body: Values) -> Trace:
+    """Return what a body says."""
+    if old := [key for key in _OLD if body.get(key)]:
+        raise MultiturnError(f"{old[0]} is OpenAI's old form, which is not read")
+    given = [*mappings(body.get("messages"))]
+    messages = [_message(each, f"messages[{at}]") for at, each in enumerate(given)]
+    execution = renamed(body, {"temperature": "temperature", **_LIMITS})
+    choice = chosen(body.get("tool_choice"))
+    if choice:
+        execution["tool_choice"] = choice
+    target: Values = {}
+    if _roles(given) == {"developer"}:
+        target["system_role"] = "developer"
+    if body.get("max_completion_tokens") is None and body.get("max_tokens") is not None:
+        target["max_tokens_field"] = "max_tokens"
+    used = ("messages", "tools", "temperature", *_LIMITS, "tool_choice")
+    return Trace(
+        provider="openai",
+        messages=[each for each in messages if each],
+        tools=[tool(each, "parameters") for each in _functions(body.get("tools"))],
+        execution={**settings(body, used), **execution},
+        target=target,
+    )
+
+
+def same_chat(body: Values) -> Values:
+    """Return a body with one spelling of what OpenAI takes in several."""
+    return {
+        **body,
+        "messages": [_same(each) for each in body["messages"]],
+        **({"tools": [_same_tool(each) for each in body["tools"]]} if body.get("tools") else {}),
+    }
+
+
+def _message(given: Values, key: str) -> Values | None:
+    content = given.get("content")
+    match given.get("role"):
+        case "system" | "developer":
+            return message("system", texts(content))
+        case "user":
+            return message("user", texts(content))
+        case "assistant":
+            pieces = [*texts(content)]
+            if isinstance(said := given.get("refusal"), str) and not pieces:
+                pieces = [said]
+            listed = enumerate(mappings(given.get("tool_calls")))
+            calls = [_call(each, f"{key}.tool_calls[{at}]") for at, each in listed]
+            return message("assistant", pieces, tool_calls=calls)
+        case "tool":
+            return message("tool", texts(content), tool_call_id=given.get("tool_call_id"))
+        case "function":
+            raise MultiturnError(f"{key}: the role function is OpenAI's old form, not read")
+    return None
+
+
+def _call(given: Values, key: str) -> Values:
+    function = given.get("function")
+    if not isinstance(function, dict):
+        raise MultiturnError(f"{key} is not a call of a function")
+    arguments = decoded(function.get("arguments"), f"{key}.function.arguments")
+    return call(given.get("id"), function.get("name"), arguments)
+
+
+def _functions(tools: Any) -> Iterator[Values]:
+    for each in mappings(tools):
+        if each.get("type") == "function" and isinstance(each.get("function"), dict):
+            yield each["function"]
+
+
+def chosen(choice: Any) -> Any:
+    """Return whether the model must call a tool, in our form; None for what has none."""
+    match choice:
+        case "auto" | "none" | "required":
+            return choice
+        case {"type": "function", "function": {"name": str(name)}}:
+            return {"name": name}
+        case {"type": "function", "name": str(name)}:
+            return {"name": name}
+    return None
+
+
+def _roles(messages: list[Values]) -> set[Any]:
+    return {each.get("role") for each in messages} & {"system", "developer"}
+
+
+def _same(given: Any) -> Any:
+    if not isinstance(given, dict):
+        return given
+    same = {key: value for key, value in given.items() if value is not None and value != []}
+    same["content"] = blocks(given.get("content"))
+    same["tool_calls"] = [_same_call(each) for each in mappings(same.get("tool_calls"))]
+    return same
+
+
+def _same_call(given: Values) -> Values:
+    function = given.get("function")
+    if not isinstance(function, dict):
+        return given
+    arguments = decoded(function.get("arguments"), "arguments")
+    return {**given, "function": {**function, "arguments": arguments}}
+
+
+def _same_tool(given: Any) -> Any:
+    match given:
+        case {"function": dict(function)}:
+            kept = {key: value for key, value in function.items() if value not in (None, "", {})}
+            return {**given, "function": kept}
+    return given

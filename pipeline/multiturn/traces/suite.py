@@ -1,0 +1,135 @@
+"""A suite of imported cases."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from multiturn.documents.dump import dump
+from multiturn.errors import MultiturnError, Place, cut
+from multiturn.logs import Notice
+from multiturn.providers.secrets import key_in
+from multiturn.traces.again import case_in, changes
+from multiturn.traces.bodies import Body, read_bodies
+from multiturn.traces.forms import read_body
+from multiturn.traces.telemetry import INPUT, left_out
+from multiturn.traces.trace import Trace, Values
+
+_OPAQUE = ("signature", "thoughtSignature", "thought_signature", "encrypted_content", "data")
+_MOST_SAID = 100
+
+
+class Imported(NamedTuple):
+    """A case of a suite, and the target that sends the body again which it was made of."""
+
+    case: Values
+    target: Values
+
+
+class Ids:
+    """Gives each case an id of its own."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def new(self, name: str) -> str:
+        """Return a name, or a number after it if another case has it."""
+        number = self._numbers[name] = self._numbers.get(name, 0) + 1
+        return name if number == 1 else self.new(f"{name}-{number}")
+
+
+def imported(paths: Iterable[str]) -> Iterator[Imported | MultiturnError | Notice]:
+    """Yield each case that files of request bodies make, what is wrong, and what is not kept.
+
+    Each kind of what is not kept is said once, with its first place.
+    """
+    ids, said, count = Ids(), set[str](), 0
+    where = Place()
+    for found in (each for path in paths for each in read_bodies(path)):
+        if isinstance(found, MultiturnError):
+            yield found
+            continue
+        where = found.where
+        try:
+            case, lost = _case_of(found, ids.new(found.id))
+        except MultiturnError as error:
+            error.where = where._replace(label=error.where.label)
+            yield error
+            continue
+        for what in lost:
+            kind = re.sub(r"\d+", "", what.split(": ")[0])
+            if kind in said or len(said) >= _MOST_SAID:
+                count += 1
+                continue
+            said.add(kind)
+            yield Notice("import.not_kept", where, what)
+        yield case
+    if count:
+        yield Notice("import.more", where, f"{count:,} more of these warnings are not listed")
+
+
+def _case_of(body: Body, case_id: str) -> tuple[Imported, list[str]]:
+    """Return the case of a body, and what of the body it does not keep."""
+    if not isinstance(body.value, dict):
+        raise MultiturnError("the request body is not a JSON object")
+    refuse_keys(body.value)
+    trace = read_body(body.value)
+    given = {"id": case_id, "tools": trace.tools, "execution": trace.execution}
+    case = {key: value for key, value in given.items() if value}
+    case["input_messages"] = trace.messages
+    loaded = case_in(dump(case), case_id, body.where.file)
+    is_span = INPUT in body.value
+    lost = left_out(body.value) if is_span else changes(body.value, trace, loaded)
+    return Imported(case, _target_of(trace)), [*lost]
+
+
+def _target_of(trace: Trace) -> Values:
+    """Return the settings of a target that sends the body of a trace again."""
+    model = trace.execution.get("model")
+    target = {"provider": trace.provider, **({"model": model} if model else {}), **trace.target}
+    if not any(each["role"] == "system" for each in trace.messages):
+        target["default_system"] = "omit"
+    return target
+
+
+def refuse_keys(value: Any, path: str = "") -> None:
+    """Refuse a text that looks like a key: suites are committed."""
+    for step, child in value.items() if isinstance(value, dict) else enumerate(value):
+        below = (
+            f"{path}.{cut(step)}".removeprefix(".") if isinstance(step, str) else f"{path}[{step}]"
+        )
+        if isinstance(child, str):
+            name = step if isinstance(step, str) and path else ""
+            kind = "" if step in _OPAQUE else key_in(child, name)
+            if kind:
+                what = f"{below} has what looks like a key ({cut(kind)})"
+                raise MultiturnError(f"{what}; suites are committed, so replace it in the file")
+        elif isinstance(child, dict | list):
+            refuse_keys(child, below)
+
+
+def suite_text(cases: list[Imported]) -> str:
+    """Return the suite in YAML; tools that all cases have are the suite's.
+
+    A comment at the top has the targets that send the bodies again.
+    """
+    tools = cases[0].case.get("tools")
+    if len(cases) > 1 and tools and all(each.case.get("tools") == tools for each in cases):
+        found: Values = {"tools": tools}
+        listed = [{k: v for k, v in each.case.items() if k != "tools"} for each in cases]
+    else:
+        found, listed = {}, [each.case for each in cases]
+    return _comment(cases) + dump({**found, "evalcases": listed}).removeprefix("---\n")
+
+
+def _comment(cases: list[Imported]) -> str:
+    """Return the targets that send the bodies again, as a comment."""
+    targets: list[Values] = []
+    for each in cases:
+        if each.target and each.target not in targets:
+            targets.append(each.target)
+    if not targets:
+        return "# Write each content that is null.\n"
+    lines = ["Targets that send these requests again, as they were:"]
+    for target in targets:
+        lines += [f"  {line}" for line in dump([target]).removeprefix("---\n").splitlines()]
+    return "".join(f"# {line}\n" for line in lines)

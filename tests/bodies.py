@@ -1,0 +1,246 @@
+"""Random request bodies as vendors' APIs take them; the same number gives the same body."""
+
+import base64
+import json
+import random
+from collections.abc import Callable
+from typing import Any
+
+Values = dict[str, Any]
+
+# What YAML 1.1, templates, markers and terminals make something of; none of them is blank.
+TEXTS = (
+    *("Hello", "no", "12:30", "010", "~", "null", "1e3", "0x1F", "2024-01-01", "<<", "=", "- a"),
+    *("{{ city }}", "{% if x %}", "${{ KEY }}", "$HOME", "%s {0}", "*a &b !c", "# no comment"),
+    *("a: b", "a #b", "'", '"', "\\", "---", "...", "a\n---\nb", "? x", "[1]", "{a: 1}", "|", ">"),
+    *(
+        "[User]: Hi",
+        "[[ ## Guidelines ## ]]",
+        "<Attached: a.md>",
+        "=== a.md ===",
+        "[Tool call c1]:",
+    ),
+    *("  two\n    four\n", "\n\nx\n\n", "x\t\n y ", "a\r\nb\rc", "x\x00y", "\x1b[2J", "\u202eabc"),
+    *(
+        "Grüße \U0001f600",
+        "\U0001f469\u200d\U0001f4bb",
+        "a\u2028b\u2029c\x85d",
+        "\ufeffx",
+        "x" * 3000,
+    ),
+    *("./a.md", "/etc/passwd", "file://x", "@a.md", '{"role": "user"}', '[{"role": "user"}]'),
+)
+VALUES: tuple[Any, ...] = (
+    *(*TEXTS, "", 0, -1.5, 10**20, 1e-7, 1.0, True, False, None, [], {}, [[]], [{"<<": {"a": 1}}]),
+    {"a": [None, {"no": "yes", "": " "}]},
+)
+NAMES = ("weather", "search_web", "read-file", "f")
+
+
+class Chooser:
+    """Makes the pieces that all bodies have."""
+
+    def __init__(self, number: int) -> None:
+        self.chance = random.Random(number)
+        self.count = 0
+
+    def some(self, share: float) -> bool:
+        return self.chance.random() < share
+
+    def text(self) -> str:
+        return self.chance.choice(TEXTS)
+
+    def arguments(self) -> Values:
+        keys = self.chance.sample(("city", "größe", "a b", "<<", "no", "12", ""), 3)
+        return {key: self.chance.choice(VALUES) for key in keys[: self.chance.randint(0, 3)]}
+
+    def call_ids(self) -> list[str]:
+        first, self.count = self.count, self.count + self.chance.choice((1, 1, 2, 3))
+        return [f"call_{at}-{self.chance.randint(0, 9)}" for at in range(first, self.count)]
+
+    def signature(self) -> str:
+        return base64.b64encode(self.chance.randbytes(12)).decode()
+
+    def schema(self) -> Values:
+        city = {"type": "string", "description": self.text(), "enum": ["no", "12:30"]}
+        return {"type": "object", "properties": {"city": city, "on": {"type": ["null", "boolean"]}}}
+
+    def rounds(self) -> int:
+        return self.chance.randint(1, 4)
+
+    def others(self, **given: Any) -> Values:
+        """Return some of the settings that no target sends."""
+        return {key: value for key, value in given.items() if self.some(0.3)}
+
+
+def chat_body(number: int) -> Values:
+    """Return a body for OpenAI's Chat Completions."""
+    make = Chooser(number)
+    system = make.chance.choice(("system", "developer"))
+    messages: list[Values] = []
+    if make.some(0.6):
+        messages.append({"role": system, "content": make.text()})
+    for _ in range(make.rounds()):
+        messages.append({"role": "user", "content": make.text()})
+        if make.some(0.6):
+            messages += _chat_calls(make)
+        if make.some(0.7):
+            messages.append({"role": "assistant", "content": make.text()})
+        if make.some(0.1):
+            messages.append({"role": system, "content": make.text()})
+    body: Values = {"model": "gpt-4o", "messages": messages}
+    body |= make.others(top_p=0.5, seed=7, stream=True, stop=["\n"], user="no")
+    body |= make.chance.choice(({}, {"max_completion_tokens": 9}, {"max_tokens": 99}))
+    if make.some(0.5):
+        body["temperature"] = make.chance.choice((0, 0.7, 2))
+    if make.some(0.6):
+        tools = [{"name": name, **_described(make, "parameters")} for name in NAMES]
+        body["tools"] = [{"type": "function", "function": each} for each in tools]
+        named = {"type": "function", "function": {"name": "f"}}
+        if make.some(0.5):
+            body["tool_choice"] = make.chance.choice(("auto", "none", "required", named))
+    return body
+
+
+def _chat_calls(make: Chooser) -> list[Values]:
+    ids = make.call_ids()
+    calls = [
+        {
+            "id": each,
+            "type": "function",
+            "function": {
+                "name": make.chance.choice(NAMES),
+                "arguments": json.dumps(make.arguments(), indent=make.chance.choice((None, 1))),
+            },
+        }
+        for each in ids
+    ]
+    said = make.text() if make.some(0.4) else None
+    results = [
+        {"role": "tool", "tool_call_id": each, "content": make.chance.choice((make.text(), ""))}
+        for each in ids
+    ]
+    return [{"role": "assistant", "content": said, "tool_calls": calls}, *results]
+
+
+def _described(make: Chooser, key: str) -> Values:
+    found: Values = {key: make.schema()}
+    if make.some(0.5):
+        found["description"] = make.text()
+    if make.some(0.3):
+        found["strict"] = make.some(0.5)
+    return found
+
+
+def anthropic_body(number: int) -> Values:
+    """Return a body for Anthropic's Messages API."""
+    make = Chooser(number)
+    messages: list[Values] = [{"role": "user", "content": make.text()}]
+    for _ in range(make.rounds()):
+        messages += _anthropic_turns(make)
+    body: Values = {"model": "claude-sonnet-4-5", "max_tokens": 64, "messages": messages}
+    if make.some(0.6):
+        body["system"] = make.text()
+    body |= make.others(top_p=0.5, stream=False, stop_sequences=["no"], metadata={"user_id": "no"})
+    if make.some(0.5):
+        body["temperature"] = make.chance.choice((0, 0.7, 1))
+    if make.some(0.6):
+        body["tools"] = [{"name": name, **_described(make, "input_schema")} for name in NAMES]
+        kinds = ({"type": "auto"}, {"type": "any"}, {"type": "none"}, {"type": "tool", "name": "f"})
+        if make.some(0.5):
+            body["tool_choice"] = make.chance.choice(kinds)
+    return body
+
+
+def _anthropic_turns(make: Chooser) -> list[Values]:
+    """Return a message of the assistant, and what follows it."""
+    blocks: list[Values] = []
+    for _ in range(make.chance.choice((0, 0, 1, 2))):
+        if make.some(0.3):
+            blocks.append({"type": "redacted_thinking", "data": make.signature()})
+        else:
+            signature = make.signature()
+            thought = {"type": "thinking", "thinking": make.text(), "signature": signature}
+            blocks.append(thought)
+    if not make.some(0.6):
+        text = make.text()
+        spoken = [*blocks, {"type": "text", "text": text}] if blocks else text
+        said = {"role": "assistant", "content": spoken}
+        return [said, {"role": "user", "content": make.text()}]
+    if make.some(0.5):
+        blocks.append({"type": "text", "text": make.text()})
+    ids = make.call_ids()
+    for each in ids:
+        name = make.chance.choice(NAMES)
+        blocks.append({"type": "tool_use", "id": each, "name": name, "input": make.arguments()})
+    results: list[Values] = [
+        {
+            "type": "tool_result",
+            "tool_use_id": each,
+            **({"content": make.text()} if make.some(0.8) else {}),
+            **({"is_error": True} if make.some(0.2) else {}),
+        }
+        for each in ids
+    ]
+    if make.some(0.5):
+        results.append({"type": "text", "text": make.text()})
+    return [{"role": "assistant", "content": blocks}, {"role": "user", "content": results}]
+
+
+def gemini_body(number: int) -> Values:
+    """Return a body for the Gemini API."""
+    make = Chooser(number)
+    contents: list[Values] = [{"role": "user", "parts": [{"text": make.text()}]}]
+    for _ in range(make.rounds()):
+        contents += _gemini_turns(make)
+    body: Values = {"contents": contents}
+    if make.some(0.6):
+        body["systemInstruction"] = {"role": "user", "parts": [{"text": make.text()}]}
+    config = make.others(topP=0.5, topK=3, stopSequences=["no"], temperature=0.7, maxOutputTokens=9)
+    body |= {"generationConfig": config} if config else {}
+    body |= make.others(safetySettings=[], cachedContent="no")
+    if make.some(0.6):
+        declared = []
+        for name in NAMES:
+            described = _described(make, "parametersJsonSchema")
+            described.pop("strict", None)
+            declared.append({"name": name, **described})
+        body["tools"] = [{"functionDeclarations": declared}]
+        modes: tuple[Values, ...] = (
+            *({"mode": "AUTO"}, {"mode": "NONE"}, {"mode": "ANY"}),
+            {"mode": "ANY", "allowedFunctionNames": ["f"]},
+        )
+        if make.some(0.5):
+            body["toolConfig"] = {"functionCallingConfig": make.chance.choice(modes)}
+    return body
+
+
+def _gemini_turns(make: Chooser) -> list[Values]:
+    parts: list[Values] = []
+    if make.some(0.4):
+        parts.append({"text": make.text(), "thought": True, "thoughtSignature": make.signature()})
+    if not make.some(0.6):
+        turn = {"role": "model", "parts": [*parts, {"text": make.text()}]}
+        return [turn, {"role": "user", "parts": [{"text": make.text()}]}]
+    if make.some(0.5):
+        parts.append({"text": make.text()})
+    results = []
+    for each in make.call_ids():
+        name = make.chance.choice(NAMES)
+        part: Values = {"functionCall": {"id": each, "name": name, "args": make.arguments()}}
+        if make.some(0.5):
+            part["thoughtSignature"] = make.signature()
+        parts.append(part)
+        said = {make.chance.choice(("output", "output", "error")): make.text()}
+        results.append({"functionResponse": {"id": each, "name": name, "response": said}})
+    turns: list[Values] = [{"role": "model", "parts": parts}, {"role": "user", "parts": results}]
+    if make.some(0.4):
+        turns.append({"role": "user", "parts": [{"text": make.text()}]})
+    return turns
+
+
+BODIES: dict[str, Callable[[int], Values]] = {
+    "openai": chat_body,
+    "anthropic": anthropic_body,
+    "gemini": gemini_body,
+}

@@ -1,0 +1,323 @@
+"""Request bodies become a suite, and that suite the same bodies again."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import commands
+from bodies import BODIES, Values
+from commands import run
+from multiturn import load_pipeline, load_suite
+from multiturn.documents.yaml_events import read_documents
+from multiturn.logs import Notice, warnings_to
+from multiturn.providers.targets import KINDS
+from multiturn.traces.suite import Imported, imported, suite_text
+
+COUNT = int(os.environ.get("BODIES", "100"))  # of each kind; make test-tools tries 3000
+SETTINGS = ("top_p", "seed", "stream", "stop", "user", "stop_sequences", "metadata")
+OF_GEMINI = ("topP", "topK", "stopSequences", "safetySettings", "cachedContent")
+
+
+def written(folder: Path, bodies: list[Values]) -> Path:
+    path = folder / "bodies.jsonl"
+    path.write_text("".join(f"{json.dumps(body)}\n" for body in bodies), encoding="utf-8")
+    return path
+
+
+def cases_of(path: Path) -> tuple[list[Imported], list[str]]:
+    """Return the cases of a file, and what is said of it."""
+    cases, said = [], []
+    for each in imported([str(path)]):
+        if isinstance(each, Imported):
+            cases.append(each)
+        else:
+            said.append(each.why if isinstance(each, Notice) else str(each))
+    return cases, said
+
+
+def again(case: Any, target: Values) -> Values:
+    """Return the body that a target sends for a case, without a key."""
+    kind = KINDS[target["provider"]]
+    given = {"name": "t", "api_key": "none", "model": "unknown", **target}
+    request = PIPELINE.request(case)
+    with warnings_to(lambda _: None):
+        wire = kind.provider(kind.settings(**given)).wire(request)
+    return dict(msgspec.json.decode(wire.body))
+
+
+PIPELINE = load_pipeline("spec").configure("consolidate_system", later_system="keep")
+
+
+def plain(body: Values) -> Values:
+    """Return a body with the texts of arguments decoded, without settings that stay here."""
+    for message in body.get("messages", ()):
+        for call in message.get("tool_calls", ()):
+            call["function"]["arguments"] = json.loads(call["function"]["arguments"])
+    kept = {key: value for key, value in body.items() if key not in (*SETTINGS, *OF_GEMINI)}
+    config = {k: v for k, v in body.get("generationConfig", {}).items() if k not in OF_GEMINI}
+    return {**kept, "generationConfig": config}
+
+
+@pytest.mark.parametrize("kind", BODIES)
+def test_a_suite_of_bodies_gives_the_same_bodies_again(kind: str, tmp_path: Path) -> None:
+    bodies = [BODIES[kind](number) for number in range(COUNT)]
+    cases, said = cases_of(written(tmp_path, bodies))
+    assert said == []
+    suite = tmp_path / "a.eval.yaml"
+    suite.write_text(suite_text(cases), encoding="utf-8", newline="")
+    with warnings_to(lambda _: None):
+        loaded = list(load_suite(suite))
+    for body, each, case in zip(bodies, cases, loaded, strict=True):
+        assert plain(again(case, each.target)) == plain(body)
+        settings = {**body, **body.get("generationConfig", {})}
+        for key in (*SETTINGS, *OF_GEMINI):
+            assert (
+                case.execution.get(key) == settings.get(key) if case.execution else key not in body
+            )
+
+
+ENTRIES = next(read_documents(Path(__file__).with_name("imports.yaml").read_bytes(), "")).value
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_import_says_what_it_cannot_keep(name: str, tmp_path: Path) -> None:
+    entry = ENTRIES[name]
+    (tmp_path / "a.jsonl").write_text(json.dumps(entry["line"]))
+    cases, said = cases_of(tmp_path / "a.jsonl")
+    assert [each.removeprefix(f"{tmp_path}/a.jsonl:1: ") for each in said] == entry.get("says", [])
+    assert [each.case["input_messages"] for each in cases] == [
+        entry[key] for key in ("messages",) if key in entry
+    ]
+
+
+# OpenTelemetry
+
+ATTRIBUTES: Values = {
+    "gen_ai.provider.name": "anthropic",
+    "gen_ai.request.model": "claude-sonnet-4-5",
+    "gen_ai.request.temperature": 0.5,
+    "gen_ai.request.max_tokens": 200,
+    "gen_ai.request.top_p": 1.0,
+    "gen_ai.operation.name": "chat",
+    "gen_ai.system_instructions": [{"type": "text", "content": "Be brief."}],
+    "gen_ai.tool.definitions": [
+        {
+            "type": "function",
+            "name": "now",
+            "description": "Time.",
+            "parameters": {"type": "object"},
+        }
+    ],
+    "gen_ai.input.messages": [
+        {"role": "user", "parts": [{"type": "text", "content": "When?"}]},
+        {
+            "role": "assistant",
+            "parts": [
+                {"type": "reasoning", "content": "I look."},
+                {"type": "text", "content": "Wait."},
+                {"type": "tool_call", "id": "c1", "name": "now", "arguments": {"zone": "12:30"}},
+            ],
+        },
+        {
+            "role": "tool",
+            "parts": [{"type": "tool_call_response", "id": "c1", "response": {"hour": 12}}],
+        },
+    ],
+}
+CASE = {
+    "id": "a-1",
+    "tools": [{"name": "now", "description": "Time.", "parameters": {"type": "object"}}],
+    "execution": {
+        "model": "claude-sonnet-4-5",
+        "temperature": 0.5,
+        "max_output_tokens": 200,
+        "top_p": 1.0,
+    },
+    "input_messages": [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "When?"},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "I look.", "vendor": "anthropic"},
+                "Wait.",
+            ],
+            "tool_calls": [{"id": "c1", "name": "now", "arguments": {"zone": "12:30"}}],
+        },
+        {"role": "tool", "tool_call_id": "c1", "content": '{"hour": 12}'},
+    ],
+}
+TARGET = {"provider": "anthropic", "model": "claude-sonnet-4-5"}
+
+
+def any_value(value: Any) -> Values:
+    """Return a value as OTLP JSON has it."""
+    if isinstance(value, bool | str | float):
+        return {{bool: "boolValue", str: "stringValue", float: "doubleValue"}[type(value)]: value}
+    if isinstance(value, int):
+        return {"intValue": str(value)}
+    if isinstance(value, list):
+        return {"arrayValue": {"values": [any_value(each) for each in value]}}
+    return {"kvlistValue": {"values": keyed(value)}}
+
+
+def keyed(values: Values) -> list[Values]:
+    return [{"key": key, "value": any_value(value)} for key, value in values.items()]
+
+
+def in_texts(values: Values) -> Values:
+    return {k: json.dumps(v) if isinstance(v, list) else v for k, v in values.items()}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(ATTRIBUTES, id="attributes"),
+        pytest.param(in_texts(ATTRIBUTES), id="attributes with JSON texts"),
+        pytest.param({"name": "chat", "attributes": ATTRIBUTES}, id="a span"),
+        pytest.param(
+            {"resourceSpans": [{"scopeSpans": [{"spans": [{"attributes": keyed(ATTRIBUTES)}]}]}]},
+            id="a span of OTLP",
+        ),
+        pytest.param(
+            {
+                "scopeSpans": [
+                    {"spans": [{"events": [{"attributes": keyed(in_texts(ATTRIBUTES))}]}]}
+                ]
+            },
+            id="an event of OTLP",
+        ),
+        pytest.param({"logRecords": [{"attributes": keyed(ATTRIBUTES)}]}, id="a record of OTLP"),
+    ],
+)
+def test_messages_of_opentelemetry_become_a_case(line: Values, tmp_path: Path) -> None:
+    cases, said = cases_of(written(tmp_path, [line]))
+    assert [(each.case, each.target) for each in cases] == [({**CASE, "id": "bodies-1"}, TARGET)]
+    assert said == []
+
+
+def test_messages_alone_become_a_case(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(ATTRIBUTES["gen_ai.input.messages"], indent=1))
+    ((case, _),), said = cases_of(path)
+    assert (case["id"], len(case["input_messages"]), said) == ("a", 3, [])
+
+
+# Files and the command
+
+HELLO: Values = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hello"}]}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "ids"),
+    [
+        pytest.param("a.json", json.dumps(HELLO, indent=2), ["a"], id="one in the file"),
+        pytest.param("a.log", f"\n{json.dumps(HELLO)}\n", ["a-2"], id="below a blank line"),
+        pytest.param("a.jsonl", f"{json.dumps(HELLO)}\n" * 2, ["a-1", "a-2"], id="lines"),
+        pytest.param("a.json", json.dumps([HELLO, HELLO]), ["a-1", "a-2"], id="a list"),
+        pytest.param(
+            "a.jsonl",
+            json.dumps({"custom_id": "x", "url": "/v1/chat/completions", "body": HELLO}),
+            ["x"],
+            id="a batch of OpenAI",
+        ),
+        pytest.param(
+            "a.jsonl",
+            f"{json.dumps({'custom_id': 'x', 'params': HELLO})}\n" * 2,
+            ["x", "x-2"],
+            id="a batch of Anthropic, with one id twice",
+        ),
+        pytest.param("a.jsonl", json.dumps({"key": "x", "request": HELLO}), ["x"], id="a batch"),
+        pytest.param("a.jsonl", f"\ufeff{json.dumps(HELLO)}", ["a-1"], id="a byte-order mark"),
+    ],
+)
+def test_a_file_has_bodies_in_several_ways(
+    name: str, text: str, ids: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    cases, said = cases_of(tmp_path / name)
+    assert ([each.case["id"] for each in cases], said) == (ids, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (b"", "the file is empty; it has JSON"),
+        (b"[1, ", "not JSON: Expecting value: line 1 column 5 (char 4)"),
+        (b"[\xff]", "this is not UTF-8; save the file as UTF-8"),
+        (b'["a"]', "[0]: this must be a JSON object, a request body"),
+        (b'{"wire": "{"}', "wire is not JSON: Expecting property name enclosed in double quotes"),
+        (b"[" * 5000 + b"]" * 5000, "nested deeper than 100 levels"),
+        (b'{"messages": [], "messages": []}', "duplicate key 'messages'; keep one of them"),
+        (b'[{"messages": [{"role": "user", "content": "\\ud800"}]}]', "\\ud800 is half of a"),
+    ],
+)
+def test_a_file_that_is_wrong_is_an_error_with_its_place(
+    text: bytes, error: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a.json").write_bytes(text)
+    cases, (said,) = cases_of(tmp_path / "a.json")
+    assert cases == []
+    assert said.startswith(f"{tmp_path}/a.json")
+    assert error in said
+
+
+def test_a_wrong_line_is_skipped_and_named(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(f'{json.dumps(HELLO)}\n{{"n": 1}}\n{json.dumps(HELLO)}\n')
+    done = run("import", "a.jsonl", "--output", "a.yaml", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("a.jsonl:2: no request body: ")
+    assert [case.id for case in load_suite(tmp_path / "a.yaml")] == ["a-1", "a-3"]
+    done = run("import", "a.jsonl", "--strict", "--output", "b.yaml", folder=tmp_path)
+    assert (done.returncode, (tmp_path / "b.yaml").exists()) == (1, False)
+
+
+def test_with_strict_a_warning_is_an_error(tmp_path: Path) -> None:
+    named = {"messages": [{"role": "user", "content": "Hello", "name": "ann"}]}
+    (tmp_path / "a.jsonl").write_text(json.dumps(named))
+    done = run("import", "a.jsonl", "--strict", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "a.jsonl:1: messages[0].name is left out\n"
+
+
+def test_an_output_is_never_replaced(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(json.dumps(HELLO))
+    (tmp_path / "a.yaml").write_text("mine")
+    done = run("import", "a.jsonl", "--output", "a.yaml", folder=tmp_path)
+    assert (done.returncode, (tmp_path / "a.yaml").read_text()) == (2, "mine")
+    assert done.stderr == "Error: 'a.yaml' exists; name another file, or remove it\n"
+
+
+def test_standard_input_is_read(tmp_path: Path) -> None:
+    process = commands.start("import", "-", folder=tmp_path, stdin=subprocess.PIPE)
+    output, _ = process.communicate(json.dumps(HELLO))
+    assert process.returncode == 0
+    assert "  - id: stdin-1\n" in output
+
+
+def test_a_key_is_not_shown(tmp_path: Path) -> None:
+    key = "ghp_" + "0aB1cD2eF3gH" * 3
+    body = {"messages": [{"role": "user", "content": f"My key is {key}."}]}
+    (tmp_path / "a.jsonl").write_text(json.dumps(body))
+    done = run("import", "a.jsonl", "--debug", folder=tmp_path)
+    assert done.returncode == 1
+    assert "what looks like a key (GitHub)" in done.stderr
+    assert key not in done.stdout + done.stderr
+
+
+def test_tools_of_all_cases_are_the_suites(tmp_path: Path) -> None:
+    tools = [{"type": "function", "function": {"name": "now"}}]
+    path = written(tmp_path, [{**HELLO, "tools": tools}, {**HELLO, "tools": tools}])
+    text = suite_text(cases_of(path)[0])
+    assert text.count("name: now") == 1
+    assert "\ntools:\n  - name: now\nevalcases:\n" in text
+    (tmp_path / "a.yaml").write_text(text)
+    assert [[each.name for each in case.tools] for case in load_suite(tmp_path / "a.yaml")] == [
+        ["now"],
+        ["now"],
+    ]
