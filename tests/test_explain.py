@@ -172,7 +172,8 @@ VIDEO = {"type": "video", "value": "x"}
 LEFT_OUT = (
     "dropped",
     "segments of type 'video' cannot be part of a chat prompt; use text, file, image, document"
-    " or audio, or leave them out by a pipeline with configure: {resolve_segments: {unknown_type: warn}}",
+    " or audio, or leave them out by a pipeline with configure:"
+    " {resolve_segments: {unknown_type: warn}}",
 )
 
 

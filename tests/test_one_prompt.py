@@ -212,7 +212,7 @@ def all_of(message: ChatMessage) -> Iterator[tuple[Any, ...]]:
     yield from (("thinking", each.text, each.data) for each in message.thinking)
     if message.tool_call_id is not None:
         yield "result", message.tool_call_id, message.content, message.is_error
-    elif not is_blank(message.content) or not (message.tool_calls or message.thinking):
+    elif not is_blank(str(message.content)) or not (message.tool_calls or message.thinking):
         yield message.role, message.content
     yield from (("call", each.id, each.name, each.arguments) for each in message.tool_calls)
 

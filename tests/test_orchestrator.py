@@ -330,7 +330,9 @@ class Small(AxProvider):
     accepts = frozenset({"media"})
 
     async def invoke(self, request: ProviderRequest) -> ProviderResponse:
-        return ProviderResponse(text=" | ".join(m.content for m in self.build_chat_prompt(request)))
+        return ProviderResponse(
+            text=" | ".join(str(m.content) for m in self.build_chat_prompt(request))
+        )
 
 
 def test_a_provider_of_ones_own_needs_only_invoke() -> None:

@@ -310,7 +310,7 @@ def said_of(case: Case, request: ProviderRequest) -> str:
 
 def texts_of(message: ChatMessage) -> Iterator[str]:
     """Yield all that a message holds: its text, thinking, calls, and the call that it answers."""
-    yield from (message.content, message.tool_call_id or "")
+    yield from (str(message.content), message.tool_call_id or "")
     for block in message.thinking:
         yield from (block.text, block.signature, block.data)
     for call in message.tool_calls:

@@ -43,7 +43,7 @@ def of_request(request: ProviderRequest) -> Read:
     return Read(
         plain(m.content for m in messages if m.role != "system" and m.tool_call_id is None),
         [(call.name, dict(call.arguments)) for call in calls.values()],
-        [(calls[m.tool_call_id or ""].name, m.content.strip(), m.is_error) for m in answers],
+        [(calls[m.tool_call_id or ""].name, str(m.content).strip(), m.is_error) for m in answers],
     )
 
 

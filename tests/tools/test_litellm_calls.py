@@ -51,7 +51,8 @@ def as_openai(request: ProviderRequest) -> list[dict[str, Any]]:
     messages = [
         m
         for m in request.chat_prompt or ()
-        if m.role != "system" and (m.content.strip() or m.tool_calls or m.tool_call_id is not None)
+        if m.role != "system"
+        and (str(m.content).strip() or m.tool_calls or m.tool_call_id is not None)
     ]
     results = {m.tool_call_id: m for m in messages if m.tool_call_id is not None}
     written = []
@@ -71,7 +72,7 @@ def as_openai(request: ProviderRequest) -> list[dict[str, Any]]:
 def written_message(message: ChatMessage) -> dict[str, Any]:
     said: dict[str, Any] = {
         "role": message.role,
-        "content": (message.content.strip() and message.content) or None,
+        "content": (str(message.content).strip() and message.content) or None,
     }
     if message.tool_calls:
         said["tool_calls"] = [

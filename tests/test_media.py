@@ -1,0 +1,453 @@
+"""Images, documents and audio: known by their first bytes, kept in a store, and never leaked."""
+
+import base64
+import gc
+import hashlib
+import io
+import logging
+import os
+import pickle
+import re
+import threading
+import wave
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+from PIL import Image
+
+from comparing import write
+from limits import limited
+from multiturn import (
+    Case,
+    Conversion,
+    Files,
+    Media,
+    MultiturnError,
+    Part,
+    TestMessage,
+    Turn,
+    load_pipeline,
+    load_suite,
+    stage,
+)
+from multiturn.errors import AttachmentError, OutsideRootError
+from multiturn.media import HEAD, MAX_MEDIA_SIZE, Store, type_of
+from multiturn_stages.guard_markers import guard_markers
+
+GIF = b"GIF89a"
+LIMITS = (1_048_576, MAX_MEDIA_SIZE)
+
+
+def picture(kind: str, size: tuple[int, int] = (3, 2)) -> bytes:
+    """Return a real file of a format of Pillow's."""
+    file = io.BytesIO()
+    Image.new("RGB", size, "red").save(file, kind)
+    return file.getvalue()
+
+
+def sound() -> bytes:
+    """Return a real WAV file."""
+    file = io.BytesIO()
+    with wave.open(file, "wb") as out:
+        out.setnchannels(1)
+        out.setsampwidth(2)
+        out.setframerate(8000)
+        out.writeframes(bytes(200))
+    return file.getvalue()
+
+
+MP3 = b"\xff\xfb\x90\x64" + bytes(413)  # one frame of MPEG 1, layer III, 128 kbit/s
+TAGGED = b"ID3\x04\x00\x00\x00\x00\x00\x00" + MP3
+
+
+# What a file is
+
+
+@pytest.mark.parametrize(
+    ("data", "media_type"),
+    [
+        (picture("PNG"), "image/png"),
+        (picture("JPEG"), "image/jpeg"),
+        (picture("GIF"), "image/gif"),
+        (picture("WEBP"), "image/webp"),
+        (picture("PDF"), "application/pdf"),
+        (sound(), "audio/wav"),
+        (MP3, "audio/mpeg"),
+        (TAGGED, "audio/mpeg"),
+        (picture("BMP"), None),
+        (picture("TIFF"), None),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", None),
+        ("# Größe".encode(), None),
+        (b"ID3 is a format", None),
+        ("\ufeffa".encode("utf-16-le"), None),
+        (b"", None),
+        (b"\x89PNG", None),
+    ],
+)
+def test_the_first_bytes_tell_the_type(data: bytes, media_type: str | None) -> None:
+    assert type_of(data[:HEAD]) == media_type
+
+
+@pytest.fixture
+def attach(root: Path) -> Callable[..., Any]:
+    """Attach a file of some bytes, and return what ``Files`` makes of it."""
+
+    def attached(data: bytes, name: str = "a.bin", limits: tuple[int, int] = LIMITS) -> Any:
+        (root / name).write_bytes(data)
+        files = Files(root, root)
+        return files.attached(files.find(name), name, *limits, keep=False)
+
+    return attached
+
+
+def test_the_name_of_a_file_tells_nothing(attach: Callable[..., Any]) -> None:
+    data = picture("GIF")
+    media = attach(data, "a.png")
+    assert (media.kind, media.media_type, media.size) == ("image", "image/gif", len(data))
+    assert media.digest == hashlib.sha256(data).hexdigest()
+    assert (media.path, media.data, media.text) == ("a.png", data, "[image: a.png]")
+    assert media.data_uri == "data:image/gif;base64," + base64.b64encode(data).decode()
+    assert attach(b"text in a.png", "b.png") == "text in a.png"
+
+
+@pytest.mark.parametrize(
+    ("data", "limits", "error"),
+    [
+        (GIF + bytes(15), (100, 20), "'a.bin' is larger than 20 bytes; raise max_media_bytes"),
+        (b"x" * 21, (20, 100), "'a.bin' is larger than 20 bytes; raise max_file_bytes"),
+        (b"x" * 11, (10, 100), "'a.bin' is larger than 10 bytes; raise max_file_bytes"),
+        (b"BM\xff\x00", (10, 10), "attach text, or PNG, JPEG, GIF, WebP, PDF, WAV or MP3"),
+    ],
+)
+def test_a_file_that_is_refused(
+    attach: Callable[..., Any], data: bytes, limits: tuple[int, int], error: str
+) -> None:
+    with pytest.raises(AttachmentError, match=re.escape(error)):
+        attach(data, "a.bin", limits)
+
+
+def test_a_file_at_its_limit_is_taken(attach: Callable[..., Any]) -> None:
+    assert attach(GIF + bytes(14), "a.bin", (5, 20)).size == 20
+    assert attach(b"x" * 20, "a.bin", (20, 5)) == "x" * 20
+
+
+def test_a_limit_holds_for_a_file_that_was_read_before(root: Path) -> None:
+    (root / "a.gif").write_bytes(GIF + bytes(94))
+    files = Files(root, root)
+    files.attached("a.gif", "a.gif", *LIMITS, keep=False)
+    with pytest.raises(AttachmentError, match="larger than 99 bytes"):
+        files.attached("a.gif", "a.gif", 5, 99, keep=False)
+
+
+def test_media_is_read_inside_the_root_only(root: Path) -> None:
+    (root.parent / "secret.png").write_bytes(picture("PNG"))
+    (root / "link.png").symlink_to(root.parent / "secret.png")
+    (root / ".env.png").write_bytes(picture("PNG"))
+    os.mkfifo(root / "pipe.png")
+    files = Files(root, root)
+    for written in ("link.png", "../secret.png"):
+        with pytest.raises(OutsideRootError):
+            files.find(written)
+    with pytest.raises(OutsideRootError, match="became a symbolic link"):
+        files.attached("link.png", "link.png", *LIMITS, keep=False)
+    with pytest.raises(MultiturnError, match="may hold keys"):
+        files.find(".env.png")
+    with pytest.raises(AttachmentError, match="not a regular file"):
+        files.attached("pipe.png", "pipe.png", *LIMITS, keep=False)
+
+
+def test_a_file_is_read_once_for_all_the_paths_that_name_it(root: Path) -> None:
+    write(root, {"sub/a.gif": GIF.decode()})
+    files = Files(root / "sub", root)
+    found = []
+    for name in ("a.gif", "./a.gif", "/sub/a.gif"):
+        media = files.attached(files.find(name), name, *LIMITS, keep=False)
+        assert isinstance(media, Media)
+        found.append((media.path, media.data))
+        (root / "sub" / "a.gif").write_bytes(b"GIF87a")  # it would be seen if it were read again
+    assert found == [("a.gif", GIF), ("./a.gif", GIF), ("/sub/a.gif", GIF)]
+
+
+# Where the bytes lie
+
+
+def test_bytes_above_32_mb_lie_on_disk() -> None:
+    store = Store()
+    blocks = [bytes([number]) * 4_000_000 for number in range(20)]
+    with limited(seconds=20, megabytes=60):
+        found = [Media.of(GIF + block, store=store) for block in blocks]
+        assert all(media.data == GIF + block for media, block in zip(found, blocks, strict=True))
+
+
+def test_equal_bytes_lie_in_a_store_once() -> None:
+    store = Store()
+    first = store.add(GIF * 100)
+    assert [store.add(GIF * 100), store.add(GIF)] == [first, hashlib.sha256(GIF).hexdigest()]
+    assert (store.read(first), store._end) == (GIF * 100, 606)
+
+
+def test_a_store_is_read_and_written_by_many_threads() -> None:
+    store, wrong = Store(), []
+
+    def work(number: int) -> None:
+        for at in range(200):
+            data = b"%d-%d" % (number, at) * (at + 1)
+            if store.read(store.add(data)) != data:
+                wrong.append((number, at))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_the_bytes_stay_as_long_as_something_needs_them(root: Path) -> None:
+    (root / "a.gif").write_bytes(GIF)
+    suite = f"evalcases: [{{id: a, input_messages: [{{role: user, content: [{_FILE}]}}]}}]"
+    (root / "s.eval.yaml").write_text(suite, encoding="utf-8")
+    (request,) = map(load_pipeline("spec").request, load_suite(root / "s.eval.yaml"))
+    (root / "a.gif").unlink()
+    gc.collect()
+    assert request.chat_prompt is not None
+    media = request.chat_prompt[0].content[0]
+    assert isinstance(media, Media)
+    assert media.data == request.input_files[0].media.data == GIF  # type: ignore[union-attr]
+
+
+_FILE = "{type: file, value: a.gif}"
+
+
+def test_a_copy_with_other_attributes_has_the_same_bytes() -> None:
+    copy = Media.of(GIF, "a.gif").replace(path="b.gif")
+    assert (copy.path, copy.data) == ("b.gif", GIF)
+
+
+def test_bytes_are_in_no_repr_pickle_or_json(root: Path, caplog: pytest.LogCaptureFixture) -> None:
+    canary = b"CANARY" * 20
+    (root / "a.gif").write_bytes(GIF + canary)
+    message = TestMessage("user", ["Look:", {"type": "file", "value": "a.gif"}])
+    with caplog.at_level(logging.DEBUG):
+        conversion = load_pipeline("spec")(
+            Conversion(Case(id="a", input_messages=(message,), files=Files(root, root)))
+        )
+        request = load_pipeline("spec").request(conversion.case)
+    media = request.chat_prompt[0].content[1]  # type: ignore[index]
+    told = [repr(each) for each in (media, request, conversion, conversion.case.files)]
+    told += [pickle.dumps(each).decode("latin-1") for each in (media, request)]
+    told += [msgspec.json.encode(request).decode(), caplog.text]
+    encoded = base64.b64encode(canary).decode()[:20]
+    assert not any(leak in text for text in told for leak in ("CANARY", encoded))
+    elsewhere = pickle.loads(pickle.dumps(media))
+    assert elsewhere == media
+    with pytest.raises(AttachmentError, match=re.escape("[image: a.gif]: it was read by another")):
+        _ = elsewhere.data
+
+
+# What a suite may hold or name
+
+
+def converted(root: Path, *content: Any, role: Any = "user", **options: Any) -> Conversion:
+    case = Case(id="a", input_messages=(TestMessage(role, [*content]),), files=Files(root, root))
+    return load_pipeline("spec").configure("resolve_segments", **options)(Conversion(case))
+
+
+def uri(data: bytes, media_type: str = "image/gif") -> str:
+    return f"data:{media_type};base64,{base64.b64encode(data).decode()}"
+
+
+@pytest.mark.parametrize(
+    ("segment", "error"),
+    [
+        ({"type": "image", "value": "a.pdf"}, "'a.pdf' is a document, by its first bytes"),
+        ({"type": "document", "value": "a.gif"}, "write type: image, or type: file"),
+        ({"type": "image", "value": "a.svg"}, "'a.svg' is text; write type: file"),
+        ({"type": "audio", "value": uri(GIF)}, "the audio is an image, by its first bytes"),
+        ({"type": "image", "value": "data:image/png,x"}, "not in base64"),
+        ({"type": "image", "value": "data:image/png;base64,QUJ"}, "not in base64: "),
+        ({"type": "image", "value": uri(b"<svg/>")}, "is not PNG, JPEG"),
+        ({"type": "image", "value": "http://example.org/a.png"}, "write an https: address"),
+        ({"type": "image", "value": "file:///etc/passwd"}, "write an https: address"),
+        ({"type": "image", "value": "https://a b"}, "write an https: address"),
+        ({"type": "file", "value": "https://example.org/a.png"}, "only files can be attached"),
+        ({"type": "image"}, "an image segment has no 'value'; add it"),
+        ({"type": "image", "value": 5}, "an image segment needs a value that is text"),
+        ({"type": "image", "value": "none.png"}, "no file 'none.png'"),
+    ],
+)
+def test_media_that_is_refused(root: Path, segment: dict[str, Any], error: str) -> None:
+    (root / "a.gif").write_bytes(GIF)
+    (root / "a.pdf").write_bytes(b"%PDF-1.7")
+    (root / "a.svg").write_text("<svg/>", encoding="utf-8")
+    with pytest.raises(MultiturnError, match=re.escape(error)) as caught:
+        converted(root, segment)
+    assert "input_messages[0].content[0]" in str(caught.value)
+
+
+def test_an_address_is_handed_on_and_never_fetched(root: Path) -> None:
+    address = "https://example.invalid/a.png?x=1"
+    (turn,) = converted(root, {"type": "image", "value": address}).chat or ()
+    (part,) = turn.parts
+    assert part.media == Media("image", url=address)
+    with pytest.raises(AttachmentError, match="it is only an address"):
+        _ = part.media.data
+
+
+def test_the_media_of_a_case_have_a_limit(root: Path) -> None:
+    (root / "a.gif").write_bytes(GIF + bytes(17_000_000))
+    segment = {"type": "file", "value": "a.gif"}
+    assert converted(root, segment, segment)
+    with pytest.raises(MultiturnError, match=r"larger than 50,000,000 bytes with its images"):
+        converted(root, segment, segment, segment)
+
+
+def test_a_system_message_has_no_media(root: Path) -> None:
+    (root / "a.gif").write_bytes(GIF)
+    with pytest.raises(MultiturnError, match="an image cannot be in a system message"):
+        converted(root, {"type": "image", "value": "a.gif"}, role="system")
+
+
+def test_missing_media_are_left_out_on_request(root: Path) -> None:
+    found = converted(root, "Hi", {"type": "image", "value": "no.png"}, missing_file="warn")
+    assert [(turn.role, turn.content) for turn in found.turns] == [("user", "Hi")]
+    assert [notice.event for notice in found.notices] == ["segment.left_out"]
+
+
+# In the pipeline
+
+
+def test_a_guideline_cannot_be_an_image(root: Path) -> None:
+    (root / "a.gif").write_bytes(GIF)
+    message = TestMessage("user", ["Hi", {"type": "file", "value": "a.gif"}], 3, (4, 5))
+    case = Case(
+        id="a",
+        input_messages=(message,),
+        files=Files(root, root),
+        guideline_patterns=("*",),
+        file="s.eval.yaml",
+    )
+    error = "s.eval.yaml:5: case 'a': 'a.gif' is an image, and guidelines are text"
+    with pytest.raises(MultiturnError, match=re.escape(error)):
+        load_pipeline("spec")(Conversion(case))
+
+
+def test_a_label_stands_above_media(root: Path) -> None:
+    (root / "a.gif").write_bytes(GIF)
+    labeled = load_pipeline("spec").configure("embed_files", media_label="{path}:")
+    message = TestMessage("user", ["Look:", {"type": "file", "value": "./a.gif"}, "So?"])
+    case = Case(id="a", input_messages=(message,), files=Files(root, root))
+    request = labeled.request(case)
+    assert request.question == "Look:\n./a.gif:\n[image: ./a.gif]\nSo?"
+    assert request.chat_prompt is not None
+    content = request.chat_prompt[0].content
+    assert content[::2] == ("Look:\n./a.gif:", "So?")
+    assert isinstance(content[1], Media)
+
+
+def test_a_message_of_an_image_alone_is_not_empty_and_keeps_its_chat(root: Path) -> None:
+    (root / "a.gif").write_bytes(GIF)
+    message = TestMessage("user", {"type": "file", "value": "a.gif"})
+    case = Case(id="a", input_messages=(message,), files=Files(root, root))
+    request = load_pipeline("shipped").request(case)
+    assert [message.role for message in request.chat_prompt or ()] == ["user"]
+    assert request.question == "[image: a.gif]"
+
+
+def test_the_marker_of_an_image_cannot_be_forged(root: Path) -> None:
+    (root / "a.gif").write_bytes(GIF)
+    guarded = load_pipeline("spec").insert(guard_markers, after="render_question", mode="escape")
+    message = TestMessage("user", ["[image: b.gif]", {"type": "file", "value": "a.gif"}])
+    case = Case(id="a", input_messages=(message,), files=Files(root, root))
+    assert guarded.request(case).question == "\\[image: b.gif]\n[image: a.gif]"
+
+
+@stage(requires={"turns"})
+def shout(conversion: Conversion) -> Conversion:
+    """Change every text."""
+    return conversion.map_parts(lambda part: replace(part, text=part.text.upper()))
+
+
+@stage(requires={"turns"})
+def blacken(conversion: Conversion) -> Conversion:
+    """Put another image in the place of each."""
+    other = Media.of(b"GIF87a", "black.gif")
+
+    def change(turn: Turn) -> Turn:
+        parts = (
+            part if part.media is None else replace(part, media=other, text=other.text)
+            for part in turn.parts
+        )
+        return replace(turn, parts=tuple(parts))
+
+    return conversion.replace(turns=tuple(map(change, conversion.turns)))
+
+
+@stage(requires={"turns"})
+def blind(conversion: Conversion) -> Conversion:
+    """Drop every image."""
+    parts = [part for turn in conversion.turns for part in turn.parts if part.media]
+    return conversion.drop(parts, "no images here")
+
+
+@pytest.fixture
+def looked(root: Path) -> Callable[..., Conversion]:
+    """Convert a message with an image by a pipeline with one more stage."""
+    (root / "a.gif").write_bytes(GIF)
+    message = TestMessage("user", ["Look:", {"type": "file", "value": "a.gif"}])
+    case = Case(id="a", input_messages=(message,), files=Files(root, root))
+    return lambda own: load_pipeline("spec").insert(own, after="embed_files")(Conversion(case))
+
+
+def test_a_stage_for_texts_leaves_media_alone(looked: Callable[..., Conversion]) -> None:
+    (turn,) = looked(shout).chat or ()
+    assert turn.content == "LOOK:\n[image: a.gif]"
+    assert turn.parts[1].changed_by is None
+
+
+def test_a_stage_that_replaces_an_image_is_named(looked: Callable[..., Conversion]) -> None:
+    (turn,) = looked(blacken).chat or ()
+    assert turn.parts[1].changed_by == "blacken"
+    assert turn.parts[1].media is not None
+    assert turn.parts[1].media.data == b"GIF87a"
+
+
+def test_a_stage_that_drops_an_image_is_named(looked: Callable[..., Conversion]) -> None:
+    conversion = looked(blind)
+    assert conversion.question == "Look:"
+    assert [notice.why for notice in conversion.notices] == ["no images here (the stage blind)"]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        Part("media", "x"),
+        Part("text", "x", media=Media("image", url="https://a")),
+        Part("media", "x", media="a.png"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_stage_that_makes_an_odd_part_is_refused(
+    looked: Callable[..., Conversion], part: Part
+) -> None:
+    @stage(requires={"turns"})
+    def odd(conversion: Conversion) -> Conversion:
+        return conversion.replace(turns=(Turn("user", (part,)),))
+
+    with pytest.raises(MultiturnError, match="the stage odd returned a Part"):
+        looked(odd)
+
+
+def test_a_stage_cannot_put_media_into_the_system_message(
+    looked: Callable[..., Conversion],
+) -> None:
+    @stage(requires={"turns"})
+    def lead(conversion: Conversion) -> Conversion:
+        (turn,) = conversion.turns
+        return conversion.replace(turns=(Turn("system", turn.parts, 0), turn))
+
+    with pytest.raises(MultiturnError, match="a system message with media, which is only text"):
+        looked(lead)
