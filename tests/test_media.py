@@ -3,13 +3,11 @@
 import base64
 import gc
 import hashlib
-import io
 import logging
 import os
 import pickle
 import re
 import threading
-import wave
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,10 +15,10 @@ from typing import Any
 import msgspec
 import pytest
 from msgspec.structs import replace
-from PIL import Image
 
 from comparing import write
 from limits import limited
+from media_files import image, pdf, wav
 from multiturn import (
     Case,
     Conversion,
@@ -42,24 +40,6 @@ GIF = b"GIF89a"
 LIMITS = (1_048_576, MAX_MEDIA_SIZE)
 
 
-def picture(kind: str, size: tuple[int, int] = (3, 2)) -> bytes:
-    """Return a real file of a format of Pillow's."""
-    file = io.BytesIO()
-    Image.new("RGB", size, "red").save(file, kind)
-    return file.getvalue()
-
-
-def sound() -> bytes:
-    """Return a real WAV file."""
-    file = io.BytesIO()
-    with wave.open(file, "wb") as out:
-        out.setnchannels(1)
-        out.setsampwidth(2)
-        out.setframerate(8000)
-        out.writeframes(bytes(200))
-    return file.getvalue()
-
-
 MP3 = b"\xff\xfb\x90\x64" + bytes(413)  # one frame of MPEG 1, layer III, 128 kbit/s
 TAGGED = b"ID3\x04\x00\x00\x00\x00\x00\x00" + MP3
 
@@ -70,16 +50,16 @@ TAGGED = b"ID3\x04\x00\x00\x00\x00\x00\x00" + MP3
 @pytest.mark.parametrize(
     ("data", "media_type"),
     [
-        (picture("PNG"), "image/png"),
-        (picture("JPEG"), "image/jpeg"),
-        (picture("GIF"), "image/gif"),
-        (picture("WEBP"), "image/webp"),
-        (picture("PDF"), "application/pdf"),
-        (sound(), "audio/wav"),
+        (image(), "image/png"),
+        (image("JPEG"), "image/jpeg"),
+        (image("GIF"), "image/gif"),
+        (image("WEBP"), "image/webp"),
+        (pdf(), "application/pdf"),
+        (wav(), "audio/wav"),
         (MP3, "audio/mpeg"),
         (TAGGED, "audio/mpeg"),
-        (picture("BMP"), None),
-        (picture("TIFF"), None),
+        (image("BMP"), None),
+        (image("TIFF"), None),
         (b"<svg xmlns='http://www.w3.org/2000/svg'/>", None),
         ("# Größe".encode(), None),
         (b"ID3 is a format", None),
@@ -105,7 +85,7 @@ def attach(root: Path) -> Callable[..., Any]:
 
 
 def test_the_name_of_a_file_tells_nothing(attach: Callable[..., Any]) -> None:
-    data = picture("GIF")
+    data = image("GIF")
     media = attach(data, "a.png")
     assert (media.kind, media.media_type, media.size) == ("image", "image/gif", len(data))
     assert media.digest == hashlib.sha256(data).hexdigest()
@@ -144,9 +124,9 @@ def test_a_limit_holds_for_a_file_that_was_read_before(root: Path) -> None:
 
 
 def test_media_is_read_inside_the_root_only(root: Path) -> None:
-    (root.parent / "secret.png").write_bytes(picture("PNG"))
+    (root.parent / "secret.png").write_bytes(image())
     (root / "link.png").symlink_to(root.parent / "secret.png")
-    (root / ".env.png").write_bytes(picture("PNG"))
+    (root / ".env.png").write_bytes(image())
     os.mkfifo(root / "pipe.png")
     files = Files(root, root)
     for written in ("link.png", "../secret.png"):

@@ -1,6 +1,7 @@
 """What ``explain`` and ``list`` say of images, documents and audio."""
 
 import json
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
@@ -137,7 +138,7 @@ def with_another_image(conversion: Conversion) -> Conversion:
     return _replaced(conversion, lambda part: replace(part, text=blank.text, media=blank))
 
 
-def _replaced(conversion: Conversion, change: object) -> Conversion:
+def _replaced(conversion: Conversion, change: Callable[[Part], Part]) -> Conversion:
     turns = (
         replace(turn, parts=tuple(change(p) if _is_image(p) else p for p in turn.parts))
         for turn in conversion.turns
