@@ -3,7 +3,7 @@
 import base64
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 Values = dict[str, Any]
@@ -198,7 +198,7 @@ def gemini_body(number: int) -> Values:
         body["systemInstruction"] = {"role": "user", "parts": [{"text": make.text()}]}
     config = make.others(topP=0.5, topK=3, stopSequences=["no"], temperature=0.7, maxOutputTokens=9)
     body |= {"generationConfig": config} if config else {}
-    body |= make.others(safetySettings=[], cachedContent="no")
+    body |= make.others(safetySettings=[])
     if make.some(0.6):
         declared = []
         for name in NAMES:
@@ -239,8 +239,120 @@ def _gemini_turns(make: Chooser) -> list[Values]:
     return turns
 
 
+def responses_body(number: int) -> Values:
+    """Return a body for OpenAI's Responses API."""
+    make = Chooser(number)
+    thinks = make.some(0.5)
+    system = make.chance.choice(("system", "developer"))
+    items: list[Values] = []
+    if leads := make.some(0.4):
+        items.append({"role": system, "content": make.text()})
+    for _ in range(make.rounds()):
+        items.append({"role": "user", "content": make.text()})
+        if make.some(0.6):
+            items += _response_calls(make, thinks)
+        if make.some(0.7):
+            items += _reasoning(make, thinks)
+            items.append({"role": "assistant", "content": make.text()})
+    body: Values = {"model": "gpt-5-mini" if thinks else "gpt-4o", "input": items, "store": False}
+    if any(each.get("type") == "reasoning" for each in items) or thinks:
+        body["include"] = ["reasoning.encrypted_content"]
+    if not leads and make.some(0.5):
+        body["instructions"] = make.text()
+    body |= make.others(top_p=0.5, stream=True, truncation="auto", user="no")
+    body |= make.others(max_output_tokens=99)
+    if not thinks and make.some(0.5):
+        body["temperature"] = make.chance.choice((0, 0.7, 2))
+    if make.some(0.6):
+        body["tools"] = []
+        for name in NAMES:
+            described = _described(make, "parameters")
+            strict = described.pop("strict", False)
+            body["tools"].append({"type": "function", "name": name, **described, "strict": strict})
+        named = {"type": "function", "name": "f"}
+        if make.some(0.5):
+            body["tool_choice"] = make.chance.choice(("auto", "none", "required", named))
+    return body
+
+
+def _reasoning(make: Chooser, thinks: bool) -> list[Values]:
+    if not thinks or make.some(0.5):
+        return []
+    make.count += 1
+    summary = [make.text() for _ in range(make.chance.randint(0, 2))]
+    return [
+        {
+            "type": "reasoning",
+            "id": f"rs_{make.count}",
+            "summary": [{"type": "summary_text", "text": each} for each in summary],
+            "encrypted_content": make.signature(),
+        }
+    ]
+
+
+def _response_calls(make: Chooser, thinks: bool) -> list[Values]:
+    items = _reasoning(make, thinks)
+    if make.some(0.4):
+        items.append({"role": "assistant", "content": make.text()})
+    ids = make.call_ids()
+    items += [
+        {
+            "type": "function_call",
+            "call_id": each,
+            "name": make.chance.choice(NAMES),
+            "arguments": json.dumps(make.arguments()),
+        }
+        for each in ids
+    ]
+    said = (make.text(), "")
+    items += [
+        {"type": "function_call_output", "call_id": each, "output": make.chance.choice(said)}
+        for each in ids
+    ]
+    return items
+
+
+def in_telemetry(body: Values) -> Values:
+    """Return what OpenTelemetry has of a body for Chat Completions: no choice of a tool."""
+    given: Values = {"gen_ai.provider.name": "openai", "gen_ai.operation.name": "chat"}
+    messages = [*body["messages"]]
+    if messages[0]["role"] == "system":
+        text = messages.pop(0)["content"]
+        given["gen_ai.system_instructions"] = [{"type": "text", "content": text}]
+    given["gen_ai.input.messages"] = [
+        {"role": each["role"], "parts": [*_parts_of(each)]} for each in messages
+    ]
+    for name in ("model", "temperature", "max_completion_tokens", "top_p", "seed"):
+        if name in body:
+            key = "max_tokens" if name.startswith("max") else name
+            given[f"gen_ai.request.{key}"] = body[name]
+    if "tools" in body:
+        functions = [{"type": "function", **each["function"]} for each in body["tools"]]
+        given["gen_ai.tool.definitions"] = functions
+    return given
+
+
+def _parts_of(message: Values) -> Iterator[Values]:
+    if message["role"] == "tool":
+        said = message["content"]
+        yield {"type": "tool_call_response", "id": message["tool_call_id"], "response": said}
+        return
+    if message["content"] is not None:
+        yield {"type": "text", "content": message["content"]}
+    for call in message.get("tool_calls", ()):
+        function = call["function"]
+        arguments = json.loads(function["arguments"])
+        yield {
+            "type": "tool_call",
+            "id": call["id"],
+            "name": function["name"],
+            "arguments": arguments,
+        }
+
+
 BODIES: dict[str, Callable[[int], Values]] = {
-    "openai": chat_body,
+    "chat": chat_body,
+    "responses": responses_body,
     "anthropic": anthropic_body,
     "gemini": gemini_body,
 }

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 import commands
-from bodies import BODIES, Values
+from bodies import BODIES, Values, chat_body, in_telemetry
 from commands import run
 from multiturn import load_pipeline, load_suite
 from multiturn.documents.yaml_events import read_documents
@@ -19,8 +19,8 @@ from multiturn.providers.targets import KINDS
 from multiturn.traces.suite import Imported, imported, suite_text
 
 COUNT = int(os.environ.get("BODIES", "100"))  # of each kind; make test-tools tries 3000
-SETTINGS = ("top_p", "seed", "stream", "stop", "user", "stop_sequences", "metadata")
-OF_GEMINI = ("topP", "topK", "stopSequences", "safetySettings", "cachedContent")
+SETTINGS = ("top_p", "seed", "stream", "stop", "user", "stop_sequences", "metadata", "truncation")
+OF_GEMINI = ("topP", "topK", "stopSequences", "safetySettings")
 
 
 def written(folder: Path, bodies: list[Values]) -> Path:
@@ -58,6 +58,9 @@ def plain(body: Values) -> Values:
     for message in body.get("messages", ()):
         for call in message.get("tool_calls", ()):
             call["function"]["arguments"] = json.loads(call["function"]["arguments"])
+    for item in body.get("input", ()):
+        if "arguments" in item:
+            item["arguments"] = json.loads(item["arguments"])
     kept = {key: value for key, value in body.items() if key not in (*SETTINGS, *OF_GEMINI)}
     config = {k: v for k, v in body.get("generationConfig", {}).items() if k not in OF_GEMINI}
     return {**kept, "generationConfig": config}
@@ -206,6 +209,25 @@ def test_messages_alone_become_a_case(tmp_path: Path) -> None:
     path.write_text(json.dumps(ATTRIBUTES["gen_ai.input.messages"], indent=1))
     ((case, _),), said = cases_of(path)
     assert (case["id"], len(case["input_messages"]), said) == ("a", 3, [])
+
+
+def test_a_suite_of_spans_gives_the_bodies_that_they_are_of(tmp_path: Path) -> None:
+    bodies = [
+        json.loads(json.dumps(chat_body(number)).replace('"developer"', '"system"'))
+        for number in range(COUNT)
+    ]
+    for body in bodies:
+        body.pop("tool_choice", None)
+        if "max_tokens" in body:
+            body["max_completion_tokens"] = body.pop("max_tokens")
+    cases, said = cases_of(written(tmp_path, [in_telemetry(body) for body in bodies]))
+    assert said == []
+    suite = tmp_path / "a.eval.yaml"
+    suite.write_text(suite_text(cases), encoding="utf-8", newline="")
+    with warnings_to(lambda _: None):
+        loaded = list(load_suite(suite))
+    for body, each, case in zip(bodies, cases, loaded, strict=True):
+        assert plain(again(case, each.target)) == plain(body)
 
 
 # Files and the command

@@ -37,8 +37,9 @@ def import_(
 ) -> None:
     """Make a suite of request bodies.
 
-    FILE has bodies of OpenAI's Chat Completions, Anthropic or Gemini, messages of OpenTelemetry,
-    or results of run --record-wire: a JSON object a line, or one in the file; - is standard input. A body that cannot be imported is reported and skipped; the exit code is
+    FILE has bodies of OpenAI (Chat Completions, Responses), Anthropic or Gemini, messages of
+    OpenTelemetry, or results of run --record-wire: a JSON object a line, or one in the file; -
+    is standard input. A body that cannot be imported is reported and skipped; the exit code is
     then 1. What a suite cannot keep is a warning.
     """
     from multiturn.logs import Notice, fail, warn, warnings_to

@@ -45,7 +45,7 @@ def changes(body: Values, trace: Trace, case: Case) -> Iterator[str]:
     Raises:
         MultiturnError: the pipeline refuses the case.
     """
-    same = SAME[trace.provider]
+    same = SAME[trace.form]
     given, again = same(body), same(sent_again(trace, case))
     for key in trace.execution.keys() - {*_OURS}:
         given.pop(key, None)

@@ -9,6 +9,7 @@ from multiturn.errors import MultiturnError, Place
 from multiturn.logs import Notice
 from multiturn.traces.again import case_in
 from multiturn.traces.bodies import values_in
+from multiturn.traces.responses import thoughts
 from multiturn.traces.suite import Ids, Imported, refuse_keys
 from multiturn.traces.trace import Values, call, mappings, message
 
@@ -91,11 +92,11 @@ def _call(given: Values) -> Values:
 
 def _thought(given: Values) -> Values:
     """Return a block of thinking of ours as a suite has it."""
-    vendor = given.get("vendor", "anthropic")
-    if given.get("data"):
-        return {"type": "redacted_thinking", "data": given["data"], "vendor": vendor}
-    signed = {"signature": given["signature"]} if given.get("signature") else {}
-    return {"type": "thinking", "thinking": given.get("text", ""), **signed, "vendor": vendor}
+    known = {key: given[key] for key in ("signature", "data") if given.get(key)}
+    known["vendor"] = given.get("vendor", "anthropic")
+    if given.get("data") and not given.get("text"):
+        return {"type": "redacted_thinking", **known}
+    return {"type": "thinking", "thinking": given.get("text", ""), **known}
 
 
 def _thoughts(given: Any) -> Iterator[Values]:
@@ -109,3 +110,5 @@ def _thoughts(given: Any) -> Iterator[Values]:
             signature = block.get("thoughtSignature")
             text = block.get("text")
             yield _thought({"text": text, "signature": signature, "vendor": "gemini"})
+        elif block.get("type") == "reasoning":
+            yield from thoughts(block)

@@ -35,6 +35,7 @@ def read_anthropic(body: Values) -> Trace:
         target["later_system"] = "keep"
     used = ("system", "messages", "tools", "temperature", "max_tokens", "tool_choice")
     return Trace(
+        form="anthropic",
         provider="anthropic",
         messages=messages,
         tools=[tool(each, "input_schema") for each in _own(body.get("tools"))],

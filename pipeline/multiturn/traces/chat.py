@@ -35,13 +35,12 @@ def read_chat(body: Values) -> Trace:
     choice = chosen(body.get("tool_choice"))
     if choice:
         execution["tool_choice"] = choice
-    target: Values = {}
-    if _roles(given) == {"developer"}:
-        target["system_role"] = "developer"
+    target = system_role(given)
     if body.get("max_completion_tokens") is None and body.get("max_tokens") is not None:
         target["max_tokens_field"] = "max_tokens"
     used = ("messages", "tools", "temperature", *_LIMITS, "tool_choice")
     return Trace(
+        form="chat",
         provider="openai",
         messages=[each for each in messages if each],
         tools=[tool(each, "parameters") for each in _functions(body.get("tools"))],
@@ -106,8 +105,10 @@ def chosen(choice: Any) -> Any:
     return None
 
 
-def _roles(messages: list[Values]) -> set[Any]:
-    return {each.get("role") for each in messages} & {"system", "developer"}
+def system_role(messages: list[Values]) -> Values:
+    """Return the setting of a target that calls system messages as these are called."""
+    roles = {each.get("role") for each in messages} & {"system", "developer"}
+    return {"system_role": "developer"} if roles == {"developer"} else {}
 
 
 def _same(given: Any) -> Any:

@@ -5,11 +5,13 @@ from collections.abc import Callable, Mapping
 from multiturn.traces.anthropic import read_anthropic, same_anthropic
 from multiturn.traces.chat import read_chat, same_chat
 from multiturn.traces.gemini import read_gemini, same_gemini
+from multiturn.traces.responses import read_responses, same_responses
 from multiturn.traces.telemetry import INPUT, read_telemetry
 from multiturn.traces.trace import Trace, Values, mappings
 
 SAME: Mapping[str, Callable[[Values], Values]] = {
-    "openai": same_chat,
+    "chat": same_chat,
+    "responses": same_responses,
     "anthropic": same_anthropic,
     "gemini": same_gemini,
 }
@@ -29,6 +31,8 @@ def read_body(body: Values) -> Trace:
         return read_telemetry(body)
     if "contents" in body:
         return read_gemini(body)
+    if "input" in body:
+        return read_responses(body)
     return read_anthropic(body) if _is_anthropic(body) else read_chat(body)
 
 

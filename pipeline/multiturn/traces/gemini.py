@@ -24,6 +24,9 @@ _SNAKE = re.compile("_([a-z])")
 def read_gemini(body: Values) -> Trace:
     """Return what a body says."""
     body = camel(body)
+    if body.get("cachedContent"):
+        what = "refers to messages that Google stores; import a request that has all of them"
+        raise MultiturnError(f"cachedContent {what}")
     reader = _Reader()
     system = [*_texts(body.get("systemInstruction"))]
     messages = [message("system", system)] if system else []
@@ -39,6 +42,7 @@ def read_gemini(body: Values) -> Trace:
         each for tool in mappings(body.get("tools")) for each in mappings(_declared_in(tool))
     )
     return Trace(
+        form="gemini",
         provider="gemini",
         messages=messages,
         tools=[_tool(each) for each in declared],

@@ -8,6 +8,7 @@ from multiturn.documents.dump import dump
 from multiturn.errors import MultiturnError, Place, cut
 from multiturn.logs import Notice
 from multiturn.providers.secrets import key_in
+from multiturn.text import number_of
 from multiturn.traces.again import case_in, changes
 from multiturn.traces.bodies import Body, read_bodies
 from multiturn.traces.forms import read_body
@@ -64,7 +65,7 @@ def imported(paths: Iterable[str]) -> Iterator[Imported | MultiturnError | Notic
             yield Notice("import.not_kept", where, what)
         yield case
     if count:
-        yield Notice("import.more", where, f"{count:,} more of these warnings are not listed")
+        yield Notice("import.more", where, f"{number_of(count, 'more warning')} of these kinds")
 
 
 def _case_of(body: Body, case_id: str) -> tuple[Imported, list[str]]:

@@ -50,6 +50,7 @@ def read_telemetry(attributes: Values) -> Trace:
         if key.startswith(_REQUEST) and key not in _NAMES and value is not None
     }
     return Trace(
+        form="telemetry",
         provider=provider,
         messages=messages,
         tools=[tool(_function(each), "parameters") for each in mappings(given.get(_TOOLS))],

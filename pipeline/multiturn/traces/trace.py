@@ -17,6 +17,7 @@ class Trace(Struct, kw_only=True):
     """What a request body says, in the form of a suite.
 
     Attributes:
+        form: which kind of body it is.
         provider: the kind of target that sends such bodies.
         messages: as ``input_messages`` has them.
         tools: as ``tools`` has them.
@@ -24,6 +25,7 @@ class Trace(Struct, kw_only=True):
         target: the settings of a target that sends the body as it was.
     """
 
+    form: str
     provider: str
     messages: list[Values]
     tools: list[Values] = []
