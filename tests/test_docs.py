@@ -92,7 +92,7 @@ def test_the_page_of_providers_works_as_it_stands(
         text = text.replace("https://api.openai.com/v1", f"{server.url}/v1")
         for name, number in {"batch_abc": "batch_2", "batch_def": "batch_5"}.items():
             text = text.replace(name, number)
-        assert play(text, tmp_path) == 23
+        assert play(text, tmp_path) == 24
         assert server.sent() == {"Hello": 2, "Goodbye": 2}  # once for each of the two runs
 
 

@@ -347,5 +347,5 @@ def test_a_provider_takes_nothing_but_text_unless_it_says_so() -> None:
     assert [complete(each).accepts for each in (Provider(), Small(), echo())] == [
         frozenset(),
         frozenset({"media"}),
-        frozenset({"calls"}),
+        frozenset({"calls", "media"}),
     ]

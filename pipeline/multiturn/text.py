@@ -111,6 +111,17 @@ def number_of(count: int, thing: str) -> str:
     return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
 
 
+def size_in_words(size: int) -> str:
+    """Return a number of bytes in words; a kB is 1,000 bytes, and a MB 1,000,000.
+
+    >>> size_in_words(812), size_in_words(11_700), size_in_words(4_250_000)
+    ('812 bytes', '12 kB', '4.2 MB')
+    """
+    if size < 1_000:
+        return number_of(size, "byte")
+    return f"{size / 1_000:.0f} kB" if size < 999_500 else f"{size / 1_000_000:.1f} MB"
+
+
 def dollars(amount: float) -> str:
     """Return an amount of dollars in words.
 

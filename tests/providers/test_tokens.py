@@ -131,8 +131,9 @@ SOURCE = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
                 {"role": "user", "parts": [{"inlineData": {"data": "AAAA"}}, {"text": "Hi"}]}
             ]
         },
+        {"messages": [{"role": "user", "content": ["Hi", {"kind": "image", "digest": "0123"}]}]},
     ],
-    ids=["OpenAI", "Anthropic", "Gemini"],
+    ids=["OpenAI", "Anthropic", "Gemini", "ours"],
 )
 def test_media_are_unknown(body: dict[str, Any]) -> None:
     sent = sent_in(body)

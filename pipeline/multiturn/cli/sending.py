@@ -22,6 +22,7 @@ from multiturn.engine.counting import counted
 from multiturn.engine.delivery import Delivery
 from multiturn.engine.order import Order
 from multiturn.engine.prefixes import SharedPrefixes
+from multiturn.engine.preview import shown_body
 from multiturn.engine.record import to_json
 from multiturn.engine.run import Run
 from multiturn.engine.runner import answers
@@ -142,7 +143,7 @@ def preview(run: Run, tally: Tally, *, concurrency: int = 0) -> None:
             "repairs": result.repairs,
             "error": result.error,
             "input_tokens": None if delivery.tokens is None else delivery.tokens.count,
-            "wire": None if wire is None else wire.body.decode(),
+            "wire": None if wire is None else shown_body(wire),
         }
         sys.stdout.buffer.write(to_json(line))
     sys.stdout.buffer.flush()

@@ -28,6 +28,7 @@ def record_of(request: ProviderRequest, notices: Iterable[Notice] = ()) -> Recor
                 "path": file.path,
                 "resolved_path": utf8(file.resolved_path),
                 "guideline": file.guideline,
+                **({} if file.media is None else {"media": file.media}),
             }
             for file in request.input_files
         ],

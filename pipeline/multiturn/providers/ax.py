@@ -12,8 +12,11 @@ from multiturn.documents.validation import LARGEST_NUMBER
 from multiturn.model.request import DEFAULT, ChatMessage, ProviderRequest, message_of, prompt_of
 from multiturn.model.turns import Parts, Turns
 from multiturn.providers.base import Preview, ProviderResponse, Settings, TargetProvider, Wire
+from multiturn.providers.failures import ProviderError
 from multiturn.providers.layout import Layout
+from multiturn.providers.rules import broken
 
+_WITH_CHAT = "use a pipeline with consolidate_system"
 Model = Annotated[str, Meta(description="the model, or the deployment, to ask.")]
 _MESSAGES = (
     "messages",
@@ -52,6 +55,11 @@ class ChatSettings(Settings, frozen=True, kw_only=True):
     ] = 2
 
 
+def lacks_media(request: ProviderRequest) -> bool:
+    """Return whether the messages that are sent lack what the case attaches besides text."""
+    return request.chat_prompt is None and any(file.media for file in request.input_files)
+
+
 class AxProvider(ABC):
     """The base of providers that send a chat prompt; subclasses define ``invoke``.
 
@@ -83,7 +91,13 @@ class AxProvider(ABC):
         A chat prompt with a system message is sent unchanged. One without gets the request's system
         message as its first message, or the default one. Without a chat prompt, the question is the
         single user message after it.
+
+        Raises:
+            ProviderError: there is no chat prompt, and an image, a document or audio is attached,
+                which a question does not have (C8).
         """
+        if lacks_media(request):
+            raise ProviderError(broken("C8", _WITH_CHAT))
         return tuple(map(message_of, prompt_of(request)))
 
 
@@ -143,8 +157,8 @@ class ChatProvider(TargetProvider, AxProvider):
         layout = Layout(prompt, request)
         if "media" not in self.accepts and any(turn.has_media for turn in prompt):
             layout.refuse("C7", f"{self.kind} targets do not")
-        if request.chat_prompt is None and any(file.media for file in request.input_files):
-            layout.refuse("C8", "use a pipeline with consolidate_system")
+        if lacks_media(request):
+            layout.refuse("C8", _WITH_CHAT)
         body = self.body(layout, request)
         return layout, {key: value for key, value in body.items() if value is not None}
 

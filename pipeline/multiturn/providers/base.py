@@ -15,6 +15,7 @@ from multiturn.model.turns import Parts, Turns
 from multiturn.providers.failures import ProviderError, passing
 from multiturn.providers.secrets import hide
 from multiturn.providers.tokens import Overhead, Sent, Tokenizer, Tokens, sent_in, tokens_of
+from multiturn.text import brief
 
 # The fields that an answer depends on; the other fields are for evaluating the answer.
 _SENT = (
@@ -34,7 +35,7 @@ LARGEST_ANSWER = 16 * 2**20  # bytes, unpacked
 _MAY_HOLD_SECRETS = ("text", "tool_calls", "thinking", "usage", "raw", "finish_reason", "wire")
 
 
-class ProviderResponse(Struct, frozen=True, kw_only=True):
+class ProviderResponse(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """A provider's answer.
 
     Attributes:
@@ -62,6 +63,8 @@ class ProviderResponse(Struct, frozen=True, kw_only=True):
     retries: int = 0
     wire: bytes = b""
 
+    __repr__ = brief
+
 
 class Provider(Protocol):
     """Anything that has a name and answers requests."""
@@ -78,7 +81,7 @@ class Provider(Protocol):
         """
 
 
-class Wire(Struct, frozen=True, kw_only=True):
+class Wire(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """A request as it is sent.
 
     Attributes:
@@ -98,6 +101,8 @@ class Wire(Struct, frozen=True, kw_only=True):
     repairs: tuple[str, ...] = ()
     files: tuple[InputFile, ...] = ()
     request: ProviderRequest
+
+    __repr__ = brief
 
     def digest(self) -> str:
         """Return a hash of the request. API keys are never part of it."""
@@ -275,7 +280,16 @@ class TargetProvider:
 def body_of(request: ProviderRequest) -> bytes:
     """Return the fields of a request that an answer depends on, as JSON."""
     fields = {field: getattr(request, field) for field in _SENT}
+    fields["input_files"] = list(map(_fields_of, request.input_files))
     fields |= {name: given for name in _SENT_IF_GIVEN if (given := getattr(request, name))}
     if request.system and not any(m.role == "system" for m in request.chat_prompt or ()):
         fields["system"] = request.system
     return msgspec.json.encode(fields)
+
+
+def _fields_of(file: InputFile) -> dict[str, Any]:
+    """Return the fields of a file; those of a text have no media, so that their digests stay."""
+    fields = structs.asdict(file)
+    if file.media is None:
+        del fields["media"]
+    return fields

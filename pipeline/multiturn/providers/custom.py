@@ -10,7 +10,7 @@ from msgspec import structs
 
 from multiturn.documents.imports import import_path
 from multiturn.errors import MultiturnError, in_words, line_of
-from multiturn.model.request import ProviderRequest
+from multiturn.model.request import ProviderRequest, files_and_media
 from multiturn.providers.base import (
     Provider,
     ProviderResponse,
@@ -49,7 +49,7 @@ class InvokedProvider(TargetProvider):
 
     def wire(self, request: ProviderRequest) -> Wire:
         """Return the request as JSON, unless it has calls or media, and the provider takes none."""
-        if "media" not in self.accepts and any(file.media for file in request.input_files):
+        if "media" not in self.accepts and any(file.media for file in files_and_media(request)):
             advice = f"add accepts = {{'media'}} to {self.settings.provider}, if it sends them"
             raise ProviderError(broken("C7", advice))
         if has_calls(request) and "calls" not in self.accepts:

@@ -19,6 +19,7 @@ from multiturn.documents.regular import lines_of, open_regular
 from multiturn.errors import MultiturnError, Place, option
 from multiturn.model.calls import Call, Tool
 from multiturn.model.request import ChatMessage
+from multiturn.text import brief
 
 
 class RawRequest(Struct, frozen=True):
@@ -46,7 +47,7 @@ class Failure(Struct, frozen=True):
     message: str
 
 
-class Result(Struct, frozen=True, kw_only=True):
+class Result(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """The result of one case, written as one line of JSON.
 
     Attributes:
@@ -95,6 +96,8 @@ class Result(Struct, frozen=True, kw_only=True):
     expected_messages: Any = UNSET
     conversation_id: Any = UNSET
     sample: str | UnsetType = UNSET
+
+    __repr__ = brief
 
 
 class Stored(Struct, frozen=True):

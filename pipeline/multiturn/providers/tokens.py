@@ -44,7 +44,7 @@ _LIMITS = ("max_tokens", "max_completion_tokens", "maxOutputTokens", "max_output
 _UNREAD = frozenset({"signature", "thoughtSignature", "cache_control", "encrypted_content"})
 # Items of OpenAI's Responses API that are no messages, and whose they are.
 _ROLES = {"function_call": "assistant", "reasoning": "assistant", "function_call_output": "tool"}
-_MEDIA_KEYS = frozenset({"inlineData", "fileData"})
+_MEDIA_KEYS = frozenset({"inlineData", "fileData", "kind"})  # the last one is our own
 
 
 @cache
@@ -195,7 +195,9 @@ def _contents(message: Mapping[str, Any]) -> Iterator[tuple[Any, bool]]:
         yield from ((data, True) for data in message.get(key) or ())
 
 
-def _content(part: Mapping[str, Any]) -> tuple[Any, bool]:
+def _content(part: str | Mapping[str, Any]) -> tuple[Any, bool]:
+    if isinstance(part, str):
+        return part, False
     if isinstance(part.get("text"), str):
         return part["text"], False
     is_media = part.get("type") in _MEDIA or not _MEDIA_KEYS.isdisjoint(part)
