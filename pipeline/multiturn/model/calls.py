@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct, structs
 
@@ -84,6 +84,14 @@ class Thinking(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defa
     def shown(self) -> str:
         """The thinking as a reader sees it, marked as such: it is no part of what was said."""
         return f"(thinking) {self.text}" if self.text else "(hidden thinking)"
+
+
+Placed = TypeVar("Placed", Tool, Call, Thinking)
+
+
+def without_lines(written: Iterable[Placed]) -> tuple[Placed, ...]:
+    """Return tools, calls or thinking without their lines in the suite, which nobody is sent."""
+    return tuple(structs.replace(each, line=0) for each in written)
 
 
 class Spoken(Protocol):

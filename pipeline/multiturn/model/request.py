@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from multiturn.media import Media
-from multiturn.model.calls import Call, Thinking, Tool
+from multiturn.model.calls import Call, Thinking, Tool, without_lines
 from multiturn.model.turns import Part, Parts, Role, Turn, Turns, is_blank, joined
 from multiturn.text import brief
 
@@ -44,10 +44,10 @@ def message_of(turn: Turn) -> ChatMessage:
     return ChatMessage(
         turn.role,
         content_of(turn),
-        tuple(structs.replace(call, line=0, changed_by=None) for call in turn.calls),
+        without_lines(structs.replace(call, changed_by=None) for call in turn.calls),
         turn.answers,
         turn.is_error,
-        tuple(structs.replace(block, line=0) for block in turn.thinking),
+        without_lines(turn.thinking),
     )
 
 

@@ -15,7 +15,7 @@ from multiturn.errors import (
     did_you_mean,
 )
 from multiturn.logs import is_debugging, warn
-from multiturn.model.calls import unpaired
+from multiturn.model.calls import unpaired, without_lines
 from multiturn.model.case import Case
 from multiturn.model.checks import check_parts, check_turns, kind_of
 from multiturn.model.conversion import Conversion
@@ -283,7 +283,7 @@ def request_of(conversion: Conversion) -> ProviderRequest:
         chat_prompt=prompt,
         system=system if isinstance(system, str) else joined(conversion.system),
         input_files=conversion.input_files,
-        tools=tuple(structs.replace(tool, line=0) for tool in conversion.tools),
+        tools=without_lines(conversion.tools),
         metadata=metadata,
         eval_id=case.id,
         temperature=case.temperature,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
+from multiturn.model.calls import without_lines
 from multiturn.model.case import PROMPT_KEY, Case, TestMessage
 from multiturn.review.diff import changed_lines
 from multiturn.review.report.suites import Entry, texts_of
@@ -151,12 +152,12 @@ def _key_as_it_was(key: str, text: str | None) -> Callable[[Case], Case]:
 
 def _messages(case: ReviewedCase) -> list[tuple[object, int]]:
     """Return the messages as they were written, each with its line."""
-    return [(_without_lines(message), message.line) for message in case.case.input_messages]
+    return [(_as_written(message), message.line) for message in case.case.input_messages]
 
 
-def _without_lines(message: TestMessage) -> object:
-    beside = [replace(each, line=0) for each in (*message.calls, *message.thinking)]
-    return message.role, message.content, beside, message.answers, message.is_error
+def _as_written(message: TestMessage) -> object:
+    beside = without_lines(message.calls), without_lines(message.thinking)
+    return message.role, message.content, *beside, message.answers, message.is_error
 
 
 def _sent(path: str, case: ReviewedCase) -> object:

@@ -20,6 +20,7 @@ from multiturn.engine.revision import Revision
 from multiturn.engine.selection import Selection
 from multiturn.engine.spans import Spans, text_of
 from multiturn.errors import MultiturnError, option
+from multiturn.model.calls import without_lines
 from multiturn.model.conversion import Conversion
 from multiturn.model.request import message_of
 from multiturn.paths import root_of
@@ -64,7 +65,7 @@ def digest_of(conversion: Conversion, sent: SentPrompt | None) -> bytes:
         texts = (conversion.chat is None, [(t.role, t.content) for t in conversion.prompt])
         if conversion.tools or any(turn.is_more for turn in conversion.prompt):
             more = [message_of(turn) for turn in conversion.prompt if turn.is_more]
-            texts = (*texts, to_json([more, [replace(tool, line=0) for tool in conversion.tools]]))
+            texts = (*texts, to_json([more, without_lines(conversion.tools)]))
     else:
         prompt = [(message.title, text_of(message.shown)) for message in sent.messages]
         texts = (prompt, sent.repairs, repr(sorted(sent.parameters.items())))
