@@ -259,11 +259,16 @@ class BatchServer(Server):
         lines = [json.loads(line) for line in self.files[source].split(b"\n") if line]
         bodies = {line["custom_id"]: line["body"] for line in lines}
         batch = self._add("openai", bodies, given=wanted.get("metadata"), source=source, target=url)
-        right = {("POST", "/chat/completions" if is_azure else "/v1/chat/completions")}
+        paths = {"/chat/completions" if is_azure else "/v1/chat/completions"}
+        if any("input" in body for body in bodies.values()):
+            paths = {"/v1/responses"}
+        whole = "/chat/completions" if is_azure else next(iter(paths))
         if len(bodies) < len(lines):
             batch.problem = "a custom_id is there twice"
-        elif {("POST", url), *((line["method"], line["url"]) for line in lines)} != right:
+        elif (url, {line["url"] for line in lines}) != (whole, paths):
             batch.problem = "the url is another one"
+        elif {line["method"] for line in lines} != {"POST"}:
+            batch.problem = "the method is another one"
         return batch
 
     def _openai_finish(self, batch: Batch) -> None:
@@ -429,7 +434,7 @@ def prompt_of(body: Any) -> str:
         return "theirs"
     if "contents" in body:
         return str(body["contents"][-1]["parts"][-1]["text"])
-    return str(body["messages"][-1]["content"])
+    return str((body.get("messages") or body["input"])[-1]["content"])
 
 
 def text_for(prompt: str) -> str:
@@ -439,19 +444,22 @@ def text_for(prompt: str) -> str:
 
 def answer_to(vendor: str, body: Any) -> Any:
     """Return the answer to a request in a vendor's format."""
-    return completion(vendor, text_for(prompt_of(body)))
+    return completion("responses" if "input" in body else vendor, text_for(prompt_of(body)))
 
 
 def write_targets(folder: Path, server: BatchServer, **more: Any) -> None:
-    """Write a target for each vendor, under the vendor's name."""
-    addresses = {
+    """Write a target for each vendor, under the vendor's name, and for OpenAI's other API."""
+    responses = {"api": "responses"}
+    addresses: dict[str, dict[str, Any]] = {
         "openai": {"base_url": f"{server.url}/v1"},
         "azure": {"endpoint": server.url},
+        "responses": {"provider": "openai", "base_url": f"{server.url}/v1", **responses},
+        "azure responses": {"provider": "azure", "endpoint": server.url, **responses},
         "anthropic": {"base_url": server.url},
         "gemini": {"base_url": server.url},
     }
     targets = [
-        {"name": name, "provider": name, "api_key": KEY, "model": f"{name}-x", **address, **more}
+        {"name": name, "provider": name, "api_key": KEY, "model": f"{name}-x"} | address | more
         for name, address in addresses.items()
     ]
     (folder / "targets.yaml").write_text(json.dumps({"targets": targets}))

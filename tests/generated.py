@@ -46,6 +46,9 @@ values = st.recursive(
     max_leaves=4,
 )
 thoughts = st.builds(Thinking, texts, st.sampled_from(["", "signed"]))
+thoughts |= st.sampled_from(
+    [Thinking(text, f"rs_{text}", data, "openai") for text in ("", "Hm.") for data in ("", "gAAA")]
+)
 tools = st.builds(
     Tool,
     st.just("find"),

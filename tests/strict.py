@@ -22,7 +22,8 @@ NO_TEMPERATURE = ("gpt-6-astra",)
 NO_MAX_TOKENS = ("o1", "o3", "o3-mini", "o4-mini", "gpt-5", "gpt-5-mini", "gpt-5-nano")
 NO_CHAT = ("gpt-5-codex", "gpt-5.3-codex", "gpt-5.1-codex-max")
 NO_REASONING = ("gpt-4o", "gpt-4o-mini", "gpt-4.1-mini", "gpt-5-chat")
-WANTS_PHASE = ("gpt-5.3-codex", "gpt-5.4")
+# What the API says to a phase that a model does not know, nobody has told: here it is refused.
+WANTS_PHASE = ("gpt-5.3-codex", "gpt-5.4", "gpt-6-astra")
 NO_CLAUDE_TEMPERATURE = ("claude-opus-4-7", "claude-opus-4-8", "claude-opus-5", "claude-sonnet-5")
 NO_PREFILL = (
     *("claude-opus-4-6", "claude-sonnet-4-6", "claude-opus-4-7", "claude-opus-4-8"),

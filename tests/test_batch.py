@@ -22,10 +22,17 @@ from running import by_id, run, start, wait_for, write_suite
 PROMPTS = ("one", 'a\u2028"\\ü', "three", "one")  # the last is a duplicate of the first
 ALL = {f"c{number}": text_for(prompt) for number, prompt in enumerate(PROMPTS)}
 ONCE = Counter(set(PROMPTS))
+FINISHED = {
+    "anthropic": "end_turn",
+    "gemini": "STOP",
+    **dict.fromkeys(("responses", "azure responses"), "completed"),
+}
 OUTPUT = ("--output", "out.jsonl")
 BATCH = ("--batch", *OUTPUT, "--poll", "0.001")
 
-each_vendor = pytest.mark.parametrize("vendor", ["openai", "azure", "anthropic", "gemini"])
+each_vendor = pytest.mark.parametrize(
+    "vendor", ["openai", "azure", "responses", "azure responses", "anthropic", "gemini"]
+)
 
 
 @pytest.fixture
@@ -83,7 +90,7 @@ def test_every_case_has_resulted_and_a_duplicate_is_sent_once(
     assert sum(line["wire"].encode() in body for body in bodies) == 1
     assert sum(line["digest"].encode() in body for body in bodies) == 1
     assert (line["finish_reason"], line["error"], line["target"], line["suite"]) == (
-        {"anthropic": "end_turn", "gemini": "STOP"}.get(vendor, "stop"),
+        FINISHED.get(vendor, "stop"),
         *(None, vendor, "a.eval.yaml"),
     )
     assert line["usage"] == {"input_tokens": 11, "output_tokens": 7}
@@ -151,7 +158,7 @@ def test_a_lost_batch_is_found_among_those_of_others(
     def watch(operation: str, acted: bool) -> None:
         if (operation, acted) == ("create", True):
             for _ in range(5):
-                server.stranger(vendor.replace("azure", "openai"), 3)
+                server.stranger(vendor if vendor in ("anthropic", "gemini") else "openai", 3)
 
     server.page = 2
     server.watch = watch
@@ -195,7 +202,8 @@ def test_a_batch_of_an_earlier_run_is_not_taken_for_a_lost_one(
         (folder / "out.jsonl").unlink()
 
 
-def test_a_process_that_is_killed_goes_on(folder: Path, server: BatchServer) -> None:
+@pytest.mark.parametrize("vendor", ["openai", "responses", "azure responses"])
+def test_a_process_that_is_killed_goes_on(vendor: str, folder: Path, server: BatchServer) -> None:
     def watch(operation: str, acted: bool) -> bool:
         if (operation, acted) == ("create", True):
             process.kill()
@@ -203,11 +211,11 @@ def test_a_process_that_is_killed_goes_on(folder: Path, server: BatchServer) -> 
         return (operation, acted) == ("create", True)
 
     server.watch = watch
-    process = start("a.eval.yaml", "--target", "openai", *BATCH, folder=folder)
+    process = start("a.eval.yaml", "--target", vendor, *BATCH, folder=folder)
     process.communicate(timeout=60)
     server.watch = lambda *_: False
     assert process.returncode == -signal.SIGKILL
-    assert ask("openai", "--resume", folder=folder).returncode == 0
+    assert ask(vendor, "--resume", folder=folder).returncode == 0
     assert (answers(folder), server.sent()) == (ALL, ONCE)
 
 

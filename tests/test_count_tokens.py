@@ -15,6 +15,7 @@ TARGETS = """\
 - {name: openai, provider: openai, base_url: "URL/v1", api_key: KEY, model: gpt-4o}
 - {name: anthropic, provider: anthropic, base_url: URL, api_key: KEY, model: claude-haiku-4-5}
 - {name: gemini, provider: gemini, base_url: URL, api_key: KEY, model: gemini-2.5-flash}
+- {name: responses, provider: openai, api: responses, base_url: "URL/v1", api_key: KEY, model: m}
 - {name: azure, provider: azure, endpoint: URL, api_key: KEY, model: gpt-4o}
 """
 SYSTEM = "You are a careful assistant."
@@ -121,6 +122,19 @@ def test_openai_counts_calls_and_tools_as_its_responses_api_has_them(
             "strict": False,
         }
     ]
+
+
+def test_the_very_items_of_a_target_with_the_responses_api_are_counted(
+    folder: Path, server: Server
+) -> None:
+    (folder / "a.eval.yaml").write_text(TALK)
+    server.answer(body={"input_tokens": 50})
+    done = count(folder, "responses")
+    (request,) = server.requests
+    (line,) = records(done.stdout)
+    sent = json.loads(line["wire"])
+    assert (request.path, line["input_tokens"]) == ("/v1/responses/input_tokens", 50)
+    assert request.json == {name: sent[name] for name in ("model", "input", "tools")}
 
 
 def test_a_passing_error_is_retried_and_another_stops_only_its_case(

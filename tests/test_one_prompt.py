@@ -223,7 +223,9 @@ def all_in(body: dict[str, Any], vendor: str) -> Iterator[tuple[Any, ...]]:
         yield "system", system
     for part in body.get("systemInstruction", {"parts": []})["parts"]:
         yield "system", part["text"]
-    for message in body.get("messages") or body["contents"]:
+    for item in body.get("input", ()):
+        yield from in_item(item)
+    for message in body.get("messages") or body.get("contents", ()):
         role = {"model": "assistant"}.get(message["role"], message["role"])
         content = message.get("content", message.get("parts"))
         if message.get("tool_call_id"):
@@ -235,6 +237,20 @@ def all_in(body: dict[str, Any], vendor: str) -> Iterator[tuple[Any, ...]]:
         for call in message.get("tool_calls", ()):
             arguments = json.loads(call["function"]["arguments"])
             yield "call", call["id"], call["function"]["name"], arguments
+
+
+def in_item(item: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
+    """Yield what an item of OpenAI's Responses API says."""
+    match item:
+        case {"type": "reasoning", "summary": summary, "encrypted_content": data}:
+            for at, text in enumerate([part["text"] for part in summary] or [""]):
+                yield "thinking", text, data if at == 0 else ""
+        case {"type": "function_call", "call_id": name, "name": tool, "arguments": arguments}:
+            yield "call", name, tool, json.loads(arguments)
+        case {"type": "function_call_output", "call_id": name, "output": output}:
+            yield "result", name, output, False
+        case _:
+            yield item["role"], item["content"]
 
 
 def in_block(block: dict[str, Any], role: str) -> tuple[Any, ...]:

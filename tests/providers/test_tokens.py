@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from multiturn.providers.tokens import Tokenizer, Tokens, estimated_tokens, sent_in
-from vendors import anthropic, azure, chat, echo, gemini, openai
+from vendors import anthropic, azure, chat, echo, gemini, openai, responses
 
 OPENAI = {"base_url": "https://api.openai.com/v1"}
 
@@ -95,6 +95,36 @@ def test_tools_and_calls_count_as_json() -> None:
         "Noon.",
     )
     assert (sent.messages, sent.media, sent.has_data) == (3, 0, True)
+
+
+def test_items_of_the_responses_api_are_read_with_their_roles() -> None:
+    call = {"type": "function_call", "call_id": "c1", "name": "now", "arguments": "{}"}
+    thought = {"type": "reasoning", "summary": [], "encrypted_content": "EqoB" * 200}
+    items = [
+        {"role": "user", "content": "When?"},
+        *(thought, call),
+        {"type": "function_call_output", "call_id": "c1", "output": "Noon."},
+        {"role": "system", "content": [{"type": "input_text", "text": "Be kind."}]},
+    ]
+    tool = {"type": "function", "name": "now"}
+    body = {"instructions": "Be brief.", "input": items, "tools": [tool], "max_output_tokens": 20}
+    sent = sent_in(body)
+    assert [*zip(sent.roles, sent.texts, strict=True)] == [
+        ("tools", '{"type":"function","name":"now"}'),
+        ("system", "Be brief."),
+        ("user", "When?"),
+        ("assistant", '{"type":"reasoning","summary":[]}'),
+        ("assistant", '{"type":"function_call","call_id":"c1","name":"now","arguments":"{}"}'),
+        ("tool", "Noon."),
+        ("system", "Be kind."),
+    ]
+    assert (sent.messages, sent.media, sent.has_data, sent.most_output) == (6, 0, True, 20)
+
+
+def test_what_the_responses_api_adds_is_not_known() -> None:
+    request = chat(("system", "2 + 2 = 4"), ("user", "tiktoken is great!"))
+    provider = responses(**OPENAI, model="gpt-4o")
+    assert provider.tokens(provider.wire(request)) == Tokens(24, is_exact=False)
 
 
 def test_signatures_are_not_read_by_a_model() -> None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from functools import cached_property
 from itertools import takewhile
 from typing import Any, ClassVar, NamedTuple
 
@@ -137,6 +138,11 @@ class OpenAIProvider(HttpProvider):
         verdict = self.abilities.takes("chat")
         if verdict.takes is False or (verdict.rows and self.vendor != SERVERS):
             layout.judge("chat", verdict, self.abilities, "set api: responses in the target")
+
+    @cached_property
+    def _is_overhead_known(self) -> bool:
+        """What the Responses API adds to texts is not published."""
+        return super()._is_overhead_known and not self.asks_responses
 
     @property
     def has_cache(self) -> bool | None:

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import groupby
 from typing import Any
 
 from multiturn.model.calls import Thinking, Tool
@@ -51,7 +50,7 @@ def _keep_reasoning(layout: Layout) -> None:
         number = 0
         for name, blocks in _items_of(message.thinking):
             why = ""
-            if not _encrypted(blocks):
+            if not blocks[0].data:
                 why = "without encrypted content"
             elif name in seen:
                 why = "that was there before"
@@ -72,13 +71,18 @@ def _says_something(message: Turn) -> bool:
 
 
 def _items_of(thinking: Iterable[Thinking]) -> Iterator[tuple[str, list[Thinking]]]:
-    """Yield the id and the blocks of each reasoning item: one for each text of its summary."""
-    for name, blocks in groupby(thinking, lambda block: block.signature):
-        yield name, [*blocks]
+    """Yield the id and the blocks of each reasoning item: one for each text of its summary.
 
-
-def _encrypted(blocks: Iterable[Thinking]) -> str:
-    return next((block.data for block in blocks if block.data), "")
+    Only the first of them has the encrypted content.
+    """
+    blocks: list[Thinking] = []
+    for block in thinking:
+        if blocks and (block.data or block.signature != blocks[0].signature):
+            yield blocks[0].signature, blocks
+            blocks = []
+        blocks.append(block)
+    if blocks:
+        yield blocks[0].signature, blocks
 
 
 def want_high_limit(layout: Layout, limit: int) -> None:
@@ -147,7 +151,7 @@ def response_items(turn: Turn, role: str, phase: str = "") -> Iterator[dict[str,
             "summary": [
                 {"type": "summary_text", "text": each.text} for each in blocks if each.text
             ],
-            "encrypted_content": _encrypted(blocks),
+            "encrypted_content": blocks[0].data,
         }
     if turn.content or not turn.is_more:
         message = {"role": role, "content": turn.content}

@@ -181,10 +181,10 @@ def _messages(body: Mapping[str, Any]) -> list[Any]:
 
 def _contents(message: Mapping[str, Any]) -> Iterator[tuple[Any, bool]]:
     """Yield each content of a message, None for media, and whether it is data."""
-    if message.get("type") in _ROLES:
+    content = message.get("content", message.get("output"))
+    if message.get("type") in _ROLES and content is None:
         yield _content(message)
         return
-    content = message.get("content")
     if isinstance(content, Mapping):  # Gemini's system message
         content = content["parts"]
     if isinstance(content, str):
