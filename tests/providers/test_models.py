@@ -91,6 +91,11 @@ def test_every_row_has_its_source_and_day_one_feature_and_known_keys() -> None:
                 "chat",
                 "phase",
                 "encrypted_thinking",
+                "images",
+                "documents",
+                "audio",
+                "addresses",
+                "result_media",
             )
             assert sum(getattr(row, feature) is not None for feature in features) == 1
             assert re.fullmatch(r"2026-\d\d-\d\d", row.seen)

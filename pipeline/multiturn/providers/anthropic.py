@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
+from multiturn.media import Media, MediaKind
 from multiturn.model.calls import Call, Tool
 from multiturn.model.request import ProviderRequest
 from multiturn.model.turns import Turn
@@ -16,6 +17,15 @@ from multiturn.providers.client import http_client
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.http_settings import HttpSettings
 from multiturn.providers.layout import Layout
+from multiturn.providers.media_parts import (
+    Base64,
+    Limit,
+    pieces_of,
+    want_kinds,
+    want_sizes,
+    want_types,
+    want_user_media,
+)
 from multiturn.providers.tool_layout import (
     Choice,
     Names,
@@ -33,6 +43,11 @@ _IDS = Names("T2", re.compile("[A-Za-z0-9_-]+"))
 _NAMES = Names("A12", re.compile("[A-Za-z0-9_-]{1,128}"))
 _CHOICES = {"required": "any"}  # what the API calls them
 _DEFAULT_LIMIT = 4096  # the API requires one
+_KINDS: tuple[MediaKind, ...] = ("image", "document")
+_LIMITS = (
+    Limit("A15", 5 * 2**20, ("image",), is_for_each=True),
+    Limit("A16", 32 * 2**20),
+)
 
 
 class AnthropicSettings(HttpSettings, frozen=True, kw_only=True):
@@ -102,6 +117,11 @@ class AnthropicProvider(HttpProvider):
             system = layout.take_system("A1", "A3", self.keep_advice(layout))
         if layout.has_more:
             self.repair_calls(layout, request)
+        if layout.has_media:
+            want_user_media(layout, "A13")
+            want_types(layout, "A14", lambda media: media.kind in _KINDS, "write its words")
+            want_kinds(layout, self.abilities, _KINDS)
+            want_sizes(layout, _LIMITS)
         layout.drop_blank("A3")
         layout.tools_as_user("A1")
         layout.want_turns("A2")
@@ -115,9 +135,10 @@ class AnthropicProvider(HttpProvider):
         temperature, limit = self.sampling(layout, request, ("A9", 1))
         want_names(layout, request, _NAMES)
         choice = choice_of(layout, request, self.settings.tool_choice)
+        has_blocks = layout.has_more or layout.has_media
         return {
             "max_tokens": _DEFAULT_LIMIT if limit is None else limit,
-            "messages": (_messages if layout.has_more else _texts)(layout.messages),
+            "messages": (_messages if has_blocks else _texts)(layout.messages),
             "model": self.settings.model,
             "system": system and self.marked(system),
             "temperature": temperature,
@@ -216,7 +237,7 @@ def _messages(turns: Iterable[Turn]) -> list[dict[str, Any]]:
     for name, run in groupby(turns, role):
         first, *others = run
         content: Any = first.content
-        if others or first.is_more:
+        if others or first.is_more or first.has_media:
             content = [block for turn in (first, *others) for block in _blocks(turn)]
         messages.append({"role": name, "content": content})
     return messages
@@ -225,10 +246,11 @@ def _messages(turns: Iterable[Turn]) -> list[dict[str, Any]]:
 def _blocks(turn: Turn) -> Iterator[dict[str, Any]]:
     """Yield the blocks of a turn; text blocks must not be empty (A3)."""
     if turn.answers is not None:
+        content = [*_pieces(turn)] if turn.has_media else turn.content
         yield {
             "type": "tool_result",
             "tool_use_id": turn.answers,
-            **({"content": turn.content} if turn.parts else {}),
+            **({"content": content} if turn.parts else {}),
             **({"is_error": True} if turn.is_error else {}),
         }
         return
@@ -237,10 +259,24 @@ def _blocks(turn: Turn) -> Iterator[dict[str, Any]]:
             yield {"type": "redacted_thinking", "data": block.data}
         else:
             yield {"type": "thinking", "thinking": block.text, "signature": block.signature}
-    if turn.parts:
-        yield {"type": "text", "text": turn.content}
+    yield from _pieces(turn)
     for call in turn.calls:
         yield {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments}
+
+
+def _pieces(turn: Turn) -> Iterator[dict[str, Any]]:
+    """Yield the texts, images and documents of a turn."""
+    for piece in pieces_of(turn):
+        if isinstance(piece, str):
+            yield {"type": "text", "text": piece}
+        else:
+            yield {"type": piece.kind, "source": _source(piece)}
+
+
+def _source(media: Media) -> dict[str, Any]:
+    if media.url:
+        return {"type": "url", "url": media.url}
+    return {"type": "base64", "media_type": media.media_type, "data": Base64(media)}
 
 
 def _tool(tool: Tool) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from multiturn.model.turns import Parts, Turns
 from multiturn.providers.base import Preview, ProviderResponse, Settings, TargetProvider, Wire
 from multiturn.providers.failures import ProviderError
 from multiturn.providers.layout import Layout
+from multiturn.providers.media_parts import with_bytes, without_bytes
 from multiturn.providers.rules import broken
 
 _WITH_CHAT = "use a pipeline with consolidate_system"
@@ -105,7 +106,7 @@ class ChatProvider(TargetProvider, AxProvider):
     """The base of the providers of targets with a model; subclasses define ``body``."""
 
     kind: ClassVar[str]
-    accepts = frozenset({"calls"})
+    accepts = frozenset({"calls", "media"})
     address_settings: ClassVar[tuple[str, ...]] = ()  # the names of those that say where it is
 
     def address(self) -> tuple[str, ...]:
@@ -119,26 +120,27 @@ class ChatProvider(TargetProvider, AxProvider):
 
     def encode(self, body: dict[str, Any]) -> bytes:
         """Return a body as JSON."""
-        return msgspec.json.encode(body)
+        return msgspec.json.encode(body, enc_hook=with_bytes)
 
     def wire(self, request: ProviderRequest) -> Wire:
         """Return what would be sent for a request, unless the vendor's rules refuse it."""
         layout, body = self._laid_out(request, prompt_of(request))
         self.warn_once(layout.doubts)
+        repairs = layout.done()  # before the bytes of files are read
         return Wire(
             provider=self.kind,
             model=self.settings.model,
             parameters=self.address(),
             body=self.encode(body),
-            repairs=layout.done(),
+            repairs=repairs,
             request=request,
         )
 
     def laid_out(self, request: ProviderRequest) -> tuple[tuple[str, ...], dict[str, Any]]:
-        """Return the repairs and the body as ``wire`` encodes it, but in plain data."""
+        """Return the repairs and the body as ``wire`` encodes it, as plain data without bytes."""
         layout, body = self._laid_out(request, prompt_of(request))
         self.warn_once(layout.doubts)
-        return layout.done(), msgspec.to_builtins(body)
+        return layout.done(), msgspec.to_builtins(body, enc_hook=without_bytes)
 
     def preview(self, request: ProviderRequest, prompt: Turns, question: Parts) -> Preview:
         """Return the messages after the repairs, and the other keys of the body."""
@@ -155,8 +157,8 @@ class ChatProvider(TargetProvider, AxProvider):
         if self.settings.default_system == "omit" and prompt[0].parts == DEFAULT:
             prompt = prompt[1:]
         layout = Layout(prompt, request)
-        if "media" not in self.accepts and any(turn.has_media for turn in prompt):
-            layout.refuse("C7", f"{self.kind} targets do not")
+        if any(turn.has_media for turn in prompt if turn.role == "system"):
+            layout.refuse("M1", "attach them to a message of the user")
         if lacks_media(request):
             layout.refuse("C8", _WITH_CHAT)
         body = self.body(layout, request)

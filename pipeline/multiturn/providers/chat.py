@@ -7,12 +7,17 @@ from typing import Any
 
 import msgspec
 
+from multiturn.media import EXTENSIONS, Media
 from multiturn.model.calls import Call, Tool
+from multiturn.model.request import content_of
 from multiturn.model.turns import Turn
+from multiturn.providers.media_parts import Base64, address_or_uri, file_name
 
 
 def chat_message(turn: Turn, role: str = "") -> dict[str, Any]:
     """Return a turn as a message; thinking has no place in it.
+
+    Images, documents and audio in it have a ``Base64`` where their bytes belong.
 
     Args:
         turn: its role is sent, unless ``role`` is another name of it.
@@ -26,13 +31,30 @@ def chat_message(turn: Turn, role: str = "") -> dict[str, Any]:
     >>> chat_message(Turn("tool", answers="c1"))
     {'role': 'tool', 'content': '', 'tool_call_id': 'c1'}
     """
-    said: dict[str, Any] = {"role": role or turn.role, "content": turn.content}
+    content: Any = content_of(turn)
+    if not isinstance(content, str):
+        content = [_part(piece) for piece in content]
+    said: dict[str, Any] = {"role": role or turn.role, "content": content}
     if turn.answers is not None:
         said["tool_call_id"] = turn.answers
     if turn.calls:
-        said["content"] = turn.content or None
+        said["content"] = content or None
         said["tool_calls"] = [_call(call) for call in turn.calls]
     return said
+
+
+def _part(piece: str | Media) -> dict[str, Any]:
+    """Return a text, an image, a document or audio as a part of a user message."""
+    if isinstance(piece, str):
+        return {"type": "text", "text": piece}
+    if piece.kind == "image":
+        detail = {} if piece.detail is None else {"detail": piece.detail}
+        return {"type": "image_url", "image_url": {"url": address_or_uri(piece), **detail}}
+    if piece.kind == "document":
+        file = {"filename": file_name(piece), "file_data": address_or_uri(piece)}
+        return {"type": "file", "file": file}
+    audio = {"data": Base64(piece), "format": EXTENSIONS.get(piece.media_type, "")}
+    return {"type": "input_audio", "input_audio": audio}
 
 
 def _call(call: Call) -> dict[str, Any]:

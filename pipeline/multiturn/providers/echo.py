@@ -14,7 +14,6 @@ class EchoProvider(ChatProvider):
     """Answers with the messages that an LLM API would get, as JSON; of media, with the digest."""
 
     kind = "echo"
-    accepts = frozenset({"calls", "media"})
 
     def body(self, layout: Layout, request: ProviderRequest) -> dict[str, Any]:
         """Return the messages unchanged, and the tools."""

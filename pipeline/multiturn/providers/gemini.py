@@ -5,9 +5,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from msgspec import Meta
 
+from multiturn.media import EXTENSIONS, Media
 from multiturn.model.calls import Call, Tool
 from multiturn.model.request import ProviderRequest
 from multiturn.model.turns import Turn
@@ -18,6 +20,17 @@ from multiturn.providers.failures import ProviderError
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.http_settings import HttpSettings
 from multiturn.providers.layout import Layout
+from multiturn.providers.media_parts import (
+    Base64,
+    Limit,
+    media_in,
+    move_from_results,
+    pieces_of,
+    want_kinds,
+    want_sizes,
+    want_types,
+    with_bytes,
+)
 from multiturn.providers.tokens import Overhead
 from multiturn.providers.tool_layout import (
     Choice,
@@ -37,6 +50,9 @@ _BASE64 = re.compile(r"(?=(?:.{4})*\Z)(?:[A-Za-z0-9+/]*|[A-Za-z0-9_-]*)={0,2}")
 _NAMES = Names("G10", re.compile("[A-Za-z_][A-Za-z0-9_.:-]{0,127}"))
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 _ROLES = {"user": "user", "assistant": "model"}
+_LIMITS = (Limit("G14", 100 * 2**20),)
+_TYPES = {f".{name}": media_type for media_type, name in EXTENSIONS.items()}
+_NAMES_OF_TYPES = {"audio/mpeg": "audio/mp3"}  # what Gemini's guide calls them
 
 
 class GeminiSettings(HttpSettings, frozen=True, kw_only=True):
@@ -72,6 +88,8 @@ class GeminiProvider(HttpProvider):
             keep_thinking(layout, "gemini", lambda block: block.signature and block.text)
             pair_results(layout)
             name_joined(layout, "T4")
+        if layout.has_media:
+            self.repair_media(layout)
         layout.drop_blank("G5")
         layout.tools_as_user("G3")
         layout.want_turns("G2")
@@ -89,11 +107,12 @@ class GeminiProvider(HttpProvider):
         }
         want_names(layout, request, _NAMES)
         choice = choice_of(layout, request, self.settings.tool_choice)
+        is_plain = not (layout.has_more or layout.has_media)
         if any(tool.strict is not None for tool in request.tools):
             layout.repair("G9", "left out whether tools are strict")
         declared = [_declaration(tool) for tool in request.tools]
         return {
-            "contents": (_contents if layout.has_more else _texts)(layout.messages),
+            "contents": (_texts if is_plain else _contents)(layout.messages),
             "systemInstruction": system and {"parts": [{"text": system}], "role": "user"},
             "tools": [{"functionDeclarations": declared}] if declared else None,
             "toolConfig": choice and {"functionCallingConfig": _choice(choice)},
@@ -102,7 +121,18 @@ class GeminiProvider(HttpProvider):
 
     def encode(self, body: dict[str, Any]) -> bytes:
         """Return the body as the SDK writes it."""
-        return json.dumps(body).encode()
+        return json.dumps(body, default=with_bytes).encode()
+
+    def repair_media(self, layout: Layout) -> None:
+        """Refuse what the API, or the model, does not take of media, or move it after results."""
+        takes_them = self.abilities.takes("result_media").takes
+        move_from_results(layout, lambda media: bool(takes_them) and media.kind != "audio")
+        want_types(layout, "G12", lambda media: media.media_type != "image/gif", "attach a PNG")
+        want_kinds(layout, self.abilities)
+        want_sizes(layout, _LIMITS)
+        if any(media.url for media in media_in(layout.messages)):
+            verdict = self.abilities.takes("addresses")
+            layout.judge("addresses", verdict, self.abilities, "attach the file itself")
 
     def connect(self) -> Any:
         """Return the asynchronous half of a google-genai client."""
@@ -192,17 +222,33 @@ def _contents(messages: Iterable[Turn]) -> list[dict[str, Any]]:
 def _parts(turn: Turn, names: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     """Yield the parts of a turn; text parts must not be empty (G5)."""
     if turn.answers is not None:
-        said = {"error" if turn.is_error else "output": turn.content}
+        pieces = pieces_of(turn)
+        text = "\n".join(piece for piece in pieces if isinstance(piece, str))
+        said = {"error" if turn.is_error else "output": text}
         name = names.get(turn.answers, "")
-        yield {"functionResponse": {"id": turn.answers, "name": name, "response": said}}
+        response: dict[str, Any] = {"id": turn.answers, "name": name, "response": said}
+        if turn.has_media:
+            response["parts"] = [_data(piece) for piece in pieces if isinstance(piece, Media)]
+        yield {"functionResponse": response}
         return
     for block in turn.thinking:
         yield {"text": block.text, "thought": True, "thoughtSignature": block.signature}
-    if turn.parts:
-        yield {"text": turn.content}
+    for piece in pieces_of(turn):
+        yield {"text": piece} if isinstance(piece, str) else _data(piece)
     for call in turn.calls:
         part = {"functionCall": {"id": call.id, "name": call.name, "args": call.arguments}}
         yield {**part, "thoughtSignature": call.signature} if call.signature else part
+
+
+def _data(media: Media) -> dict[str, Any]:
+    """Return the bytes of media, or an address with the type that its ending tells, if it does."""
+    if media.url:
+        path = urlsplit(media.url).path.lower()
+        media_type = next((_TYPES[end] for end in _TYPES if path.endswith(end)), "")
+        named = {"mimeType": _NAMES_OF_TYPES.get(media_type, media_type)} if media_type else {}
+        return {"fileData": {"fileUri": media.url, **named}}
+    media_type = _NAMES_OF_TYPES.get(media.media_type, media.media_type)
+    return {"inlineData": {"mimeType": media_type, "data": Base64(media)}}
 
 
 def _declaration(tool: Tool) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from itertools import dropwhile, groupby, takewhile
 from msgspec import structs
 
 from multiturn.model.request import ChatMessage, ProviderRequest, message_of
-from multiturn.model.turns import Part, Role, Turn, Turns, is_blank, separate_first
+from multiturn.model.turns import Part, Role, Turn, Turns, is_blank, joined, separate_first
 from multiturn.providers.failures import ProviderError
 from multiturn.providers.models import Abilities, Accepted, Verdict
 from multiturn.providers.rules import broken, named
@@ -24,6 +24,11 @@ _AVOIDED: dict[Accepted, str] = {  # what a request can do without a feature
     "later_system": "later_system: merge",
     "cache_breakpoints": "prompt_caching: false",
     "chat": "api: responses",
+    "images": "use a model that does",
+    "documents": "use a model that does",
+    "audio": "use a model that does",
+    "addresses": "attach the file itself",
+    "result_media": "put it into a message of the user",
 }
 _SYSTEM = "[System]: "  # how later_system: assistant of consolidate_system begins a message
 
@@ -59,6 +64,7 @@ class Layout:
     def __init__(self, prompt: Iterable[Turn], request: ProviderRequest | None = None) -> None:
         self.messages = list(prompt)
         self.has_more = any(message.is_more for message in self.messages)
+        self.has_media = any(message.has_media for message in self.messages)
         self.system: Turn | None = None  # what the API takes apart from the messages
         self.request = request
         self.repairs: list[str] = []
@@ -144,10 +150,12 @@ class Layout:
                 self.repair(rule, "sent a system message as a user message")
 
     def drop_blank(self, rule: str) -> None:
-        """Remove blank messages, and blank texts beside calls or thinking, or of results."""
+        """Remove blank messages, and blank texts beside calls, thinking or media, or of results."""
         kept: list[Turn] = []
         for message in self.messages:
-            if not is_blank(message.content):
+            if message.has_media:
+                kept.append(self._without_blank_texts(message, rule))
+            elif not is_blank(message.content):
                 kept.append(message)
             elif not message.is_more:
                 self.repair(rule, f"left out an empty {message.role} message")
@@ -156,6 +164,17 @@ class Layout:
                     self.repair(rule, f"left out the empty text of the {message.role}")
                 kept.append(structs.replace(message, parts=()))
         self.messages = kept
+
+    def _without_blank_texts(self, message: Turn, rule: str) -> Turn:
+        """Return a message with media without the blank texts beside them."""
+        kept: list[Part] = []
+        for is_text, run in groupby(message.parts, lambda part: part.media is None):
+            parts = tuple(run)
+            if not is_text or not is_blank(text := joined(parts)):
+                kept += parts
+            elif text:
+                self.repair(rule, f"left out an empty text beside media of the {message.role}")
+        return structs.replace(message, parts=tuple(kept))
 
     def merge_runs(self, rule: str) -> None:
         """Join neighboring messages of one role by a blank line; results stay apart."""

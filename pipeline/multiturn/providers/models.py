@@ -24,6 +24,11 @@ Taken = Literal[
     "chat",
     "phase",
     "encrypted_thinking",
+    "images",
+    "documents",
+    "audio",
+    "addresses",
+    "result_media",
 ]
 Accepted = Literal["temperature", Taken]
 Feature = Accepted | Literal["system", "roles", "limit", "tokenizer", "estimate", "cache_minimum"]
@@ -31,14 +36,19 @@ Feature = Accepted | Literal["system", "roles", "limit", "tokenizer", "estimate"
 SERVERS = "servers"  # the key of models.yaml for other servers with OpenAI's API
 
 _NOUNS: dict[Accepted, str] = {
-    "temperature": "temperature",
-    "final_assistant": "final assistant message",
-    "later_system": "later system message",
-    "cache_breakpoints": "cache breakpoint",
-    "unsigned_calls": "call without its signature",
-    "chat": "request of Chat Completions",
-    "phase": "phase",
-    "encrypted_thinking": "request for encrypted thinking",
+    "temperature": "a temperature",
+    "final_assistant": "a final assistant message",
+    "later_system": "a later system message",
+    "cache_breakpoints": "a cache breakpoint",
+    "unsigned_calls": "a call without its signature",
+    "images": "an image",
+    "documents": "a document",
+    "audio": "an audio file",
+    "addresses": "an address of media",
+    "result_media": "an image or a document in a result",
+    "chat": "a request of Chat Completions",
+    "phase": "a phase",
+    "encrypted_thinking": "a request for encrypted thinking",
 }
 _FINE_TUNED = re.compile(r"^ft:([^:]+).*")
 _BEDROCK = re.compile(r"^(?:[a-z-]+\.)?anthropic\.|-v\d+(?=:)")
@@ -81,6 +91,23 @@ class Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     encrypted_thinking: Annotated[
         Literal["yes", "no"] | None,
         Meta(description="whether they can be asked for `reasoning.encrypted_content`."),
+    ] = None
+    images: Annotated[Literal["yes", "no"] | None, Meta(description="whether they see images.")] = (
+        None
+    )
+    documents: Annotated[
+        Literal["yes", "no"] | None, Meta(description="whether they read PDF documents.")
+    ] = None
+    audio: Annotated[Literal["yes", "no"] | None, Meta(description="whether they hear audio.")] = (
+        None
+    )
+    addresses: Annotated[
+        Literal["yes", "no"] | None,
+        Meta(description="whether they take the `https:` address of an image, document or audio."),
+    ] = None
+    result_media: Annotated[
+        Literal["yes", "no"] | None,
+        Meta(description="whether they take images and documents in the results of calls."),
     ] = None
     roles: Annotated[
         Literal["alternate"] | None,
@@ -192,9 +219,9 @@ class Verdict(NamedTuple):
         """Return what is not known in words, and what to do about it."""
         if len(self.rows) > 1:
             told = "; ".join(f"{getattr(row, feature)}: {row.source}" for row in self.rows)
-            known = f"sources disagree whether {model} takes a {_NOUNS[feature]} ({told})"
+            known = f"sources disagree whether {model} takes {_NOUNS[feature]} ({told})"
         else:
-            known = f"not known whether {model} takes a {_NOUNS[feature]}"
+            known = f"not known whether {model} takes {_NOUNS[feature]}"
         return f"{known}; say model_takes: {{{feature}: true}}, or {otherwise}"
 
 
@@ -218,7 +245,7 @@ class Abilities(NamedTuple):
         return self._judge("temperature", lambda row: taken[row.temperature or "no"])
 
     def takes(self, feature: Taken) -> Verdict:
-        """Return whether the model takes a kind of message, or a mark in one."""
+        """Return whether the model takes a kind of message or content, or a mark in one."""
         return self._judge(feature, lambda row: getattr(row, feature) == "yes")
 
     def limit(self) -> Row | None:

@@ -25,6 +25,10 @@ A9 | Anthropic | a temperature must not exceed 1 | API reference
 A10 | Anthropic | some models take system after user, and last or before assistant | pydantic-ai #5706, #6765, bifrost #5931
 A11 | Anthropic | since API version 2026-10-21, temperature must not be set | migration guide, SDK 2.11
 A12 | Anthropic | the name of a tool must have 1 to 128 letters, digits, _ and - | home-assistant/core #147760, claude-code #96152
+A13 | Anthropic | an assistant message must not have images or documents | Semoss #2323, migration guide
+A14 | Anthropic | a message must not have audio | SDK
+A15 | Anthropic | an image must not exceed 5 MB (5,242,880 bytes) in base64 | claude-code #10612, gptme #185
+A16 | Anthropic | a request must not exceed 32 MB | guide to vision, as in claude-cli #323; soleur #3350
 G1 | Gemini | system must go into system_instruction, or not at all | inspect_ai
 G2 | Gemini | contents must not be empty | litellm #13769
 G3 | Gemini | user and model must alternate | autogen #2900
@@ -36,6 +40,9 @@ G8 | Gemini | some models ignore a temperature | opencode #38924
 G9 | Gemini | a tool cannot be strict | SDK
 G10 | Gemini | the name of a tool must begin with a letter or _, and have no more than 128 letters, digits, _ . : - | SDK, ccs #25
 G11 | Gemini | a signature must be base64 | SDK
+G12 | Gemini | an image must be PNG, JPEG or WebP | vscode #286628, gemini-ai #3
+G13 | Gemini | some models take no address of a file | baml #1548, laravel/ai #927
+G14 | Gemini | a request must not exceed 100 MB | guide to file input methods, as in bifrost #3367
 O1 | OpenAI | tool must follow an assistant's tool call | OpenManus #744
 O2 | OpenAI | some models want developer, not system | litellm #7961
 O3 | OpenAI | a filtered prompt is HTTP 400, content_filter | Azure docs
@@ -53,16 +60,21 @@ O15 | OpenAI | a result cannot say that its call failed | SDK
 O16 | OpenAI | the name of a tool must have 1 to 64 letters, digits, _ and - | SDK
 O17 | OpenAI | instructions must be one text, which is not empty | SDK
 O18 | OpenAI | in the Responses API, the limit of the output must be 16 or more | pi #6265, hindsight #58
+O19 | OpenAI | in Chat Completions, images, documents and audio must be in user messages | openai-node #1030, OpenHands #7700
+O20 | OpenAI | in Chat Completions, a document or audio must not be an address | SDK, pydantic-ai #4445
 T1 | OpenAI | in Chat Completions, the id of a call must not exceed 40 characters | vercel/ai #5171, pydantic-ai #4389
 T2 | Anthropic | the id of a call must have only letters, digits, _ and - | bifrost #5097, nanobot #4356
 T3 | all | each call must have its result in the next turn, before any text | rivet #487, ogx #6367
 T4 | Gemini | the results of a turn must be one content, without other parts | eino-ext #571, crewAI #4693, gemini-cli #16135
 T5 | Gemini | some models need the signature of a call in the current turn | bifrost #2226, semantic-kernel #13417
+T6 | OpenAI, Gemini | in Chat Completions, and for some models of Gemini, a result must be only text | inspect_ai #1058, hermes-agent #96466
 T7 | Anthropic | calls in messages may need tools | litellm #27620, #24712
 T8 | all | thinking must go only to the vendor that signed it, with its signature | openai-agents-python #1704, continue #4470
 T9 | OpenAI | a reasoning item must be there once, encrypted, and before a text or a call | vercel/ai #7543, #7099, #7883, openai-agents-python #569
 T10 | OpenAI | in the Responses API, the id of a call must not exceed 64 characters | fastllm #45, Aether #829
 T11 | OpenAI | some models want the phase of an assistant's text | SDK 3.52, opencode #15528
+M1 | all | a system message must not have images, documents or audio | SDKs
+M2 | all | some models take no images, documents or audio | models.yaml
 F1 | command lines | an argument must not exceed 128 KiB | Codex
 F2 | command lines | a line that starts with @ mentions a file | AgentV
 F3 | agents | a file needs a path, and what to do with it | AgentV #422, #1072

@@ -12,6 +12,7 @@ from multiturn.model.calls import Thinking, unpaired
 from multiturn.model.request import ProviderRequest
 from multiturn.model.turns import Part, Turn, is_blank, separate_first
 from multiturn.providers.layout import Layout
+from multiturn.providers.media_parts import move_from_results, want_types, want_user_media
 from multiturn.providers.models import Abilities
 from multiturn.text import number_of
 
@@ -136,7 +137,7 @@ def rename_ids(layout: Layout, ids: Names) -> None:
 
 
 def lay_out_for_chat(layout: Layout, *, is_asked: bool = True) -> None:
-    """Repair what the Chat Completions API refuses of calls, results, thinking and tool messages.
+    """Repair what the Chat Completions API refuses of calls, results, thinking, media and roles.
 
     Args:
         layout: the messages.
@@ -149,6 +150,11 @@ def lay_out_for_chat(layout: Layout, *, is_asked: bool = True) -> None:
         rename_ids(layout, _IDS_OF_CHAT)
         tell_errors(layout, "O15")
     layout.tools_as_user("O1")
+    if layout.has_media:
+        move_from_results(layout, lambda media: False)
+        want_user_media(layout, "O19")
+        what = "write the path of a file"
+        want_types(layout, "O20", lambda media: media.kind == "image" or not media.url, what)
 
 
 def tell_errors(layout: Layout, rule: str) -> None:

@@ -1,0 +1,154 @@
+"""Images, documents and audio in requests: where an API takes them, and their bytes in a body.
+
+A body has a ``Base64`` where the bytes belong; they are read from the store as it is encoded.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from msgspec import structs
+
+from multiturn.media import Media, MediaKind
+from multiturn.model.request import content_of
+from multiturn.model.turns import Part, Turn
+from multiturn.providers.layout import Layout
+from multiturn.providers.models import Abilities, Accepted
+from multiturn.text import number_of
+
+KINDS: tuple[MediaKind, ...] = ("image", "document", "audio")
+_FEATURES: dict[MediaKind, Accepted] = {  # by which models differ
+    "image": "images",
+    "document": "documents",
+    "audio": "audio",
+}
+
+
+class Base64:
+    """The bytes of media as a value of a body: ``str`` reads them, and keeps nothing."""
+
+    __slots__ = ("is_uri", "media")
+
+    def __init__(self, media: Media, *, is_uri: bool = False) -> None:
+        self.media, self.is_uri = media, is_uri
+
+    def __str__(self) -> str:
+        return self.media.data_uri if self.is_uri else self.media.base64
+
+    @property
+    def shown(self) -> str:
+        """What a reader sees in their place."""
+        media = self.media
+        return f"({media.media_type}, {media.size:,} bytes, SHA-256 {media.digest})"
+
+
+def with_bytes(value: Any) -> str:
+    """Return a value of a body as it is sent, where an encoder of JSON does not know its type."""
+    if isinstance(value, Base64):
+        return str(value)
+    raise TypeError(f"Encoding objects of type {type(value).__name__} is unsupported")
+
+
+def without_bytes(value: Any) -> str:
+    """Return a value of a body as readers see it: in place of bytes, what they are."""
+    return value.shown if isinstance(value, Base64) else with_bytes(value)
+
+
+def address_or_uri(media: Media) -> Any:
+    """Return the address of media, or their bytes as a ``data:`` URI."""
+    return media.url or Base64(media, is_uri=True)
+
+
+def file_name(media: Media) -> str:
+    """Return the name of a file without its folders, which are nobody else's affair."""
+    return media.name.replace("\\", "/").rpartition("/")[2]
+
+
+def pieces_of(turn: Turn) -> tuple[str | Media, ...]:
+    """Return the content of a turn in pieces; none if there is nothing in it."""
+    content = content_of(turn)
+    if isinstance(content, str):
+        return (content,) if turn.parts else ()
+    return content
+
+
+def media_in(turns: Iterable[Turn]) -> Iterator[Media]:
+    """Yield the media of turns."""
+    return (part.media for turn in turns for part in turn.parts if part.media is not None)
+
+
+class Limit(NamedTuple):
+    """How much a vendor takes; what is in base64 counts as that."""
+
+    rule: str
+    most: int  # bytes
+    kinds: tuple[MediaKind, ...] = KINDS
+    is_for_each: bool = False
+
+
+def want_sizes(layout: Layout, limits: Iterable[Limit]) -> None:
+    """Refuse media that are larger than a vendor takes."""
+    for rule, most, kinds, is_for_each in limits:
+        found = [media for media in media_in(layout.messages) if media.kind in kinds]
+        if is_for_each:
+            for media in dict.fromkeys(media for media in found if _in_base64(media) > most):
+                layout.refuse(rule, f"{media.name!r} has {_in_base64(media):,} bytes in base64")
+        elif (size := sum(map(_in_base64, found))) > most:
+            layout.refuse(rule, f"this one has {size:,} bytes of media in base64")
+
+
+def _in_base64(media: Media) -> int:
+    return (media.size + 2) // 3 * 4
+
+
+def want_kinds(layout: Layout, abilities: Abilities, kinds: tuple[MediaKind, ...] = KINDS) -> None:
+    """Refuse media that the model does not take; note a doubt if that is not known.
+
+    The kinds are those that its API takes.
+    """
+    found = {media.kind for media in media_in(layout.messages)}
+    for feature in (_FEATURES[kind] for kind in kinds if kind in found):
+        layout.judge(feature, abilities.takes(feature), abilities, "use a model that takes them")
+
+
+def want_user_media(layout: Layout, rule: str) -> None:
+    """Refuse media in messages of the assistant."""
+    for media in media_in(turn for turn in layout.messages if turn.role == "assistant"):
+        layout.refuse(rule, f"attach {media.name!r} to a message of the user")
+
+
+def want_types(layout: Layout, rule: str, takes: Callable[[Media], bool], advice: str) -> None:
+    """Refuse media that an API takes in no message; the advice says what to write."""
+    for media in dict.fromkeys(media_in(layout.messages)):
+        if not takes(media):
+            layout.refuse(rule, f"{advice} in place of {media.name!r}")
+
+
+def move_from_results(layout: Layout, takes: Callable[[Media], bool]) -> None:
+    """Send the media of results in a user message after them, if they are not taken there (T6)."""
+    turns: list[Turn] = []
+    for _, run in groupby(layout.messages, lambda turn: turn.answers is not None):
+        moved: list[Part] = []
+        for turn in run:
+            parts = [part for part in turn.parts if part.media and not takes(part.media)]
+            if turn.answers is not None and parts:
+                moved += (_added(f"From the result of the call {turn.answers}:"), *parts)
+                said = tuple(_told(part) if part in parts else part for part in turn.parts)
+                turn = structs.replace(turn, parts=said)
+                count = number_of(len(parts), "file")
+                layout.repair("T6", f"sent {count} of a result in a user message after it")
+            turns.append(turn)
+        if moved:
+            turns.append(Turn("user", tuple(moved)))
+    layout.messages = turns
+
+
+def _told(part: Part) -> Part:
+    """Return a sentence in place of media."""
+    media = part.media
+    what = "" if media is None else f"The {media.kind} {media.name}"
+    return _added(f"{what} is in the next message of the user.", part.separator)
+
+
+def _added(text: str, separator: str = "\n") -> Part:
+    return Part("text", text, separator, stage="rule T6")
