@@ -1,9 +1,11 @@
 """One prompt: what reviewers see is what an API is sent, whichever pipeline made it."""
 
 import asyncio
+import base64
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from multiturn import (
     Case,
     ChatMessage,
     Conversion,
+    Media,
     MultiturnError,
     Pipeline,
     ProviderError,
@@ -208,13 +211,39 @@ def clients(runner: asyncio.Runner) -> Iterator[dict[Connect, ChatProvider]]:
 
 
 def all_of(message: ChatMessage) -> Iterator[tuple[Any, ...]]:
-    """Yield all that a message says: thinking, its text or result, and calls."""
+    """Yield all that a message says: thinking, its content or result, and calls."""
     yield from (("thinking", each.text, each.data) for each in message.thinking)
+    said = message.content if isinstance(message.content, str) else plain(message.content)
     if message.tool_call_id is not None:
-        yield "result", message.tool_call_id, message.content, message.is_error
-    elif not is_blank(str(message.content)) or not (message.tool_calls or message.thinking):
-        yield message.role, message.content
+        yield "result", message.tool_call_id, said, message.is_error
+    elif not isinstance(said, str):
+        yield from ((message.role, each) for each in said)
+    elif not is_blank(said) or not (message.tool_calls or message.thinking):
+        yield message.role, said
     yield from (("call", each.id, each.name, each.arguments) for each in message.tool_calls)
+
+
+def plain(content: Iterable[str | Media]) -> list[str]:
+    """Return texts, and of media their digest or address."""
+    return [each if isinstance(each, str) else each.digest or each.url or "" for each in content]
+
+
+def plain_block(block: dict[str, Any]) -> str:
+    """Return the same of a block or part of a body: of media, that of the bytes in it."""
+    match block:
+        case {"text": str(text)}:
+            return text
+        case {"source": {"url": url}} | {"fileData": {"fileUri": url}}:
+            return url
+        case {"image_url": {"url": str(url)}} if url.startswith("https:"):
+            return url
+        case {"image_url": {"url": data}} | {"file": {"file_data": data}}:
+            pass
+        case {"input_audio": {"data": data}} | {"source": {"data": data}}:
+            pass
+        case {"inlineData": {"data": data}}:
+            pass
+    return sha256(base64.b64decode(data.rpartition(",")[2], validate=True)).hexdigest()
 
 
 def all_in(body: dict[str, Any], vendor: str) -> Iterator[tuple[Any, ...]]:
@@ -263,13 +292,15 @@ def in_block(block: dict[str, Any], role: str) -> tuple[Any, ...]:
         case {"type": "tool_use", "id": name, "name": tool, "input": arguments}:
             return "call", name, tool, arguments
         case {"type": "tool_result", "tool_use_id": name}:
-            return "result", name, block.get("content", ""), block.get("is_error", False)
+            said = block.get("content", "")
+            said = said if isinstance(said, str) else [*map(plain_block, said)]
+            return "result", name, said, block.get("is_error", False)
         case {"functionCall": {"id": name, "name": tool, "args": arguments}}:
             return "call", name, tool, arguments
         case {"functionResponse": {"id": name, "response": response}}:
             ((kind, text),) = response.items()
             return "result", name, text, kind == "error"
-    return role, block["text"]
+    return role, plain_block(block)
 
 
 @each_vendor
@@ -311,7 +342,9 @@ def test_what_a_target_is_shown_to_get_is_in_the_log_of_its_server(
         )
         for each in reviewed.messages
     )
-    assert [said for message in messages for said in all_of(message)] == shown
+    # Reviewers see what stands for media, in the text.
+    texts = (replace(message_of(turn), content=turn.content) for turn in preview.messages)
+    assert [[*all_of(each)] for each in messages] == [[*all_of(each)] for each in texts]
     asked = len(server.requests)
     runner.run(provider.invoke(request_of(conversion)))
     (request,) = server.requests[asked:]

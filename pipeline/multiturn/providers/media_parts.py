@@ -13,11 +13,11 @@ from multiturn.media import Media, MediaKind
 from multiturn.model.request import content_of
 from multiturn.model.turns import Part, Turn
 from multiturn.providers.layout import Layout
-from multiturn.providers.models import Abilities, Accepted
+from multiturn.providers.models import Abilities, Taken
 from multiturn.text import number_of
 
 KINDS: tuple[MediaKind, ...] = ("image", "document", "audio")
-_FEATURES: dict[MediaKind, Accepted] = {  # by which models differ
+_FEATURES: dict[MediaKind, Taken] = {  # by which models differ
     "image": "images",
     "document": "documents",
     "audio": "audio",

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.machinery import PathFinder
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import msgspec
 from msgspec import Struct
@@ -38,7 +39,10 @@ for _bytes, _weight in _KINDS:
     for _byte in _bytes:
         _WEIGHTS[_byte] = _weight
 
-_MEDIA = frozenset({"image_url", "input_audio", "file", "image", "document"})  # values of "type"
+_MEDIA = frozenset(  # values of "type"
+    {"image_url", "input_audio", "file", "image", "document", "input_image", "input_file"}
+)
+_INSIDE = ("content", "parts")  # keys of results whose lists may have media
 _LIMITS = ("max_tokens", "max_completion_tokens", "maxOutputTokens", "max_output_tokens")
 # not for the model
 _UNREAD = frozenset({"signature", "thoughtSignature", "cache_control", "encrypted_content"})
@@ -134,7 +138,8 @@ class Sent(NamedTuple):
 
     Attributes:
         texts: in the order in which the vendors' models read them: tools, system message, messages.
-        roles: of each text: that of its message, or ``tools``.
+        roles: of each text: that of its message, or ``tools``; after media, with a number that
+            differs for other media, as no prefix of a request is longer than what is the same.
         messages: their number, with the system message.
         media: number of images and other media.
         has_data: whether some of the texts are tools or calls, which vendors render in ways of
@@ -163,14 +168,22 @@ def sent_in(body: Mapping[str, Any]) -> Sent:
     for message in messages:
         role = message.get("role") or _ROLES.get(message.get("type", ""), "")
         read += ((role, *content) for content in _contents(message))
-    texts = [each for each in read if each[1] is not None]
+    texts: list[str] = []
+    roles: list[str] = []
+    above = 0  # a checksum of the media before
+    for role, content, is_data in read:
+        if is_data is None:
+            above = crc32(msgspec.json.encode(content), above)
+        else:
+            texts.append(_json(content) if is_data else content)
+            roles.append(f"{role} {above}" if above else role)
     limits = {**body, **body.get("generationConfig", {})}
     return Sent(
-        tuple(_json(content) if is_data else content for _, content, is_data in texts),
-        tuple(role for role, _, _ in texts),
+        tuple(texts),
+        tuple(roles),
         messages=len(messages),
         media=len(read) - len(texts),
-        has_data=any(is_data for _, _, is_data in texts),
+        has_data=any(is_data for _, _, is_data in read),
         most_output=next((limits[key] for key in _LIMITS if limits.get(key) is not None), None),
     )
 
@@ -179,31 +192,38 @@ def _messages(body: Mapping[str, Any]) -> list[Any]:
     return list(body.get("messages") or body.get("contents") or body.get("input") or ())
 
 
-def _contents(message: Mapping[str, Any]) -> Iterator[tuple[Any, bool]]:
-    """Yield each content of a message, None for media, and whether it is data."""
+def _contents(message: Mapping[str, Any]) -> Iterator[tuple[Any, bool | None]]:
+    """Yield each content of a message, and whether it is data; None for media."""
     content = message.get("content", message.get("output"))
     if message.get("type") in _ROLES and content is None:
-        yield _content(message)
+        yield from _content(message)
         return
     if isinstance(content, Mapping):  # Gemini's system message
         content = content["parts"]
     if isinstance(content, str):
         yield content, False
     else:
-        yield from map(_content, content or message.get("parts") or ())
+        for part in content or message.get("parts") or ():
+            yield from _content(part)
     for key in ("thinking", "tool_calls"):
         yield from ((data, True) for data in message.get(key) or ())
 
 
-def _content(part: str | Mapping[str, Any]) -> tuple[Any, bool]:
+def _content(part: str | Mapping[str, Any]) -> Iterator[tuple[Any, bool | None]]:
+    """Yield a part of a content, and what is in it if it is a result with media."""
     if isinstance(part, str):
-        return part, False
-    if isinstance(part.get("text"), str):
-        return part["text"], False
-    is_media = part.get("type") in _MEDIA or not _MEDIA_KEYS.isdisjoint(part)
-    if is_media:
-        return None, False
-    return {key: value for key, value in part.items() if key not in _UNREAD}, True
+        yield part, False
+    elif isinstance(part.get("text"), str):
+        yield part["text"], False
+    elif part.get("type") in _MEDIA or not _MEDIA_KEYS.isdisjoint(part):
+        yield part, None
+    else:
+        result = part.get("functionResponse", part)
+        inside = {key: result[key] for key in _INSIDE if isinstance(result.get(key), list)}
+        said = {key: result[key] for key in result if key not in _UNREAD and key not in inside}
+        yield (said if result is part else {"functionResponse": said}), True
+        for each in (each for parts in inside.values() for each in parts):
+            yield from _content(each)
 
 
 def _json(data: Any) -> str:
