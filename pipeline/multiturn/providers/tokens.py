@@ -164,7 +164,8 @@ def sent_in(body: Mapping[str, Any]) -> Sent:
     """
     system = body.get("system") or body.get("systemInstruction") or body.get("instructions")
     messages = [*([{"role": "system", "content": system}] if system else []), *_messages(body)]
-    read = [("tools", tool, True) for tool in body.get("tools") or ()]
+    tools = body.get("tools") or ()
+    read: list[tuple[str, Any, bool | None]] = [("tools", tool, True) for tool in tools]
     for message in messages:
         role = message.get("role") or _ROLES.get(message.get("type", ""), "")
         read += ((role, *content) for content in _contents(message))
