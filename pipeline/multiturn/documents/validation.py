@@ -134,6 +134,8 @@ def _reword(what: str, key: str, node: Node, type_: Any) -> str:
         return message
     if not node.source:
         return f"{message}; write it after the colon"
+    if got == "null":
+        return f'{message}; write a text ("" is an empty one)'
     name = "" if key.endswith("]") else f"{key.rpartition('.')[2]}: "
     return f'{message}; quote it: {name}"{node.source}"'
 

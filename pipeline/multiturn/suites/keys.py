@@ -13,6 +13,7 @@ _PROMPT_KEYS = {
     *("systemPrompt", "guideline_patterns", "guidelines", "input_messages"),
     *("role", "content", "type", "value"),
 }
+_OF_ROLES = {"assistant": {"tool_calls"}, "tool": {"tool_call_id"}}  # likewise, of messages
 _ELSEWHERE = {
     "systemPrompt": "write it under metadata",
     "guideline_patterns": "write it at the top of the suite",
@@ -43,7 +44,7 @@ class KeyCheck:
         self._warned: set[tuple[frozenset[str], str]] = set()
         self._count = 0
         # Keys that resemble none of the prompt's: each case may have the same, by a merge key.
-        self._unlike: dict[frozenset[str], set[str]] = {}
+        self._unlike: dict[tuple[frozenset[str], frozenset[str]], set[str]] = {}
 
     def warn(self, event: str, where: Place, why: str) -> None:
         """Hold a warning, or count it if it is one of too many."""
@@ -77,7 +78,9 @@ class KeyCheck:
         meant = words.used & _PROMPT_KEYS
         if "guidelines" in words.used:  # a suite or a case
             meant |= _ELSEWHERE.keys()
-        unlike = self._unlike.setdefault(words.known, set())
+        if "message" in places:
+            meant |= _OF_ROLES.get(str(node.value.get("role")), set())
+        unlike = self._unlike.setdefault((words.known, frozenset(meant)), set())
         for key in node.value:
             if key in words.known or key in words.refused or key in unlike:
                 continue
