@@ -21,10 +21,10 @@ from multiturn.review.report.comparison import Report, compare
 from multiturn.review.report.suites import ReviewedSuites, items
 
 
-def write(folder: Path, files: dict[str, str]) -> None:
-    for name, text in files.items():
+def write(folder: Path, files: Mapping[str, str | bytes]) -> None:
+    for name, data in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text, encoding="utf-8")
+        (folder / name).write_bytes(data.encode() if isinstance(data, str) else data)
 
 
 def pipeline_named(pipeline: str) -> Pipeline:
@@ -41,7 +41,7 @@ def side(folder: Path, pipeline: str = "spec") -> ReviewedSuites:
         return ReviewedSuites(items(found, selection, chosen, lambda _: None), BytesIO())
 
 
-def report_of(folder: Path, *states: dict[str, str], pipeline: str = "spec") -> Report:
+def report_of(folder: Path, *states: Mapping[str, str | bytes], pipeline: str = "spec") -> Report:
     """Report what is different between two states of all files, or what one state gives."""
     sides = []
     for files in states:

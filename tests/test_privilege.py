@@ -6,7 +6,7 @@ import pytest
 
 from multiturn.engine.spans import Message, Span
 from multiturn.review.privilege import privilege_changes
-from multiturn.review.snapshots import messages_in
+from multiturn.review.recorded import messages_in
 
 
 def says(role: str, *texts: str | Span) -> Message:

@@ -19,15 +19,14 @@ from multiturn.documents.yaml_events import read_documents
 from multiturn.engine.spans import Span, text_of
 from multiturn.review.folder import SnapshotFolder
 from multiturn.review.locations import folder_of, location_of
-from multiturn.review.reviewed import review
-from multiturn.review.snapshots import (
-    _content,
+from multiturn.review.recorded import (
     files_in,
     inline_guidelines_in,
     messages_in,
     named_files_in,
-    snapshot_text,
 )
+from multiturn.review.reviewed import review
+from multiturn.review.snapshots import _content, snapshot_text
 
 # What is in one
 

@@ -9,7 +9,7 @@ from multiturn.review.changes import FileChange
 from multiturn.review.differences import Difference
 from multiturn.review.lists import OtherSuites, RecordedLists, read_lists
 from multiturn.review.locations import Key, location_of
-from multiturn.review.snapshots import case_in, files_in, messages_in
+from multiturn.review.recorded import case_in, files_in, messages_in
 from multiturn.review.target import LOCK
 from multiturn.review.update import SnapshotRun, write
 
@@ -60,7 +60,7 @@ class Acceptance:
     def origins_of(self, difference: Difference) -> list[str]:
         """Return where the new texts of a difference come from, in words, by its first case."""
         change = next(iter(difference.changes), None)
-        if change is None or change.case is None:
+        if difference.path or change is None or change.case is None:
             return list(difference.causes)
         known = {span.path for message in messages_in(change.old) for span in message.spans}
         before = "\n".join(text_of(message.spans) for message in messages_in(change.old))

@@ -16,12 +16,14 @@ from typing import Literal
 
 from msgspec import Struct
 
+from multiturn.review.attached import Attached, shown
 from multiturn.review.changes import FileChange, State
 from multiturn.review.diff import compare_texts, said_once
 from multiturn.review.growth import total
 from multiturn.review.locations import Key
 from multiturn.review.plain_text import plain_text
 from multiturn.review.promotion import Promotion, in_order
+from multiturn.review.recorded import named_media_in
 
 Kind = Literal["file", State]
 # Dangerous ones are always first. Then comes what changes most prompts with least to read.
@@ -29,13 +31,13 @@ _ORDER: tuple[Kind, ...] = ("file", "changed", "renamed", "new", "removed")
 
 
 class ChangedText(Struct, frozen=True, kw_only=True):
-    """An attached file that is not as recorded."""
+    """An attached file, a text or media, that is not as recorded."""
 
     path: str  # from the root
     cases: Sequence[Key]  # that attach it
     what: str  # the change, in words
-    old: str | None  # its text; None if it is new, or if that is not known
-    new: str
+    old: Attached | None  # None if it is new, or if that is not known
+    new: Attached
     # What is recorded of it and what should be, in any form that has their digests: the key.
     recorded: object
     wanted: object
@@ -68,7 +70,8 @@ class Difference(Struct, frozen=True, kw_only=True):
     privileges: tuple[str, ...] = ()  # the changes of privilege that it has, in words
     causes: tuple[str, ...] = ()  # in words; empty if they are not known
     growth: float | None = None  # of the prompts of all its cases; None if it is not known
-    changes: tuple[FileChange, ...] = ()  # the snapshots; none of a file
+    # The snapshots; of a file, those that differ only in the type and size of an image or the like.
+    changes: tuple[FileChange, ...] = ()
     is_compared: bool = True  # the lines have both sides, not only the new one
 
 
@@ -115,15 +118,38 @@ class Groups:
 
     def __init__(self) -> None:
         self._groups: dict[Hashable, _Group] = {}
+        self._alike: list[FileChange] = []
 
     def add(self, change: FileChange, old: str, new: str) -> None:
         """Add a change, with its texts as ``plain_text`` gives them."""
-        # The same texts in another form are compared as they are written.
-        written = change.texts if old == new else (old, new)
-        identity, shown = _compare(change, *written)
+        if old == new and change.state == "changed":
+            self._alike.append(change)
+        else:
+            # The same texts in another form are compared as they are written.
+            self._group(change, *(change.texts if old == new else (old, new)))
+
+    def _group(self, change: FileChange, old: str, new: str) -> None:
+        identity, shown = _compare(change, old, new)
         group = self._groups.setdefault(identity, _Group(shown))
         group.changes.append(change)
-        _add(group.key, change.case, *(written if written[0] != written[1] else ()))
+        _add(group.key, change.case, *((old, new) if old != new else ()))
+
+    def _of_files(self, texts: Iterable[ChangedText]) -> dict[str, list[FileChange]]:
+        """Return the snapshots in which no more than some media have changed, by the first file.
+
+        Others whose texts are the same are differences by themselves.
+        """
+        found: dict[str, list[FileChange]] = {text.path: [] for text in texts}
+        for change in self._alike:
+            was, now = named_media_in(change.old), named_media_in(change.new)
+            paths = (path for path in now if path in found and was.get(path) != now[path])
+            path = next(paths, None)
+            if path is None:
+                self._group(change, *change.texts)
+            else:
+                found[path].append(change)
+        self._alike = []
+        return found
 
     def differences(
         self,
@@ -134,7 +160,9 @@ class Groups:
         growths: Mapping[Key, float | None],
     ) -> list[Difference]:
         """Return what ``differences`` does."""
-        found = list(map(_of_text, texts))
+        texts = list(texts)
+        changes_of = self._of_files(texts)
+        found = [_of_text(text, changes_of[text.path]) for text in texts]
         for group in self._groups.values():
             first, *_ = changes = tuple(group.changes)
             cases = tuple(change.case for change in changes if change.case)
@@ -172,13 +200,14 @@ def _compare(change: FileChange, old: str, new: str) -> tuple[Hashable, list[str
     return (state, identity, suite if not lines else ""), lines
 
 
-def _of_text(text: ChangedText) -> Difference:
-    is_compared = text.old not in (None, text.new)
+def _of_text(text: ChangedText, changes: Iterable[FileChange]) -> Difference:
+    new, old = shown(text.new), None if text.old is None else shown(text.old)
+    is_compared = old not in (None, new)
     if not is_compared:  # all of it is to be read, also where only its role is new
-        sign = "+" if text.old is None else " "
-        lines = [f"{sign}{line}" for line in text.new.split("\n")]
+        sign = "+" if old is None else " "
+        lines = [f"{sign}{line}" for line in new.split("\n")]
     else:
-        _, lines = compare_texts(f"{text.old}\n", f"{text.new}\n")
+        _, lines = compare_texts(f"{old}\n", f"{new}\n")
     return Difference(
         key=_hash(text.path, text.recorded, text.wanted),
         kind="file",
@@ -189,6 +218,7 @@ def _of_text(text: ChangedText) -> Difference:
         privileges=tuple(text.privileges),
         causes=tuple(text.causes),
         growth=text.growth,
+        changes=tuple(changes),
         is_compared=is_compared,
     )
 

@@ -15,7 +15,7 @@ from multiturn.review.locations import Key
 from multiturn.review.lock_files import FILES, PROMOTED
 from multiturn.review.privilege import PrivilegeChange, privilege_changes
 from multiturn.review.promotion import PromotedChange
-from multiturn.review.snapshots import inline_guidelines_in, messages_in
+from multiturn.review.recorded import inline_guidelines_in, messages_in
 from multiturn.text import number_of
 
 _STATES: tuple[State, ...] = ("new", "changed", "renamed", "removed")
@@ -128,11 +128,10 @@ def findings_of(
     for case, each in privileges.items():
         for privilege in each:
             found.setdefault((str(privilege), privilege.path, True), []).append(case)
-    for path, is_listed, attaching in files:
-        what = "changed" if is_listed else f"is not in {FILES}"
+    for path, is_listed, attaching, what in files:
         # Without --case, the change of the list says which files are new.
         others = [case for case in attaching if case not in listed.get(path, ())]
         if others and (is_listed or is_partial):
-            found.setdefault((f"{path} {what}", path, False), []).extend(others)
+            found.setdefault((what, path, False), []).extend(others)
     for (words, path, is_privilege), cases in found.items():
         yield Finding(words, cases, is_privilege, path)

@@ -1,10 +1,11 @@
 """By how much prompts grow: what a change costs with each run."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from multiturn.engine.record import to_json
-from multiturn.engine.spans import Message
+from multiturn.engine.spans import Message, Span
 from multiturn.providers.tokens import estimated_tokens
+from multiturn.review.attached import Attached
 from multiturn.text import number_of
 
 
@@ -18,9 +19,14 @@ def text_growth(old: str, new: str, times: int) -> float:
 
 
 def prompt_growth(
-    old: Sequence[Message], new: Sequence[Message], was: Mapping[str, str], files: Mapping[str, str]
+    old: Sequence[Message],
+    new: Sequence[Message],
+    was: Mapping[str, Attached],
+    files: Mapping[str, Attached],
 ) -> float | None:
     """Return by how much a prompt grows, but for the growth of the files that it attaches.
+
+    Images, documents and audio are not counted.
 
     Args:
         old: its messages. A snapshot names files; their texts are empty then.
@@ -32,15 +38,19 @@ def prompt_growth(
         The growth; None if the text of a file that was in the prompt is not known.
     """
     before = sum(map(_size_of_data, old))
-    for span in (span for message in old for span in message.spans):
-        text: str | None = span.text
+    for span in _texts(old):
+        text: Attached | None = span.text
         if span.path and span.stage is None and text == was.get(span.path, ""):
             text = files.get(span.path)
-        if text is None:
+        if not isinstance(text, str):
             return None
         before += estimated_tokens(text)
-    texts = (span.text for message in new for span in message.spans)
+    texts = (span.text for span in _texts(new))
     return sum(map(estimated_tokens, texts)) + sum(map(_size_of_data, new)) - before
+
+
+def _texts(messages: Iterable[Message]) -> Iterator[Span]:
+    return (span for message in messages for span in message.spans if span.media is None)
 
 
 def _size_of_data(message: Message) -> float:

@@ -1,14 +1,15 @@
 """The lists beside the snapshots, as they are recorded and as a run finds them."""
 
 import os
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Set
 from itertools import chain
 from typing import Any, NamedTuple
 
 from msgspec import Struct
 
+from multiturn.media import Media
+from multiturn.review.attached import Attached, cause_in_words, change_in_words, new_in_words, shown
 from multiturn.review.changes import FileChange
-from multiturn.review.diff import changed_lines
 from multiturn.review.differences import ChangedText, known_of
 from multiturn.review.earlier import earlier_text
 from multiturn.review.folder import SnapshotFolder
@@ -30,10 +31,12 @@ from multiturn.review.promotion import (
     changes_of_privilege,
     in_order,
 )
+from multiturn.review.recorded import case_in, files_in
 from multiturn.review.reviewed import ReviewedCase
-from multiturn.review.snapshots import case_in, files_in
 from multiturn.text import has_conflict, utf8
 
+# What snapshots that have changed said of their files; None of a text.
+Before = Mapping[str, Media | None]
 _Lock = Mapping[str, tuple[Promotion | str, ...]]  # what a list has of each file
 
 
@@ -43,26 +46,42 @@ class ChangedFile(NamedTuple):
     path: str
     is_listed: bool
     cases: list[Key]  # that attach it
+    what: str  # in words
 
 
 class _Text(Struct):
-    """A new text of an attached file."""
+    """A new text of an attached file, or new media."""
 
     root: str
-    text: str
+    text: Attached
     occurrences: dict[Key, int]  # in the prompt of each case
 
-    def growth(self, old: str | None, new_cases: Container[Key]) -> float | None:
+    def old(self, path: str, digests: Set[str], media: Before) -> Attached | None:
+        """Return what is known of the file as it was: its text, or what its bytes were.
+
+        Args:
+            path: of the file.
+            digests: those that are recorded.
+            media: what snapshots say that have changed.
+        """
+        known = media.get(path, self.text if isinstance(self.text, Media) else None)
+        if isinstance(known, Media) and len(digests) == 1:
+            return known.replace(digest=next(iter(digests)), path=path)
+        return earlier_text(self.root, path, digests)
+
+    def growth(self, old: Attached | None, new_cases: Container[Key]) -> float | None:
         """Return by how much all prompts grow if the old text is known.
 
         That of a new case does not: the file is a part of its own growth.
         """
+        if not isinstance(old, str) or not isinstance(self.text, str):
+            return None
         counts = (count for key, count in self.occurrences.items() if key not in new_cases)
-        return None if old is None else text_growth(old, self.text, sum(counts))
+        return text_growth(old, self.text, sum(counts))
 
-    def causes(self, path: str, old: str | None) -> list[str]:
+    def causes(self, path: str, old: Attached | None) -> list[str]:
         """Return which lines of the file are other ones, if the old text is known."""
-        return [path if old is None else f"{path} {changed_lines(old, self.text)}"]
+        return [path if old is None else cause_in_words(path, old, self.text)]
 
 
 class RecordedLists(Struct, frozen=True):
@@ -148,7 +167,7 @@ class Lists:
             path, sha256 = utf8(resolved_path), digest(text)
             if path in promoted or sha256 not in self._recorded.digests(path):
                 new = self._texts.setdefault(path, _Text(case.request.root, text, {}))
-                new.occurrences[case.key] = occurrences(resolved_path, text, case.messages)
+                new.occurrences[case.key] = occurrences(resolved_path, shown(text), case.messages)
             if not inline:
                 self._naming.setdefault((path, sha256), []).append(case.key)
 
@@ -191,17 +210,34 @@ class Lists:
         cases = self._promoting_cases()
         return {change: [*cases[change.path]] for change in changes}
 
-    def changed_files(self, recorded: RecordedLists) -> Iterator[ChangedFile]:
+    def changed_files(self, recorded: RecordedLists, media: Before) -> Iterator[ChangedFile]:
         """Yield each file that snapshots name, whose text is not a recorded one."""
         for (path, sha256), cases in self._naming.items():
             if sha256 not in recorded.files.get(path, ()):
-                yield ChangedFile(path, path in recorded.files, cases)
+                is_listed = path in recorded.files
+                what = f"{path} is not in {FILES}"
+                if is_listed:
+                    what = self._change(path, recorded, media)
+                yield ChangedFile(path, is_listed, cases, what)
+
+    def _change(self, path: str, recorded: RecordedLists, media: Before) -> str:
+        """Return in words how a file is not as recorded."""
+        new, digests = self._texts.get(path), recorded.digests(path)
+        if new is None:
+            return f"{path} changed"
+        if not digests:
+            known = ((file, sha256) for file, all_ in recorded.files.items() for sha256 in all_)
+            return new_in_words(path, new.text, dict(known))
+        is_media = isinstance(new.text, Media) or media.get(path) is not None
+        old = new.old(path, digests, media) if is_media else None
+        return change_in_words(path, "" if old is None else old, new.text)
 
     def changed_texts(
         self,
         recorded: RecordedLists,
         promoted: Iterable[PromotedChange],
         new_cases: Container[Key],
+        media: Before,
     ) -> Iterator[ChangedText]:
         """Yield each file whose entries are not the recorded ones, for a reviewer to decide on."""
         attaching, promoting = self._attaching_cases(), self._promoting_cases()
@@ -220,12 +256,14 @@ class Lists:
             is_same = new is not None and digest(new.text) in digests
             old = None
             if new is not None:
-                old = new.text if is_same else earlier_text(new.root, path, digests)
-            what = "has other entries on the lists" if new is None else "changed"
+                old = new.text if is_same else new.old(path, digests, media)
+            what = self._change(path, recorded, media)
+            if new is None:
+                what = f"{path} {'has other entries on the lists' if any(was) else 'is new'}"
             yield ChangedText(
                 path=path,
                 cases=[*(promoting if is_same else attaching)[path]],
-                what=privileges.get(path, f"{path} {what if any(was) else 'is new'}"),
+                what=privileges.get(path, what),
                 old=old,
                 new="" if new is None else new.text,
                 recorded=known_of(chain(*was)),

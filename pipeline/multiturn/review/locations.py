@@ -5,6 +5,7 @@ import re
 from functools import lru_cache
 
 from multiturn.errors import MultiturnError, option
+from multiturn.media import Media
 from multiturn.model.case import Case
 from multiturn.paths import path_in, real_path
 
@@ -18,9 +19,11 @@ _OUR_EXTENSION = re.compile(r"\.(?=(?:yaml|lock|eval)\Z)", re.IGNORECASE)
 _SUITE_EXTENSION = re.compile(r"\.(eval\.yaml|eval\.yml|eval\.jsonl|yaml|yml|jsonl)\Z")
 
 
-def digest(text: str) -> str:
-    """Return the SHA-256 of a text as it is sent: in UTF-8, after rule 3."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+def digest(file: str | Media) -> str:
+    """Return the SHA-256 of a text as it is sent, in UTF-8, after rule 3; or of media's bytes."""
+    if isinstance(file, Media):
+        return file.digest
+    return hashlib.sha256(file.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def suite_of(case: Case) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from multiturn.documents.dump import dump
-from multiturn.review.snapshots import EDITED, recorded_in
+from multiturn.review.recorded import EDITED, recorded_in
 from multiturn.text import utf8
 
 _EMPTY = re.compile("^  $", re.MULTILINE)
@@ -57,9 +57,21 @@ def _message(message: Mapping[str, Any]) -> Iterator[str]:
 
 def _content(content: str | list[Any]) -> str:
     pieces = [content] if isinstance(content, str) else content
-    return "".join(
-        _indented(piece) if isinstance(piece, str) else _as_yaml([piece]) for piece in pieces
-    )
+    return "".join(_indented(piece) if isinstance(piece, str) else _file(piece) for piece in pieces)
+
+
+def _file(piece: Mapping[str, Any]) -> str:
+    """Return what stands for a file or media: without what follows from ``files.lock``.
+
+    No line of a text begins at the start of a line, so none looks like it.
+    """
+    known = {key: piece[key] for key in ("sha256", "type", "size") if key in piece}
+    shown = _as_yaml([{key: value for key, value in piece.items() if key not in known}])
+    if "sha256" not in known:
+        return shown
+    # Its digest is not at the end of the line: a line that ends with one says nothing by itself.
+    facts = "SHA-256 {sha256}, {type}, {size:,} bytes".format_map({**known})
+    return f"{shown.removesuffix(chr(10))}, {facts}\n"
 
 
 def _indented(text: str) -> str:

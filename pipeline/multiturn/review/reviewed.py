@@ -20,12 +20,14 @@ from multiturn.engine.spans import (
     text_of,
 )
 from multiturn.errors import MultiturnError
+from multiturn.media import Media
 from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
 from multiturn.model.request import ProviderRequest
 from multiturn.pipelines.pipeline import request_of
 from multiturn.providers.base import TargetProvider
 from multiturn.providers.failures import ProviderError
+from multiturn.review.attached import Attached
 from multiturn.review.locations import Key, suite_of
 from multiturn.review.promotion import Promotion, promotions_of
 
@@ -49,7 +51,8 @@ class ReviewedCase(Struct, frozen=True, kw_only=True):
     tools: tuple[Message, ...] = ()  # the definitions of tools, each as a text
     question: Spans
     folder: str | None  # where attached files are looked for first, from the root; None for nowhere
-    files: Mapping[str, str]  # the attached files as they are on disk, by their paths in the root
+    # The attached files as they are on disk, by their paths in the root.
+    files: Mapping[str, Attached]
     promoted: frozenset[Promotion]  # the files that reach a system message
     shown: frozenset[str]  # keys of the suite's texts that are in no message, but in the prompt
     sent: SentPrompt | None = None  # to the target that is asked for; None without one
@@ -148,9 +151,13 @@ def _texts(messages: Iterable[Message]) -> list[tuple[str, str]]:
     return [(message.role, text_of(message.shown)) for message in messages]
 
 
-def _files_on_disk(conversion: Conversion) -> dict[str, str]:
-    """Return the text of each attached file as it is on disk (rule 3), by its path in the root."""
+def _files_on_disk(conversion: Conversion) -> dict[str, Attached]:
+    """Return each attached file as it is on disk (rule 3), by its path in the root."""
     files = conversion.case.files
-    paths = [file.resolved_path for file in conversion.input_files if file.media is None]
+    paths = [file.resolved_path for file in conversion.input_files if file.resolved_path]
     known = {path: files.known(path) for path in paths} if files is not None else {}
-    return {path: text for path, text in known.items() if isinstance(text, str)}
+    return {
+        path: file.replace(path=path) if isinstance(file, Media) else file
+        for path, file in known.items()
+        if file is not None
+    }

@@ -1,24 +1,19 @@
-"""Snapshots: the file that records a case, and what it says when it is read."""
+"""Snapshots: the file that records a case; ``recorded.py`` reads it."""
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
-from msgspec import convert, to_builtins
+from msgspec import to_builtins
 
 from multiturn.documents.dump import Pieces, dump
-from multiturn.documents.yaml_events import read_documents
 from multiturn.engine.spans import Message, Span, Spans, text_of
-from multiturn.errors import MultiturnError
-from multiturn.model.calls import Tool
+from multiturn.media import Media
 from multiturn.model.request import InputFile, ProviderRequest
-from multiturn.review.locations import Key, digest
+from multiturn.review.attached import Attached
+from multiturn.review.locations import digest
 from multiturn.review.reviewed import ReviewedCase, SentPrompt
-from multiturn.text import CONFLICT, utf8
+from multiturn.text import utf8
 
-# What reading a snapshot may raise: somebody may have edited it by hand.
-EDITED = (MultiturnError, ValueError, LookupError, TypeError)
-_LINE_BREAK = Span("\n", "")
 _NONE: Mapping[str, Any] = {}
 
 
@@ -64,7 +59,9 @@ def record_of(
     return recorded
 
 
-def _sent(sent: SentPrompt, named: Mapping[str, str], shared: Mapping[str, Any]) -> dict[str, Any]:
+def _sent(
+    sent: SentPrompt, named: Mapping[str, Attached], shared: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return what a target is sent and the pipeline's prompt does not say; empty for nothing."""
     found: dict[str, Any] = {}
     if not sent.is_as_given:
@@ -79,7 +76,7 @@ def _sent(sent: SentPrompt, named: Mapping[str, str], shared: Mapping[str, Any])
     return found
 
 
-def _message(message: Message, named: Mapping[str, str]) -> dict[str, Any]:
+def _message(message: Message, named: Mapping[str, Attached]) -> dict[str, Any]:
     return {
         "role": message.role,
         "content": _content(message.spans, named),
@@ -93,11 +90,12 @@ def _tools(request: ProviderRequest) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value}
 
 
-def _content(spans: Spans, named: Mapping[str, str]) -> str | list[Any]:
-    r"""Return the text of some spans, or a list of pieces if it has named files.
+def _content(spans: Spans, named: Mapping[str, Attached]) -> str | list[Any]:
+    r"""Return the text of some spans, or a list of pieces if it has named files or media.
 
-    Pieces are joined by line breaks. A piece is a text, or ``{"file": path}``, with ``after`` for
-    text before the file's text on its first line.
+    Pieces are joined by line breaks. A piece is a text; or ``{"file": path}``; or media, such as
+    ``{"image": path, "type": "image/png", "size": 12345}``. ``after`` has the text before a file
+    or media on its first line.
 
     >>> header = Span("=== a.md ===", "", "a.md", stage="embed_files")
     >>> file, line_break = Span("Be brief.", "", "a.md"), Span("\n", "", stage="")
@@ -105,26 +103,50 @@ def _content(spans: Spans, named: Mapping[str, str]) -> str | list[Any]:
     >>> _content(spans, {"a.md": "Be brief."})
     ['=== a.md ===', {'file': 'a.md'}, 'Hello']
     """
-    if not named:
+    if not named and all(span.media is None for span in spans):
         return text_of(spans)
     pieces: list[Any] = []
     text = "\n"  # since the last piece; it begins with a line break
     following = [*(span.text for span in spans[1:]), "\n"]
     for span, below in zip(spans, following, strict=False):
-        known = named.get(span.path) if span.stage is None else None
-        newlines = _newlines_after(known, span.text) if known else None
-        if newlines is None or not (newlines or below).startswith("\n"):
+        found = _piece(span, below, named)
+        if found is None:
             text += span.text
             continue
         before, _, line = text.rpartition("\n")
         if before:
             pieces.append(before[1:])
-        pieces.append({"after": line} if line else {})
-        pieces[-1]["file"] = span.path
-        text = newlines
+        piece, text = found
+        pieces.append({"after": line, **piece} if line else piece)
     if not pieces:
         return text[1:]
     return Pieces([*pieces, text[1:]] if text else pieces)
+
+
+def _piece(
+    span: Span, below: str, named: Mapping[str, Attached]
+) -> tuple[dict[str, Any], str] | None:
+    """Return what stands for a file or for media, and the line breaks after it; None for text."""
+    known = named.get(span.path) if span.stage is None else None
+    if span.media is not None:
+        # Nothing is sent between media and a text, whatever a stage has put there.
+        return _media(span.media, span.path, known), "" if below.startswith("\n") else "\n"
+    newlines = _newlines_after(known, span.text) if isinstance(known, str) and known else None
+    if newlines is None or not (newlines or below).startswith("\n"):
+        return None
+    return {"file": span.path}, newlines
+
+
+def _media(media: Media, path: str, known: Attached | None) -> dict[str, Any]:
+    """Return what a snapshot has of media; the digest of a named file is in ``files.lock``."""
+    found: dict[str, Any] = {media.kind: path or media.name}
+    if media.digest:
+        found |= {"type": media.media_type, "size": media.size}
+        if known is None or digest(known) != media.digest:
+            found["sha256"] = media.digest
+    if media.detail is not None:
+        found["detail"] = media.detail
+    return found
 
 
 def _newlines_after(known: str, text: str) -> str | None:
@@ -133,116 +155,17 @@ def _newlines_after(known: str, text: str) -> str | None:
     return rest if len(rest) + len(known) == len(text) and not rest.strip("\n") else None
 
 
-def _file(file: InputFile, named: Mapping[str, str]) -> dict[str, Any]:
+def _file(file: InputFile, named: Mapping[str, Attached]) -> dict[str, Any]:
     record = {
         "path": file.path,
         "resolved_path": file.resolved_path,
         "guideline": file.guideline,
     }
-    known = named.get(file.resolved_path)
-    if known is None or _newlines_after(known, file.text) is None:
-        record["sha256"] = digest(file.text)
+    known, said = named.get(file.resolved_path), file.text if file.media is None else file.media
+    if isinstance(known, str) and isinstance(said, str):
+        is_on_disk = _newlines_after(known, said) is not None
+    else:
+        is_on_disk = known is not None and digest(known) == digest(said)
+    if not is_on_disk and digest(said):  # there is none of an address
+        record["sha256"] = digest(said)
     return record
-
-
-def case_in(text: str) -> Key | None:
-    """Return the case at the start of a snapshot, merged or not; None if it is not a snapshot."""
-    head, found, _ = CONFLICT.sub("", text).partition("\nchat_prompt:")
-    try:
-        documents = [node.value for node in read_documents(f"{head}\n", "")] if found else []
-    except MultiturnError:
-        return None
-    match documents:
-        case [{"suite": str(suite), "id": str(case_id), **rest}] if not rest:
-            return suite, case_id
-    return None
-
-
-def messages_in(text: str) -> tuple[Message, ...]:
-    """Return the messages that a snapshot records, in spans; none if it is not a snapshot.
-
-    The definitions of tools are the last of them.
-
-    A file that it names is a span without a text; so is a guideline whose text it has in full, in
-    a message of its own at the end.
-    """
-    try:
-        recorded = recorded_in(text)
-        tools = convert(recorded.get("tools", ()), tuple[Tool, ...])
-        definitions = [Message(tool.title, (Span(tool.text, ""),)) for tool in tools]
-        if recorded["chat_prompt"] is not None:
-            messages = [
-                Message(
-                    role=str(message["role"]),
-                    spans=_spans(message["content"]),
-                    data={key: message[key] for key in message if key not in ("role", "content")},
-                )
-                for message in recorded["chat_prompt"]
-            ]
-            if "system" in recorded:
-                messages.insert(0, Message("system", _spans(recorded["system"])))
-            guidelines = tuple(Span("", "", path) for path in _inline_guidelines(recorded))
-            return *messages, Message("system", guidelines), *definitions
-        system, question = _spans(recorded["system"]), _spans(recorded["question"])
-        return Message("system", system), Message("user", question), *definitions
-    except EDITED:
-        return ()
-
-
-def _spans(content: str | list[Any]) -> Spans:
-    """Return the spans of what ``_content`` has returned."""
-    pieces: list[Any] = [content] if isinstance(content, str) else content
-    spans: list[Span] = []
-    for piece in pieces:
-        is_file = isinstance(piece, dict)
-        text, path = (piece.get("after", ""), piece["file"]) if is_file else (piece, "")
-        spans += (_LINE_BREAK, Span(str(text), ""), Span("", "", str(path)))
-    return tuple(spans[1:])
-
-
-def named_files_in(text: str) -> list[str]:
-    """Return the paths of the files that a snapshot names; none if it is not a snapshot."""
-    try:
-        recorded = recorded_in(text)
-        return [f["resolved_path"] for f in recorded["input_files"] if "sha256" not in f]
-    except EDITED:
-        return []
-
-
-def files_in(text: str) -> tuple[set[str], set[str]]:
-    """Return the paths of the files that a snapshot has, and of those in its system messages.
-
-    Of a file whose text it has in full, it does not say where that is: it counts as both.
-    """
-    try:
-        files = recorded_in(text)["input_files"]
-        attached = {str(file["resolved_path"]) for file in files}
-        inline = {str(file["resolved_path"]) for file in files if "sha256" in file}
-    except EDITED:
-        return set(), set()
-    systems = (message for message in messages_in(text) if message.role == "system")
-    promoted = {span.path for message in systems for span in message.spans}
-    return attached, (promoted & attached) | inline
-
-
-def inline_guidelines_in(text: str) -> list[str]:
-    """Return the paths of the guidelines whose texts, if any, a snapshot has in full."""
-    try:
-        recorded = recorded_in(text)
-        return _inline_guidelines(recorded)
-    except EDITED:
-        return []
-
-
-@lru_cache(maxsize=1)  # several questions are asked of one snapshot after another
-def recorded_in(text: str) -> Any:
-    """Return the one document of a snapshot; text that is none raises one of ``EDITED``."""
-    (document,) = read_documents(text, "")
-    if not isinstance(document.value, dict):
-        raise TypeError("a snapshot is a mapping")
-    return document.value
-
-
-def _inline_guidelines(recorded: dict[str, Any]) -> list[str]:
-    files = recorded.get("input_files", ())
-    return [str(f["resolved_path"]) for f in files if f["guideline"] is True and "sha256" in f]

@@ -11,7 +11,9 @@ from multiturn.engine.outcomes import Outcome
 from multiturn.engine.selection import Selection
 from multiturn.engine.spans import Message
 from multiturn.errors import MultiturnError, Place
+from multiturn.media import Media
 from multiturn.providers.base import TargetProvider
+from multiturn.review.attached import Attached, texts_in
 from multiturn.review.changes import FileChange
 from multiturn.review.differences import differences
 from multiturn.review.findings import Update, findings_of, privileges_of
@@ -21,15 +23,17 @@ from multiturn.review.lists import Lists, OtherSuites, RecordedLists, other_suit
 from multiturn.review.locations import Key, folder_of, legal_path, location_of
 from multiturn.review.privilege import PrivilegeChange
 from multiturn.review.promotion import PromotedChange
-from multiturn.review.renames import renames
-from multiturn.review.reviewed import ReviewedCase, review_outcome
-from multiturn.review.scope import Scope
-from multiturn.review.snapshots import (
+from multiturn.review.recorded import (
     case_in,
     inline_guidelines_in,
     messages_in,
-    snapshot_text,
+    named_files_in,
+    named_media_in,
 )
+from multiturn.review.renames import renames
+from multiturn.review.reviewed import ReviewedCase, review_outcome
+from multiturn.review.scope import Scope
+from multiturn.review.snapshots import snapshot_text
 from multiturn.review.target import (
     change_of_lock,
     is_lock,
@@ -44,7 +48,7 @@ class Compared(Struct):
     places: dict[Key, Place] = {}  # of the cases in their suites
     changes: list[FileChange] = []
     messages: dict[Key, tuple[Message, ...]] = {}  # of the cases whose snapshots differ
-    files: dict[Key, Mapping[str, str]] = {}  # the texts that they attach
+    files: dict[Key, Mapping[str, Attached]] = {}  # that they attach
     same: int = 0  # cases whose snapshot is as recorded
     failures: int = 0
     expected: set[str] = set()  # the snapshots that there should be
@@ -173,7 +177,7 @@ class SnapshotRun(Struct, frozen=True, kw_only=True):
             if error is not None:
                 compared.broken.add(self.scope.names[outcome.suite])
             elif case is not None:
-                for path, text in case.files.items() if self.resolve else ():
+                for path, text in texts_in(case.files).items() if self.resolve else ():
                     if case.case.files is not None:
                         case.case.files.warn_of_conflict(path, text)
                 text = snapshot_text(case, inline=self.inline, shared=shared)
@@ -247,7 +251,8 @@ def _with_renames(
 
 def _judged(update: Update, lists: Lists, recorded: RecordedLists, compared: Compared) -> Update:
     """Return an update with what is to be said of its changes, and, for a check, decided."""
-    promoted, files = lists.privileges(recorded), list(lists.changed_files(recorded))
+    media = _media_before(update.changes)
+    promoted, files = lists.privileges(recorded), list(lists.changed_files(recorded, media))
     listed = {change.path for change in promoted}
     privileges = privileges_of(update.changes, compared.messages, listed)
     findings = findings_of(promoted, privileges, files, is_partial=update.is_partial)
@@ -255,7 +260,7 @@ def _judged(update: Update, lists: Lists, recorded: RecordedLists, compared: Com
     if not update.check:
         return update
     new = {each.case for each in update.changes if each.case and each.state == "new"}
-    texts = () if update.is_partial else lists.changed_texts(recorded, promoted, new)
+    texts = () if update.is_partial else lists.changed_texts(recorded, promoted, new, media)
     growths = {each.case: compared.growth(each) for each in update.changes if each.case}
     found = differences(
         # Lists have no difference, because they follow from the others.
@@ -265,6 +270,15 @@ def _judged(update: Update, lists: Lists, recorded: RecordedLists, compared: Com
         growths=growths,
     )
     return replace(update, differences=found, growths=growths)
+
+
+def _media_before(changes: Iterable[FileChange]) -> dict[str, Media | None]:
+    """Return what the snapshots that have changed said of attached files; None of a text."""
+    found: dict[str, Media | None] = {}
+    for change in changes:
+        if change.case and change.old:
+            found |= dict.fromkeys(named_files_in(change.old)) | named_media_in(change.old)
+    return found
 
 
 def _facts(

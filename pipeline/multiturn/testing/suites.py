@@ -29,8 +29,9 @@ from multiturn.review.folder import SnapshotFolder
 from multiturn.review.locations import digest, folder_of, location_of, name_in_root, suite_of
 from multiturn.review.lock_files import FILES, FilesLock, lock_text, read_files
 from multiturn.review.plain_text import plain_text
+from multiturn.review.recorded import named_files_in
 from multiturn.review.reviewed import review
-from multiturn.review.snapshots import named_files_in, snapshot_text
+from multiturn.review.snapshots import snapshot_text
 from multiturn.review.target import COMMENT, LOCK, shared_parameters, target_text
 from multiturn.text import visible
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from multiturn.model.calls import without_lines
 from multiturn.model.case import PROMPT_KEY, Case, TestMessage
-from multiturn.review.diff import changed_lines
+from multiturn.review.attached import cause_in_words
 from multiturn.review.report.suites import Entry, texts_of
 from multiturn.review.report.undo import Candidate, PipelineChange, Undoing
 from multiturn.review.reviewed import ReviewedCase
@@ -99,8 +99,8 @@ def _own_candidates(entry: Entry, new: ReviewedCase, old: ReviewedCase) -> Itera
     """Yield what has changed in the suite and in the attached files."""
     for path in sorted(new.files.keys() & old.files.keys()):
         if new.files[path] != old.files[path] and _sent(path, new) != _sent(path, old):
-            lines = changed_lines(old.files[path], new.files[path])
-            yield Candidate(f"{path} {lines}", file=path)
+            words = cause_in_words(path, old.files[path], new.files[path])
+            yield Candidate(words, file=path)
     keys, before = new.case.keyed_texts, old.case.keyed_texts
     for key in sorted(new.shown | old.shown):
         if keys.get(key) != before.get(key):
@@ -161,7 +161,10 @@ def _as_written(message: TestMessage) -> object:
 
 
 def _sent(path: str, case: ReviewedCase) -> object:
-    """Return the text of a file as it reaches the prompt, the transcript and an agent."""
-    texts = (text for spans in texts_of(case) for text in spans)
-    attached = [file.text for file in case.request.input_files if file.resolved_path == path]
-    return [text.text for text in texts if text.path == path and text.stage is None], attached
+    """Return what a file is in the prompt, in the transcript and to an agent."""
+    spans = (span for text in texts_of(case) for span in text)
+    files = (file for file in case.request.input_files if file.resolved_path == path)
+    return (
+        [(span.text, span.media) for span in spans if span.path == path and span.stage is None],
+        [(file.text, file.media) for file in files],
+    )

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from multiturn.errors import quoted
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
+from multiturn.review.attached import shown
 from multiturn.review.locations import Key
 from multiturn.review.privilege import privilege_changes
 from multiturn.review.promotion import (
@@ -231,7 +232,9 @@ def promoted_in(side: ReviewedSuites) -> PromotedLock:
 def _promoted(case: ReviewedCase, changes: Iterable[PromotedChange]) -> Iterator[Warned]:
     """Yield the files that are new or changed in a system message."""
     for change in changes:
-        text = f": {quoted(case.files.get(change.path, '').strip())}" if change.is_new else ""
+        text = (
+            f": {quoted(shown(case.files.get(change.path, '')).strip())}" if change.is_new else ""
+        )
         yield Warned(change.what, change.what + text, is_new=change.is_new)
 
 

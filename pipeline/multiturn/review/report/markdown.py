@@ -207,7 +207,7 @@ def _difference(difference: Difference) -> tuple[str, str]:
     said = [_code(names) if names.startswith(number) else f"{number}: {_code(names)}"]
     if words := growth_in_words(difference.growth, len(difference.cases)):
         said.append(words)
-    if difference.what and difference.causes:
+    if difference.what and difference.causes and difference.what not in difference.causes:
         said.append(causes)
     heading = f"### {title}\n\n{'; '.join(said)}\n"
     heading += "".join(

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from multiturn.media import Media
+from multiturn.review.attached import Attached, change_in_words, is_of, media_in, new_in_words
 from multiturn.review.changes import FileChange
 from multiturn.review.differences import ChangedText, Difference, Groups, known_of
 from multiturn.review.growth import occurrences, prompt_growth, text_growth
@@ -16,10 +18,10 @@ from multiturn.review.snapshots import record_of
 
 
 class _File(Struct):
-    """An attached file with another text than before, or one that is new."""
+    """An attached file that is not as before, or one that is new."""
 
-    new: str
-    old: str | None = None  # None for one that no case of its cases attached before
+    new: Attached
+    old: Attached | None = None  # None for one that no case of its cases attached before
     cases: list[Key] = []
     growth: float = 0
     causes: dict[str, None] = {}
@@ -47,6 +49,7 @@ class Overview:
         changes = changes_of_privilege(*self.locks) if report.then else ()
         self.promoted = {change.path: change for change in changes}
         self.files: dict[str, _File] = {}
+        self.media_before: dict[str, str] = {}  # digests, by path
         self.attached_before: set[str] = set()  # files, by cases that are not the same
         self.groups = Groups()
         self.causes: dict[Key, list[str]] = {}
@@ -73,6 +76,7 @@ class Overview:
         key = comparison.case.suite, comparison.case.id
         was, files = (side.files if side else {} for side in (old, new))
         self.attached_before.update(was)
+        self.media_before |= {path: media.digest for path, media in media_in(was).items()}
         promoted = {each.path for each in new.promoted} & self.promoted.keys() if new else set()
         changed = [p for p in files if was.get(p) != files[p] or p in promoted]
         for path in changed:
@@ -101,6 +105,8 @@ class Overview:
             records = [side and record_of(side, inline=inline) for side in (old, new)]
             if records[0] != records[1]:
                 before, now = (plain_text_of(record) if record else "" for record in records)
+                if before == now and was is None:  # only the size of an image or the like
+                    return False
                 old_name = location_of(was.suite, was.id) if was else ""
                 change = FileChange(location_of(*key), key, before, now, old_name)
                 self.groups.add(change, before, now)
@@ -108,7 +114,7 @@ class Overview:
         return False
 
     def add_file(
-        self, path: str, comparison: Comparison, old: str | None, new: ReviewedCase | None
+        self, path: str, comparison: Comparison, old: Attached | None, new: ReviewedCase | None
     ) -> None:
         """Add a file with another text, or one that is new, as a case attaches it."""
         assert new is not None  # noqa: S101 - it attaches the file
@@ -117,7 +123,8 @@ class Overview:
             file.old, file.cases = old, []
         if old == file.old:
             file.cases.append(new.key)
-        if old is not None:  # else it counts in the prompt of a new case
+        # A new file counts in the prompt of a new case.
+        if isinstance(old, str) and isinstance(file.new, str):
             number = occurrences(path, file.new, new.prompt)
             file.growth += text_growth(old, file.new, number)
         file.causes.update(dict.fromkeys(c for c in comparison.causes if _is_of(c, [path])))
@@ -129,21 +136,27 @@ class Overview:
             then, now = (lock.get(path, ()) for lock in self.locks)
             then = then if now else ()
             change = self.promoted.get(path)
-            what = "is new" if file.old is None else "changed"
             if file.old is None and path in self.attached_before:
                 continue
+            media = isinstance(file.new, Media) or isinstance(file.old, Media)
             yield ChangedText(
                 path=path,
                 cases=file.cases,
-                what=change.what if change else f"{path} {what}",
+                what=change.what if change else self.what(path, file),
                 old=file.old,
                 new=file.new,
                 recorded=known_of((*then, *([] if file.old is None else [digest(file.old)]))),
                 wanted=known_of((*now, digest(file.new))),
-                growth=None if file.old in (None, file.new) else file.growth,
+                growth=None if file.old in (None, file.new) or media else file.growth,
                 causes=tuple(file.causes),
                 privileges=[change.what] if change else [],
             )
+
+    def what(self, path: str, file: _File) -> str:
+        """Return in words how a file has changed."""
+        if file.old is None:
+            return new_in_words(path, file.new, self.media_before)
+        return change_in_words(path, file.old, file.new)
 
     def _look_at_the_same_cases(self) -> None:
         """Find the files that only look new, because cases that are the same have them."""
@@ -158,4 +171,4 @@ class Overview:
 
 def _is_of(cause: str, paths: list[str]) -> bool:
     """Return whether a cause is a changed file."""
-    return any(cause.startswith(f"{path} line") for path in paths)
+    return any(is_of(cause, path) for path in paths)

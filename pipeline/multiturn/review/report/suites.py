@@ -18,11 +18,12 @@ from multiturn.engine.outcomes import Outcome
 from multiturn.engine.record import to_json
 from multiturn.engine.revision import Revision
 from multiturn.engine.selection import Selection
-from multiturn.engine.spans import Spans, text_of
+from multiturn.engine.spans import Span, Spans, text_of
 from multiturn.errors import MultiturnError, option
 from multiturn.model.calls import without_lines
 from multiturn.model.conversion import Conversion
 from multiturn.model.request import message_of
+from multiturn.model.turns import Part
 from multiturn.paths import root_of
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.providers.base import TargetProvider
@@ -53,25 +54,38 @@ def sections_of(case: ReviewedCase) -> tuple[Section, Section, Section]:
     files = []
     for file in case.request.input_files:
         kind = ", a guideline" if file.guideline else ""
-        files.append((f"{file.path} ({file.resolved_path}{kind})", file.text))
+        text = file.text if file.media is None else file.media.facts
+        files.append((f"{file.path} ({file.resolved_path}{kind})", text))
     return prompt, [("transcript", text_of(case.question))], files
 
 
 def digest_of(conversion: Conversion, sent: SentPrompt | None) -> bytes:
     """Return a digest of all that a report compares: cases with the same one are the same."""
-    files = [(f.path, f.resolved_path, f.guideline, f.text) for f in conversion.input_files]
+    files = [
+        (f.path, f.resolved_path, f.guideline, f.text if f.media is None else f.media.facts)
+        for f in conversion.input_files
+    ]
     texts: tuple[Any, ...]
     if sent is None:
-        texts = (conversion.chat is None, [(t.role, t.content) for t in conversion.prompt])
+        texts = (
+            conversion.chat is None,
+            [(t.role, _said(t.content, t.parts)) for t in conversion.prompt],
+        )
         if conversion.tools or any(turn.is_more for turn in conversion.prompt):
             more = [message_of(turn) for turn in conversion.prompt if turn.is_more]
             texts = (*texts, to_json([more, without_lines(conversion.tools)]))
     else:
-        prompt = [(message.title, text_of(message.shown)) for message in sent.messages]
+        prompt = [(m.title, _said(text_of(m.shown), m.shown)) for m in sent.messages]
         texts = (prompt, sent.repairs, repr(sorted(sent.parameters.items())))
     # Version 2 of the format has no references, which would depend on more than the values.
     said = marshal.dumps((*texts, conversion.question, files), 2)
     return hashlib.blake2b(said, digest_size=16).digest()
+
+
+def _said(text: str, pieces: Iterable[Part | Span]) -> Any:
+    """Return a text; where there are media, also what is known of them."""
+    media = [(at, piece.media.facts) for at, piece in enumerate(pieces) if piece.media is not None]
+    return (text, media) if media else text
 
 
 def section_text(section: Section) -> str:

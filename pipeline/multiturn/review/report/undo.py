@@ -12,12 +12,14 @@ from msgspec.structs import replace
 from multiturn.errors import MultiturnError
 from multiturn.files import Files, Texts
 from multiturn.logs import warnings_to
+from multiturn.media import Media
 from multiturn.model.case import Case
 from multiturn.model.conversion import Conversion
 from multiturn.pipelines.pipeline import Pipeline
 from multiturn.pipelines.registry import find_stage
 from multiturn.pipelines.step import Step
 from multiturn.providers.base import TargetProvider
+from multiturn.review.attached import media_in
 from multiturn.review.diff import changed_lines
 from multiturn.review.report.suites import Stage, Stages, digest_of
 from multiturn.review.reviewed import ReviewedCase, sent_to
@@ -99,9 +101,14 @@ class Undoing:
         root = new.request.root
         texts = Texts(self._texts) if paths else self._texts
         files = Files(Path(root, new.folder), Path(root), texts)
-        for path in paths:
-            text = old.files[path]
-            texts[join(files.root, *path.split("/"))] = len(text), text, "\n"
+        # Media are compared by their digests, so their bytes are read only for a target.
+        media = media_in(new.files) if self._provider is None else {}
+        for path, file in {**media, **{path: old.files[path] for path in paths}}.items():
+            place = join(files.root, *path.split("/"))
+            if isinstance(file, Media):
+                texts.media[place] = file
+            else:
+                texts[place] = len(file), file, "\n"
         return files
 
     def _without(self, changes: tuple[PipelineChange, ...]) -> Pipeline | None:

@@ -1,0 +1,340 @@
+"""Images, documents and audio in snapshots, their check, and reports as text."""
+
+import json
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from commands import run
+from comparing import report_of, write
+from media_files import data_uri, image, padded, pdf, wav
+from multiturn.documents.yaml_events import read_documents
+from multiturn.media import Media
+from multiturn.review.attached import change_in_words, size_in_words
+from multiturn.review.report.comparison import Report
+from multiturn.review.report.markdown import to_markdown
+from multiturn.review.report.overview import overview
+
+Files = Mapping[str, str | bytes]
+SUITE = "evals/s.eval.yaml"
+SMALL, LARGE = padded(image(seed=1), 12_345), padded(image(seed=2), 14_100)
+ALIKE = padded(image(seed=3), 12_345)
+
+
+def case(name: str, *content: str) -> str:
+    """Return a case whose content is paths of images, other files, and quoted texts."""
+    items = (each if each[0] in "{'" else f"{{type: file, value: {each}}}" for each in content)
+    said = f"{{role: user, content: [{', '.join(items)}]}}"
+    return f"  - {{id: {name}, input_messages: [{said}]}}\n"
+
+
+def suite(*cases: str) -> str:
+    return "evalcases:\n" + "".join(cases)
+
+
+FILES: dict[str, str | bytes] = {
+    SUITE: suite(case("a", "'Look:'", "shots/a.png"), case("b", "shots/a.png", "n.txt")),
+    "evals/shots/a.png": SMALL,
+    "evals/n.txt": "A note.",
+}
+
+
+def digest(data: bytes) -> str:
+    return sha256(data).hexdigest()
+
+
+def facts(data: bytes, media_type: str = "image/png") -> str:
+    return f"{media_type}, {len(data):,} bytes, SHA-256 {digest(data)}"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    (folder / ".git").mkdir(parents=True)
+    return folder
+
+
+def recorded(folder: Path, files: Files, *options: str) -> None:
+    """Record the snapshots of some files."""
+    write(folder, files)
+    done = run("snapshot", "evals", *options, folder=folder)
+    assert (done.returncode, warnings_left_out(done.stderr)) == (0, "")
+
+
+def warnings_left_out(text: str) -> str:
+    return "".join(line for line in text.splitlines() if ": warning: " not in line)
+
+
+def check(folder: Path, *options: str) -> list[dict[str, Any]]:
+    done = run("snapshot", "evals", "--check", "--format", "json", *options, folder=folder)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def checked(folder: Path, then: Files, now: Files, *options: str) -> list[dict[str, Any]]:
+    """Return what a check says of files that were recorded in another state."""
+    recorded(folder, then, *options)
+    for name in then.keys() - now.keys():
+        (folder / name).unlink()
+    write(folder, now)
+    return check(folder, *options)
+
+
+def test_a_snapshot_has_each_where_it_stands_and_the_lock_its_digest(project: Path) -> None:
+    gif = data_uri(image("GIF"))
+    said = (
+        *("'What is this?'", "shots/a.png", "'[image: shots/a.png]'", "i.pdf"),
+        *("{type: audio, value: q.wav}", f"{{type: image, value: '{gif}'}}"),
+        "{type: image, value: 'https://example.org/c.png'}",
+    )
+    recorded(
+        project,
+        {
+            SUITE: suite(case("a", *said)),
+            "evals/shots/a.png": SMALL,
+            "evals/i.pdf": pdf(),
+            "evals/q.wav": wav(),
+        },
+    )
+    text = (project / "snapshots/evals/s/a.yaml").read_text()
+    name = f"{digest(image('GIF'))[:12]}.gif"
+    assert (
+        text.partition("question:")[0]
+        == f"""\
+---
+suite: {SUITE}
+id: a
+chat_prompt:
+  - role: user
+    content:
+    - "What is this?"
+    - image: evals/shots/a.png
+      type: image/png
+      size: 12345
+    - "[image: shots/a.png]"
+    - document: evals/i.pdf
+      type: application/pdf
+      size: {len(pdf())}
+    - audio: evals/q.wav
+      type: audio/wav
+      size: 844
+    - image: "{name}"
+      type: image/gif
+      size: {len(image("GIF"))}
+      sha256: "{digest(image("GIF"))}"
+    - image: "https://example.org/c.png"
+"""
+    )
+    lock = (project / "snapshots/files.lock").read_text()
+    assert next(iter(read_documents(lock, ""))).value == {
+        "evals/i.pdf": [digest(pdf())],
+        "evals/q.wav": [digest(wav())],
+        "evals/shots/a.png": [digest(SMALL)],
+    }
+    assert check(project) == []
+
+
+def test_inline_snapshots_have_the_digest_of_each(project: Path) -> None:
+    recorded(project, FILES, "--inline")
+    assert not (project / "snapshots/files.lock").exists()
+    text = (project / "snapshots/evals/s/a.yaml").read_text()
+    assert text.count(f'sha256: "{digest(SMALL)}"') == 2  # in the message, and of the file
+    write(project, {**FILES, "evals/shots/a.png": ALIKE})
+    (line,) = {each["key"] for each in check(project, "--inline")}
+    assert line is not None
+
+
+@pytest.mark.parametrize(
+    ("now", "what"),
+    [
+        pytest.param(LARGE, "image changed: 12 kB to 14 kB", id="another size"),
+        pytest.param(ALIKE, "image changed: other bytes, 12 kB as before", id="the same size"),
+        pytest.param(
+            padded(SMALL, 12_350), "image changed: 12,345 to 12,350 bytes", id="almost the same"
+        ),
+        pytest.param(
+            image("GIF"),
+            f"image changed: image/png, 12 kB, to image/gif, {len(image('GIF'))} bytes",
+            id="another type",
+        ),
+        pytest.param(pdf(), "an image of 12 kB became a document of 2 kB", id="a document"),
+        pytest.param(b"Look.", "an image of 12 kB became text", id="a text"),
+    ],
+)
+def test_a_changed_image_is_one_difference_of_all_cases_that_attach_it(
+    project: Path, now: bytes, what: str
+) -> None:
+    lines = checked(project, FILES, {**FILES, "evals/shots/a.png": now})
+    words = f"evals/shots/a.png: {what}"
+    (line,) = (each for each in lines if each["kind"] == "text")
+    assert (line["what"], line["file"]) == (words, "evals/shots/a.png")
+    assert [each["id"] for each in line["cases"]] == ["a", "b"]
+    if now.startswith((b"\x89PNG", b"GIF")):
+        assert {each["key"] for each in lines} == {line["key"], None}
+        assert [each["file"] for each in lines if each["key"] is None] == ["snapshots/files.lock"]
+        media_type = "image/gif" if now.startswith(b"GIF") else "image/png"
+        assert line["diff"] == f"@@\n-{facts(SMALL)}\n+{facts(now, media_type)}"
+    done = run("snapshot", "evals", "--check", folder=project)
+    assert f"{words} ({SUITE}: a, b)" in done.stdout.splitlines()
+    done = run("snapshot", "evals", "--check", "--format", "github", folder=project)
+    assert "file=evals/shots/a.png::evals/shots/a.png: " in done.stdout
+    done = run("snapshot", "evals", "--accept", line["key"], folder=project)
+    assert (done.returncode, done.stderr) == (0, "")
+    if now[:4] in (SMALL[:4], b"GIF8"):
+        assert check(project) == []
+
+
+def test_a_text_that_changes_too_is_a_difference_of_its_own(project: Path) -> None:
+    now = {**FILES, "evals/shots/a.png": LARGE, SUITE: str(FILES[SUITE]).replace("Look", "See")}
+    lines = checked(project, FILES, now)
+    of_image = next(each["key"] for each in lines if each["kind"] == "text")
+    of_text = next(each["key"] for each in lines if each["file"] == "snapshots/evals/s/a.yaml")
+    keys = {each["file"]: each["key"] for each in lines}
+    assert keys["snapshots/evals/s/b.yaml"] == of_image != of_text
+    done = run("snapshot", "evals", "--check", folder=project)
+    assert "-  Look:" in done.stdout
+    assert "size" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        pytest.param(("'Look:'",), ["-- image: evals/shots/a.png"], id="removed"),
+        pytest.param(
+            ("'Look:'", "shots/a.png", "shots/b.png"), ["+- image: evals/shots/b.png"], id="added"
+        ),
+        pytest.param(
+            ("shots/a.png", "'Look:'"),
+            ["+- image: evals/shots/a.png", "-- image: evals/shots/a.png"],
+            id="moved",
+        ),
+        pytest.param(
+            ("'Look:'", "shots/b.png"),
+            ["-- image: evals/shots/a.png", "+- image: evals/shots/b.png"],
+            id="another one",
+        ),
+        pytest.param(
+            ("'Look:'", "'- image: evals/shots/a.png'"),
+            ["-- image: evals/shots/a.png", "+  - image: evals/shots/a.png"],
+            id="replaced by a text that looks like it",
+        ),
+    ],
+)
+def test_where_an_image_stands_is_compared(
+    project: Path, content: tuple[str, ...], lines: list[str]
+) -> None:
+    then: Files = {SUITE: suite(case("a", "'Look:'", "shots/a.png")), "evals/shots/a.png": SMALL}
+    now: Files = {SUITE: suite(case("a", *content)), "evals/shots/a.png": SMALL}
+    write(project, {"evals/shots/b.png": SMALL})
+    found = checked(project, then, now)
+    (key,) = {each["key"] for each in found if each["file"] == "snapshots/evals/s/a.yaml"}
+    assert key is not None
+    shown = run("snapshot", "evals", "--check", folder=project).stdout.splitlines()
+    changed = [line for line in shown if "image: evals" in line and line[0] in "+-"]
+    assert [*dict.fromkeys(changed)] == lines  # the question has a text, too
+    said = [each["what"] for each in found if each["kind"] == "text"]
+    if any("b.png" in line for line in lines):
+        assert said == ["evals/shots/b.png is new, with the bytes of evals/shots/a.png"]
+    else:
+        assert said == []
+
+
+def test_images_of_a_suite_that_change_places_are_seen(project: Path) -> None:
+    first, second = (data_uri(image(seed=seed)) for seed in (1, 2))
+    assert len(image(seed=1)) == len(image(seed=2))
+
+    def shown(*uris: str) -> Files:
+        images = (f"{{type: image, value: '{uri}', name: n.png}}" for uri in uris)
+        return {SUITE: suite(*map(case, "ab", images))}
+
+    lines = checked(project, shown(first, second), shown(second, first))
+    assert len({each["key"] for each in lines if each["kind"] == "changed"}) == 2
+    lines = checked(project, shown(first, first), shown(second, second))
+    (key,) = {each["key"] for each in lines}
+    assert key is not None, "the same change in both cases is one difference"
+
+
+def test_a_snapshot_whose_size_somebody_has_edited_differs_by_itself(project: Path) -> None:
+    recorded(project, FILES)
+    path = project / "snapshots/evals/s/a.yaml"
+    path.write_text(path.read_text().replace("size: 12345", "size: 1"))
+    (line,) = check(project)
+    assert (line["kind"], line["key"] is None) == ("changed", False)
+    shown = run("snapshot", "evals", "--check", folder=project).stdout
+    assert "-      size: 1\n+      size: 12345" in shown
+    run("snapshot", "evals", "--accept", line["key"], folder=project)
+    assert check(project) == []
+
+
+def test_a_wrong_piece_in_a_snapshot_is_compared(project: Path) -> None:
+    recorded(project, FILES)
+    path = project / "snapshots/evals/s/a.yaml"
+    text = path.read_text()
+    for wrong in ("size: x", "size: [1]", "type: {}", "image: 7", "sha256: 5", "detail: no"):
+        key = wrong.partition(":")[0]
+        line = f"      {key}: " if key in ("size", "type") else "    - image: "
+        new = "\n".join(
+            f"      {wrong}" if each.startswith(line) and key in ("size", "type") else each
+            for each in text.split("\n")
+        )
+        if key in ("image", "sha256", "detail"):
+            new = text.replace("    - image: evals/shots/a.png", f"    - {wrong}")
+        path.write_text(new)
+        assert [each["kind"] for each in check(project)] == ["changed"], wrong
+
+
+def report(tmp_path: Path, then: Files, now: Files) -> Report:
+    (tmp_path / "r").mkdir(exist_ok=True)
+    return report_of(tmp_path / "r", {**then, ".git/x": ""}, {**now, ".git/x": ""})
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        {**FILES, "evals/shots/a.png": LARGE},
+        {**FILES, "evals/shots/a.png": ALIKE},
+        {**FILES, "evals/shots/a.png": LARGE, SUITE: str(FILES[SUITE]).replace("Look", "See")},
+        {
+            SUITE: str(FILES[SUITE]).replace("shots/a", "b"),
+            "evals/b.png": SMALL,
+            "evals/n.txt": "A note.",
+        },
+    ],
+    ids=["another size", "the same size", "with a text", "another path"],
+)
+def test_a_report_has_the_differences_of_a_check(project: Path, tmp_path: Path, now: Files) -> None:
+    lines = checked(project, FILES, now)
+    found = overview(report(tmp_path, FILES, now))
+    assert {each.key for each in found} == {line["key"] for line in lines} - {None}
+    texts = {line["what"] for line in lines if line["kind"] == "text"}
+    assert {each.what for each in found if each.kind == "file"} == texts
+
+
+def test_markdown_says_how_an_image_has_changed(tmp_path: Path) -> None:
+    said = to_markdown(report(tmp_path, FILES, {**FILES, "evals/shots/a.png": LARGE})).decode()
+    words = "<code>evals/shots/a.png&#58; image changed&#58; 12 kB to 14 kB</code>"
+    assert said.startswith(f"## 2 cases changed; 1 cause: {words}\n")
+    assert f"\n### {words}\n\n2 cases: <code>evals/s.eval.yaml&#58; a, b</code>\n" in said
+    assert f"\n-{facts(SMALL)}\n+{facts(LARGE)}\n" in said
+    assert "base64" not in said
+
+
+def test_the_cause_of_a_change_is_the_image_and_no_other_change(tmp_path: Path) -> None:
+    now = {**FILES, "evals/shots/a.png": LARGE, SUITE: str(FILES[SUITE]).replace("Look", "See")}
+    found = report(tmp_path, FILES, now).comparisons
+    words = "evals/shots/a.png: image changed: 12 kB to 14 kB"
+    assert {each.case.id: each.causes for each in found} == {
+        "a": (words, f"{SUITE} line 2: the messages of 'a'"),
+        "b": (words,),
+    }
+
+
+def test_sizes_are_said_as_people_say_them() -> None:
+    sizes = [0, 999, 1_000, 12_345, 999_499, 999_500, 1_000_000, 20_000_000]
+    assert [size_in_words(size) for size in sizes] == [
+        *("0 bytes", "999 bytes", "1 kB", "12 kB", "999 kB", "1.0 MB", "1.0 MB", "20.0 MB")
+    ]
+    sound = Media("audio", "audio/wav", 844, "0a")
+    assert change_in_words("a", "Hi", sound) == "a: text became an audio of 844 bytes"
