@@ -1,11 +1,12 @@
 """Laws of reading: no string of a suite vanishes, and each dialect gives the same requests."""
 
+import base64
 import csv
 import io
 import json
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ SPEC = laid_out()
 # --- Each string of a suite is in the prompt, documented as something else, or named
 
 MARK = "zq"  # in each string that a suite makes up
+HEADS = (b"\x89PNG\r\n\x1a\n", b"%PDF-", b"ID3\x03\x00")
+IN_BASE64 = ("iVBORw0KGgp", "JVBERi1", "SUQzAwB")
 LISTED = [
     set(re.findall("`(.+?)`", row.split("|")[2]))
     for row in PAGE.partition("### Keys of other tools")[2].splitlines()
@@ -85,7 +88,42 @@ class Maker:
         word = self.word()
         return str(self.one_of(word, f"{word} and {self.word()}", f"{{{{ {word} }}}}", word, word))
 
+    def uri(self, head: bytes) -> str:
+        """Return bytes that begin as those of media, with a word of their own, in base64."""
+        return base64.b64encode(head + self.word().encode()).decode()
+
+    def media(self) -> dict[str, Any]:
+        """Return an image, a document or audio in the form of one of the tools."""
+        (image, pdf, audio), address = map(self.uri, HEADS), f"https://{self.word()}"
+        form = self.one_of(
+            {"type": "image", "value": self.one_of(f"data:;base64,{image}", address)},
+            {"type": "file", "value": f"data:;base64,{audio}", "name": self.word()},
+            {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{image}"}},
+            {"type": "image_url", "image_url": {"url": address, **self.odd()}},
+            {"type": "file", "file": {"file_data": pdf, "filename": self.word()}},
+            {"type": "input_audio", "input_audio": {"data": audio, "format": "mp3"}},
+            {"type": "input_image", "image_url": address, "detail": "low"},
+            {"type": "input_file", "file_data": f"data:;base64,{pdf}", "filename": self.word()},
+            {"type": "input_text", "text": self.text()},
+            {"type": "image", "source": self.source("image/png", image, address)},
+            {"type": "document", "source": self.source("application/pdf", pdf, address)},
+            {"type": "document", "source": {"type": "text", "data": self.text(), **self.odd()}},
+            {"type": "image", "image": self.one_of(f"data:;base64,{image}", address)},
+            {"type": "audio", "audio": f"data:;base64,{audio}", "format": "mp3"},
+            {"type": "document", "document": f"data:;base64,{pdf}", "filename": self.word()},
+            {"type": "image", "source": address, "media_type": "image/png"},
+        )
+        citations = {"citations": lambda: {"enabled": True, **self.odd()}}
+        odd = self.some({"title": self.word, "context": self.word, **citations}, 3)
+        return {**form, **odd, **self.extra("block"), **self.odd()}
+
+    def source(self, media_type: str, data: str, address: str) -> dict[str, Any]:
+        inline = {"type": "base64", "media_type": media_type, "data": data}
+        return {**self.one_of(inline, {"type": "url", "url": address}), **self.odd()}
+
     def segment(self) -> Any:
+        if self.chance(30):
+            return self.media()
         return self.one_of(
             self.text(),
             {"type": "text", "value": self.text()},
@@ -171,7 +209,8 @@ class Maker:
         ]
 
     def content(self) -> Any:
-        return self.one_of(self.text(), [{"type": "text", "text": self.text()}], "")
+        text = {"type": "text", "text": self.text()}
+        return self.one_of(self.text(), [text], [self.media(), text, self.media()], "")
 
     def conversation(self) -> list[dict[str, Any]]:
         messages = [self.message() for _ in range(self.random.randint(1, 3))]
@@ -240,7 +279,7 @@ def strings(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any,
     if isinstance(value, str) and value.startswith(('[{"', f'{{"{MARK}')):
         yield from strings(json.loads(value), path)
     elif isinstance(value, str):
-        yield from ((path, word) for word in re.findall(rf"{MARK}\d+x", value))
+        yield from ((path, word) for word in re.findall(rf"{MARK}\d+x", decoded(value)))
     elif isinstance(value, dict):
         for key, child in value.items():
             yield from strings(key, path)
@@ -248,6 +287,14 @@ def strings(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any,
     elif isinstance(value, list):
         for number, child in enumerate(value):
             yield from strings(child, (*path, number))
+
+
+def decoded(text: str) -> str:
+    """Return a text; of media, the bytes that it is in base64."""
+    data = text.partition("base64,")[2] or text
+    if not data.startswith(IN_BASE64):
+        return text
+    return base64.b64decode(data).decode("latin-1")
 
 
 def is_documented(place: str, path: tuple[Any, ...], variable: str) -> bool:
@@ -275,8 +322,10 @@ def is_documented(place: str, path: tuple[Any, ...], variable: str) -> bool:
             return is_documented(place, (MESSAGES[0], *below), variable)
         case (key, int(), "tool_calls", int(), below, *_) if key in MESSAGES:
             return below in IRRELEVANT["call"]
-        case (key, int(), "content", int(), below, *_) if key in MESSAGES:
-            return below in IRRELEVANT["block"]
+        case (key, *below) if key in MESSAGES and "content" in below:
+            # Of a message, of a list of them, or of a result; in it, of a block or of a list.
+            keys = [each for each in below if each != "content" and not isinstance(each, int)]
+            return keys[0] in IRRELEVANT["block"] | IRRELEVANT["message"]
         case (key, int(), below, *_) if key in MESSAGES:
             return below in IRRELEVANT["message"]
         case (key, below, *_) if key in MESSAGES:
@@ -310,7 +359,13 @@ def said_of(case: Case, request: ProviderRequest) -> str:
 
 def texts_of(message: ChatMessage) -> Iterator[str]:
     """Yield all that a message holds: its text, thinking, calls, and the call that it answers."""
-    yield from (str(message.content), message.tool_call_id or "")
+    content = (message.content,) if isinstance(message.content, str) else message.content
+    for piece in content:
+        if isinstance(piece, str):
+            yield piece
+        else:
+            yield piece.url or f"{piece.path} {piece.data.decode('latin-1')}"
+    yield message.tool_call_id or ""
     for block in message.thinking:
         yield from (block.text, block.signature, block.data)
     for call in message.tool_calls:
@@ -361,6 +416,7 @@ def lost(folder: Path, given: dict[str, Any], form: str) -> list[str]:
         words += [("case", *each) for each in strings(own)]
         for place, above, word in words:
             named = [f'unknown key "{key}"' for key in above]
+            named += [f"{key} are not asked for" for key in above]
             named += ["metadata.systemPrompt"] if above[:1] == ("metadata",) else []
             is_named = word in said or any(each in said for each in named)
             is_elsewhere = place == "suite" and is_overridden(above, own, variable)
@@ -385,7 +441,13 @@ texts = st.text(
 texts |= st.sampled_from(
     ["{{ x }}", "{% if %}", "a,b", 'say "hi"', "two\nlines", "- x: y", "[1]", "#"]
 )
-contents = texts | st.lists(texts | st.just({"a": [1, "x"]}), min_size=1, max_size=2)
+BYTES = {"image": HEADS[0], "document": HEADS[1], "audio": HEADS[2]}
+media = st.builds(
+    lambda kind, more: {"type": kind, "value": uri_of(kind, BYTES[kind] + more)},
+    st.sampled_from([*BYTES]),
+    st.binary(max_size=9),
+)
+contents = texts | st.lists(texts | media | st.just({"a": [1, "x"]}), min_size=1, max_size=4)
 turns = st.lists(
     st.fixed_dictionaries(
         {"role": st.sampled_from(["user", "assistant", "tool"]), "content": contents}
@@ -400,6 +462,21 @@ conversations = st.tuples(
 
 Files = dict[str, str]
 Message = dict[str, Any]
+TYPES = {"image": "image/png", "document": "application/pdf", "audio": "audio/mp3"}
+
+
+def uri_of(kind: str, data: bytes) -> str:
+    return f"data:{TYPES[kind]};base64,{base64.b64encode(data).decode()}"
+
+
+def with_parts(messages: list[Message], part: Callable[[Any], Any]) -> list[Message]:
+    """Return messages with the parts of their contents in another form."""
+    return [
+        {**each, "content": list(map(part, each["content"]))}
+        if isinstance(each["content"], list)
+        else each
+        for each in messages
+    ]
 
 
 def ours(messages: list[Message], answer: str) -> Files:
@@ -429,16 +506,54 @@ def agentv_folder(messages: list[Message], answer: str) -> Files:
 
 
 def openai_lines(messages: list[Message], answer: str) -> Files:
-    renamed = [{**each, "content": openai_parts(each["content"])} for each in messages]
+    renamed = with_parts(messages, openai_part)
     for each in renamed:
         each["role"] = each["role"].replace("system", "developer")
     return {"x.jsonl": json.dumps({"id": "a", "messages": renamed, "ideal": answer})}
 
 
-def openai_parts(content: Any) -> Any:
-    if not isinstance(content, list):
-        return content
-    return [{"type": "text", "text": part} if isinstance(part, str) else part for part in content]
+def openai_part(part: Any) -> Any:
+    match part:
+        case str():
+            return {"type": "text", "text": part}
+        case {"type": "image", "value": uri}:
+            return {"type": "image_url", "image_url": {"url": uri}}
+        case {"type": "document", "value": uri}:
+            return {"type": "file", "file": {"file_data": uri}}
+        case {"type": "audio", "value": uri}:
+            data = uri.partition(",")[2]
+            return {"type": "input_audio", "input_audio": {"data": data, "format": "mp3"}}
+    return part
+
+
+def openai_responses(messages: list[Message], answer: str) -> Files:
+    return agentv(with_parts(messages, responses_part), answer)
+
+
+def responses_part(part: Any) -> Any:
+    match part:
+        case str():
+            return {"type": "input_text", "text": part}
+        case {"type": "image", "value": uri}:
+            return {"type": "input_image", "image_url": uri}
+        case {"type": _, "value": uri}:
+            return {"type": "input_file", "file_data": uri}
+    return part
+
+
+def anthropic(messages: list[Message], answer: str) -> Files:
+    return agentv(with_parts(messages, anthropic_part), answer)
+
+
+def anthropic_part(part: Any) -> Any:
+    match part:
+        case str():
+            return {"type": "text", "text": part, "cache_control": {"type": "ephemeral"}}
+        case {"type": "image" | "document" as kind, "value": uri}:
+            data = uri.partition(",")[2]
+            source = {"type": "base64", "media_type": TYPES[kind], "data": data}
+            return {"type": kind, "source": source}
+    return part
 
 
 def openai_preferences(messages: list[Message], answer: str) -> Files:
@@ -447,7 +562,15 @@ def openai_preferences(messages: list[Message], answer: str) -> Files:
 
 
 def inspect(messages: list[Message], answer: str) -> Files:
-    return {"x.jsonl": json.dumps({"id": "a", "input": messages, "target": answer})}
+    said = with_parts(messages, inspect_part)
+    return {"x.jsonl": json.dumps({"id": "a", "input": said, "target": answer})}
+
+
+def inspect_part(part: Any) -> Any:
+    match part:
+        case {"type": kind, "value": uri}:
+            return {"type": kind, kind: uri}
+    return part
 
 
 def json_in_text(messages: list[Message], answer: str) -> Files:
@@ -474,6 +597,7 @@ def rows(messages: list[Message], answer: str) -> Files:
 
 
 DIALECTS = [agentv, agentv_shared, agentv_folder, openai_lines, openai_preferences, inspect]
+DIALECTS += [openai_responses, anthropic]
 DIALECTS += [json_in_text, promptfoo, promptfoo_defaults, rows]
 
 

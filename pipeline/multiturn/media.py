@@ -2,6 +2,7 @@
 
 import binascii
 import re
+from contextlib import suppress
 from threading import Lock
 from typing import Any, Literal, get_args
 
@@ -205,8 +206,7 @@ def given_media(value: str, kind: str, name: str | None, detail: str | None, sto
     Raises:
         AttachmentError: it is neither, or its bytes are not what they are said to be.
     """
-    found = _DATA.match(value)
-    if found is None:
+    if not value.startswith("data:"):
         if not _URL.fullmatch(value):
             what = f"{quoted(cut(value))} is no address that can be handed on"
             raise AttachmentError(f"{what}; write an https: address, or the path of a file")
@@ -217,15 +217,32 @@ def given_media(value: str, kind: str, name: str | None, detail: str | None, sto
     if name and CONTROL.search(name):
         raise AttachmentError(f"the name {quoted(name)} has a control character")
     shown = quoted(name) if name else f"the {kind}"
-    if not found[3]:
-        raise AttachmentError(f"{shown} is not in base64; write data:TYPE;base64,...")
-    try:
-        data = binascii.a2b_base64(_SPACE.sub("", value[found.end() :]), strict_mode=True)
-    except binascii.Error as error:
-        raise AttachmentError(f"{shown} is not in base64: {error}") from None
+    declared, data = _decoded(value, shown)
     media = Media.of(data, name, detail=detail, store=store)
     check_kind(media, kind, shown)
+    is_known = declared.startswith(("image/", "audio/")) or declared in EXTENSIONS
+    if is_known and kind_of_type(declared) != media.kind:
+        what = f"{shown} is {media.kind_in_words}, by its first bytes, and not {declared}"
+        raise AttachmentError(f"{what}; write data:{media.media_type};base64,...")
     return media
+
+
+def _decoded(uri: str, shown: str) -> tuple[str, bytes]:
+    """Return the type that a ``data:`` URI declares, and its bytes, which are of no text."""
+    found = _DATA.match(uri)
+    if found is None or not found[3]:
+        raise AttachmentError(f"{shown} is not in base64; write data:TYPE;base64,...")
+    try:
+        data = binascii.a2b_base64(_SPACE.sub("", uri[found.end() :]), strict_mode=True)
+    except binascii.Error as error:
+        raise AttachmentError(f"{shown} is not in base64: {error}") from None
+    if type_of(data[:HEAD]) is None:
+        what = f"is not {TYPES}"
+        with suppress(UnicodeDecodeError):
+            data.decode()
+            what = "is text; write it as text, or attach its file" if data else "has no bytes"
+        raise AttachmentError(f"{shown} {what}")
+    return found[1].lower(), data
 
 
 def is_address(value: str, kind: str) -> bool:
@@ -234,7 +251,8 @@ def is_address(value: str, kind: str) -> bool:
     >>> is_address("https://example.org/a.png", "image"), is_address("a.png", "image")
     (True, False)
     """
-    return value.startswith("data:") or (kind != "file" and "://" in value)
+    is_url = "://" in value if kind != "file" else value.startswith("https://")
+    return is_url or value.startswith("data:")
 
 
 def check_kind(media: Media, kind: str, shown: str) -> None:

@@ -181,6 +181,6 @@ def _without_value(kind: str, segment: Mapping[str, Any]) -> str:
     if "value" in segment:
         return f"{a} {kind} segment needs a value that is text; quote it"
     others = [str(key) for key in segment if key != "type"]
-    near = next((key for key in others if key in ("path", "text", "file")), None)
+    near = next((key for key in others if key in ("path", "text", "file", "url")), None)
     hint = f"; write value in place of {near}" if near else add_or_mend("value", others)
     return f"{a} {kind} segment has no 'value'{hint}"

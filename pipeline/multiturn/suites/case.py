@@ -22,6 +22,7 @@ from multiturn.suites.calls import (
     read_thinking,
 )
 from multiturn.suites.dialects import Dialect
+from multiturn.suites.media import check_segment, size_of_data
 from multiturn.suites.messages import PROMPT_FILE, Wording
 from multiturn.suites.paths import (
     AS_GUIDELINE,
@@ -112,7 +113,8 @@ class CaseReader:
         if not case.input_messages:
             what = f"{wording.key} is empty; add a message"
             raise MultiturnError(what, where=node.place(self.name, label))
-        if node.size > MAX_CASE_SIZE:
+        written = node.children["input_messages"]
+        if node.size > MAX_CASE_SIZE and node.size - size_of_data(written) > MAX_CASE_SIZE:
             what = f"it is larger than {MAX_CASE_SIZE:,} characters, with its aliases expanded"
             raise MultiturnError(what, where=node.place(self.name, label))
         self.keys.check(node, "case", *places, label=label)
@@ -120,7 +122,7 @@ class CaseReader:
         prompt, own = self._system_prompt(node, label), self._execution(node, label)
         tools = read_tools(node, self.keys, label)
         tools = shared.tools if tools is None else tools
-        messages = self._messages(node.children["input_messages"].children, wording, tools)
+        messages = self._messages(written.children, wording, tools)
         choice = _chosen(own) or shared.tool_choice
         check_choice(choice, node, tools, self.keys, label)
         return structs.replace(
@@ -209,7 +211,7 @@ class CaseReader:
                 what = "thinking comes before the text; write it first"
                 raise MultiturnError(what, where=segment.place(self.name, label))
             elif "value" in segment.value:
-                self.keys.check(segment, "segment", label=label)
+                check_segment(segment, self.keys, label)
             if segment.value.get("type") != "text":
                 return
             text = segment.children.get("value", segment)

@@ -9,6 +9,7 @@ from multiturn.documents.json_lines import node_of, read_json, values_in_json
 from multiturn.documents.node import Node, list_of, with_keys
 from multiturn.errors import MultiturnError
 from multiturn.suites.keys import KeyCheck
+from multiturn.suites.media import as_segment, is_of_other_tool
 from multiturn.suites.vocabulary import OF_MESSAGES, ROLE_NAMES
 
 _MESSAGES = re.compile(r"input_messages(?:\[(\d+)\](?:\.content\[(\d+)\])?)?")
@@ -148,12 +149,24 @@ def rewrite(
         ours = ROLE_NAMES[role.value]
         read_as[f"role {role.value}"] = ours
         role.value = message.value["role"] = ours
-    if content is not None and isinstance(content.children, list):
-        for number, part in enumerate(content.children):
-            value = part.value
-            if isinstance(value, dict) and "text" in value and value.get("type") == "text":
-                _rename_text(part, check.name, f"{wording.label(index)}.content[{number}]")
-                read_as["text of a part"] = "value"
+    if content is None:
+        return
+    is_list = isinstance(content.children, list)
+    for number, part in enumerate(content.children if is_list else [content]):
+        if not _is_of_others(part.value):
+            continue
+        key = f"content[{wording.first(index) + number}]" if is_list else "content"
+        label, kind = f"{wording.label(index)}.{key}", part.value["type"]
+        if kind == "text":
+            _rename_text(part, check.name, label)
+            read_as["text of a part"] = "value"
+            continue
+        segment = as_segment(part, check, label)
+        read_as[f"type {kind}"] = segment.value["type"]
+        if is_list:
+            content.children[number], content.value[number] = segment, segment.value
+        else:
+            keys["content"], message.value["content"] = segment, segment.value
 
 
 def message_of(role: str, content: Node) -> Node:
@@ -164,6 +177,13 @@ def message_of(role: str, content: Node) -> Node:
 
 def _value(keys: dict[str, Node], key: str) -> object:
     return keys[key].value if key in keys else None
+
+
+def _is_of_others(segment: object) -> bool:
+    """Return whether a segment is text or media in the form of another tool; quick, as few are."""
+    if not isinstance(segment, dict) or "type" not in segment:
+        return False
+    return is_of_other_tool(segment) or ("text" in segment and segment["type"] == "text")
 
 
 def _rename_text(part: Node, suite: str, label: str) -> None:

@@ -88,8 +88,8 @@ class MessageKeys(Struct):
     content: Annotated[
         str | list[str | dict[str, Any]] | dict[str, Any],
         Meta(
-            description="a text, a text or file segment, a mapping without `type`, which becomes"
-            " JSON, or a list of these; before them, the assistant's thinking."
+            description="a text, a segment of text, a file or media, a mapping without `type`,"
+            " which becomes JSON, or a list of these; before them, the assistant's thinking."
         ),
     ]
     tool_calls: Annotated[
@@ -139,13 +139,17 @@ class SegmentKeys(Struct):
 
     type: Annotated[
         Literal["text", "file"],
-        Meta(description="whether the value is the text itself, or the path of an attached file."),
+        Meta(
+            description="whether the value is the text itself, or of an attached file, an image, a"
+            " document or audio."
+        ),
     ]
     value: Annotated[
         str,
         Meta(
             description="the text; or the path of a file, looked for beside the suite, then in"
-            " each folder above up to the root. A leading `/` means in the root first."
+            " each folder above up to the root. A leading `/` means in the root first. Of an image,"
+            " a document or audio also an `https:` address, or a `data:` URI in base64."
         ),
     ]
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from multiturn.model.case import CASES_KEYS, MESSAGES_KEYS
+from multiturn.suites.media_keys import MEDIA_PLACES
 from multiturn.suites.schema import (
     CallKeys,
     CaseKeys,
@@ -77,13 +78,21 @@ IRRELEVANT: Mapping[str, frozenset[str]] = {
     "input": frozenset({"parallel_tool_calls"}),
     "tool": frozenset({"cache_control"}),
     "call": frozenset({"index", "view"}),
-    "block": frozenset({"cache_control", "caller", "internal"}),
+    "block": frozenset(
+        {
+            *("annotations", "cache_control", "caller", "internal", "logprobs"),
+            *("prompt_cache_breakpoint",),
+        }
+    ),
 }
 
 _AS_PROMPT = "write it as systemPrompt under metadata"
 _NO_PART = "cannot be part of a chat prompt"
 _ELSEWHERE = "name cases that are not read here; name their files as tests"
 _IN_MESSAGES = "would be part of the prompt in promptfoo; write it in the messages"
+_IN_ACCOUNT = "is of a file in an account of OpenAI's, which is not read; write its bytes as"
+_OF_DOCUMENT = "would be part of the prompt; write it as text before the document"
+_VALUE = "and value are one thing; keep value"
 _OLD_FORM = "is OpenAI's old form; write"
 _OF_BOTH = {
     "system": _AS_PROMPT,
@@ -126,6 +135,11 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
     "function": {"args": "write arguments", "input": "write arguments"},
     "tool_use": {"arguments": "write input"},
     "input": {"functions": f"{_OLD_FORM} tools"},
+    "media": dict.fromkeys(("audio", "document", "file", "image", "path", "source"), _VALUE),
+    "file.file": {"file_id": f"{_IN_ACCOUNT} file_data"},
+    "input_file": {"file_id": f"{_IN_ACCOUNT} file_data"},
+    "input_image": {"file_id": f"{_IN_ACCOUNT} image_url"},
+    "source": dict.fromkeys(("context", "title"), _OF_DOCUMENT),
 }
 
 
@@ -154,6 +168,7 @@ _OURS: Mapping[str, frozenset[str]] = {
     "tool_use": _fields(UseKeys),
     "tool_result": _fields(ResultKeys),
     "reasoning": _fields(ReasoningKeys),
+    **{place: _fields(keys) for place, keys in MEDIA_PLACES.items()},
 }
 _OF_OTHERS: Mapping[str, Collection[str]] = {
     "suite": {*SUITE_NAMES, *DEFAULTS_KEYS, "input", "input_files", "options", "prompts", "vars"},

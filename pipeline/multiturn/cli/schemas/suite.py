@@ -6,6 +6,7 @@ from multiturn.cli.schemas.structs import DRAFT, Schema, object_schema, struct_s
 from multiturn.model.turns import ROLES
 from multiturn.suites import schema as keys
 from multiturn.suites import vocabulary
+from multiturn.suites.media_keys import MediaKeys
 
 _UNUSED = {"description": "for other tools; not used here.", "doNotSuggest": True}
 _OF_A_RESULT = {"description": "of a result, in other tools.", "doNotSuggest": True}
@@ -84,14 +85,21 @@ def _message() -> Schema:
     blocks: list[type[Struct]] = [keys.HiddenKeys, keys.ThinkingKeys, keys.SegmentKeys]
     segment = {key: said for block in blocks for key, said in _properties(block).items()}
     del segment["value"]["type"]
+    media = _properties(MediaKeys)
     segment["type"]["enum"] += [
+        *(kind for kind in media["type"]["enum"] if kind != "file"),
         *("thinking", "redacted_thinking"),
         *("reasoning", "tool_result", "tool_use"),  # of other tools
+        *("image_url", "input_audio", "input_file", "input_image", "input_text", "output_text"),
     ]
+    is_media = {"required": ["type"], "properties": {"type": {"enum": media["type"]["enum"]}}}
     properties |= dict.fromkeys(sorted(vocabulary.IRRELEVANT["message"]), _UNUSED)
     properties |= dict.fromkeys(("error", "function", "name"), _OF_A_RESULT)
     content = properties["content"]
-    content["properties"] = content["items"]["properties"] = segment
+    shown = {key: media[key] for key in ("detail", "name")}
+    of_media = {"if": is_media, "then": {"properties": shown}}
+    content |= {"properties": segment, **of_media}
+    content["items"] |= {"properties": segment, **of_media}
     types = content.pop("type")
     must_be_said = {"required": ["content"], "properties": {"content": {"type": types}}}
     may_be_null = {"properties": {"content": {"type": [*types, "null"]}}}

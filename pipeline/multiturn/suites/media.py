@@ -1,0 +1,166 @@
+"""Images, documents and audio in a content; those of other tools are rewritten as ours."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from multiturn.documents.node import Node, with_keys
+from multiturn.documents.validation import read_as
+from multiturn.errors import MultiturnError, did_you_mean, quoted
+from multiturn.media import EXTENSIONS, kind_of_type
+from multiturn.suites.keys import KeyCheck
+from multiturn.suites.media_keys import MEDIA_PLACES, MediaKeys
+
+Segment = dict[str, str | None]
+MEDIA_TYPES = ("file", "image", "document", "audio")
+_ONLY_OF_OTHERS = ("image_url", "input_audio", "input_image", "input_file")
+_TEXTS = ("input_text", "output_text")
+_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+", re.ASCII)
+_NO_CITATIONS: tuple[Any, ...] = (None, False, {}, {"enabled": False})
+_NESTED = ("image_url", "file", "input_audio", "source")  # where a mapping has the rest
+_SOURCES = ("base64", "url", "text")
+_OTHER_SOURCES = {
+    "file": "names a file in an account of Anthropic's, which is not read; write its bytes in"
+    " base64, or attach the file as type: file",
+    "content": "has blocks of its own; write them in the content of the message",
+}
+
+
+def is_of_other_tool(segment: Mapping[str, Any]) -> bool:
+    """Return whether a mapping is text or media as only other tools write them."""
+    return _form_of(segment) is not None
+
+
+def as_segment(block: Node, check: KeyCheck, label: str) -> Node:
+    """Return text or media of another tool's as a segment of ours, at the same place."""
+    place = _form_of(block.value) or ""
+    if "citations" in block.value:
+        block = _without_citations(block, check)
+    check.check(block, place, "block", label=label)
+    keys = read_as(block, MEDIA_PLACES[place], where=check.name, label=label)
+    if place in _NESTED and isinstance(block.value[place], dict):
+        inner, below = block.children[place], f"{label}.{place}"
+        place = _place_of_source(inner, check, below) if place == "source" else f"{place}.{place}"
+        check.check(inner, place, label=below)
+        keys = read_as(inner, MEDIA_PLACES[place], where=check.name, label=below)
+    segment = _SEGMENTS[place](block.value["type"], keys)
+    given = {key: Node(value, block.mark) for key, value in segment.items() if value is not None}
+    if "value" not in given:
+        what = "there is neither 'file_data' nor 'file_url'; add one of them"
+        raise MultiturnError(what, where=block.place(check.name, label))
+    return with_keys(block, given)
+
+
+def check_segment(segment: Node, check: KeyCheck, label: str) -> None:
+    """Check the keys of a segment that has a type and a value."""
+    if segment.value["type"] not in MEDIA_TYPES or not isinstance(segment.value["value"], str):
+        check.check(segment, "segment", "block", label=label)
+        return
+    check.check(segment, "media", "block", label=label)
+    keys = read_as(segment, MediaKeys, where=check.name, label=label)
+    if keys.detail is not None and keys.type == "audio":
+        what = "detail is of an image; leave it out"
+        raise MultiturnError(what, where=segment.children["detail"].place(check.name, label))
+    is_data = keys.value.startswith("data:")
+    if keys.name is not None and not is_data and keys.name != keys.value.rpartition("/")[2]:
+        what = "name is of a data: URI; a file is called by its path, and an address by itself"
+        raise MultiturnError(what, where=segment.children["name"].place(check.name, label))
+
+
+def size_of_data(messages: Node) -> int:
+    """Return how many characters of messages are in ``data:`` URIs, which have another limit."""
+    size = 0
+    for message in messages.children:
+        content = message.children["content"]
+        for segment in content.children if isinstance(content.value, list) else [content]:
+            if isinstance(segment.value, dict) and segment.value.get("type") in MEDIA_TYPES:
+                value = segment.value.get("value")
+                if isinstance(value, str) and value.startswith("data:"):
+                    size += len(value)
+    return size
+
+
+def _form_of(segment: Mapping[str, Any]) -> str | None:
+    """Return the place that the vocabulary has a form of another tool's under; None for ours."""
+    kind = segment.get("type")
+    if kind in _TEXTS:
+        return "input_text"
+    if kind in _ONLY_OF_OTHERS:
+        return str(kind)
+    if kind not in MEDIA_TYPES or "value" in segment:
+        return None
+    if kind == "file":
+        return "file" if isinstance(segment.get("file"), dict) else None
+    if "source" in segment:
+        return "named source" if isinstance(segment["source"], str) else "source"
+    return str(kind) if kind in segment else None
+
+
+def _without_citations(block: Node, check: KeyCheck) -> Node:
+    """Return a document without its citations, which nobody asks the vendor for."""
+    citations = block.children["citations"]
+    if citations.value not in _NO_CITATIONS:
+        what = "citations are not asked for; they are left out"
+        check.warn_once("suite.citations_left_out", citations.key_place(check.name), what)
+    return with_keys(block, {k: each for k, each in block.children.items() if k != "citations"})
+
+
+def _place_of_source(source: Node, check: KeyCheck, label: str) -> str:
+    """Return the place of the source of Anthropic's image or document."""
+    kind = source.value.get("type")
+    if kind in _SOURCES:
+        return f"source.{kind}"
+    at = source.children.get("type", source)
+    if isinstance(kind, str) and kind in _OTHER_SOURCES:
+        what = f"a source of the type {kind} {_OTHER_SOURCES[kind]}"
+    else:
+        said = f"no source of the type {quoted(str(kind))}" if "type" in source.value else "no type"
+        what = f"there is {said}; {did_you_mean(str(kind), _SOURCES)}"
+    raise MultiturnError(what, where=at.place(check.name, label))
+
+
+def _uri(data: str, media_type: str = "") -> str:
+    """Return bytes in base64 as a ``data:`` URI, with the type that is declared of them."""
+    if data.startswith("data:"):
+        return data
+    declared = media_type.partition(";")[0].strip()
+    return f"data:{declared if _TYPE.fullmatch(declared) else ''};base64,{data}"
+
+
+def _segment(kind: str, value: str | None, **keys: str | None) -> Segment:
+    return {"type": kind, "value": value, **keys}
+
+
+def _input_file(_: str, keys: Any) -> Segment:
+    if keys.file_data is None:
+        return _segment("document", keys.file_url, name=keys.filename, detail=keys.detail)
+    return _segment("file", _uri(keys.file_data), name=keys.filename, detail=keys.detail)
+
+
+def _document(_: str, keys: Any) -> Segment:
+    """Return a document of inspect_ai's, which is any file, as the type that it declares."""
+    declared, value = keys.mime_type or "", keys.document
+    kind = "document" if value.startswith("https:") else "file"
+    if declared in EXTENSIONS:
+        kind = kind_of_type(declared)
+    return _segment(kind, value, name=keys.filename or None)
+
+
+_SEGMENTS: Mapping[str, Callable[[str, Any], Segment]] = {
+    "image_url": lambda _, keys: _segment("image", keys.image_url),
+    "image_url.image_url": lambda _, keys: _segment("image", keys.url, detail=keys.detail),
+    "file.file": lambda _, keys: _segment("file", _uri(keys.file_data), name=keys.filename),
+    "input_audio.input_audio": lambda _, keys: _segment(
+        "audio", _uri(keys.data, f"audio/{keys.format}")
+    ),
+    "input_image": lambda _, keys: _segment("image", keys.image_url, detail=keys.detail),
+    "input_file": _input_file,
+    "input_text": lambda _, keys: _segment("text", keys.text),
+    "source.base64": lambda kind, keys: _segment(kind, _uri(keys.data, keys.media_type)),
+    "source.url": lambda kind, keys: _segment(kind, keys.url),
+    "source.text": lambda _, keys: _segment("text", keys.data),
+    "named source": lambda kind, keys: _segment(kind, keys.source),
+    "image": lambda kind, keys: _segment(kind, keys.image, detail=keys.detail),
+    "audio": lambda kind, keys: _segment(kind, keys.audio),
+    "document": _document,
+}
