@@ -1,5 +1,6 @@
 """What tokens cost: the rates of the package or of a file, by the name of the model."""
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from genai_prices import Usage as TheirUsage
 from genai_prices import calc_price
 
 from multiturn.engine.costs import price_for
+from multiturn.errors import MultiturnError
 from multiturn.providers.prices import Price, Usage, price_of
 from vendors import anthropic, azure, echo, gemini, openai
 
@@ -101,3 +103,12 @@ def test_without_the_package_only_a_file_has_prices(
     path.write_text(FILE)
     assert price_of("claude-haiku-4-5") is None
     assert isinstance(price_of("gpt-4o", str(path)), Price)
+
+
+def test_prices_are_read_from_regular_files_only(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "large").write_text(" " * 2**21)
+    words_of = {"pipe": "this is not a regular file", "large": "of over 1,048,576 bytes"}
+    for name, words in words_of.items():
+        with pytest.raises(MultiturnError, match=words):
+            price_of("m", str(tmp_path / name))

@@ -32,6 +32,14 @@ def open_regular(path: str | os.PathLike[str], name: str) -> Iterator[BinaryIO]:
         yield file
 
 
+def read_at_most(most: int, file: BinaryIO, name: str, what: str) -> bytes:
+    """Return what is in a file, ``what`` it may be; more bytes than so many are an error."""
+    data = file.read(most + 1)
+    if len(data) > most:
+        raise MultiturnError(f"{what} of over {most:,} bytes", where=name)
+    return data
+
+
 def lines_of(file: BinaryIO, name: str) -> Iterator[bytes]:
     """Yield the lines of a file, which may end without a newline; one of half a GB is an error."""
     number = 0

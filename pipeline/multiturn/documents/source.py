@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 import yaml
 
 from multiturn.documents.node import place_of
+from multiturn.documents.regular import read_at_most
 from multiturn.errors import MultiturnError, Place
 
 if not yaml.__with_libyaml__:
@@ -96,10 +97,7 @@ def open_rewindable(path: str, name: str) -> Iterator[BinaryIO]:
 def read_small(path: str, name: str, what: str, most: int) -> bytes:
     """Return what is in a file, ``what`` it may be, of at most so many bytes."""
     with open_rewindable(path, name) as file:
-        data = file.read(most + 1)
-    if len(data) > most:
-        raise MultiturnError(f"{what} of over {most:,} bytes", where=name)
-    return data
+        return read_at_most(most, file, name, what)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct, ValidationError, convert, structs
 
 from multiturn.documents.imports import is_foreign
-from multiturn.documents.regular import open_regular
+from multiturn.documents.regular import open_regular, read_at_most
 from multiturn.documents.validation import must_be
 from multiturn.errors import MultiturnError, cut, did_you_mean, quoted
 from multiturn.pipelines.pipeline_file import pipeline_names
@@ -77,9 +77,7 @@ def _values(path: Path) -> dict[str, Any] | None:
         if path.name == _OWN:  # a pyproject.toml is refused only if it is about multiturn
             _refuse_foreign(path, name)
         with open_regular(path, name) as file:
-            data = file.read(_MOST_BYTES + 1)
-        if len(data) > _MOST_BYTES:
-            raise MultiturnError(f"defaults of over {_MOST_BYTES:,} bytes", where=name)
+            data = read_at_most(_MOST_BYTES, file, name, "defaults")
         if path.name == _SHARED:
             if b"multiturn" not in data:
                 return None

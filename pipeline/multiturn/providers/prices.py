@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct, structs
 from msgspec.structs import astuple
 
-from multiturn.documents.source import read_small
+from multiturn.documents.regular import open_regular, read_at_most
 from multiturn.documents.validation import LARGEST_NUMBER, read_as
 from multiturn.documents.yaml_events import read_documents
 from multiturn.errors import MultiturnError
@@ -131,10 +131,10 @@ def price_of(
 
 def _read(file: str) -> dict[str, Price]:
     """Return the prices of a file by model."""
-    changed = datetime.fromtimestamp(os.path.getmtime(file), UTC).date()
-    documents = list(
-        read_documents(read_small(os.path.abspath(file), file, "a file of prices", _MAX_FILE), file)
-    )
+    with open_regular(file, file) as opened:
+        changed = datetime.fromtimestamp(os.fstat(opened.fileno()).st_mtime, UTC).date()
+        data = read_at_most(_MAX_FILE, opened, file, "a file of prices")
+    documents = list(read_documents(data, file))
     if len(documents) != 1 or not isinstance(documents[0].children, dict):
         raise MultiturnError("a file of prices is a mapping from models to prices", where=file)
     return {
