@@ -235,9 +235,13 @@ def plain_block(block: dict[str, Any]) -> str:
             return text
         case {"source": {"url": url}} | {"fileData": {"fileUri": url}}:
             return url
-        case {"image_url": {"url": str(url)}} if url.startswith("https:"):
+        case {"image_url": {"url": str(url)} | str(url)} if url.startswith("https:"):
+            return url
+        case {"file_url": url}:
             return url
         case {"image_url": {"url": data}} | {"file": {"file_data": data}}:
+            pass
+        case {"image_url": data} | {"file_data": data}:
             pass
         case {"input_audio": {"data": data}} | {"source": {"data": data}}:
             pass
@@ -277,9 +281,12 @@ def in_item(item: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
         case {"type": "function_call", "call_id": name, "name": tool, "arguments": arguments}:
             yield "call", name, tool, json.loads(arguments)
         case {"type": "function_call_output", "call_id": name, "output": output}:
-            yield "result", name, output, False
+            said = output if isinstance(output, str) else [*map(plain_block, output)]
+            yield "result", name, said, False
+        case {"role": role, "content": str(text)}:
+            yield role, text
         case _:
-            yield item["role"], item["content"]
+            yield from ((item["role"], plain_block(block)) for block in item["content"])
 
 
 def in_block(block: dict[str, Any], role: str) -> tuple[Any, ...]:

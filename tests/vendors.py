@@ -37,7 +37,8 @@ def openai(url: str = NOWHERE, **settings: Any) -> OpenAIProvider:
 
 
 def responses(url: str = NOWHERE, **settings: Any) -> OpenAIProvider:
-    return openai(url, **{"api": "responses", "model": "gpt-5-mini", **settings})
+    given = {"api": "responses", "model": "gpt-5-mini", "model_takes": {"result_media": True}}
+    return openai(url, **{**given, **settings})
 
 
 def anthropic(url: str = NOWHERE, **settings: Any) -> AnthropicProvider:

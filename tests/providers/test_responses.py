@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from loopback import KEY, Server, completion
-from multiturn import ChatMessage, ProviderError, ProviderRequest
+from multiturn import ChatMessage, Media, ProviderError, ProviderRequest
 from multiturn.logs import Notice, warnings_to
 from multiturn.model.calls import Call, Thinking
 from multiturn.providers.batches import batches_of
+from strict import judge_responses
 from vendors import HELLO, ask, azure, chat, failure, openai, responses
 
 AT_OPENAI = {"base_url": "https://api.openai.com/v1"}
@@ -114,3 +115,86 @@ def test_an_answer_is_sent_again_as_it_came(server: Server) -> None:
         *(thought, call),
         {"type": "function_call_output", "call_id": "c1", "output": "noon"},
     ]
+
+
+PNG = Media.of(b"\x89PNG\r\n\x1a\n", "shots/a.png", detail="high")
+PDF = Media.of(b"%PDF-1.7", "b.pdf")
+WAV = Media.of(b"RIFF\4\0\0\0WAVE", "c.wav")
+PAGE = Media("image", url="https://example.org/d.png")
+MANUAL = Media("document", url="https://example.org/e.pdf")
+CALL = Call("c1", "look")
+ITEMS_OF_MEDIA = [
+    {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo=", "detail": "high"},
+    {
+        "type": "input_file",
+        "filename": "b.pdf",
+        "file_data": "data:application/pdf;base64,JVBERi0xLjc=",
+    },
+    {"type": "input_image", "image_url": "https://example.org/d.png", "detail": "auto"},
+    {"type": "input_file", "file_url": "https://example.org/e.pdf"},
+]
+
+
+def items(provider: Any, *messages: ChatMessage) -> tuple[list[Any], tuple[str, ...]]:
+    """Return the items after the system message, and the repairs."""
+    request = ProviderRequest(question="", chat_prompt=(ChatMessage("user", "Hi"), *messages))
+    with warnings_to(lambda _: None):
+        wire = provider.wire(request)
+    body = json.loads(wire.body)
+    judge_responses({**body, "model": "o3"})
+    return body["input"][2:], wire.repairs
+
+
+def test_images_and_documents_are_parts_of_a_message() -> None:
+    content = ("Look:", PNG, PDF, PAGE, "and", MANUAL)
+    (item,), repairs = items(responses(**AT_OPENAI, model="o3"), ChatMessage("user", content))
+    image, document, page, manual = ITEMS_OF_MEDIA
+    said = [{"type": "input_text", "text": text} for text in ("Look:", "and")]
+    parts = [said[0], image, document, page, said[1], manual]
+    assert (item, repairs) == ({"role": "user", "content": parts}, ())
+
+
+def test_t6_they_stay_in_a_result_where_that_is_known_to_be_taken() -> None:
+    said = ChatMessage("assistant", "", (CALL,))
+    result = ChatMessage("tool", (PNG, PDF, PAGE, MANUAL), tool_call_id="c1", is_error=True)
+    for provider in (responses(**AT_OPENAI, model="o3"), azure(api="responses")):
+        (_, found), repairs = items(provider, said, result)
+        error = {"type": "input_text", "text": "error: "}
+        assert found["output"] == [error, *ITEMS_OF_MEDIA]
+        assert [repair.partition(":")[0] for repair in repairs] == ["O15"]
+    found_items, repairs = items(responses(model_takes={}), said, result)
+    assert [item.get("type") or item["role"] for item in found_items] == [
+        *("function_call", "function_call_output", "user"),
+    ]
+    assert "T6: sent 4 files of a result in a user message after it" in repairs
+
+
+@pytest.mark.parametrize(
+    ("message", "why"),
+    [
+        (
+            ChatMessage("user", ("Hear", WAV)),
+            "O22: in the Responses API, a message must not have audio",
+        ),
+        (
+            ChatMessage("assistant", ("Look", PNG)),
+            "O21: in the Responses API, images and documents",
+        ),
+    ],
+)
+def test_what_the_api_takes_nowhere_is_refused(message: ChatMessage, why: str) -> None:
+    provider = responses(**AT_OPENAI, model="gpt-4o")
+    request = ProviderRequest(question="", chat_prompt=(message, ChatMessage("user", "Hi")))
+    with pytest.raises(ProviderError, match="^" + why):
+        provider.wire(request)
+
+
+def test_media_go_out_as_they_are_shown(server: Server) -> None:
+    provider = responses(server.url)
+    request = ProviderRequest(question="", chat_prompt=(ChatMessage("user", ("Look", PNG)),))
+    answer = ask(provider, request)
+    (sent,) = server.requests
+    assert sent.body == provider.wire(request).body == answer.wire
+    assert sent.json["input"][-1]["content"][1] == ITEMS_OF_MEDIA[0]
+    line = batches_of(provider).line("digest", provider.wire(request).body)
+    assert json.loads(line)["body"]["input"] == sent.json["input"]

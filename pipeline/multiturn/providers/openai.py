@@ -14,10 +14,11 @@ from multiturn.providers.chat import called, chat_choice, chat_message, chat_too
 from multiturn.providers.client import http_client
 from multiturn.providers.http import HttpProvider
 from multiturn.providers.layout import Layout
-from multiturn.providers.media_parts import want_kinds
+from multiturn.providers.media_parts import KINDS, want_kinds
 from multiturn.providers.models import SERVERS
 from multiturn.providers.openai_settings import vendor_at
 from multiturn.providers.responses import (
+    MEDIA,
     lay_out_for_responses,
     phases,
     read_response,
@@ -70,14 +71,12 @@ class OpenAIProvider(HttpProvider):
         settings = self.settings
         if self.asks_responses:
             lay_out_for_responses(layout, self.abilities)
-            if layout.has_media:
-                layout.refuse("C7", "set api: chat in the target")
         else:
             self.want_chat(layout)
             lay_out_for_chat(layout)
         layout.want_turns("C1")
         if layout.has_media:
-            want_kinds(layout, self.abilities)
+            want_kinds(layout, self.abilities, MEDIA if self.asks_responses else KINDS)
         self.lay_out_system(layout)
         if settings.roles == "alternate":
             layout.alternate("O13")

@@ -5,12 +5,21 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from multiturn.media import Media, MediaKind
 from multiturn.model.calls import Thinking, Tool
+from multiturn.model.request import content_of
 from multiturn.model.turns import Turn, is_blank
 from multiturn.providers.base import ProviderResponse
 from multiturn.providers.chat import called
 from multiturn.providers.failures import ProviderError
 from multiturn.providers.layout import Layout
+from multiturn.providers.media_parts import (
+    address_or_uri,
+    file_name,
+    move_from_results,
+    want_types,
+    want_user_media,
+)
 from multiturn.providers.models import SERVERS, Abilities
 from multiturn.providers.tool_layout import (
     Choice,
@@ -26,11 +35,12 @@ from multiturn.text import number_of
 
 _IDS = Names("T10", re.compile(".{1,64}", re.DOTALL))
 _LOWEST_LIMIT = 16
+MEDIA: tuple[MediaKind, ...] = ("image", "document")  # what the API takes
 _KINDS = {"rate_limit_exceeded": "rate_limit"}  # of errors, by the vendor's code
 
 
 def lay_out_for_responses(layout: Layout, abilities: Abilities) -> None:
-    """Repair what the Responses API refuses of calls, results, thinking and tool messages."""
+    """Repair what the Responses API refuses of calls, results, thinking, media and roles."""
     if layout.has_more:
         if abilities.takes("encrypted_thinking").takes is False:
             leave_out_thinking(layout, "T9", lambda *_: "that the model does not take")
@@ -40,6 +50,12 @@ def lay_out_for_responses(layout: Layout, abilities: Abilities) -> None:
         tell_errors(layout, "O15")
         _keep_reasoning(layout)
     layout.tools_as_user("O1")
+    if layout.has_media:
+        takes_them = bool(abilities.takes("result_media").takes)
+        move_from_results(layout, lambda media: takes_them)
+        want_user_media(layout, "O21")
+        what = "attach an image or a PDF"
+        want_types(layout, "O22", lambda media: media.kind in MEDIA, what)
 
 
 def _keep_reasoning(layout: Layout) -> None:
@@ -141,7 +157,7 @@ def response_items(turn: Turn, role: str, phase: str = "") -> Iterator[dict[str,
         yield {
             "type": "function_call_output",
             "call_id": turn.answers,
-            "output": turn.content,
+            "output": _content(turn),
         }
         return
     for name, blocks in _items_of(turn.thinking):
@@ -154,7 +170,7 @@ def response_items(turn: Turn, role: str, phase: str = "") -> Iterator[dict[str,
             "encrypted_content": blocks[0].data,
         }
     if turn.content or not turn.is_more:
-        message = {"role": role, "content": turn.content}
+        message = {"role": role, "content": _content(turn)}
         yield {**message, "phase": phase} if phase else message
     for call in turn.calls:
         yield {
@@ -163,6 +179,27 @@ def response_items(turn: Turn, role: str, phase: str = "") -> Iterator[dict[str,
             "name": call.name,
             "arguments": json.dumps(call.arguments, ensure_ascii=False),
         }
+
+
+def _content(turn: Turn) -> str | list[dict[str, Any]]:
+    """Return text; where there are images or documents, a list of parts."""
+    content = content_of(turn)
+    return content if isinstance(content, str) else [_part(piece) for piece in content]
+
+
+def _part(piece: str | Media) -> dict[str, Any]:
+    if isinstance(piece, str):
+        return {"type": "input_text", "text": piece}
+    if piece.kind == "image":
+        detail = piece.detail or "auto"
+        return {"type": "input_image", "image_url": address_or_uri(piece), "detail": detail}
+    if piece.url:
+        return {"type": "input_file", "file_url": piece.url}
+    return {
+        "type": "input_file",
+        "filename": file_name(piece),
+        "file_data": address_or_uri(piece),
+    }
 
 
 def response_tool(tool: Tool) -> dict[str, Any]:

@@ -62,12 +62,14 @@ O17 | OpenAI | instructions must be one text, which is not empty | SDK
 O18 | OpenAI | in the Responses API, the limit of the output must be 16 or more | pi #6265, hindsight #58
 O19 | OpenAI | in Chat Completions, images, documents and audio must be in user messages | openai-node #1030, OpenHands #7700
 O20 | OpenAI | in Chat Completions, a document or audio must not be an address | SDK, pydantic-ai #4445
+O21 | OpenAI | in the Responses API, images and documents must be in user messages or results | openhuman #3624, rust-genai #119
+O22 | OpenAI | in the Responses API, a message must not have audio | SDK
 T1 | OpenAI | in Chat Completions, the id of a call must not exceed 40 characters | vercel/ai #5171, pydantic-ai #4389
 T2 | Anthropic | the id of a call must have only letters, digits, _ and - | bifrost #5097, nanobot #4356
 T3 | all | each call must have its result in the next turn, before any text | rivet #487, ogx #6367
 T4 | Gemini | the results of a turn must be one content, without other parts | eino-ext #571, crewAI #4693, gemini-cli #16135
 T5 | Gemini | some models need the signature of a call in the current turn | bifrost #2226, semantic-kernel #13417
-T6 | OpenAI, Gemini | in Chat Completions, and for some models of Gemini, a result must be only text | inspect_ai #1058, hermes-agent #96466
+T6 | OpenAI, Gemini | in Chat Completions, and for some models and servers, a result must be only text | inspect_ai #1058, hermes-agent #96466, llama.cpp #23380
 T7 | Anthropic | calls in messages may need tools | litellm #27620, #24712
 T8 | all | thinking must go only to the vendor that signed it, with its signature | openai-agents-python #1704, continue #4470
 T9 | OpenAI | a reasoning item must be there once, encrypted, and before a text or a call | vercel/ai #7543, #7099, #7883, openai-agents-python #569
