@@ -198,11 +198,20 @@ def test_it_needs_the_sdk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None
     )
 
 
-@pytest.mark.parametrize("more", [(), ("--dry-run", "--batch", "--output", "out.jsonl")])
-def test_it_is_for_dry_runs_only(folder: Path, more: tuple[str, ...]) -> None:
-    done = run("a.eval.yaml", "--target", "openai", "--count-tokens", *more, folder=folder)
+def test_it_is_for_dry_runs_only(folder: Path) -> None:
+    done = run("a.eval.yaml", "--target", "openai", "--count-tokens", folder=folder)
     assert done.returncode == 2
-    assert "--count-tokens is for --dry-run without --batch" in done.stderr
+    assert "--count-tokens is for --dry-run; add it" in done.stderr
+
+
+def test_the_vendor_counts_batches_too(folder: Path, server: Server) -> None:
+    for number in (40, 2):
+        server.answer(body={"input_tokens": number})
+    done = count(folder, "anthropic", "--batch", "--output", "out.jsonl")
+    assert (done.returncode, done.stdout[:10]) == (0, "2 requests")
+    assert done.stderr.splitlines()[1].startswith("42 input tokens; ")
+    assert {request.path for request in server.requests} == {"/v1/messages/count_tokens"}
+    assert not (folder / "out.jsonl").exists()
 
 
 def test_limits_go_by_what_the_vendor_counts(folder: Path, server: Server) -> None:

@@ -187,6 +187,18 @@ def test_a_dry_run_says_what_a_cache_saves_if_there_is_one(
     assert ("% in prefixes that other cases share (if they are" in said) == ("mine" in prices)
 
 
+def test_a_dry_run_of_a_batch_says_what_is_shared(tmp_path: Path) -> None:
+    write_priced(tmp_path, "gpt-4o: {input: 2, output: 8, cached_input: 0.5}")
+    suite = tmp_path / "a.eval.jsonl"
+    lines = suite.read_text().splitlines()  # equal requests of a batch are sent once
+    suite.write_text("\n".join(line.replace("Hi", str(at)) for at, line in enumerate(lines)))
+    options = ["--target", "t", "--dry-run", "--prices", "prices.yaml"]
+    said = run("a.eval.jsonl", *options, folder=tmp_path).stderr.splitlines()
+    batch = run("a.eval.jsonl", *options, "--batch", "--output", "o", folder=tmp_path).stderr
+    assert re.search(r" input tokens, 9\d % in prefixes that other cases share; ", said[1])
+    assert batch.splitlines()[1:] == said[1:]
+
+
 # The order of sending
 
 

@@ -8,17 +8,20 @@ from multiturn.cli.options import PATH, say_summary, targets_option
 from multiturn.text import in_line, number_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from multiturn.cli.sending import Tally
     from multiturn.engine.batches import Batches
+    from multiturn.engine.delivery import Delivery
     from multiturn.engine.run import Run
 
 
-def preview_batch(run: "Run", tally: "Tally") -> None:
+def preview_batch(run: "Run", deliveries: "Iterator[Delivery]", tally: "Tally") -> None:
     """Print how many requests, parts and bytes would go where."""
     from multiturn.cli.costs import say_estimate
     from multiturn.engine.dry_batch import DryBatchRun
 
-    batches = DryBatchRun(run)
+    batches = DryBatchRun(run, deliveries)
     for delivery in batches.submit():
         tally.add(delivery)
     target = batches.target

@@ -170,8 +170,8 @@ def run(
     if dry_run and format_ == "text" and not batch:
         what = "--dry-run prints lines of JSON; for text, see convert --target"
         raise click.UsageError(what)
-    if count_tokens and (batch or not dry_run):
-        raise click.UsageError("--count-tokens is for --dry-run without --batch")
+    if count_tokens and not dry_run:
+        raise click.UsageError("--count-tokens is for --dry-run; add it")
     if not poll < math.inf:
         raise click.UsageError("--poll takes a number of seconds, such as 60")
     max_cost = run_options["max_cost"]
@@ -198,10 +198,12 @@ def run(
                     Tally(failures).add(delivery)
             failures.finish()
         if dry_run:
-            if batch:
-                preview_batch(chosen, tally)
-            else:
-                preview(chosen, tally, concurrency=concurrency if count_tokens else 0)
+            from multiturn.engine.counting import counted
+
+            deliveries = chosen.deliveries()
+            if count_tokens:
+                deliveries = counted(chosen, concurrency=concurrency)
+            (preview_batch if batch else preview)(chosen, deliveries, tally)
         else:
             with chosen:
                 if batch:

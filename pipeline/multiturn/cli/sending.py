@@ -4,7 +4,7 @@ import asyncio
 import signal
 import sys
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -18,7 +18,6 @@ from multiturn.cli.progress import Progress, estimate
 from multiturn.cli.rendering import to_result_text
 from multiturn.engine.budget import LimitReachedError
 from multiturn.engine.costs import Estimate
-from multiturn.engine.counting import counted
 from multiturn.engine.delivery import Delivery
 from multiturn.engine.order import Order
 from multiturn.engine.prefixes import SharedPrefixes
@@ -122,13 +121,9 @@ def print_text(result: Result) -> None:
         sys.stdout.buffer.flush()
 
 
-def preview(run: Run, tally: Tally, *, concurrency: int = 0) -> None:
-    """Print what would be sent, as JSON lines, and what it would cost.
-
-    With a concurrency, the vendor counts the tokens, so many requests at a time.
-    """
+def preview(run: Run, deliveries: Iterable[Delivery], tally: Tally) -> None:
+    """Print what would be sent, as JSON lines, and what it would cost."""
     found = Estimate(run.budget.price, SharedPrefixes(run.provider))
-    deliveries = counted(run, concurrency=concurrency) if concurrency else run.deliveries()
     for delivery in deliveries:
         tally.add(delivery)
         found.add(delivery)
