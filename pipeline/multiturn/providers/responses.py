@@ -48,7 +48,7 @@ def lay_out_for_responses(layout: Layout, abilities: Abilities) -> None:
         pair_results(layout)
         rename_ids(layout, _IDS)
         tell_errors(layout, "O15")
-        _keep_reasoning(layout)
+        _keep_reasoning(layout, abilities.vendor)
     layout.tools_as_user("O1")
     if layout.has_media:
         takes_them = bool(abilities.takes("result_media").takes)
@@ -58,21 +58,23 @@ def lay_out_for_responses(layout: Layout, abilities: Abilities) -> None:
         want_types(layout, "O22", lambda media: media.kind in MEDIA, what)
 
 
-def _keep_reasoning(layout: Layout) -> None:
+def _keep_reasoning(layout: Layout, vendor: str) -> None:
     """Leave out thinking that is no reasoning item which the API takes (T9)."""
     whys: dict[tuple[int, int], str] = {}
-    seen: set[str] = set()
+    kept: set[str] = set()
     for at, message in enumerate(layout.messages):
+        is_followed = any(map(_says_something, layout.messages[at : at + 2]))
         number = 0
         for name, blocks in _items_of(message.thinking):
-            why = ""
+            why = "" if is_followed else "that nothing follows"
             if not blocks[0].data:
                 why = "without encrypted content"
-            elif name in seen:
+            elif name in kept:
                 why = "that was there before"
-            elif not any(_says_something(each) for each in layout.messages[at : at + 2]):
-                why = "that nothing follows"
-            seen.add(name)
+            elif vendor != SERVERS and not name.startswith("rs"):
+                why = "whose id does not begin with rs"
+            if not why:
+                kept.add(name)
             whys |= {(at, number + each): why for each in range(len(blocks))}
             number += len(blocks)
     leave_out_thinking(layout, "T9", lambda at, number: whys[at, number])
