@@ -42,6 +42,7 @@ test-tools: $(READY) $(TOOLS)/ready $(LITELLM)/ready $(OLDEST)/ready newest  ## 
 		--ignore-glob 'tests/tools/test_litellm*' --ignore tests/tools/test_tokenizers.py
 	LITELLM=$(LITELLM)/bin/litellm $(BIN)/pytest tests/tools/test_litellm*.py tests/tools/test_tokenizers.py
 	HISTORIES=3000 $(BIN)/pytest tests/providers/test_calls.py
+	BODIES=3000 $(BIN)/pytest tests/test_import.py
 	$(OLDEST)/bin/pytest $(ANY_VERSION)
 	$(NEWEST)/bin/pytest $(ANY_VERSION)
 
@@ -66,7 +67,7 @@ bench: $(READY)  ## measure times and memory against floors
 
 fuzz: $(READY)  ## look for input that breaks something, FUZZ_SECONDS=20 for each kind
 	$(INSTALL) --require-hashes --requirement requirements-fuzz.lock
-	for kind in suites dialects pipelines targets patterns defaults states results locks reports; do \
+	for kind in suites dialects pipelines targets patterns defaults states results locks reports traces; do \
 		$(BIN)/python tests/fuzz.py $$kind -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 || exit 1; done
 
 build: $(READY)  ## build the sdist and the wheel into dist, and check them

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import chdir, contextmanager
+from copy import deepcopy
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +17,7 @@ from unittest.mock import patch
 
 import msgspec
 
+from bodies import BODIES, chat_body, in_telemetry
 from multiturn import MultiturnError, load_pipeline, load_suite, load_target
 from multiturn.engine.batch_state import BatchState
 from multiturn.engine.defaults import find_defaults
@@ -31,6 +33,9 @@ from multiturn.review.report.markdown import to_markdown
 from multiturn.review.report.suites import ReviewedSuites, items
 from multiturn.suites.patterns import guideline_matcher
 from multiturn.suites.vocabulary import IRRELEVANT
+from multiturn.traces.answers import answered
+from multiturn.traces.attached import Attached
+from multiturn.traces.suite import Imported, imported, suite_text
 
 _temporary = TemporaryDirectory()
 _folder = Path(_temporary.name)
@@ -282,6 +287,77 @@ def reports(data: bytes) -> None:
     to_markdown(report)
 
 
+def traces(data: bytes) -> None:
+    """Import a file as request bodies, and as results; what it becomes is a suite that loads.
+
+    Bytes that are no JSON choose a body, and what is changed in it.
+    """
+    path = _written("t.jsonl", data if data[:1] in (b"{", b"[") else _mutated(iter(data)))
+    for found in (imported([str(path)], Attached(None, "")), answered([str(path)])):
+        cases = []
+        for each in found:
+            if isinstance(each, MultiturnError):
+                _check_place(each, path)
+            elif isinstance(each, Imported):
+                cases.append(each)
+        if cases and cases[0].target:
+            suite = _written("t.yaml", suite_text(cases).encode())
+            loaded = [case.id for case in load_suite(suite)]
+            if loaded != [each.case["id"] for each in cases]:
+                raise AssertionError(f"other cases: {loaded}")
+
+
+_KINDS_OF_BODIES: tuple[Callable[[int], Any], ...] = (
+    *BODIES.values(),
+    lambda number: in_telemetry(chat_body(number, has_media=False)),
+)
+_JUNK: tuple[Any, ...] = (
+    None,
+    [],
+    {},
+    0,
+    "x",
+    True,
+    [None],
+    {"a": 1},
+    10**25,
+    -1.5,
+    "",
+    [[]],
+    {"type": "text"},
+)
+_KEYS_OF_BODIES = (
+    *("type", "content", "role", "id", "parts", "text", "name", "arguments", "input", "thinking"),
+    *("system", "tools", "refusal", "messages", "function", "source", "tool_calls", "summary"),
+)
+
+
+def _mutated(choices: Iterator[int]) -> bytes:
+    """Return a request body in which a few values are others."""
+    body = _KINDS_OF_BODIES[next(choices, 0) % len(_KINDS_OF_BODIES)](next(choices, 0))
+    for choice in choices:
+        places = [*_places(body)]
+        inside, step = places[(next(choices, 0) * 256 + next(choices, 0)) % len(places)]
+        if choice % 4 == 0:
+            del inside[step]
+        elif choice % 4 == 1 and isinstance(inside, dict):
+            inside[_KEYS_OF_BODIES[choice % len(_KEYS_OF_BODIES)]] = inside.pop(step)
+        else:
+            inside[step] = deepcopy(_JUNK[choice // 4 % len(_JUNK)])
+        if not body:
+            break
+    return json.dumps(body).encode()
+
+
+def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield each mapping or list in a value, with each key or index in it."""
+    steps = list(value) if isinstance(value, dict) else range(len(value))
+    for step in steps if isinstance(value, dict | list) else ():
+        yield value, step
+        if isinstance(value[step], dict | list):
+            yield from _places(value[step])
+
+
 KINDS: dict[str, Callable[[bytes], None]] = {
     function.__name__: function
     for function in (
@@ -296,6 +372,7 @@ KINDS: dict[str, Callable[[bytes], None]] = {
             results,
             locks,
             reports,
+            traces,
         ),
     )
 }

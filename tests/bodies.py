@@ -34,6 +34,17 @@ VALUES: tuple[Any, ...] = (
     *(*TEXTS, "", 0, -1.5, 10**20, 1e-7, 1.0, True, False, None, [], {}, [[]], [{"<<": {"a": 1}}]),
     {"a": [None, {"no": "yes", "": " "}]},
 )
+MEDIA = {
+    "image": [
+        ("image/png", b"\x89PNG\r\n\x1a\n"),
+        ("image/jpeg", b"\xff\xd8\xff"),
+        ("image/gif", b"GIF89a"),
+        ("image/webp", b"RIFF....WEBP"),
+    ],
+    "document": [("application/pdf", b"%PDF-1.7\n")],
+    "audio": [("audio/wav", b"RIFF....WAVE"), ("audio/mpeg", b"ID3\x03\x00")],
+}
+ADDRESS = "https://example.com/a.png"
 NAMES = ("weather", "search_web", "read-file", "f")
 
 
@@ -54,6 +65,18 @@ class Chooser:
         keys = self.chance.sample(("city", "größe", "a b", "<<", "no", "12", ""), 3)
         return {key: self.chance.choice(VALUES) for key in keys[: self.chance.randint(0, 3)]}
 
+    def media(self, *kinds: str) -> tuple[str, str, str]:
+        """Return the type of media, their bytes in base64, and a name."""
+        kind = self.chance.choice(kinds or ("image", "document"))
+        media_type, head = self.chance.choice(MEDIA[kind])
+        data = base64.b64encode(head + self.chance.randbytes(self.chance.randint(9, 40))).decode()
+        return media_type, data, self.chance.choice(("a.pdf", "my invoice.pdf", "Grüße.pdf"))
+
+    def pieces(self) -> list[bool]:
+        """Return whether each piece of a content is text: no two texts are neighbors."""
+        texts = [self.some(0.5) for _ in range(self.chance.randint(2, 4))]
+        return [is_text and not (at and texts[at - 1]) for at, is_text in enumerate(texts)]
+
     def call_ids(self) -> list[str]:
         first, self.count = self.count, self.count + self.chance.choice((1, 1, 2, 3))
         return [f"call_{at}-{self.chance.randint(0, 9)}" for at in range(first, self.count)]
@@ -73,7 +96,7 @@ class Chooser:
         return {key: value for key, value in given.items() if self.some(0.3)}
 
 
-def chat_body(number: int) -> Values:
+def chat_body(number: int, has_media: bool = True) -> Values:
     """Return a body for OpenAI's Chat Completions."""
     make = Chooser(number)
     system = make.chance.choice(("system", "developer"))
@@ -81,7 +104,7 @@ def chat_body(number: int) -> Values:
     if make.some(0.6):
         messages.append({"role": system, "content": make.text()})
     for _ in range(make.rounds()):
-        messages.append({"role": "user", "content": make.text()})
+        messages.append({"role": "user", "content": _chat_content(make, has_media)})
         if make.some(0.6):
             messages += _chat_calls(make)
         if make.some(0.7):
@@ -100,6 +123,26 @@ def chat_body(number: int) -> Values:
         if make.some(0.5):
             body["tool_choice"] = make.chance.choice(("auto", "none", "required", named))
     return body
+
+
+def _chat_content(make: Chooser, has_media: bool) -> Any:
+    """Return a text, or texts and media."""
+    if not has_media or make.some(0.8):
+        return make.text()
+    return [
+        {"type": "text", "text": make.text()} if is_text else _chat_media(make)
+        for is_text in make.pieces()
+    ]
+
+
+def _chat_media(make: Chooser) -> Values:
+    media_type, data, name = make.media()
+    uri = f"data:{media_type};base64,{data}"
+    if media_type == "application/pdf":
+        return {"type": "file", "file": {"filename": name, "file_data": uri}}
+    detail = {"detail": "low"} if make.some(0.3) else {}
+    url = ADDRESS if make.some(0.2) else uri
+    return {"type": "image_url", "image_url": {"url": url, **detail}}
 
 
 def _chat_calls(make: Chooser) -> list[Values]:
@@ -135,7 +178,7 @@ def _described(make: Chooser, key: str) -> Values:
 def anthropic_body(number: int) -> Values:
     """Return a body for Anthropic's Messages API."""
     make = Chooser(number)
-    messages: list[Values] = [{"role": "user", "content": make.text()}]
+    messages: list[Values] = [{"role": "user", "content": _anthropic_content(make)}]
     for _ in range(make.rounds()):
         messages += _anthropic_turns(make)
     body: Values = {"model": "claude-sonnet-4-5", "max_tokens": 64, "messages": messages}
@@ -152,6 +195,25 @@ def anthropic_body(number: int) -> Values:
     return body
 
 
+def _anthropic_content(make: Chooser) -> Any:
+    """Return a text, or texts and media."""
+    if make.some(0.8):
+        return make.text()
+    return [
+        {"type": "text", "text": make.text()} if is_text else _anthropic_media(make)
+        for is_text in make.pieces()
+    ]
+
+
+def _anthropic_media(make: Chooser, *kinds: str) -> Values:
+    media_type, data, _ = make.media(*kinds)
+    kind = "document" if media_type == "application/pdf" else "image"
+    source = {"type": "base64", "media_type": media_type, "data": data}
+    if kind == "image" and make.some(0.2):
+        source = {"type": "url", "url": ADDRESS}
+    return {"type": kind, "source": source}
+
+
 def _anthropic_turns(make: Chooser) -> list[Values]:
     """Return a message of the assistant, and what follows it."""
     blocks: list[Values] = []
@@ -166,7 +228,7 @@ def _anthropic_turns(make: Chooser) -> list[Values]:
         text = make.text()
         spoken = [*blocks, {"type": "text", "text": text}] if blocks else text
         said = {"role": "assistant", "content": spoken}
-        return [said, {"role": "user", "content": make.text()}]
+        return [said, {"role": "user", "content": _anthropic_content(make)}]
     if make.some(0.5):
         blocks.append({"type": "text", "text": make.text()})
     ids = make.call_ids()
@@ -177,7 +239,7 @@ def _anthropic_turns(make: Chooser) -> list[Values]:
         {
             "type": "tool_result",
             "tool_use_id": each,
-            **({"content": make.text()} if make.some(0.8) else {}),
+            **({"content": _anthropic_result(make)} if make.some(0.8) else {}),
             **({"is_error": True} if make.some(0.2) else {}),
         }
         for each in ids
@@ -187,10 +249,16 @@ def _anthropic_turns(make: Chooser) -> list[Values]:
     return [{"role": "assistant", "content": blocks}, {"role": "user", "content": results}]
 
 
+def _anthropic_result(make: Chooser) -> Any:
+    if make.some(0.8):
+        return make.text()
+    return [{"type": "text", "text": make.text()}, _anthropic_media(make, "image")]
+
+
 def gemini_body(number: int) -> Values:
     """Return a body for the Gemini API."""
     make = Chooser(number)
-    contents: list[Values] = [{"role": "user", "parts": [{"text": make.text()}]}]
+    contents: list[Values] = [{"role": "user", "parts": _gemini_parts(make)}]
     for _ in range(make.rounds()):
         contents += _gemini_turns(make)
     body: Values = {"contents": contents}
@@ -215,13 +283,28 @@ def gemini_body(number: int) -> Values:
     return body
 
 
+def _gemini_parts(make: Chooser) -> list[Values]:
+    """Return a text, or texts and media."""
+    if make.some(0.8):
+        return [{"text": make.text()}]
+    return [{"text": make.text()} if is_text else _gemini_media(make) for is_text in make.pieces()]
+
+
+def _gemini_media(make: Chooser) -> Values:
+    media_type = "image/gif"
+    while media_type == "image/gif":  # which Gemini does not take
+        media_type, data, _ = make.media("image", "document", "audio")
+    media_type = media_type.replace("audio/mpeg", "audio/mp3")  # as Google's guide has it
+    return {"inlineData": {"mimeType": media_type, "data": data}}
+
+
 def _gemini_turns(make: Chooser) -> list[Values]:
     parts: list[Values] = []
     if make.some(0.4):
         parts.append({"text": make.text(), "thought": True, "thoughtSignature": make.signature()})
     if not make.some(0.6):
         turn = {"role": "model", "parts": [*parts, {"text": make.text()}]}
-        return [turn, {"role": "user", "parts": [{"text": make.text()}]}]
+        return [turn, {"role": "user", "parts": _gemini_parts(make)}]
     if make.some(0.5):
         parts.append({"text": make.text()})
     results = []

@@ -4,6 +4,7 @@ Whatever is no result and no error with a place, takes over five seconds or over
 run, and leaves its input beside the corpus.
 """
 
+import json
 import logging
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ with atheris.instrument_imports(include=["multiturn", "multiturn_stages", "yaml"
     import tomllib  # noqa: F401 - find_defaults would import it too late
 
     from anything import KINDS
+    from bodies import BODIES, chat_body, in_telemetry
 
 ROOT = Path(__file__).parent.parent
 CORPUS = ROOT / ".fuzz"
@@ -39,6 +41,11 @@ STATE = (
     b'{"is": "part", "token": "p", "requests": 1, "size": 9, "file": "f", "batch": "b"}\n'
     b'{"is": "asked", "part": "p", "where": "a.yaml:1", "result": {"suite": "a.yaml", "id": "a",'
     b' "target": "t", "digest": "00ff"}}\n{"is": "canceled"}\n'
+)
+ANSWER = (
+    b'{"suite": "a.yaml", "id": "a", "target": "t", "response": "Hi", "raw_request": {"question":'
+    b' "Hi", "chat_prompt": [{"role": "user", "content": "Hi"}]}, "tool_calls": [{"id": "c",'
+    b' "name": "f", "arguments": {"a": 1}}], "thinking": [{"type": "reasoning", "id": "r"}]}\n'
 )
 JSON_LINE = b'{"id": "a", "input_messages": [{"role": "user", "content": ["x"]}]}\n'
 
@@ -67,6 +74,10 @@ def seeds(kind: str) -> list[bytes]:
             return [RESULT, RESULT * 2, RESULT[:-9]]
         case "locks":
             return files("snapshots/**/promoted.lock")
+        case "traces":
+            made = [make(number) for make in BODIES.values() for number in range(20)]
+            made += [in_telemetry(chat_body(number, has_media=False)) for number in range(20)]
+            return [ANSWER, *(json.dumps(each).encode() for each in made)]
         case "reports":
             suites = files("examples/*.yaml")
             return [before + b"\0" + after for before in suites for after in suites]

@@ -1,5 +1,7 @@
 """Request bodies become a suite, and that suite the same bodies again."""
 
+import base64
+import hashlib
 import json
 import os
 import subprocess
@@ -12,13 +14,16 @@ import pytest
 import commands
 from bodies import BODIES, Values, chat_body, in_telemetry
 from commands import run
+from comparing import write
 from multiturn import load_pipeline, load_suite
 from multiturn.documents.yaml_events import read_documents
 from multiturn.logs import Notice, warnings_to
 from multiturn.providers.targets import KINDS
-from multiturn.traces.suite import Imported, imported, suite_text
+from multiturn.traces.answers import answered
+from multiturn.traces.attached import Attached, attached_for
+from multiturn.traces.suite import Imported, imported, suite_text, write_suite
 
-COUNT = int(os.environ.get("BODIES", "100"))  # of each kind; make test-tools tries 3000
+COUNT = int(os.environ.get("BODIES", "50"))  # of each kind; make test-tools tries 3000
 SETTINGS = ("top_p", "seed", "stream", "stop", "user", "stop_sequences", "metadata", "truncation")
 OF_GEMINI = ("topP", "topK", "stopSequences", "safetySettings")
 
@@ -29,10 +34,11 @@ def written(folder: Path, bodies: list[Values]) -> Path:
     return path
 
 
-def cases_of(path: Path) -> tuple[list[Imported], list[str]]:
+def cases_of(path: Path, attached: Attached | None = None) -> tuple[list[Imported], list[str]]:
     """Return the cases of a file, and what is said of it."""
     cases, said = [], []
-    for each in imported([str(path)]):
+    attached = attached or Attached(None, "")
+    for each in imported([str(path)], attached):
         if isinstance(each, Imported):
             cases.append(each)
         else:
@@ -69,10 +75,11 @@ def plain(body: Values) -> Values:
 @pytest.mark.parametrize("kind", BODIES)
 def test_a_suite_of_bodies_gives_the_same_bodies_again(kind: str, tmp_path: Path) -> None:
     bodies = [BODIES[kind](number) for number in range(COUNT)]
-    cases, said = cases_of(written(tmp_path, bodies))
-    assert said == []
     suite = tmp_path / "a.eval.yaml"
-    suite.write_text(suite_text(cases), encoding="utf-8", newline="")
+    with attached_for(str(suite)) as attached:
+        cases, said = cases_of(written(tmp_path, bodies), attached)
+        write_suite(cases, str(suite), attached)
+    assert said == []
     with warnings_to(lambda _: None):
         loaded = list(load_suite(suite))
     for body, each, case in zip(bodies, cases, loaded, strict=True):
@@ -213,7 +220,9 @@ def test_messages_alone_become_a_case(tmp_path: Path) -> None:
 
 def test_a_suite_of_spans_gives_the_bodies_that_they_are_of(tmp_path: Path) -> None:
     bodies = [
-        json.loads(json.dumps(chat_body(number)).replace('"developer"', '"system"'))
+        json.loads(
+            json.dumps(chat_body(number, has_media=False)).replace('"developer"', '"system"')
+        )
         for number in range(COUNT)
     ]
     for body in bodies:
@@ -342,4 +351,200 @@ def test_tools_of_all_cases_are_the_suites(tmp_path: Path) -> None:
     assert [[each.name for each in case.tools] for case in load_suite(tmp_path / "a.yaml")] == [
         ["now"],
         ["now"],
+    ]
+
+
+PIXEL = "iVBORw0KGgo="
+
+
+def image(data: str = PIXEL, **more: Any) -> Values:
+    url = {"url": f"data:image/png;base64,{data}", **more}
+    return {"type": "image_url", "image_url": url}
+
+
+def test_media_are_files_named_by_their_digest_beside_the_suite(tmp_path: Path) -> None:
+    uri = f"data:application/pdf;base64,{base64.b64encode(b'%PDF-1.7').decode()}"
+    content = [
+        image(detail="low"),
+        image(),
+        {"type": "file", "file": {"filename": "my invoice.pdf", "file_data": uri}},
+        {"type": "file", "file": {"filename": "../../evil.pdf", "file_data": uri}},
+    ]
+    write(tmp_path, {"a.jsonl": json.dumps({"messages": [{"role": "user", "content": content}]})})
+    done = run("import", "a.jsonl", "--output", "new.eval.yaml", folder=tmp_path)
+    assert done.returncode == 0
+    (case,) = load_suite(tmp_path / "new.eval.yaml")
+    png = f"new.media/{hashlib.sha256(base64.b64decode(PIXEL)).hexdigest()}.png"
+    pdf = f"new.media/{hashlib.sha256(b'%PDF-1.7').hexdigest()}"
+    assert case.input_messages[0].content == [
+        {"type": "image", "value": png, "detail": "low"},
+        {"type": "image", "value": png},
+        {"type": "document", "value": f"{pdf}/my invoice.pdf"},
+        {"type": "document", "value": f"{pdf}.pdf"},
+    ]
+    files = [path.relative_to(tmp_path).as_posix() for path in tmp_path.glob("**/*.p*")]
+    assert sorted(files) == sorted([png, f"{pdf}/my invoice.pdf", f"{pdf}.pdf"])
+    assert (tmp_path / png).read_bytes() == base64.b64decode(PIXEL)
+
+
+def test_without_an_output_media_stay_in_the_suite(tmp_path: Path) -> None:
+    write(tmp_path, {"a.jsonl": json.dumps({"messages": [{"role": "user", "content": [image()]}]})})
+    done = run("import", "a.jsonl", folder=tmp_path)
+    assert f'value: "data:image/png;base64,{PIXEL}"' in done.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
+
+
+def test_after_an_error_with_strict_there_are_no_media(tmp_path: Path) -> None:
+    body = {"messages": [{"role": "user", "name": "ann", "content": [image()]}]}
+    write(tmp_path, {"a.jsonl": json.dumps(body)})
+    done = run("import", "a.jsonl", "--strict", "--output", "a.yaml", folder=tmp_path)
+    assert done.returncode == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
+
+
+# Answers
+
+ANSWER: Values = {
+    "suite": "a.yaml",
+    "id": "umbrella",
+    "target": "t",
+    "response": "18 degrees.",
+    "conversation_id": "c",
+    "thinking": [
+        {"type": "thinking", "thinking": "Hm.", "signature": "AA=="},
+        {"type": "redacted_thinking", "data": "BB=="},
+    ],
+    "raw_request": {
+        "question": "[User]: Hi",
+        "guidelines": [],
+        "tools": [{"name": "now"}],
+        "chat_prompt": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": "How warm is {{ city }}?"},
+            {
+                "role": "assistant",
+                "content": "",
+                "tool_calls": [{"id": "c1", "name": "now", "signature": "CC=="}],
+                "thinking": [
+                    {"text": "I look.", "signature": "rs_1", "data": "DD==", "vendor": "openai"}
+                ],
+            },
+            {"role": "tool", "content": "18", "tool_call_id": "c1", "is_error": True},
+        ],
+    },
+}
+GOES_ON = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "How warm is {{ city }}?"},
+    {
+        "role": "assistant",
+        "content": [
+            {
+                "type": "thinking",
+                "thinking": "I look.",
+                "signature": "rs_1",
+                "data": "DD==",
+                "vendor": "openai",
+            }
+        ],
+        "tool_calls": [{"id": "c1", "name": "now", "arguments": {}, "thought_signature": "CC=="}],
+    },
+    {"role": "tool", "tool_call_id": "c1", "is_error": True, "content": "18"},
+    {
+        "role": "assistant",
+        "content": [
+            {"type": "thinking", "thinking": "Hm.", "signature": "AA==", "vendor": "anthropic"},
+            {"type": "redacted_thinking", "data": "BB==", "vendor": "anthropic"},
+            "18 degrees.",
+        ],
+    },
+    {"role": "user", "content": None},
+]
+
+
+def answers_of(path: Path) -> tuple[list[Values], list[str]]:
+    cases, said = [], []
+    for each in answered([str(path)]):
+        if isinstance(each, Imported):
+            cases.append(each.case)
+        else:
+            said.append(each.why if isinstance(each, Notice) else str(each))
+    return cases, said
+
+
+def test_a_case_goes_on_after_the_answer(tmp_path: Path) -> None:
+    (case,), said = answers_of(written(tmp_path, [ANSWER]))
+    assert said == []
+    assert case == {
+        "id": "umbrella-turn-2",
+        "conversation_id": "c",
+        "tools": [{"name": "now"}],
+        "input_messages": GOES_ON,
+    }
+
+
+def test_after_calls_their_results_are_to_be_filled_in(tmp_path: Path) -> None:
+    calls = [{"id": "c2", "name": "now", "arguments": {"a": 1}}, {"id": "c3", "name": "now"}]
+    (case,), _ = answers_of(written(tmp_path, [{**ANSWER, "response": "", "tool_calls": calls}]))
+    assert case["input_messages"][-2:] == [
+        {"role": "tool", "tool_call_id": "c2", "content": None},
+        {"role": "tool", "tool_call_id": "c3", "content": None},
+    ]
+
+
+def test_a_conversation_grows_turn_by_turn(tmp_path: Path) -> None:
+    suite = "evalcases:\n  - id: a\n    input_messages: [{role: user, content: Hi}]\n"
+    write(tmp_path, {"1.yaml": suite})
+    for turn in (1, 2, 3):
+        run("run", f"{turn}.yaml", "--output", f"{turn}.jsonl", folder=tmp_path)
+        name = f"{turn + 1}.yaml"
+        done = run("import", f"{turn}.jsonl", "--answers", "--output", name, folder=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+        unfilled = run("check", name, folder=tmp_path)
+        assert unfilled.returncode == 1
+        assert "content must be text, a mapping or a list, not null" in unfilled.stderr
+        text = (tmp_path / name).read_text()
+        write(tmp_path, {name: text.replace("content: null", f"content: And {turn}?")})
+    (case,) = load_suite(tmp_path / "4.yaml")
+    assert case.id == "a-turn-4"
+    roles = [message.role for message in case.input_messages]
+    assert roles == ["user", *["assistant", "user"] * 3]
+    assert case.input_messages[-1].content == "And 3?"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ({**ANSWER, "response": None}, "case 'umbrella' has no answer; it is left out"),
+        ({**ANSWER, "response": " "}, "case 'umbrella' has no answer; it is left out"),
+        ({**ANSWER, "raw_request": None}, "case 'umbrella' has no answer; it is left out"),
+        (HELLO, "this is not a result of multiturn run"),
+        (
+            {**ANSWER, "tool_calls": [{"id": "c2", "name": "now", "arguments": "{a"}]},
+            "tool_calls: the arguments are not a JSON object, as the model wrote them; no"
+            " conversation can go on from them",
+        ),
+    ],
+)
+def test_what_is_no_answer_is_said(line: Values, said: str, tmp_path: Path) -> None:
+    cases, (found,) = answers_of(written(tmp_path, [line]))
+    assert cases == []
+    assert found.removeprefix(f"{tmp_path}/bodies.jsonl:1: ") == said
+
+
+def test_lines_of_a_recorded_run_and_of_a_dry_run_are_bodies(tmp_path: Path) -> None:
+    suite = "id: a\ninput_messages: [{role: system, content: No.}, {role: user, content: Hi}]\n"
+    targets = (
+        "targets: [{name: t, provider: openai, model: gpt-4o, base_url: 'http://127.0.0.1:9'}]"
+    )
+    write(tmp_path, {"a.yaml": suite, "targets.yaml": targets})
+    sent = run("run", "a.yaml", "--target", "t", "--dry-run", folder=tmp_path)
+    write(tmp_path, {"dry.jsonl": sent.stdout.splitlines()[0]})
+    assert json.loads(sent.stdout.splitlines()[0])["wire"]
+    (case,), said = cases_of(tmp_path / "dry.jsonl")
+    assert said == []
+    assert case.case["id"] == "a"
+    assert case.case["input_messages"] == [
+        {"role": "system", "content": "No."},
+        {"role": "user", "content": "Hi"},
     ]

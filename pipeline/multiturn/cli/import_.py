@@ -1,7 +1,6 @@
 """The command that makes a suite of request bodies, or of the answers of a run."""
 
 import sys
-from pathlib import Path
 
 import click
 
@@ -44,13 +43,14 @@ def import_(
     """
     from multiturn.logs import Notice, fail, warn, warnings_to
     from multiturn.traces.answers import answered
-    from multiturn.traces.suite import imported, suite_text
+    from multiturn.traces.attached import attached_for
+    from multiturn.traces.suite import imported, write_suite
 
     start_log(verbose)
     failures = Failures(debug=debug)
     cases = []
-    with warnings_to(fail if strict else None):
-        for each in answered(files) if answers else imported(files):
+    with warnings_to(fail if strict else None), attached_for(output) as attached:
+        for each in answered(files) if answers else imported(files, attached):
             try:
                 if isinstance(each, MultiturnError):
                     raise each
@@ -60,20 +60,9 @@ def import_(
                     cases.append(each)
             except MultiturnError as error:
                 failures.add(error)
-    if cases and not (strict and failures.count):
-        _write(suite_text(cases), output)
-        if output is not None and sys.stderr.isatty():  # scripts see the exit code
-            click.echo(in_line(f"{output}: {number_of(len(cases), 'case')}"), err=True)
+        if cases and not (strict and failures.count):
+            with writing(output):
+                write_suite(cases, output, attached)
+            if output is not None and sys.stderr.isatty():  # scripts see the exit code
+                click.echo(in_line(f"{output}: {number_of(len(cases), 'case')}"), err=True)
     failures.finish()
-
-
-def _write(text: str, output: str | None) -> None:
-    from multiturn.documents.output import open_new, open_output
-
-    with writing(output):
-        try:
-            with open_output(None) if output is None else open_new(Path(output)) as file:
-                file.write(text.encode())
-        except FileExistsError:
-            what = f"{output!r} exists; name another file, or remove it"
-            raise MultiturnError(what) from None

@@ -1,5 +1,6 @@
 """What is sent for an imported case, and what differs from the body that it was made of."""
 
+import os
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -24,16 +25,19 @@ from multiturn.traces.trace import Trace, Values
 
 _OURS = ("temperature", "max_output_tokens", "tool_choice")  # settings that targets send
 _CONFIG = "generationConfig"
+_NOWHERE = Path(os.devnull)
 
 
-def case_in(text: str, case_id: str, name: str) -> Case:
-    """Return the case that a text in YAML is.
+def case_in(text: str, case_id: str, name: str, folder: Path | None = None) -> Case:
+    """Return the case that a text in YAML is; the files that it attaches are in the folder.
 
     Raises:
         MultiturnError: no suite can have such a case.
     """
     (node,) = read_documents(text, name)
-    reader = CaseReader(name, Files(Path(), Path()), Dialect(name))
+    # Without a folder, a case attaches nothing: it is never a trace that names a file.
+    files = Files(folder, folder) if folder is not None else Files(_NOWHERE, _NOWHERE)
+    reader = CaseReader(name, files, Dialect(name))
     return reader.case(node, case_id, reader.shared("", ()))
 
 
@@ -65,8 +69,8 @@ def sent_again(trace: Trace, case: Case) -> Values:
     request = request_of(conversion)
     provider = provider_of(trace)
     body = provider.body(Layout(conversion.prompt, request), request)
-    sent: Values = msgspec.to_builtins(body)
-    return {key: value for key, value in sent.items() if value is not None}
+    sent = {key: value for key, value in body.items() if value is not None}
+    return dict(msgspec.json.decode(provider.encode(sent)))
 
 
 @cache

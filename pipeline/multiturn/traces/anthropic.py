@@ -8,7 +8,10 @@ from multiturn.traces.trace import (
     Values,
     blocks,
     call,
+    data_uri,
+    each_of,
     mappings,
+    media,
     message,
     renamed,
     settings,
@@ -51,9 +54,9 @@ def _messages(given: Values) -> Iterator[Values]:
         for block in mappings(content):
             if block.get("type") == "tool_result":
                 name, failed = block.get("tool_use_id"), block.get("is_error")
-                result = texts(block.get("content"))
+                result = _pieces(block.get("content"))
                 yield message("tool", result, tool_call_id=name, is_error=failed)
-        spoken = [*texts(content)]
+        spoken = [*_pieces(content)]
         if spoken or not isinstance(content, list):
             yield message("user", spoken)
     elif role == "assistant":
@@ -63,6 +66,22 @@ def _messages(given: Values) -> Iterator[Values]:
         yield message("assistant", pieces, tool_calls=calls)
     elif role == "system":
         yield message("system", texts(content))
+
+
+def _pieces(content: Any) -> Iterator[Any]:
+    """Yield the texts and the media of a content."""
+    for block in mappings(blocks(content)):
+        match block:
+            case {"type": "text", "text": str(text)}:
+                yield text
+            case {
+                "type": "image" | "document" as kind,
+                "source": {"type": "base64", "data": str(data), **more},
+            }:
+                uri = data_uri(more.get("media_type"), data)
+                yield media(kind, uri, name=block.get("title"))
+            case {"type": "image" | "document" as kind, "source": {"type": "url", "url": str(url)}}:
+                yield media(kind, url)
 
 
 def _thoughts(content: Any) -> Iterator[Values]:
@@ -91,12 +110,9 @@ def _chosen(choice: Any) -> Any:
 
 def same_anthropic(body: Values) -> Values:
     """Return a body with one spelling of what Anthropic takes in several."""
-    same = {**body, "messages": [_same_message(each) for each in body["messages"]]}
-    if "system" in body:
-        same["system"] = blocks(body["system"])
-    if body.get("tools"):
-        same["tools"] = [_same_tool(each) for each in body["tools"]]
-    return same
+    same = {**body, "messages": each_of(body.get("messages"), _same_message)}
+    same["system"] = blocks(body.get("system"))
+    return {**same, "tools": each_of(body.get("tools"), _same_tool)}
 
 
 def _same_message(given: Any) -> Any:

@@ -9,8 +9,11 @@ from multiturn.traces.trace import (
     Values,
     blocks,
     call,
+    data_uri,
     decoded,
+    each_of,
     mappings,
+    media,
     message,
     renamed,
     settings,
@@ -51,11 +54,8 @@ def read_chat(body: Values) -> Trace:
 
 def same_chat(body: Values) -> Values:
     """Return a body with one spelling of what OpenAI takes in several."""
-    return {
-        **body,
-        "messages": [_same(each) for each in body["messages"]],
-        **({"tools": [_same_tool(each) for each in body["tools"]]} if body.get("tools") else {}),
-    }
+    same = {**body, "messages": each_of(body.get("messages"), _same)}
+    return {**same, "tools": each_of(body.get("tools"), _same_tool)}
 
 
 def _message(given: Values, key: str) -> Values | None:
@@ -64,7 +64,7 @@ def _message(given: Values, key: str) -> Values | None:
         case "system" | "developer":
             return message("system", texts(content))
         case "user":
-            return message("user", texts(content))
+            return message("user", _pieces(content))
         case "assistant":
             pieces = [*texts(content)]
             if isinstance(said := given.get("refusal"), str) and not pieces:
@@ -73,10 +73,24 @@ def _message(given: Values, key: str) -> Values | None:
             calls = [_call(each, f"{key}.tool_calls[{at}]") for at, each in listed]
             return message("assistant", pieces, tool_calls=calls)
         case "tool":
-            return message("tool", texts(content), tool_call_id=given.get("tool_call_id"))
+            return message("tool", _pieces(content), tool_call_id=given.get("tool_call_id"))
         case "function":
             raise MultiturnError(f"{key}: the role function is OpenAI's old form, not read")
     return None
+
+
+def _pieces(content: Any) -> Iterator[Any]:
+    """Yield the texts and the media of a content."""
+    for block in mappings(blocks(content)):
+        match block:
+            case {"type": "text", "text": str(text)}:
+                yield text
+            case {"type": "image_url", "image_url": {"url": str(url), **more}}:
+                yield media("image", url, detail=more.get("detail"))
+            case {"type": "file", "file": {"file_data": str(data), **more}}:
+                yield media("file", data, name=more.get("filename"))
+            case {"type": "input_audio", "input_audio": {"data": str(data)}}:
+                yield media("audio", data_uri("", data))
 
 
 def _call(given: Values, key: str) -> Values:
@@ -107,8 +121,9 @@ def chosen(choice: Any) -> Any:
 
 def system_role(messages: list[Values]) -> Values:
     """Return the setting of a target that calls system messages as these are called."""
-    roles = {each.get("role") for each in messages} & {"system", "developer"}
-    return {"system_role": "developer"} if roles == {"developer"} else {}
+    roles = [each.get("role") for each in messages]
+    is_developer = "developer" in roles and "system" not in roles
+    return {"system_role": "developer"} if is_developer else {}
 
 
 def _same(given: Any) -> Any:
@@ -116,16 +131,16 @@ def _same(given: Any) -> Any:
         return given
     same = {key: value for key, value in given.items() if value is not None and value != []}
     same["content"] = blocks(given.get("content"))
-    same["tool_calls"] = [_same_call(each) for each in mappings(same.get("tool_calls"))]
+    same["tool_calls"] = each_of(same.get("tool_calls", []), _same_call)
     return same
 
 
-def _same_call(given: Values) -> Values:
-    function = given.get("function")
-    if not isinstance(function, dict):
-        return given
-    arguments = decoded(function.get("arguments"), "arguments")
-    return {**given, "function": {**function, "arguments": arguments}}
+def _same_call(given: Any) -> Any:
+    match given:
+        case {"function": dict(function)}:
+            arguments = decoded(function.get("arguments"), "arguments")
+            return {**given, "function": {**function, "arguments": arguments}}
+    return given
 
 
 def _same_tool(given: Any) -> Any:

@@ -17,8 +17,8 @@ SAME: Mapping[str, Callable[[Values], Values]] = {
 }
 # What only Anthropic's bodies have, among those with ``messages``.
 _KEYS = {"system", "anthropic_version", "stop_sequences", "thinking", "top_k", "mcp_servers"}
-_BLOCKS = {"tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document"}
-_ROLES_OF_OPENAI = {"developer", "tool", "function"}
+_BLOCKS = ("tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document")
+_ROLES_OF_OPENAI = ("developer", "tool", "function")
 
 
 def read_body(body: Values) -> Trace:
@@ -41,7 +41,7 @@ def _is_anthropic(body: Values) -> bool:
     messages, tools = [*mappings(body.get("messages"))], [*mappings(body.get("tools"))]
     roles = [each.get("role") for each in messages]
     has_calls = any("tool_calls" in each for each in messages)
-    if roles[:1] == ["system"] or has_calls or not _ROLES_OF_OPENAI.isdisjoint(roles):
+    if roles[:1] == ["system"] or has_calls or any(each in roles for each in _ROLES_OF_OPENAI):
         return False
     if any("function" in each for each in tools):
         return False

@@ -10,7 +10,10 @@ from multiturn.traces.trace import (
     Trace,
     Values,
     call,
+    data_uri,
+    kind_of,
     mappings,
+    media,
     message,
     renamed,
     settings,
@@ -86,7 +89,7 @@ class _Reader:
         if not isinstance(content, dict):
             return
         parts = [*mappings(content.get("parts"))]
-        texts = [*_texts(content)]
+        texts = [*_pieces(content)]
         if content.get("role") == "model":
             thoughts = [_thought(each) for each in parts if each.get("thought") is True]
             calls = [self._call(each) for each in parts if "functionCall" in each]
@@ -128,11 +131,24 @@ class _Reader:
 
 def _texts(content: Any) -> Iterator[str]:
     """Yield the texts of a content that are no thoughts."""
+    return (each for each in _pieces(content) if isinstance(each, str))
+
+
+def _pieces(content: Any) -> Iterator[Any]:
+    """Yield the texts of a content that are no thoughts, and the media."""
     if isinstance(content, str):
         yield content
     for part in mappings(content.get("parts")) if isinstance(content, dict) else ():
-        if isinstance(part.get("text"), str) and not part.get("thought"):
-            yield part["text"]
+        match part:
+            case {"thought": True}:
+                pass
+            case {"text": str(text)}:
+                yield text
+            case {"inlineData": {"data": str(data), **more}}:
+                kind = more.get("mimeType")
+                yield media(kind_of(kind), data_uri(kind, data), name=more.get("displayName"))
+            case {"fileData": {"fileUri": str(url), **more}}:
+                yield media(kind_of(more.get("mimeType")), url)
 
 
 def _thought(part: Values) -> Values:

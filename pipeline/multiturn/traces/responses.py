@@ -11,7 +11,9 @@ from multiturn.traces.trace import (
     blocks,
     call,
     decoded,
+    each_of,
     mappings,
+    media,
     message,
     renamed,
     settings,
@@ -68,10 +70,26 @@ def _messages(items: Iterable[Values]) -> Iterator[Values]:
         else:
             yield from turn.done()
             if kind == "function_call_output":
-                yield message("tool", texts(item.get("output")), tool_call_id=item.get("call_id"))
-            elif kind == "message" and role in ("system", "developer", "user"):
-                yield message("user" if role == "user" else "system", texts(item.get("content")))
+                yield message("tool", _pieces(item.get("output")), tool_call_id=item.get("call_id"))
+            elif kind == "message" and role == "user":
+                yield message("user", _pieces(item.get("content")))
+            elif kind == "message" and role in ("system", "developer"):
+                yield message("system", texts(item.get("content")))
     yield from turn.done()
+
+
+def _pieces(content: Any) -> Iterator[Any]:
+    """Yield the texts and the media of a content."""
+    for block in mappings(blocks(content)):
+        match block:
+            case {"type": "text" | "input_text" | "output_text", "text": str(text)}:
+                yield text
+            case {"type": "input_image", "image_url": str(url)}:
+                yield media("image", url, detail=block.get("detail"))
+            case {"type": "input_file", "file_data": str(data)}:
+                yield media("file", data, name=block.get("filename"))
+            case {"type": "input_file", "file_url": str(url)}:
+                yield media("document", url)
 
 
 class _Turn:
@@ -125,12 +143,13 @@ def same_responses(body: Values) -> Values:
     """Return a body with one spelling of what the API takes in several."""
     same = {key: value for key, value in body.items() if key not in _OF_US}
     same["input"] = [_same(each) for each in _items(body.get("input"))]
-    if "tools" in body:
-        same["tools"] = [
-            {"strict": True, **{k: v for k, v in each.items() if v not in (None, "", {})}}
-            for each in mappings(body["tools"])
-        ]
-    return same
+    return {**same, "tools": each_of(body.get("tools"), _same_tool)}
+
+
+def _same_tool(given: Any) -> Any:
+    if not isinstance(given, dict):
+        return given
+    return {"strict": True, **{k: v for k, v in given.items() if v not in (None, "", {})}}
 
 
 def _same(item: Any) -> Any:

@@ -2,14 +2,17 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from multiturn.documents.dump import dump
+from multiturn.documents.output import open_new, open_output
 from multiturn.errors import MultiturnError, Place, cut
 from multiturn.logs import Notice
 from multiturn.providers.secrets import key_in
 from multiturn.text import number_of
 from multiturn.traces.again import case_in, changes
+from multiturn.traces.attached import Attached
 from multiturn.traces.bodies import Body, read_bodies
 from multiturn.traces.forms import read_body
 from multiturn.traces.telemetry import INPUT, left_out
@@ -38,10 +41,13 @@ class Ids:
         return name if number == 1 else self.new(f"{name}-{number}")
 
 
-def imported(paths: Iterable[str]) -> Iterator[Imported | MultiturnError | Notice]:
+def imported(
+    paths: Iterable[str], attached: Attached
+) -> Iterator[Imported | MultiturnError | Notice]:
     """Yield each case that files of request bodies make, what is wrong, and what is not kept.
 
-    Each kind of what is not kept is said once, with its first place.
+    Media go where ``attached`` says. Each kind of what is not kept is said once, with its first
+    place.
     """
     ids, said, count = Ids(), set[str](), 0
     where = Place()
@@ -51,7 +57,7 @@ def imported(paths: Iterable[str]) -> Iterator[Imported | MultiturnError | Notic
             continue
         where = found.where
         try:
-            case, lost = _case_of(found, ids.new(found.id))
+            case, lost = _case_of(found, ids.new(found.id), attached)
         except MultiturnError as error:
             error.where = where._replace(label=error.where.label)
             yield error
@@ -68,19 +74,20 @@ def imported(paths: Iterable[str]) -> Iterator[Imported | MultiturnError | Notic
         yield Notice("import.more", where, f"{number_of(count, 'more warning')} of these kinds")
 
 
-def _case_of(body: Body, case_id: str) -> tuple[Imported, list[str]]:
+def _case_of(body: Body, case_id: str, attached: Attached) -> tuple[Imported, list[str]]:
     """Return the case of a body, and what of the body it does not keep."""
     if not isinstance(body.value, dict):
         raise MultiturnError("the request body is not a JSON object")
     refuse_keys(body.value)
     trace = read_body(body.value)
+    lost = [*attached.settle(trace.messages)]
     given = {"id": case_id, "tools": trace.tools, "execution": trace.execution}
     case = {key: value for key, value in given.items() if value}
     case["input_messages"] = trace.messages
-    loaded = case_in(dump(case), case_id, body.where.file)
+    loaded = case_in(dump(case), case_id, body.where.file, attached.folder)
     is_span = INPUT in body.value
-    lost = left_out(body.value) if is_span else changes(body.value, trace, loaded)
-    return Imported(case, _target_of(trace)), [*lost]
+    lost += left_out(body.value) if is_span else changes(body.value, trace, loaded)
+    return Imported(case, _target_of(trace)), lost
 
 
 def _target_of(trace: Trace) -> Values:
@@ -106,6 +113,26 @@ def refuse_keys(value: Any, path: str = "") -> None:
                 raise MultiturnError(f"{what}; suites are committed, so replace it in the file")
         elif isinstance(child, dict | list):
             refuse_keys(child, below)
+
+
+def write_suite(cases: list[Imported], output: str | None, attached: Attached) -> None:
+    """Write a suite to a new file, and media beside it; None is standard output.
+
+    Raises:
+        MultiturnError: the file exists.
+    """
+    text = suite_text(cases).encode()
+    if output is None:
+        with open_output(None) as file:
+            file.write(text)
+        return
+    target = Path(output)
+    try:
+        with open_new(target) as file:
+            file.write(text)
+            attached.keep(target.parent)
+    except FileExistsError:
+        raise MultiturnError(f"{output!r} exists; name another file, or remove it") from None
 
 
 def suite_text(cases: list[Imported]) -> str:

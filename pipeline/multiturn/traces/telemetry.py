@@ -9,8 +9,11 @@ from multiturn.traces.trace import (
     Trace,
     Values,
     call,
+    data_uri,
     decoded,
+    kind_of,
     mappings,
+    media,
     message,
     read_value,
     renamed,
@@ -75,13 +78,13 @@ def left_out(attributes: Values) -> Iterator[str]:
                 yield f"{key}[{at}].name is left out"
 
 
-_READ = ("text", "tool_call", "tool_call_response", "reasoning")
+_READ = ("text", "tool_call", "tool_call_response", "reasoning", "blob", "uri")
 
 
 def _messages(given: Values, provider: str, key: str) -> Iterator[Values]:
     """Yield the messages that one is: each result is one of its own."""
     parts = [*mappings(given.get("parts"))]
-    role, texts = given.get("role"), [*_texts(parts)]
+    role, texts = given.get("role"), [*_pieces(parts)]
     results = [each for each in parts if each.get("type") == "tool_call_response"]
     for part in results:
         response = part.get("response", part.get("result"))
@@ -105,11 +108,21 @@ def _messages(given: Values, provider: str, key: str) -> Iterator[Values]:
 
 
 def _texts(parts: Any) -> Iterator[str]:
+    return (each for each in _pieces(parts) if isinstance(each, str))
+
+
+def _pieces(parts: Any) -> Iterator[Any]:
     if isinstance(parts, str):
         yield parts
     for part in mappings(parts):
-        if part.get("type") == "text" and isinstance(part.get("content"), str):
-            yield part["content"]
+        kind, modality = part.get("mime_type"), part.get("modality")
+        match part:
+            case {"type": "text", "content": str(text)}:
+                yield text
+            case {"type": "blob", "content": str(data)}:
+                yield media(kind_of(kind or modality), data_uri(kind, data))
+            case {"type": "uri", "uri": str(url)}:
+                yield media(kind_of(kind or modality), url)
 
 
 def _function(given: Values) -> Values:

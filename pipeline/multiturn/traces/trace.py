@@ -1,6 +1,6 @@
 """What a request body says, in the form of a suite."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -8,6 +8,7 @@ from msgspec import Struct
 from multiturn.documents.json_lines import mark_of, node_of, read_json
 from multiturn.documents.node import MAX_DEPTH
 from multiturn.errors import MultiturnError
+from multiturn.media import kind_of_type
 
 Values = dict[str, Any]
 _TEXTS = ("text", "input_text", "output_text")  # the last two of OpenAI's Responses API
@@ -109,9 +110,30 @@ def texts(content: Any) -> Iterator[str]:
             yield block["text"]
 
 
+def media(kind: str, value: Any, **more: Any) -> Values:
+    """Return the piece of a content that an image, a document, audio or a file is."""
+    said = {key: text for key, text in more.items() if isinstance(text, str) and text}
+    return {"type": kind, "value": value, **said}
+
+
+def kind_of(media_type: Any) -> str:
+    """Return the kind of media that a type is; their bytes tell, but an address has none."""
+    return kind_of_type(str(media_type))
+
+
+def data_uri(media_type: Any, data: str) -> str:
+    """Return bytes in base64 as a ``data:`` URI."""
+    return f"data:{media_type or ''};base64,{data}"
+
+
 def mappings(value: Any) -> Iterator[Values]:
     """Yield the mappings of a list; nothing of another value."""
     yield from (each for each in value if isinstance(each, dict)) if isinstance(value, list) else ()
+
+
+def each_of(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a list with each item changed; another value as it is."""
+    return [change(each) for each in value] if isinstance(value, list) else value
 
 
 def renamed(given: Values, names: Mapping[str, str]) -> Values:

@@ -1,0 +1,87 @@
+"""Images, documents and audio of request bodies, as files beside a suite."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, get_args
+
+from multiturn.documents.output import open_new
+from multiturn.errors import AttachmentError
+from multiturn.media import EXTENSIONS, Media, MediaKind, Store, given_media
+from multiturn.traces.trace import Values
+
+_NAME = re.compile(r"(?!\.)[\w.() -]{1,100}(?<![. ])")
+_KINDS = (*get_args(MediaKind), "file")
+
+
+class Attached:
+    """The media of the bodies that are imported.
+
+    Args:
+        folder: stands for the folder of the suite until that is written; None for a suite on
+            standard output, which has its media in it.
+        name: of the folder in it that gets the files, each named by its digest.
+    """
+
+    def __init__(self, folder: Path | None, name: str) -> None:
+        self.folder = folder
+        self.name = name
+
+    def settle(self, messages: list[Values]) -> Iterator[str]:
+        """Write the media of messages as files, in place; yield what is wrong with others."""
+        for message in messages:
+            content = message.get("content")
+            if not isinstance(content, list):
+                continue
+            kept: Any = []
+            for piece in content:
+                if not isinstance(piece, dict) or piece["type"] not in _KINDS:
+                    kept.append(piece)
+                    continue
+                try:
+                    kept.append(self._settled(piece))
+                except AttachmentError as error:
+                    yield f"the {piece['type']} is left out, as {error}"
+            if len(kept) < 2 and not any(isinstance(each, dict) for each in kept):
+                kept = kept[0] if kept else ""
+            message["content"] = kept
+
+    def _settled(self, piece: Values) -> Values:
+        value, name = piece["value"], piece.get("name")
+        media = given_media(value, piece["type"], name, piece.get("detail"), Store())
+        if media.url is not None or self.folder is None:
+            return {**piece, "type": media.kind}
+        path = f"{self.name}/{media.digest}"
+        # Vendors are told the name of a file, so it stays: in a folder named by the digest.
+        path += f"/{name}" if name and _NAME.fullmatch(name) else f".{EXTENSIONS[media.media_type]}"
+        _write(self.folder / path, media)
+        kept = {key: piece[key] for key in ("detail",) if key in piece}
+        return {"type": media.kind, "value": path, **kept}
+
+    def keep(self, folder: Path) -> None:
+        """Copy the files to the folder of the suite."""
+        for path in sorted((self.folder or folder).glob(f"{self.name}/**/*")):
+            if path.is_file():
+                _write(folder / path.relative_to(self.folder or folder), path)
+
+
+@contextmanager
+def attached_for(output: str | None) -> Iterator[Attached]:
+    """Return where the media of a suite go, until it is written; None is standard output."""
+    if output is None:
+        yield Attached(None, "")
+        return
+    name = re.sub(r"(?i)(\.eval)?\.\w+$", "", Path(output).name)
+    with TemporaryDirectory() as folder:
+        yield Attached(Path(folder), f"{name}.media")
+
+
+def _write(target: Path, given: Media | Path) -> None:
+    """Write a file, unless it is there: its name says what is in it."""
+    if target.exists():
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with open_new(target) as file:
+        file.write(given.data if isinstance(given, Media) else given.read_bytes())
