@@ -41,7 +41,7 @@ test-tools: $(READY) $(TOOLS)/ready $(LITELLM)/ready $(OLDEST)/ready newest  ## 
 	$(TOOLS)/bin/pytest tests/tools tests/test_public.py::test_these_names_are_public \
 		--ignore-glob 'tests/tools/test_litellm*' --ignore tests/tools/test_tokenizers.py
 	LITELLM=$(LITELLM)/bin/litellm $(BIN)/pytest tests/tools/test_litellm*.py tests/tools/test_tokenizers.py
-	HISTORIES=3000 $(BIN)/pytest tests/providers/test_calls.py
+	HISTORIES=3000 $(BIN)/pytest tests/providers/test_calls.py tests/providers/test_media.py
 	BODIES=3000 $(BIN)/pytest tests/test_import.py
 	$(OLDEST)/bin/pytest $(ANY_VERSION)
 	$(NEWEST)/bin/pytest $(ANY_VERSION)

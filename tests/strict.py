@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any
 
 from loopback import TEXT, Answer, Request, Server, Step, completion
+from strict_media import refused_by_anthropic, refused_by_gemini, refused_by_openai
 
 # On the wire, by published probes: a temperature other than 1 is HTTP 400.
 ONLY_1 = ("o1", "o3", "o4-mini", "gpt-5", "gpt-5-mini", "gpt-5-nano", "gpt-5.5", "gpt-5.6-sol")
@@ -75,6 +76,11 @@ def error_of(vendor: str | None, refused: RefusedError) -> Any:
     kind = "invalid_request_error"
     body = {"message": message, "type": kind, "param": refused.param, "code": refused.code}
     return {"error": body}
+
+
+def refuse(sentences: Iterable[str]) -> None:
+    for sentence in sentences:
+        raise RefusedError(sentence)
 
 
 def plain(model: str, names: tuple[str, ...]) -> bool:
@@ -150,6 +156,7 @@ def judge_anthropic(body: Any, headers: Mapping[str, str]) -> None:
     if "system" in body and not all(text.strip() for text in texts(body["system"])):
         raise RefusedError("system: text content blocks must be non-empty")
     _judge_blocks(body["messages"])
+    refuse(refused_by_anthropic(body["messages"], version))
     _judge_order([message["role"] for message in body["messages"]], model)
     judge_names((tool["name"] for tool in body.get("tools", ())), "[a-zA-Z0-9_-]{1,128}")
     judge_choice(body, "tool_choice may only be specified while providing tools")
@@ -197,7 +204,8 @@ def _judge_blocks(messages: list[Any]) -> None:
         for block in blocks:
             if block["type"] == "thinking" and not block["signature"]:
                 raise RefusedError(f"messages.{at}: Invalid `signature` in `thinking` block")
-            if block["type"] == "tool_result" and block.get("content", "-").isspace():
+            content = block.get("content", "-")
+            if block["type"] == "tool_result" and isinstance(content, str) and content.isspace():
                 raise RefusedError("messages: text content blocks must be non-empty")
     if asked:
         raise RefusedError("messages: `tool_use` ids were found without `tool_result` blocks")
@@ -252,13 +260,16 @@ def _gemini_type(name: str) -> Any:
     return TypeAdapter(getattr(types, name))
 
 
+PARTS_OF_GEMINI = frozenset({"functionCall", "functionResponse", "inlineData", "fileData"})
+
+
 def judge_gemini(body: Any, model: str) -> None:
     for content in body["contents"]:
         fit(_gemini_type("Content"), content)
         if content["role"] not in ("user", "model"):
             raise RefusedError("Please use a valid role: user, model.")
         for part in content["parts"]:
-            if not part.get("text") and not part.keys() & {"functionCall", "functionResponse"}:
+            if not part.get("text") and not part.keys() & PARTS_OF_GEMINI:
                 what = "Unable to submit request because it must have a text parameter."
                 raise RefusedError(what)
     if not body["contents"]:
@@ -279,6 +290,7 @@ def judge_gemini(body: Any, model: str) -> None:
             "* GenerateContentRequest.generation_config.temperature: must be in [0, 2]"
         )
     _judge_calls(body["contents"], model)
+    refuse(refused_by_gemini(body["contents"], model))
     roles = [content["role"] for content in body["contents"]]
     if roles[-1] == "model" and plain(model, NO_PREFILL):
         raise RefusedError("Requests ending with a model turn are not supported.")
@@ -291,7 +303,7 @@ def _judge_calls(contents: list[Any], model: str) -> None:
     texts_at = [
         at
         for at, content in enumerate(contents)
-        if content["role"] == "user" and "text" in content["parts"][0]
+        if content["role"] == "user" and "functionResponse" not in content["parts"][0]
     ]
     for at, content in enumerate(contents):
         results = [
@@ -355,6 +367,7 @@ def judge_openai(body: Any) -> None:
         raise RefusedError(
             "This model is only supported in v1/responses and not in v1/chat/completions.", "model"
         )
+    refuse(refused_by_openai(body["messages"]))
     _judge_temperature(model, body.get("temperature"))
     if "max_tokens" in body and plain(model, NO_MAX_TOKENS):
         what = "Unsupported parameter: 'max_tokens' is not supported with this model."

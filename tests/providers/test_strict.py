@@ -1,6 +1,7 @@
 """Servers that apply the vendors' rules take what passes check, and refuse what it refuses."""
 
 import asyncio
+import base64
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from histories import history
+from media_files import image, pdf
 from multiturn import ProviderError, ProviderRequest
 from multiturn.providers.ax import ChatProvider
 from strict import (
@@ -173,6 +175,13 @@ THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content"
 SPOKEN = {"role": "assistant", "content": "Hi"}
 SIGNED = {**CALLED, "thoughtSignature": "c2ln"}
 RESPONSE = {"functionResponse": {"id": "c1", "name": "now", "response": {"output": "noon"}}}
+GIF = base64.b64encode(image("GIF")).decode()
+PICTURE = {"type": "image", "source": {"type": "base64", "media_type": "image/gif", "data": GIF}}
+PART = {"type": "image_url", "image_url": {"url": f"data:image/gif;base64,{GIF}"}}
+WRONG = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{GIF}"}}
+DATA = {"inlineData": {"mimeType": "image/gif", "data": GIF}}
+WRONG_DATA = {"inlineData": {"mimeType": "image/png", "data": GIF}}
+PAPER = {"inlineData": {"mimeType": "application/pdf", "data": base64.b64encode(pdf()).decode()}}
 # What a vendor takes after a message of the user's, and what it refuses, by the rule.
 TURNS: dict[str, tuple[str, bool, list[Any]]] = {
     "Anthropic, a result": ("anthropic", True, [("assistant", [CALL]), ("user", [RESULT, SAID])]),
@@ -201,6 +210,32 @@ TURNS: dict[str, tuple[str, bool, list[Any]]] = {
     "arguments as text": (
         *("anthropic", False),
         [("assistant", [{**CALL, "input": "{}"}]), ("user", [RESULT])],
+    ),
+    "Anthropic, an image in a result": (
+        *("anthropic", True),
+        [("assistant", [CALL]), ("user", [{**RESULT, "content": [PICTURE]}])],
+    ),
+    "A13 an image of the assistant": ("anthropic", False, [("assistant", [SAID, PICTURE])]),
+    "an image of another type": (
+        *("anthropic", False),
+        [
+            ("assistant", "Hi"),
+            ("user", [{**PICTURE, "source": {**PICTURE["source"], "media_type": "image/png"}}]),
+        ],
+    ),
+    "A3 an empty text beside an image": (
+        *("anthropic", False),
+        [("assistant", "Hi"), ("user", [PICTURE, {"type": "text", "text": "\n"}])],
+    ),
+    "OpenAI, an image": ("openai", True, [{"role": "user", "content": [PART]}]),
+    "O19 an image of the assistant": ("openai", False, [{"role": "assistant", "content": [PART]}]),
+    "OpenAI, an image of another type": ("openai", False, [{"role": "user", "content": [WRONG]}]),
+    "T6 an image in a result": (
+        *("openai", False),
+        [
+            {"role": "assistant", "content": None, "tool_calls": [ASKED]},
+            {**ANSWERED, "content": [PART]},
+        ],
     ),
     "OpenAI, a result": (
         *("openai", True),
@@ -270,6 +305,19 @@ TURNS: dict[str, tuple[str, bool, list[Any]]] = {
     "T11 a phase that a model does not know": (
         *("responses", False),
         [{**SPOKEN, "phase": "final_answer"}],
+    ),
+    "Gemini, a document": ("gemini", True, [("model", [PAPER]), ("user", [PAPER])]),
+    "Gemini, a document in a result": (
+        *("gemini", True),
+        [
+            ("model", [SIGNED]),
+            ("user", [{"functionResponse": {**RESPONSE["functionResponse"], "parts": [PAPER]}}]),
+        ],
+    ),
+    "G12 a GIF": ("gemini", False, [("model", [{"text": "Hi"}]), ("user", [DATA])]),
+    "Gemini, an image of another type": (
+        *("gemini", False),
+        [("model", [{"text": "Hi"}]), ("user", [WRONG_DATA])],
     ),
     "Gemini, a result": ("gemini", True, [("model", [SIGNED]), ("user", [RESPONSE])]),
     "Gemini, text after a result": (

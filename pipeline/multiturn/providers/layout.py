@@ -267,6 +267,8 @@ class Layout:
             if message.role != "system":
                 continue
             before, after = self.messages[:at][-1:], self.messages[at + 1 :][:1]
+            if not before:  # the message before it was blank
+                self.refuse("A10", f"one follows no message of the user; {_MERGE_LATER}")
             for other in (each for each in before if each.role not in ("user", "tool")):
                 self.refuse("A10", f"one follows a message of the {other.role}; {_MERGE_LATER}")
             for other in (each for each in after if each.role != "assistant"):
