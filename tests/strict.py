@@ -413,7 +413,13 @@ KEYS_OF_RESPONSES = frozenset(
 
 def judge_responses(body: Any) -> None:
     """Refuse what the API does: T1 to T9 for it, and what was seen on its wire."""
-    fit(_openai_type("responses.response_create_params.ResponseCreateParamsNonStreaming"), body)
+    # With store: false the API gives reasoning items without the id that the type requires (so
+    # inspect_ai 0.3, _openai_responses.py), and takes them.
+    items = [
+        {"id": "rs"} | item if item.get("type") == "reasoning" else item for item in body["input"]
+    ]
+    type_ = _openai_type("responses.response_create_params.ResponseCreateParamsNonStreaming")
+    fit(type_, {**body, "input": items})
     for key in body.keys() - KEYS_OF_RESPONSES:
         raise RefusedError(f"Unknown parameter: '{key}'.", key, "unknown_parameter")
     model = body["model"]
@@ -496,7 +502,7 @@ def _judge_content(role: str, parts: Any) -> None:
 
 
 def _judge_reasoning(item: Any, following: Any) -> None:
-    name = item["id"]
+    name = item.get("id", "rs")
     if not name.startswith("rs"):
         raise RefusedError(f"Invalid id: '{name}'. Expected an ID that begins with 'rs'.", "input")
     if not item.get("encrypted_content"):

@@ -81,13 +81,15 @@ def test_t11_whether_a_model_wants_a_phase_is_said_where_nobody_knows() -> None:
     assert b'"phase":"final_answer"' in known.wire(said).body
 
 
-def test_t9_two_reasoning_items_in_a_row_are_doubted() -> None:
-    blocks = tuple(Thinking("", f"rs_{name}", "gAAA", "openai") for name in "ab")
-    for thinking in (blocks, blocks[:1]):
-        said = ChatMessage("assistant", "Hi", thinking=thinking)
-        request = ProviderRequest(question="", chat_prompt=(ChatMessage("user", "Hi"), said))
-        found = doubts(responses(**AT_OPENAI), request)
-        assert any("T9" in doubt for doubt in found) is (len(thinking) == 2)
+@pytest.mark.parametrize(
+    ("ids", "said"), [(("rs_a", "rs_b"), "in a row"), (("",), "without its id"), (("rs_a",), "")]
+)
+def test_t9_what_sources_dispute_of_reasoning_items_is_said(ids: Any, said: str) -> None:
+    thinking = tuple(Thinking("", name, "gAAA", "openai") for name in ids)
+    message = ChatMessage("assistant", "Hi", thinking=thinking)
+    request = ProviderRequest(question="", chat_prompt=(ChatMessage("user", "Hi"), message))
+    found = [doubt for doubt in doubts(responses(**AT_OPENAI), request) if "T9" in doubt]
+    assert [said in doubt for doubt in found] == [True] * bool(said)
 
 
 def test_an_answer_is_sent_again_as_it_came(server: Server) -> None:

@@ -44,7 +44,7 @@ def lay_out_for_responses(layout: Layout, abilities: Abilities) -> None:
     if layout.has_more:
         if abilities.takes("encrypted_thinking").takes is False:
             leave_out_thinking(layout, "T9", lambda *_: "that the model does not take")
-        keep_thinking(layout, "openai", lambda block: block.signature)
+        keep_thinking(layout, "openai", lambda block: True)
         pair_results(layout)
         rename_ids(layout, _IDS)
         tell_errors(layout, "O15")
@@ -71,16 +71,26 @@ def _keep_reasoning(layout: Layout, vendor: str) -> None:
                 why = "without encrypted content"
             elif name in kept:
                 why = "that was there before"
-            elif vendor != SERVERS and not name.startswith("rs"):
+            elif name and vendor != SERVERS and not name.startswith("rs"):
                 why = "whose id does not begin with rs"
-            if not why:
+            if name and not why:
                 kept.add(name)
             whys |= {(at, number + each): why for each in range(len(blocks))}
             number += len(blocks)
     leave_out_thinking(layout, "T9", lambda at, number: whys[at, number])
-    if any(len([*_items_of(message.thinking)]) > 1 for message in layout.messages):
-        what = "sources disagree whether OpenAI takes two reasoning items in a row"
-        layout.doubts.append(f"{what} (T9: inspect_ai #1990, #1745); keep the last of them")
+    _doubt_reasoning(layout)
+
+
+def _doubt_reasoning(layout: Layout) -> None:
+    """Note where sources disagree whether OpenAI takes thinking."""
+    sent = [[*_items_of(message.thinking)] for message in layout.messages]
+    disputed = "sources disagree whether OpenAI takes"
+    if any(len(items) > 1 for items in sent):
+        what = f"{disputed} two reasoning items in a row (T9: inspect_ai #1990, #1745)"
+        layout.doubts.append(f"{what}; keep the last of them")
+    if any(not name for items in sent for name, _ in items):
+        what = f"{disputed} a reasoning item without its id (T9: inspect_ai 0.3, opencode #49574)"
+        layout.doubts.append(f"{what}; add the signature that the API gave, if it did")
 
 
 def _says_something(message: Turn) -> bool:
@@ -165,7 +175,7 @@ def response_items(turn: Turn, role: str, phase: str = "") -> Iterator[dict[str,
     for name, blocks in _items_of(turn.thinking):
         yield {
             "type": "reasoning",
-            "id": name,
+            **({"id": name} if name else {}),
             "summary": [
                 {"type": "summary_text", "text": each.text} for each in blocks if each.text
             ],

@@ -72,7 +72,7 @@ T5 | Gemini | some models need the signature of a call in the current turn | bif
 T6 | OpenAI, Gemini | in Chat Completions, and for some models and servers, a result must be only text | inspect_ai #1058, hermes-agent #96466, llama.cpp #23380
 T7 | Anthropic | calls in messages may need tools | litellm #27620, #24712
 T8 | all | thinking must go only to the vendor that signed it, with its signature | openai-agents-python #1704, continue #4470
-T9 | OpenAI | a reasoning item must be there once, with its id and encrypted, before a text or a call | vercel/ai #7543, #7099, #7883, openai-agents-python #569, cockpit-tools #2090
+T9 | OpenAI | a reasoning item must be there once, encrypted, before a text or a call | vercel/ai #7543, #7099, #7883, openai-agents-python #569, cockpit-tools #2090
 T10 | OpenAI | in the Responses API, the id of a call must not exceed 64 characters | fastllm #45, Aether #829
 T11 | OpenAI | some models want the phase of an assistant's text | SDK 3.52, opencode #15528
 M1 | all | a system message must not have images, documents or audio | SDKs
