@@ -9,6 +9,8 @@ import click
 import pytest
 
 import commands
+from media_files import data_uri, image, pdf, wav, write_bytes
+from multiturn import load_pipeline, load_suite
 from multiturn.cli.convert import convert
 from multiturn.cli.formats import TOOL_FORMATS
 from running import records
@@ -329,3 +331,71 @@ def test_a_prompt_without_a_system_message(
     lone = "input_messages: [{role: user, content: Hi}]"
     record, _ = converted(tmp_path, "openai", lone, "--pipeline", pipeline)
     assert record["messages"] == [*added, {"role": "user", "content": "Hi"}]
+
+
+LOOK = (
+    "input_messages: [{role: user, content: [Look, {type: image, value: shots/a.png, detail: low},"
+    " {type: file, value: bill.pdf}, and listen, {type: audio, value: q.wav},"
+    ' {type: image, value: "https://example.com/b.png"}]}]'
+)
+URIS = {kind: data_uri(data) for kind, data in (("image", image()), ("pdf", pdf()), ("wav", wav()))}
+PARTS: list[dict[str, Any]] = [
+    {"type": "text", "text": "Look"},
+    {"type": "image_url", "image_url": {"url": URIS["image"], "detail": "low"}},
+    {"type": "file", "file": {"filename": "bill.pdf", "file_data": URIS["pdf"]}},
+    {"type": "text", "text": "and listen"},
+    {"type": "input_audio", "input_audio": {"data": URIS["wav"].split(",")[1], "format": "wav"}},
+    {"type": "image_url", "image_url": {"url": "https://example.com/b.png"}},
+]
+PARTS_OF_INSPECT: list[dict[str, Any]] = [
+    {"type": "text", "text": "Look"},
+    {"type": "image", "image": URIS["image"], "detail": "low"},
+    {
+        "type": "document",
+        "document": URIS["pdf"],
+        "filename": "bill.pdf",
+        "mime_type": "application/pdf",
+    },
+    {"type": "text", "text": "and listen"},
+    {"type": "audio", "audio": URIS["wav"], "format": "wav"},
+    {"type": "image", "image": "https://example.com/b.png"},
+]
+
+
+@pytest.mark.parametrize(
+    ("format_", "path", "parts"),
+    [
+        ("openai", ("messages",), PARTS),
+        ("evals", ("input",), PARTS),
+        ("inspect", ("input",), PARTS_OF_INSPECT),
+        ("promptfoo", ("vars", "messages"), PARTS),
+    ],
+)
+def test_media_are_written_with_their_bytes_and_read_again(
+    tmp_path: Path, format_: str, path: tuple[str, ...], parts: list[dict[str, Any]]
+) -> None:
+    write_bytes(tmp_path, {"shots/a.png": image(), "bill.pdf": pdf(), "q.wav": wav()})
+    record, _ = converted(tmp_path, format_, f"expected_messages: Well, {LOOK}")
+    messages: Any = record
+    for key in path:
+        messages = messages[key]
+    assert messages[0] == {"role": "user", "content": parts}
+    (tmp_path / "again.jsonl").write_text(json.dumps({"id": "a", "input": messages[:1]}))
+    (case,) = load_suite(tmp_path / "again.jsonl")
+    (message,) = load_pipeline("spec").request(case).chat_prompt or ()
+    assert [
+        piece if isinstance(piece, str) else piece.url or piece.data for piece in message.content
+    ] == ["Look", image(), pdf(), "and listen", wav(), "https://example.com/b.png"]
+
+
+@pytest.mark.parametrize("format_", ["inspect", "evals"])
+def test_media_of_an_expected_answer_are_named(tmp_path: Path, format_: str) -> None:
+    uri = f"{{type: image, value: '{URIS['image']}'}}"
+    answer = (
+        f"[See, {{type: image, value: a.png}}, {uri}, {{type: audio, value: 'data:', name: b}}]"
+    )
+    case = f"expected_messages: [{{role: assistant, content: {answer}}}], {MESSAGES}"
+    record, _ = converted(tmp_path, format_, case)
+    assert record["target" if format_ == "inspect" else "ideal"] == (
+        "See\n[image: a.png]\n[image: image]\n[audio: b]"
+    )

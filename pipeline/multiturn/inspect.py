@@ -15,6 +15,11 @@ from inspect_ai.model import (
     ChatMessageSystem,
     ChatMessageTool,
     ChatMessageUser,
+    Content,
+    ContentAudio,
+    ContentDocument,
+    ContentImage,
+    ContentText,
     GenerateConfig,
     get_model,
 )
@@ -29,10 +34,16 @@ from inspect_ai.tool import (
 
 from multiturn.engine import formats
 from multiturn.errors import options_as
+from multiturn.media import Media, MediaKind
 from multiturn.model import request
 from multiturn.pipelines.pipeline import Pipeline
 
 __all__ = ["answer", "dataset", "suite"]
+_MEDIA: dict[MediaKind, type[Content]] = {
+    "image": ContentImage,
+    "document": ContentDocument,
+    "audio": ContentAudio,
+}
 _MESSAGES: dict[str, type[ChatMessage]] = {
     "system": ChatMessageSystem,
     "user": ChatMessageUser,
@@ -60,24 +71,31 @@ def dataset(
         TypeError: there is no suite.
     """
     names, samples = formats.samples_of(suites, pipeline, root, guideline_patterns)
-    return MemoryDataset([*map(_sample, samples)], name=", ".join(names), location=names[0])
+    known: dict[str, str] = {}
+    cases = [
+        Sample(
+            id=sample.id,
+            input=_messages(sample.input, known),
+            target=sample.target,
+            metadata=sample.metadata,
+        )
+        for sample in samples
+    ]
+    return MemoryDataset(cases, name=", ".join(names), location=names[0])
 
 
-def _sample(sample: formats.Sample) -> Sample:
-    return Sample(
-        id=sample.id,
-        input=_messages(sample.input),
-        target=sample.target,
-        metadata=sample.metadata,
-    )
+def _messages(prompt: Iterable[request.ChatMessage], known: dict[str, str]) -> list[ChatMessage]:
+    """Return messages with real calls, and results that know the tool of their call.
 
-
-def _messages(prompt: Iterable[request.ChatMessage]) -> list[ChatMessage]:
-    """Return messages with real calls, and results that know the tool of their call."""
+    ``known`` has the ``data:`` URIs so far, by digest, so that cases share them.
+    """
     tools: dict[str | None, str] = {}
     found: list[ChatMessage] = []
     for message in prompt:
-        said: dict[str, Any] = {"content": message.content, "source": "input"}
+        content: Any = message.content
+        if not isinstance(content, str):
+            content = [_part(piece, known) for piece in content]
+        said: dict[str, Any] = {"content": content, "source": "input"}
         if message.role == "assistant":
             calls = [
                 ToolCall(each.id, each.name, {**each.arguments}) for each in message.tool_calls
@@ -93,6 +111,18 @@ def _messages(prompt: Iterable[request.ChatMessage]) -> list[ChatMessage]:
         else:
             found.append(_MESSAGES[message.role](**said))
     return found
+
+
+def _part(piece: str | Media, known: dict[str, str]) -> Content:
+    """Return a text, an image, a document or audio."""
+    said = formats.inspect_part(piece)
+    if isinstance(piece, str):
+        return ContentText(**said)
+    if piece.url is None:
+        if piece.digest not in known:
+            known[piece.digest] = piece.data_uri
+        said[piece.kind] = known[piece.digest]
+    return _MEDIA[piece.kind](**said)
 
 
 def _tool(written: Mapping[str, Any]) -> ToolInfo:

@@ -1,7 +1,9 @@
 """inspect_ai sends what ``multiturn run`` sends: the task, the data set and the format."""
 
+import base64
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +14,7 @@ from typing import Any
 import pytest
 from inspect_ai.dataset import json_dataset
 from inspect_ai.log import EvalLog, read_eval_log
+from inspect_ai.model import ContentAudio, ContentDocument, ContentImage, ContentText
 from inspect_ai.tool import ToolCall
 
 import commands
@@ -256,3 +259,72 @@ def test_the_format_holds_the_samples_and_the_command_of_the_page_works(
     assert bodies(server) == by_text(without)
     assert log.results is not None
     assert log.results.scores
+
+
+MEDIA = """\
+evalcases:
+- id: look
+  input_messages:
+  - role: user
+    content:
+    - Look
+    - {type: image, value: a.png, detail: low}
+    - {type: file, value: bill.pdf}
+    - and listen
+    - {type: audio, value: q.wav}
+    - {type: image, value: "https://example.com/b.png", detail: high}
+- id: result
+  input_messages:
+  - {role: user, content: Shoot}
+  - {role: assistant, content: Wait., tool_calls: [{id: c1, name: shoot}]}
+  - {role: tool, tool_call_id: c1, content: [Here, {type: image, value: a.png, detail: auto}]}
+"""
+FILES = {
+    "a.png": b"\x89PNG\r\n\x1a\n and pixels",
+    "bill.pdf": b"%PDF-1.7 and pages",
+    "q.wav": b"RIFF\x24\0\0\0WAVE and sound",
+}
+
+
+def with_media(folder: Path) -> None:
+    (folder / "evals/a.eval.yaml").write_text(MEDIA, encoding="utf-8")
+    for name, data in FILES.items():
+        (folder / "evals" / name).write_bytes(data)
+
+
+def uri(media_type: str, name: str) -> str:
+    return f"data:{media_type};base64,{base64.b64encode(FILES[name]).decode()}"
+
+
+def test_images_documents_and_audio_are_those_of_run(folder: Path, server: Server) -> None:
+    """An address is not among them: inspect_ai fetches it, and sends its bytes."""
+    with_media(folder)
+    (folder / "evals/a.eval.yaml").write_text(re.sub(".*https.*\n", "", MEDIA), encoding="utf-8")
+    log = inspect_eval(folder, server, "multiturn/suite", "-T", "suite=evals/")
+    assert log.status == "success", log.error
+    theirs = bodies(server)
+    server.requests.clear()
+    (folder / "targets.yaml").write_text(
+        f"targets: [{{name: loop, provider: openai, base_url: '{server.url}/v1', api_key: none,"
+        " model: gpt-x}]"
+    )
+    done = commands.run("run", "evals/", "--target", "loop", folder=folder)
+    assert done.returncode == 0, done.stderr
+    assert len(theirs) == 2
+    assert theirs == bodies(server)
+
+
+def test_a_data_set_has_real_media(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_media(folder)
+    monkeypatch.chdir(folder)
+    done = commands.run("convert", "evals", "--format", "inspect", folder=folder)
+    (folder / "samples.jsonl").write_text(done.stdout, encoding="utf-8")
+    for sample in (dataset("evals")[0], json_dataset("samples.jsonl")[0]):
+        assert sample.input[-1].content == [
+            ContentText(text="Look"),
+            ContentImage(image=uri("image/png", "a.png"), detail="low"),
+            ContentDocument(document=uri("application/pdf", "bill.pdf"), filename="bill.pdf"),
+            ContentText(text="and listen"),
+            ContentAudio(audio=uri("audio/wav", "q.wav"), format="wav"),
+            ContentImage(image="https://example.com/b.png", detail="high"),
+        ]

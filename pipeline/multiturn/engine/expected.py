@@ -87,7 +87,11 @@ def _message(item: dict[str, Any]) -> ChatMessage:
 
 
 def text_of(content: Any) -> str:
-    """Return content of a message as text: segments a line each, and what is no text as JSON."""
+    r"""Return content of a message as text: segments a line each, and what is no text as JSON.
+
+    >>> text_of(["Here:", {"type": "image", "value": "a.png"}, {"sum": 5}])
+    'Here:\n[image: a.png]\n{\n  "sum": 5\n}'
+    """
     match content:
         case None:
             return ""
@@ -95,4 +99,7 @@ def text_of(content: Any) -> str:
             return text
         case list():
             return "\n".join(map(text_of, content))
+        case {"type": "image" | "document" | "audio" as kind, "value": str(value)}:
+            name = content.get("name") or (kind if value.startswith("data:") else value)
+            return f"[{kind}: {name}]"
     return json.dumps(content, indent=2, ensure_ascii=False)

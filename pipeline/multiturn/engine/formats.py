@@ -12,12 +12,14 @@ from multiturn.engine.project import chosen_pipeline, chosen_suites, from_projec
 from multiturn.engine.selection import select
 from multiturn.errors import MultiturnError
 from multiturn.logs import Notice, warn
+from multiturn.media import EXTENSIONS, Media
 from multiturn.model.conversion import Conversion
 from multiturn.model.request import ChatMessage, ProviderRequest, turn_of
 from multiturn.model.turns import Turn, Turns, is_blank
 from multiturn.pipelines.pipeline import Pipeline, request_of
 from multiturn.providers.chat import chat_choice, chat_message, chat_tool
 from multiturn.providers.layout import Layout
+from multiturn.providers.media_parts import address_or_uri, file_name
 from multiturn.providers.tool_layout import lay_out_for_chat
 from multiturn.text import utf8
 
@@ -70,7 +72,10 @@ def to_inspect(conversion: Conversion) -> dict[str, Any]:
 
 def _as_inspect(message: ChatMessage, names: Mapping[str, str]) -> dict[str, Any]:
     """Return a message in the form of inspect_ai, where ``names`` are of tools, by calls' ids."""
-    said: dict[str, Any] = {"role": message.role, "content": message.content}
+    content: Any = message.content
+    if not isinstance(content, str):
+        content = [inspect_part(piece) for piece in content]
+    said: dict[str, Any] = {"role": message.role, "content": content}
     if message.tool_calls:
         said["tool_calls"] = [
             {"id": call.id, "function": call.name, "arguments": call.arguments, "type": "function"}
@@ -79,6 +84,18 @@ def _as_inspect(message: ChatMessage, names: Mapping[str, str]) -> dict[str, Any
     if message.tool_call_id is not None:
         said |= {"tool_call_id": message.tool_call_id, "function": names[message.tool_call_id]}
     return said
+
+
+def inspect_part(piece: str | Media) -> dict[str, Any]:
+    """Return a text or media as inspect_ai has it; with a ``Base64`` where its bytes belong."""
+    if isinstance(piece, str):
+        return {"type": "text", "text": piece}
+    said = {"type": piece.kind, piece.kind: address_or_uri(piece)}
+    if piece.kind == "document":
+        return {**said, "filename": file_name(piece), "mime_type": piece.media_type}
+    if piece.kind == "audio":
+        return {**said, "format": EXTENSIONS[piece.media_type]}
+    return said if piece.detail is None else {**said, "detail": piece.detail}
 
 
 def _with_answer(conversion: Conversion) -> Sample:
