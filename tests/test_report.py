@@ -467,6 +467,22 @@ def test_one_difference_of_many_cases_is_shown_once(tmp_path: Path) -> None:
     assert f"### {TONE} changed; it is part of a system message\n\n{where}\n" in text
 
 
+def test_differences_of_one_title_are_counted(tmp_path: Path) -> None:
+    option = "extends: spec\nconfigure: {embed_files: {header: '-- {path}'}}\n"
+    attached = "{id: %s, input_messages: [{role: user, content: [{type: file, value: %s}]}]}"
+    cases = ", ".join(attached % (name, f"{name[0]}.txt") for name in ("a1", "a2", "b1"))
+    files = {"evals/x.eval.yaml": f"evalcases: [{cases}]", "evals/a.txt": "A", "evals/b.txt": "B"}
+    states = {**files, "p.yaml": option}, {**files, "p.yaml": option.replace("--", "##")}
+    text = markdown_of(tmp_path, *states, pipeline="p.yaml")
+    cause = "embed_files.header in p.yaml:2"
+    assert lines_of(text, "### ") == [
+        f"{cause} (1 of 2, in 3 cases)",
+        f"{cause} (2 of 2, in 3 cases)",
+    ]
+    page = data_of(to_html(report_of(tmp_path, *states, pipeline="p.yaml")).decode())
+    assert '"share":" (2 of 2, in 3 cases)"' in page
+
+
 def test_the_first_line_says_by_how_much_all_prompts_grow(tmp_path: Path) -> None:
     then = edited((TONE, "Three.", "3" * 11), (SHOP, "Bye", "Bye 1234"))
     text = markdown.to_markdown(report_of(tmp_path, FILES, then)).decode()

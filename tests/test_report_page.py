@@ -457,6 +457,7 @@ def test_of_many_differences_twenty_are_shown_at_once(open_page: OpenPage, tmp_p
     )
     page = open_page(page_of(tmp_path, then, now))
     shows(page, case="45 differences")
+    expect(page.locator("#case .about").first).to_have_text("in 45 cases, each shown once")
     expect(page.locator(".difference")).to_have_count(20)
     page.get_by_role("button", name="Show 20 more of 25").click()
     expect(page.locator(".difference")).to_have_count(40)
@@ -464,9 +465,27 @@ def test_of_many_differences_twenty_are_shown_at_once(open_page: OpenPage, tmp_p
     expect(page.locator(".difference")).to_have_count(45)
 
 
+def test_differences_of_one_title_say_how_many_they_are(
+    open_page: OpenPage, tmp_path: Path
+) -> None:
+    option = "extends: spec\nconfigure: {embed_files: {header: '-- {path}'}}\n"
+    attached = "{id: %s, input_messages: [{role: user, content: [{type: file, value: %s}]}]}"
+    cases = ", ".join(attached % (name, f"{name[0]}.txt") for name in ("a1", "a2", "b1"))
+    files = {"evals/x.eval.yaml": f"evalcases: [{cases}]", "evals/a.txt": "A", "evals/b.txt": "B"}
+    states = {**files, "p.yaml": option}, {**files, "p.yaml": option.replace("--", "##")}
+    page = open_page(page_of(tmp_path, *states, pipeline="p.yaml"))
+    cause = "embed_files.header in p.yaml:2"
+    titles = [f"{cause} (1 of 2, in 3 cases)", f"{cause} (2 of 2, in 3 cases)"]
+    assert texts(page, ".difference h3[tabindex]") == titles
+    assert texts(page, "#contents a") == titles
+    assert texts(page, ".difference .causes li") == []
+
+
 def test_a_filter_leaves_the_differences_of_the_cases_that_are_left(compared: Page) -> None:
-    shows(compared, case="3 differences")
-    search(compared, "good morning", count="1 of 5 cases", case="3 differences")
+    shows(compared, case="5 differences")
+    words = "in 4 cases, each shown once; 2 of them are new or removed cases, listed below"
+    expect(compared.locator("#case .about").first).to_have_text(words)
+    search(compared, "good morning", count="1 of 5 cases", case="5 differences")
     assert texts(compared, ".difference:not([hidden]) ins") == ["Good morning"]
     press(compared, "Escape", count="5 cases")
     expect(compared.locator(".difference:visible")).to_have_count(3)

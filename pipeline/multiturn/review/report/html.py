@@ -16,7 +16,7 @@ from multiturn.errors import quoted
 from multiturn.review.differences import Difference
 from multiturn.review.growth import growth_in_words, total_in_words
 from multiturn.review.report.comparison import MOST_PRIVILEGES, Comparison, Report
-from multiturn.review.report.overview import Overview
+from multiturn.review.report.overview import Overview, shares
 from multiturn.review.report.payloads import Payload, Payloads, Pieces, sample_providers
 from multiturn.review.report.suites import texts_of
 from multiturn.review.reviewed import ReviewedCase, SentPrompt
@@ -131,6 +131,7 @@ class _Data:
         """Return what the page knows without the texts."""
         report = self.report
         target = report.now.stages.target
+        titles = list(map(_title, differences))
         return {
             "unseen": UNSEEN,
             "pipeline": report.shown,
@@ -145,7 +146,7 @@ class _Data:
             "most": MOST_PRIVILEGES,
             "removed": report.removed_suites(),
             "comparison": self.comparison(),
-            "differences": list(map(self.difference, differences)),
+            "differences": [*map(self.difference, differences, shares(titles, differences))],
             "growth": total_in_words(each.growth for each in differences),
             "providers": [target] if target else [*self.providers],
             "cases": list(map(self.case, report.comparisons)),
@@ -196,12 +197,13 @@ class _Data:
         said = repr((report.shown, report.against, report.pipeline, known)).encode()
         return f"multiturn {hashlib.blake2b(said, digest_size=16).hexdigest()}"
 
-    def difference(self, difference: Difference) -> dict[str, Any]:
+    def difference(self, difference: Difference, share: str) -> dict[str, Any]:
         """Return what the page says of a difference; it shows the texts of the first case."""
         return {
             "key": difference.key,
             "kind": difference.kind,
             "title": _title(difference),
+            "share": share,
             "path": difference.path,
             "cases": [self.places[case] for case in difference.cases],
             "causes": difference.causes,

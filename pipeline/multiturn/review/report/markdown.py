@@ -17,7 +17,7 @@ from multiturn.review.report.comparison import (
     Report,
     Status,
 )
-from multiturn.review.report.overview import overview
+from multiturn.review.report.overview import overview, shares
 from multiturn.review.report.suites import section_text, sections_of
 from multiturn.text import first_of, number_of, unseen, utf8
 
@@ -59,7 +59,9 @@ def to_markdown(report: Report) -> bytes:
     tables = list(_tables(report))
     for table in (table for status, table in tables if status == "failed"):
         comment.add("table", table)
-    shown = [(each, *_difference(each)) for each in differences]
+    titles = list(map(_title_of, differences))
+    headings = map("### {}{}\n\n".format, titles, shares(titles, differences))
+    shown = [(each, *_difference(each, h)) for each, h in zip(differences, headings, strict=True)]
     reserved = sum(_size(heading) + len(_TOO_LONG) for each, heading, _ in shown if each.privileges)
     for each, heading, lines in shown:
         reserved -= _size(heading) + len(_TOO_LONG) if each.privileges else 0
@@ -196,20 +198,27 @@ def _what(comparison: Comparison) -> list[str]:
     return [f"was {was.id}{suite}", *what]
 
 
-def _difference(difference: Difference) -> tuple[str, str]:
+def _title_of(difference: Difference) -> str:
+    title = _code(difference.what) if difference.what else _causes_of(difference)
+    if difference.kind in ("file", "changed"):
+        return title
+    return ", ".join(filter(None, (difference.kind, title)))
+
+
+def _causes_of(difference: Difference) -> str:
+    return first_of([*map(_code, difference.causes)])
+
+
+def _difference(difference: Difference, heading: str) -> tuple[str, str]:
     """Return the heading of a difference, with what is to be said of it, and its lines."""
-    causes = first_of([*map(_code, difference.causes)])
-    title = _code(difference.what) if difference.what else causes
-    if difference.kind not in ("file", "changed"):
-        title = ", ".join(filter(None, (difference.kind, title)))
     names = name_cases(difference.cases)
     number = number_of(len(difference.cases), "case")
     said = [_code(names) if names.startswith(number) else f"{number}: {_code(names)}"]
     if words := growth_in_words(difference.growth, len(difference.cases)):
         said.append(words)
     if difference.what and difference.causes and difference.what not in difference.causes:
-        said.append(causes)
-    heading = f"### {title}\n\n{'; '.join(said)}\n"
+        said.append(_causes_of(difference))
+    heading += f"{'; '.join(said)}\n"
     heading += "".join(
         f"\nChange of privilege: {_code(privilege)}\n"
         for privilege in difference.privileges

@@ -13,10 +13,13 @@ function showOverview() {
   document.body.classList.add("overview");
   const shown = data.differences.map((_, number) => number).filter(isCard);
   const cards = make("div", { id: "differences" });
-  const cases = new Set(shown.flatMap((number) => data.differences[number].cases));
+  const all = data.differences;
+  const cases = new Set(all.flatMap((difference) => difference.cases));
+  const below = all.length - shown.length;
+  const others = below ? `; ${below.toLocaleString("en")} of them ${below === 1 ? "is" : "are"} new or removed cases, listed below` : "";
   byId("case").replaceChildren(
-    make("h2", { id: "title", tabindex: "-1" }, shown.length ? counted(shown.length, "difference") : "No prompt is different"),
-    make("p", { class: "about" }, shown.length ? `in ${counted(cases.size, "case")}, each shown once` : ""),
+    make("h2", { id: "title", tabindex: "-1" }, all.length ? counted(all.length, "difference") : "No prompt is different"),
+    make("p", { class: "about" }, all.length ? `in ${counted(cases.size, "case")}, each shown once${others}` : ""),
     showDangers(), showContents(shown), cards, make("div", { id: "others" }, showOthers()));
   addCards(cards, shown);
   showProgress();
@@ -50,7 +53,7 @@ function showDifference(number) {
   const { key, kind, path, privileges, growth, cases } = difference;
   return make("section", { class: `difference${privileges.length ? " dangerous" : ""}`, "data-number": number, "aria-labelledby": `difference-${number}` },
     make("div", { class: "head" },
-      make("h3", { id: `difference-${number}`, tabindex: "-1" }, visible(difference.title)),
+      make("h3", { id: `difference-${number}`, tabindex: "-1" }, visible(difference.title), difference.share),
       privileges.length ? make("strong", { class: "privilege" }, PRIVILEGE) : null,
       showTick("d", number)),
     showFacts(difference),
@@ -187,8 +190,8 @@ function cardLink(number, words) {
 function showContents(numbers) {
   const safe = numbers.filter((number) => !data.differences[number].privileges.length).slice(0, MOST_CARDS);
   return safe.length < 2 ? "" : make("ul", { id: "contents" }, safe.map((number) => {
-    const { title, cases, growth } = data.differences[number];
-    return make("li", {}, cardLink(number, title),
+    const { title, share, cases, growth } = data.differences[number];
+    return make("li", {}, cardLink(number, title + share),
       make("small", {}, growth.includes(" in ") ? ` ${growth}` : ` in ${counted(cases.length, "case")}${growth ? `, ${growth}` : ""}`));
   }));
 }

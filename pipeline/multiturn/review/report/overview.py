@@ -1,6 +1,7 @@
 """What is different between the two sides of a report, each difference once."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
@@ -15,6 +16,7 @@ from multiturn.review.promotion import changes_of_privilege
 from multiturn.review.report.comparison import Comparison, Report, promoted_in
 from multiturn.review.reviewed import ReviewedCase
 from multiturn.review.snapshots import record_of
+from multiturn.text import number_of
 
 
 class _File(Struct):
@@ -38,6 +40,18 @@ def overview(report: Report) -> list[Difference]:
         if found.takes(comparison):
             found.add(comparison, *report.texts(comparison))
     return found.differences()
+
+
+def shares(titles: Sequence[str], differences: Sequence[Difference]) -> Iterator[str]:
+    """Yield which difference of its title each one is, and their cases in all; empty if alone."""
+    numbers, seen = Counter(titles), Counter[str]()
+    cases: dict[str, set[Key]] = {}
+    for title, each in zip(titles, differences, strict=True):
+        cases.setdefault(title, set()).update(each.cases)
+    for title in titles:
+        seen[title] += 1
+        many = number_of(len(cases[title]), "case")
+        yield f" ({seen[title]:,} of {numbers[title]:,}, in {many})" if numbers[title] > 1 else ""
 
 
 class Overview:
