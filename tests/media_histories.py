@@ -1,6 +1,7 @@
 """Random conversations with images, documents and audio; a number always gives the same one."""
 
 import random
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
@@ -9,7 +10,7 @@ from media_files import image, mp3, pdf, wav
 from multiturn import ChatMessage, Media, ProviderRequest
 
 ADDRESS = "https://example.org/shots/{}.png"
-MAKERS = {
+MAKERS: dict[str, Callable[[int], bytes]] = {
     "png": lambda seed: image("PNG", seed),
     "jpg": lambda seed: image("JPEG", seed),
     "gif": lambda seed: image("GIF", seed),
@@ -22,6 +23,7 @@ MAKERS = {
 TAKEN = {
     "openai": ("png", "jpg", "gif", "webp", "pdf", "wav", "mp3", "url"),
     "azure": ("png", "jpg", "gif", "webp", "pdf", "wav", "mp3", "url"),
+    "responses": ("png", "jpg", "gif", "webp", "pdf", "url"),
     "anthropic": ("png", "jpg", "gif", "webp", "pdf", "url"),
     "gemini": ("png", "jpg", "webp", "pdf", "wav", "mp3", "url"),
 }

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from loopback import KEY, Server
+from media_files import data_uri, image, pdf, wav, write_bytes
 from multiturn import dry_run, estimate, load_target
 from multiturn.providers.anthropic import AnthropicProvider
 from running import records, run, write_suite
@@ -122,6 +123,34 @@ def test_openai_counts_calls_and_tools_as_its_responses_api_has_them(
             "strict": False,
         }
     ]
+
+
+SHOWN = """\
+evalcases:
+- id: c
+  input_messages:
+  - role: user
+    content: [What is it?, {type: file, value: a.png}, {type: file, value: b.pdf}]
+"""
+
+
+def test_openai_counts_images_and_documents_but_no_audio(folder: Path, server: Server) -> None:
+    write_bytes(folder, {"a.png": image(), "b.pdf": pdf(), "c.wav": wav()})
+    (folder / "a.eval.yaml").write_text(SHOWN)
+    server.answer(body={"input_tokens": 900})
+    done = count(folder, "openai")
+    (line,) = records(done.stdout)
+    assert (line["input_tokens"], done.returncode) == (900, 0)
+    assert done.stderr.splitlines()[1].startswith("900 input tokens; ")
+    assert server.requests[0].json["input"][1]["content"] == [
+        {"type": "input_text", "text": "What is it?"},
+        {"type": "input_image", "image_url": data_uri(image()), "detail": "auto"},
+        {"type": "input_file", "filename": "b.pdf", "file_data": data_uri(pdf())},
+    ]
+    (folder / "a.eval.yaml").write_text(SHOWN.replace("b.pdf", "c.wav"))
+    done = count(folder, "openai")
+    assert (done.returncode, len(server.requests)) == (1, 1)
+    assert "case 'c': OpenAI's endpoint counts no audio" in done.stderr
 
 
 def test_the_very_items_of_a_target_with_the_responses_api_are_counted(

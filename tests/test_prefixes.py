@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from loopback import KEY, Request, Server, completion
-from multiturn import dry_run, estimate, load_target
+from media_files import image
+from multiturn import Media, dry_run, estimate, load_target
 from multiturn.engine.delivery import Delivery
 from multiturn.engine.order import PrefixQueue
 from multiturn.engine.prefixes import SharedPrefixes
@@ -48,6 +49,13 @@ def shared(provider: Any, requests: Iterable[Wire]) -> list[int]:
         prefixes.add(prefixes.text(wire))
         found.append(prefixes.shared - before)
     return found
+
+
+def test_no_prefix_goes_beyond_another_image() -> None:
+    shots = [Media.of(image(seed=number)) for number in (1, 2, 1)]
+    provider = openai()
+    requests = [provider.wire(chat(("system", "S"), ("user", (shot, A)))) for shot in shots]
+    assert shared(provider, requests) == pytest.approx([0, 0, provider.tokenizer.count(A)], abs=20)
 
 
 def test_a_prefix_may_end_inside_a_message_and_branch_again() -> None:

@@ -84,7 +84,7 @@ each_vendor = pytest.mark.parametrize(
 )
 
 
-def chat(*messages: tuple[Any, str], **given: Any) -> ProviderRequest:
+def chat(*messages: tuple[Any, Any], **given: Any) -> ProviderRequest:
     """Return a request with a chat prompt of (role, content)."""
     prompt = tuple(ChatMessage(role, content) for role, content in messages)
     return ProviderRequest(**{"question": "(for logs only)", "chat_prompt": prompt, **given})

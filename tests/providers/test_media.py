@@ -21,7 +21,7 @@ from media_histories import MAKERS, TAKEN, media_history
 from multiturn import Call, ChatMessage, Media, ProviderError, ProviderRequest
 from multiturn.logs import Notice, warnings_to
 from multiturn.model.request import turn_of
-from strict import judge_anthropic, judge_gemini, judge_openai
+from strict import judge_anthropic, judge_gemini, judge_openai, judge_responses
 from vendors import PROVIDERS
 
 HISTORIES = int(os.environ.get("HISTORIES", "250"))  # make test-tools tries 3000
@@ -36,6 +36,7 @@ ASKED = ChatMessage("assistant", "", (CALL,))
 JUDGES: dict[str, Any] = {
     "openai": judge_openai,
     "azure": judge_openai,
+    "responses": judge_responses,
     "anthropic": lambda body: judge_anthropic(
         body, {"anthropic-version": "2026-10-21", "authorization": "Bearer x"}
     ),
@@ -43,7 +44,7 @@ JUDGES: dict[str, Any] = {
 }
 
 
-def asked(*messages: tuple[str, Any] | ChatMessage) -> ProviderRequest:
+def asked(*messages: tuple[Any, Any] | ChatMessage) -> ProviderRequest:
     """Return a request with a system message and these."""
     prompt = [m if isinstance(m, ChatMessage) else ChatMessage(*m) for m in messages]
     given = (ChatMessage("system", "Be brief."), *prompt)
@@ -151,7 +152,7 @@ def test_gemini_gets_images_documents_and_audio_in_order() -> None:
 def test_an_image_alone_is_a_message() -> None:
     for vendor in JUDGES:
         body, repairs = sent(vendor, asked(("user", (SHOT,))))
-        message = (body.get("contents") or body["messages"])[-1]
+        message = (body.get("contents") or body.get("input") or body["messages"])[-1]
         assert (message["role"], repairs) == ("user", ())
         assert len(message.get("content") or message["parts"]) == 1
 
@@ -379,21 +380,28 @@ def test_a_doubt_says_what_to_do() -> None:
     ]
 
 
-FILES = ("image", "document", "image_url", "file", "input_audio")
+FILES = ("image", "document", "image_url", "file", "input_audio", "input_image", "input_file")
+
+
+def output_of(item: Any) -> list[Any]:
+    """Return the images and documents of a result of the Responses API."""
+    output = item.get("output")
+    return [each for each in output if "text" not in each] if isinstance(output, list) else []
 
 
 def pieces(body: Any) -> Iterator[str]:
     """Yield the texts of messages, without white space, and what identifies each file."""
-    for message in body.get("contents") or body["messages"]:
+    for message in body.get("contents") or body.get("input") or body["messages"]:
         content = message.get("content", message.get("parts"))
-        for part in [{"text": content}] if isinstance(content, str) else content or ():
+        parts: Any = [{"text": content}] if isinstance(content, str) else content or ()
+        for part in (*parts, *output_of(message)):
             is_result = "functionResponse" in part or part.get("type") == "tool_result"
-            if is_result or message["role"] == "tool":
+            if is_result or message.get("role") == "tool":
                 inside = part.get("functionResponse", part)
                 inside = inside.get("parts", inside.get("content"))
                 if isinstance(inside, list):
                     yield from (file_of(each) for each in inside if "text" not in each)
-            elif "text" in part and message["role"] != "system" and not part.get("thought"):
+            elif "text" in part and message.get("role") != "system" and not part.get("thought"):
                 yield part["text"]
             elif part.get("type") in FILES or part.keys() & {"inlineData", "fileData"}:
                 yield file_of(part)
@@ -401,7 +409,10 @@ def pieces(body: Any) -> Iterator[str]:
 
 def file_of(part: Any) -> str:
     """Return the digest of the bytes in a part of a body, or its address."""
-    source = part.get("source", part.get("inlineData", part.get("fileData", {})))
+    if part.get("type") in ("input_image", "input_file"):
+        source = {"data": part.get("image_url") or part["file_data"]}
+    else:
+        source = part.get("source", part.get("inlineData", part.get("fileData", {})))
     image_, file, audio = (part.get(key, {}) for key in ("image_url", "file", "input_audio"))
     if address := source.get("url") or source.get("fileUri"):
         return str(address)

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from media_files import image
+from multiturn import Media
 from multiturn.providers.tokens import Tokenizer, Tokens, estimated_tokens, sent_in
 from vendors import anthropic, azure, chat, echo, gemini, openai, responses
 
@@ -168,6 +170,36 @@ SOURCE = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
 def test_media_are_unknown(body: dict[str, Any]) -> None:
     sent = sent_in(body)
     assert (sent.texts, sent.media) == (("Hi",), 1)
+
+
+RESULT = {"type": "tool_result", "tool_use_id": "c1"}
+RESPONSE = {"name": "f", "response": {"output": "Hi"}}
+
+
+@pytest.mark.parametrize(
+    ("message", "texts"),
+    [
+        (
+            {"content": [{**RESULT, "content": ["Hi", {"type": "image", "source": SOURCE}]}]},
+            ('{"type":"tool_result","tool_use_id":"c1"}', "Hi"),
+        ),
+        (
+            {"parts": [{"functionResponse": {**RESPONSE, "parts": [{"inlineData": SOURCE}]}}]},
+            ('{"functionResponse":{"name":"f","response":{"output":"Hi"}}}',),
+        ),
+    ],
+    ids=["Anthropic", "Gemini"],
+)
+def test_media_in_results_are_unknown_too(message: Any, texts: tuple[str, ...]) -> None:
+    sent = sent_in({"messages": [{"role": "user", **message}]})
+    assert (sent.texts, sent.media) == (texts, 1)
+
+
+def test_a_count_without_that_of_an_image_is_not_exact() -> None:
+    provider = openai(**OPENAI)
+    given = chat(("system", "2 + 2 = 4"), ("user", ("tiktoken is great!", Media.of(image()))))
+    tokens = provider.tokens(provider.wire(given))
+    assert tokens == Tokens(7 + 6 + 4 + 4 + 3, is_exact=False, media=1)
 
 
 def test_a_marked_system_message_and_that_of_gemini_are_read() -> None:

@@ -74,8 +74,10 @@ async def _ask_openai(client: Any, body: dict[str, Any]) -> str:
 def _items(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield a message of the Chat Completions API as items of the Responses API."""
     content = message["content"]
-    if isinstance(content, list):  # marked for the cache
-        content = "".join(part["text"] for part in content)
+    if isinstance(content, list):
+        parts = [*map(_part, content)]
+        is_text = all(part["type"] == "input_text" for part in parts)  # marked for the cache
+        content = "".join(part["text"] for part in parts) if is_text else parts
     if message["role"] == "tool":
         yield {
             "type": "function_call_output",
@@ -86,6 +88,19 @@ def _items(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"role": message["role"], "content": content}
     for call in message.get("tool_calls") or ():
         yield {"call_id": call["id"], **_flat(call), "type": "function_call"}
+
+
+def _part(part: dict[str, Any]) -> dict[str, Any]:
+    """Return a part of a message's content as the Responses API has it."""
+    match part:
+        case {"type": "text", "text": text}:
+            return {"type": "input_text", "text": text}
+        case {"type": "image_url", "image_url": {"url": url, **others}}:
+            detail = others.get("detail", "auto")
+            return {"type": "input_image", "image_url": url, "detail": detail}
+        case {"type": "file", "file": file}:
+            return {"type": "input_file", **file}
+    raise ProviderError("OpenAI's endpoint counts no audio", kind="refused")
 
 
 def _flat(tool: Any) -> Any:

@@ -99,6 +99,20 @@ _LESSONS = [
         *("set later_system: merge in the target", "", "vllm #41114"),
     ),
     Lesson(
+        r"maximum of \d+ PDF pages",
+        *("split the document, and attach fewer of its pages", "", "Anthropic: claude-code #6231"),
+    ),
+    Lesson(
+        r"image dimensions exceed max allowed size",
+        "attach a smaller image: of 8000 pixels at most, or 2000 in a request with many images",
+        *("", "Anthropic: claude-code #4778, #9375"),
+    ),
+    Lesson(
+        r"image input is not supported|does not support image",
+        "model_takes: {images: false} in the target finds such cases before they are sent",
+        *("", "llama.cpp's server; Rapid-MLX #782"),
+    ),
+    Lesson(
         r"anthropic-version",
         *("check the api_version of the target", "target", "Anthropic's API"),
     ),
