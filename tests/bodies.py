@@ -331,7 +331,7 @@ def responses_body(number: int) -> Values:
     if leads := make.some(0.4):
         items.append({"role": system, "content": make.text()})
     for _ in range(make.rounds()):
-        items.append({"role": "user", "content": make.text()})
+        items.append({"role": "user", "content": _response_content(make)})
         if make.some(0.6):
             items += _response_calls(make, thinks)
         if make.some(0.7):
@@ -358,6 +358,25 @@ def responses_body(number: int) -> Values:
     return body
 
 
+def _response_content(make: Chooser) -> Any:
+    """Return a text, or texts and media."""
+    if make.some(0.8):
+        return make.text()
+    return [
+        {"type": "input_text", "text": make.text()} if is_text else _response_media(make)
+        for is_text in make.pieces()
+    ]
+
+
+def _response_media(make: Chooser) -> Values:
+    media_type, data, name = make.media()
+    uri = f"data:{media_type};base64,{data}"
+    if media_type == "application/pdf":
+        return {"type": "input_file", "filename": name, "file_data": uri}
+    url = ADDRESS if make.some(0.2) else uri
+    return {"type": "input_image", "image_url": url, "detail": make.chance.choice(("auto", "low"))}
+
+
 def _reasoning(make: Chooser, thinks: bool) -> list[Values]:
     if not thinks or make.some(0.5):
         return []
@@ -366,7 +385,7 @@ def _reasoning(make: Chooser, thinks: bool) -> list[Values]:
     return [
         {
             "type": "reasoning",
-            "id": f"rs_{make.count}",
+            **({"id": f"rs_{make.count}"} if make.some(0.8) else {}),
             "summary": [{"type": "summary_text", "text": each} for each in summary],
             "encrypted_content": make.signature(),
         }

@@ -492,6 +492,25 @@ def test_after_calls_their_results_are_to_be_filled_in(tmp_path: Path) -> None:
     ]
 
 
+def test_media_of_an_answered_prompt_keep_their_path_or_address(tmp_path: Path) -> None:
+    shown = [
+        "See",
+        {"kind": "image", "media_type": "image/png", "size": 9, "digest": "0a", "path": "a/b.png"},
+        {"kind": "document", "url": "https://example.com/a.pdf", "detail": "low"},
+    ]
+    asked = {"question": "See", "chat_prompt": [{"role": "user", "content": shown}]}
+    (case,), said = answers_of(written(tmp_path, [{**ANSWER, "raw_request": asked}]))
+    assert said == []
+    assert case["input_messages"][0]["content"] == [
+        "See",
+        {"type": "image", "value": "a/b.png"},
+        {"type": "document", "value": "https://example.com/a.pdf", "detail": "low"},
+    ]
+    shown[1] = {"kind": "image", "media_type": "image/png", "size": 9, "digest": "0a"}
+    _, (said_,) = answers_of(written(tmp_path, [{**ANSWER, "raw_request": asked}]))
+    assert "results do not have the bytes of media that were no file" in said_
+
+
 def test_a_conversation_grows_turn_by_turn(tmp_path: Path) -> None:
     suite = "evalcases:\n  - id: a\n    input_messages: [{role: user, content: Hi}]\n"
     write(tmp_path, {"1.yaml": suite})

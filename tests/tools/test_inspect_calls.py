@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,6 +11,9 @@ from inspect_ai import model, tool
 
 from histories import history
 from multiturn import ChatMessage, ProviderRequest
+from multiturn.logs import Notice
+from multiturn.traces.attached import Attached
+from multiturn.traces.suite import Imported, imported
 from vendors import openai
 
 HISTORIES = int(os.environ.get("HISTORIES", "3000"))
@@ -23,6 +27,40 @@ def test_for_openai() -> None:
         if ours[0]["role"] == "system":
             ours.pop(0)
         assert alike(ours) == alike([dict(message) for message in theirs])
+
+
+def test_what_it_makes_is_imported(tmp_path: Path) -> None:
+    bodies, expected = [], []
+    for number in range(HISTORIES):
+        request = history(number)
+        ids = [call.id for each in request.chat_prompt or () for call in each.tool_calls]
+        if not all(each.strip() for each in ids):
+            continue  # no suite has a blank id
+        messages = asyncio.run(model.messages_to_openai(as_inspect(request)))
+        bodies.append({"model": "gpt-4o", "messages": messages})
+        expected.append(
+            [
+                (call.name, dict(call.arguments))
+                for message in request.chat_prompt or ()
+                for call in message.tool_calls
+            ]
+        )
+    path = tmp_path / "bodies.jsonl"
+    path.write_text("".join(f"{json.dumps(body)}\n" for body in bodies), encoding="utf-8")
+    found = imported([str(path)], Attached(None, ""))
+    cases = [each for each in found if not isinstance(each, Notice)]
+    assert [calls_of(each) for each in cases] == expected
+    assert len(cases) > 0.9 * HISTORIES
+
+
+def calls_of(found: Any) -> Any:
+    if not isinstance(found, Imported):
+        return str(found)
+    return [
+        (call["name"], call["arguments"])
+        for message in found.case["input_messages"]
+        for call in message.get("tool_calls", ())
+    ]
 
 
 def as_inspect(request: ProviderRequest) -> list[Any]:

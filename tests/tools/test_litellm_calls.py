@@ -6,6 +6,8 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterable
+from contextlib import suppress
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,9 @@ import pytest
 
 from histories import history
 from multiturn import ChatMessage, ProviderRequest
-from multiturn.logs import warnings_to
+from multiturn.logs import Notice, warnings_to
+from multiturn.traces.attached import Attached
+from multiturn.traces.suite import Imported, imported
 from vendors import PROVIDERS
 
 HISTORIES = int(os.environ.get("HISTORIES", "3000"))
@@ -122,7 +126,7 @@ def test_for_anthropic(converted: list[tuple[ProviderRequest, Any, Any]]) -> Non
         if len({re.sub(r"[^a-zA-Z0-9_-]", "_", name) for name in ids}) < len(ids):
             continue  # LiteLLM gives both the same id, and drops one of the calls.
         ours = body("anthropic", request)["messages"]
-        assert alike_anthropic(ours) == alike_anthropic(theirs)
+        assert alike_anthropic(ours) == alike_anthropic(deepcopy(theirs))
         compared += 1
     assert compared > 0.9 * len(converted)
 
@@ -162,6 +166,71 @@ def test_for_gemini(converted: list[tuple[ProviderRequest, Any, Any]]) -> None:
 
 def has_twins(message: ChatMessage) -> bool:
     return len({call.text for call in message.tool_calls}) < len(message.tool_calls)
+
+
+def test_what_it_makes_is_imported(
+    converted: list[tuple[ProviderRequest, Any, Any]], tmp_path: Path
+) -> None:
+    bodies: list[Any] = []
+    expected: list[Any] = []
+    for request, anthropic, gemini in converted:
+        messages = as_openai(request)
+        ids = [call["id"] for message in messages for call in message.get("tool_calls", ())]
+        if len({re.sub(r"[^a-zA-Z0-9_-]", "_", name) for name in ids}) == len(ids):
+            bodies.append({"model": "claude-sonnet-4-5", "max_tokens": 64, "messages": anthropic})
+            expected.append(said_by(messages))
+        if not any(has_twins(message) for message in request.chat_prompt or ()):
+            bodies.append({"contents": gemini})
+            expected.append(said_by(messages))
+    path = tmp_path / "bodies.jsonl"
+    path.write_text("".join(f"{json.dumps(body)}\n" for body in bodies), encoding="utf-8")
+    found = imported([str(path)], Attached(None, ""))
+    cases = [each for each in found if not isinstance(each, Notice)]
+    assert [said_in_case(each) for each in cases] == expected
+    assert len(cases) > 1.8 * len(converted)
+
+
+def said_by(messages: Any) -> Any:
+    """Return the name and the arguments of each call, and the name and the text of each result.
+
+    Results are sorted: LiteLLM's for Gemini have no ids, so that those of two calls of one tool may
+    be exchanged.
+    """
+    calls = [
+        (call["id"], call["function"]["name"], json.loads(call["function"]["arguments"]))
+        for message in messages
+        for call in message.get("tool_calls", ())
+    ]
+    names = {call_id: name for call_id, name, _ in calls}
+    results = [
+        (names[each["tool_call_id"]], plain(each["content"]))
+        for each in messages
+        if "tool_call_id" in each
+    ]
+    return [call[1:] for call in calls], sorted(results)
+
+
+def said_in_case(found: Any) -> Any:
+    if not isinstance(found, Imported):
+        return str(found)
+    messages = found.case["input_messages"]
+    calls = [call for message in messages for call in message.get("tool_calls", ())]
+    names = {call["id"]: call["name"] for call in calls}
+    results = [
+        (names[each["tool_call_id"]], plain(each["content"]))
+        for each in messages
+        if "tool_call_id" in each
+    ]
+    return [(call["name"], call["arguments"]) for call in calls], sorted(results)
+
+
+def plain(result: str) -> str:
+    """Return a result as the other tool says it: it wraps texts for Gemini in an object."""
+    with suppress(ValueError):
+        given = json.loads(result)
+        if isinstance(given, dict) and given.keys() == {"content"}:
+            return str(given["content"]).strip()
+    return result.strip()
 
 
 def alike_gemini(contents: Any) -> list[Any]:

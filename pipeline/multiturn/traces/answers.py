@@ -11,7 +11,7 @@ from multiturn.traces.again import case_in
 from multiturn.traces.bodies import values_in
 from multiturn.traces.responses import thoughts
 from multiturn.traces.suite import Ids, Imported, refuse_keys
-from multiturn.traces.trace import Values, call, mappings, message
+from multiturn.traces.trace import Values, call, mappings, media, message
 
 _TO_FILL_IN = "(to fill in)"
 
@@ -72,14 +72,25 @@ def _message(given: Values) -> Values:
     thinking = [_thought(each) for each in mappings(given.get("thinking"))]
     calls = [_call(each) for each in mappings(given.get("tool_calls"))]
     content = given.get("content")
-    pieces = [*thinking, *([content] if content else [])]
+    said = content if isinstance(content, list) else [content] if content else []
     return message(
         str(given.get("role")),
-        pieces,
+        [*thinking, *map(_piece, said)],
         tool_calls=calls,
         tool_call_id=given.get("tool_call_id"),
         is_error=given.get("is_error"),
     )
+
+
+def _piece(given: Any) -> Any:
+    """Return a piece of the content of a request: of media, results have only path or address."""
+    match given:
+        case {"kind": str(kind), "url": str(value)} | {"kind": str(kind), "path": str(value)}:
+            return media(kind, value, detail=given.get("detail"))
+        case {"kind": str()}:
+            what = "results do not have the bytes of media that were no file"
+            raise MultiturnError(f"{what}; attach them as a file, and run the suite again")
+    return given
 
 
 def _call(given: Values) -> Values:

@@ -110,7 +110,8 @@ class _Turn:
 def thoughts(item: Values) -> list[Values]:
     """Return an item of reasoning as blocks of thinking: one for each text of its summary."""
     summary = [each["text"] for each in mappings(item.get("summary")) if each.get("text")]
-    known = {"signature": item.get("id"), "vendor": "openai"}
+    known = {"signature": item["id"]} if item.get("id") else {}
+    known["vendor"] = "openai"
     data = {"data": item["encrypted_content"]} if item.get("encrypted_content") else {}
     if not summary:
         return [{"type": "redacted_thinking", **data, **known}]
@@ -167,6 +168,9 @@ def _same(item: Any) -> Any:
 
 
 def _same_block(block: Any) -> Any:
-    kinds = ("input_text", "output_text")
-    is_text = isinstance(block, dict) and block.get("type") in kinds
-    return {**block, "type": "text"} if is_text else block
+    match block:
+        case {"type": "input_text" | "output_text"}:
+            return {**block, "type": "text"}
+        case {"type": "input_image"}:
+            return {"detail": "auto", **block}
+    return block
