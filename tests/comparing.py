@@ -38,7 +38,9 @@ def side(folder: Path, pipeline: str = "spec") -> ReviewedSuites:
         chosen = pipeline_named(pipeline)
         selection = select(["evals"], root=".", may_be_gone=True)
         found = outcomes(selection, chosen)
-        return ReviewedSuites(items(found, selection, chosen, lambda _: None), BytesIO())
+        return ReviewedSuites(
+            items(found, selection, chosen, lambda _: None, has_images=True), BytesIO()
+        )
 
 
 def report_of(folder: Path, *states: Mapping[str, str | bytes], pipeline: str = "spec") -> Report:

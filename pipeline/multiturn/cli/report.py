@@ -88,14 +88,16 @@ def report(
 
     provider = preview_provider(snapshot_target, targets_file)
     found = show_progress(outcomes(selection, chosen, seen), prints=False)
-    cases = items(found, selection, chosen, failures.add, provider)
+    has_images = format_ == "html"
+    cases = items(found, selection, chosen, failures.add, provider, has_images=has_images)
     with TemporaryFile() as here, TemporaryFile() as there:
         if against is None:
             compared = compare(ReviewedSuites(cases, here))
             selection.check_ids(seen)
         else:
             commit = commit_of(against)
-            read = partial(items_of, target=_target_then(snapshot_target, targets_file))
+            target = _target_then(snapshot_target, targets_file)
+            read = partial(items_of, target=target, has_images=has_images)
             with reading_at(
                 *(commit, read, selection, pipeline), is_default=is_default("pipeline")
             ) as earlier:

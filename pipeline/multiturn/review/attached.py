@@ -5,10 +5,9 @@ from collections.abc import Mapping
 from multiturn.media import Media
 from multiturn.review.diff import changed_lines
 from multiturn.review.locations import digest
-from multiturn.text import first_of
+from multiturn.text import first_of, size_in_words
 
 Attached = str | Media  # a file: its text, or its media
-_KILO, _MEGA = 1_000, 1_000_000
 
 
 def shown(attached: Attached) -> str:
@@ -64,19 +63,6 @@ def cause_in_words(path: str, old: Attached, new: Attached) -> str:
 def is_of(cause: str, path: str) -> bool:
     """Return whether ``cause_in_words`` has said this of a file."""
     return cause.startswith((f"{path} line", f"{path}: "))
-
-
-def size_in_words(size: int) -> str:
-    """Return a number of bytes as people say it.
-
-    >>> size_in_words(999), size_in_words(12_345), size_in_words(1_250_000)
-    ('999 bytes', '12 kB', '1.2 MB')
-    """
-    if size < _KILO:
-        return f"{size} bytes"
-    if round(size / _KILO) < _KILO:
-        return f"{size / _KILO:.0f} kB"
-    return f"{size / _MEGA:.1f} MB"
 
 
 def _what(attached: Attached) -> str:

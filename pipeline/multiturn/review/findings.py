@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from multiturn.engine.spans import Message
 from multiturn.errors import Place
+from multiturn.media import Media
 from multiturn.review.changes import FileChange, Finding, State
 from multiturn.review.differences import Difference
 from multiturn.review.lists import ChangedFile
@@ -15,7 +16,12 @@ from multiturn.review.locations import Key
 from multiturn.review.lock_files import FILES, PROMOTED
 from multiturn.review.privilege import PrivilegeChange, privilege_changes
 from multiturn.review.promotion import PromotedChange
-from multiturn.review.recorded import inline_guidelines_in, messages_in
+from multiturn.review.recorded import (
+    inline_guidelines_in,
+    messages_in,
+    named_files_in,
+    named_media_in,
+)
 from multiturn.text import number_of
 
 _STATES: tuple[State, ...] = ("new", "changed", "renamed", "removed")
@@ -80,6 +86,15 @@ class Update(Struct, frozen=True, kw_only=True):
             others = ", for all cases," if self.findings else ""
             how = others if self.is_partial else ", or with --review,"
             yield f"if intended, {first}run snapshot without --check{how} and commit the result"
+
+
+def media_before(changes: Iterable[FileChange]) -> dict[str, Media | None]:
+    """Return what the snapshots that have changed said of attached files; None of a text."""
+    found: dict[str, Media | None] = {}
+    for change in changes:
+        if change.case and change.old:
+            found |= dict.fromkeys(named_files_in(change.old)) | named_media_in(change.old)
+    return found
 
 
 def privileges_of(

@@ -11,25 +11,18 @@ from multiturn.engine.outcomes import Outcome
 from multiturn.engine.selection import Selection
 from multiturn.engine.spans import Message
 from multiturn.errors import MultiturnError, Place
-from multiturn.media import Media
 from multiturn.providers.base import TargetProvider
 from multiturn.review.attached import Attached, texts_in
 from multiturn.review.changes import FileChange
 from multiturn.review.differences import differences
-from multiturn.review.findings import Update, findings_of, privileges_of
+from multiturn.review.findings import Update, findings_of, media_before, privileges_of
 from multiturn.review.folder import SnapshotFolder
 from multiturn.review.growth import prompt_growth
 from multiturn.review.lists import Lists, OtherSuites, RecordedLists, other_suites, read_lists
 from multiturn.review.locations import Key, folder_of, legal_path, location_of
 from multiturn.review.privilege import PrivilegeChange
 from multiturn.review.promotion import PromotedChange
-from multiturn.review.recorded import (
-    case_in,
-    inline_guidelines_in,
-    messages_in,
-    named_files_in,
-    named_media_in,
-)
+from multiturn.review.recorded import case_in, inline_guidelines_in, messages_in
 from multiturn.review.renames import renames
 from multiturn.review.reviewed import ReviewedCase, review_outcome
 from multiturn.review.scope import Scope
@@ -251,7 +244,7 @@ def _with_renames(
 
 def _judged(update: Update, lists: Lists, recorded: RecordedLists, compared: Compared) -> Update:
     """Return an update with what is to be said of its changes, and, for a check, decided."""
-    media = _media_before(update.changes)
+    media = media_before(update.changes)
     promoted, files = lists.privileges(recorded), list(lists.changed_files(recorded, media))
     listed = {change.path for change in promoted}
     privileges = privileges_of(update.changes, compared.messages, listed)
@@ -270,15 +263,6 @@ def _judged(update: Update, lists: Lists, recorded: RecordedLists, compared: Com
         growths=growths,
     )
     return replace(update, differences=found, growths=growths)
-
-
-def _media_before(changes: Iterable[FileChange]) -> dict[str, Media | None]:
-    """Return what the snapshots that have changed said of attached files; None of a text."""
-    found: dict[str, Media | None] = {}
-    for change in changes:
-        if change.case and change.old:
-            found |= dict.fromkeys(named_files_in(change.old)) | named_media_in(change.old)
-    return found
 
 
 def _facts(

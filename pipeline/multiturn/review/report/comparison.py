@@ -99,6 +99,11 @@ class Report(Struct):
         new = self.now.read(now) if now and not now.error else None
         return old, new
 
+    def image(self, digest: str) -> bytes | None:
+        """Return the bytes of an image of either side; None if they are not known."""
+        found = (side.image(digest) for side in (self.now, self.then) if side is not None)
+        return next(filter(None, found), None)
+
     def privileges(self) -> dict[str, set[int]]:
         """Return each change of privilege once, in words, with the places of the comparisons.
 

@@ -11,11 +11,13 @@ from typing import Any
 
 import msgspec
 
-from multiturn.engine.spans import text_of
+from multiturn.engine.spans import Span, text_of
 from multiturn.errors import quoted
+from multiturn.media import Media
 from multiturn.review.differences import Difference
 from multiturn.review.growth import growth_in_words, total_in_words
 from multiturn.review.report.comparison import MOST_PRIVILEGES, Comparison, Report
+from multiturn.review.report.images import Images
 from multiturn.review.report.overview import Overview, shares
 from multiturn.review.report.payloads import Payload, Payloads, Pieces, sample_providers
 from multiturn.review.report.suites import texts_of
@@ -78,6 +80,11 @@ def _is_changed(line: str) -> bool:
     return line[0] in "-+"
 
 
+def _shown(span: Span) -> str:
+    """Return the text of a span; of media, also what is known, so that another one differs."""
+    return span.text if span.media is None else f"{span.text} {span.media.facts}"
+
+
 class _Numbers(dict[str, int]):
     """The number of each string, which is written when it is first asked for."""
 
@@ -107,6 +114,7 @@ class _Data:
         keys = ((c.case.suite, c.case.id) for c in report.comparisons)
         self.places = {key: place for place, key in enumerate(keys)}
         self.numbers = _Numbers(self.write)
+        self.images = Images(report.image)
         self.compressor = zlib.compressobj(_LEVEL)
         self.chunks: list[bytes] = []
 
@@ -123,7 +131,12 @@ class _Data:
                     if comparison.status == "same":
                         del texts["then"]
                     self.write({name: self.side(side) for name, side in texts.items() if side})
-        self.write(self.head(found.differences()))
+        head = self.head(found.differences())
+        changed = (each for file in found.files.values() for each in (file.old, file.new))
+        media = (each for each in changed if isinstance(each, Media))
+        if records := self.images.records(media, self.numbers.__getitem__):
+            head["media"] = records
+        self.write(head)
         self.chunks.append(self.compressor.flush())
         return base64.b64encode(b"".join(self.chunks)).decode()
 
@@ -213,15 +226,22 @@ class _Data:
 
     def side(self, case: ReviewedCase) -> dict[str, Any]:
         """Return the texts of one side of a case: three numbers a span, and what is sent."""
-        numbers = self.numbers
+        numbers, texts = self.numbers, texts_of(case)
+        media = [
+            (at, place, self.images.number(span.media))
+            for at, spans in enumerate(texts)
+            for place, span in enumerate(spans)
+            if span.media is not None
+        ]
         return {
             "roles": [message.title for message in (*case.prompt, *case.tools)],
             "lacksChat": case.lacks_chat,
             "texts": [
-                [numbers[text] for s in spans for text in (s.text, s.origin, s.path)]
-                for spans in texts_of(case)
+                [numbers[text] for s in spans for text in (_shown(s), s.origin, s.path)]
+                for spans in texts
             ],
             "payloads": [self.sent(case.sent)] if case.sent else [*self.payloads.of(case)],
+            **({"media": media} if media else {}),
         }
 
     def sent(self, sent: SentPrompt) -> Payload:

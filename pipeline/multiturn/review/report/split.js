@@ -28,6 +28,11 @@ function mark(then, now, lines) {
     let next = 0;
     for (const span of spans) {
       const end = at + span.text.length;
+      if (span.media) {  // as a whole
+        cut.push({ ...span, changed: found[side].some(([from, to]) => from < end && to > at) });
+        at = end;
+        continue;
+      }
       for (let start = at; start < end;) {
         while (next < edges.length && edges[next] <= start) next++;
         const stop = Math.min(end, edges[next] ?? end);

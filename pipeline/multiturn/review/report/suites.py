@@ -31,6 +31,7 @@ from multiturn.providers.targets import DEFAULT, find_target, find_targets, read
 from multiturn.providers.variables import environment
 from multiturn.review.locations import name_in_root
 from multiturn.review.promotion import Promotion
+from multiturn.review.report.images import images_in
 from multiturn.review.reviewed import ReviewedCase, SentPrompt, review_outcome
 from multiturn.suites.suite import STDIN
 
@@ -124,7 +125,15 @@ class Stages(Struct, frozen=True):
     sample: str = ""  # which part of the cases is compared; empty for all of them
 
 
-Item = Stages | tuple[Entry, bytes]  # first the stages, then each case with its texts, pickled
+class Image(Struct, frozen=True):
+    """An image that a page may show."""
+
+    digest: str
+    data: bytes
+
+
+# First the stages, then each case with its texts, pickled, after the images that are new in it.
+Item = Stages | Image | tuple[Entry, bytes]
 
 
 def items(
@@ -133,10 +142,13 @@ def items(
     pipeline: Pipeline,
     on_error: Callable[[MultiturnError], None],
     provider: TargetProvider | None = None,
+    *,
+    has_images: bool = False,
 ) -> Iterator[Item]:
     """Yield what a side is made of: the outcomes of a pipeline for a selection.
 
-    With a provider, its target's prompts are compared.
+    With a provider, its target's prompts are compared. ``has_images`` adds the bytes of images, for
+    a page.
 
     Raises:
         MultiturnError: a suite is outside its root.
@@ -144,6 +156,7 @@ def items(
     target = "" if provider is None else provider.name
     sample = "" if selection.sample is None else str(selection.sample)
     yield Stages(pipeline.name, tuple(_stages_of(pipeline)), target, sample)
+    given: set[str] = set()
     for outcome in outcomes:
         case, error = review_outcome(outcome, provider)
         if error is not None:
@@ -152,6 +165,10 @@ def items(
             yield Entry(suite, error.case_id or "", error=str(error)), b""
             on_error(error)
         elif case is not None and outcome.conversion is not None:
+            for media in images_in(case) if has_images else ():
+                if media.digest not in given:
+                    given.add(media.digest)
+                    yield Image(media.digest, media.data)
             digest = digest_of(outcome.conversion, case.sent)
             entry = Entry(*case.key, case.case.line, digest=digest, promoted=case.promoted)
             yield entry, pickle.dumps(case)
@@ -181,11 +198,14 @@ class TargetThen(Struct, frozen=True):
             return read_target(today, self.name, sends=False), why
 
 
-def items_of(revision: Revision, target: TargetThen | None = None) -> Iterator[Item]:
+def items_of(
+    revision: Revision, target: TargetThen | None = None, *, has_images: bool = False
+) -> Iterator[Item]:
     """Yield the items of a revision, in the process that reads it; its errors are none now."""
     provider, why = (None, "") if target is None else target.provider()
     found, pipeline = revision.outcomes, revision.pipeline
-    yield from items(found, revision.selection, pipeline, lambda _: None, provider)
+    selection = revision.selection
+    yield from items(found, selection, pipeline, lambda _: None, provider, has_images=has_images)
     notes = [*revision.notes, *([why] if why else [])]
     yield from ((Entry("", "", error=note), b"") for note in notes)
 
@@ -207,9 +227,13 @@ class ReviewedSuites:
         self.errors: list[str] = []  # that belong to no case
         self.broken: set[str] = set()  # suites of which some case is not known
         self._file = file
+        self._images: dict[str, tuple[int, int]] = {}  # where they are in the file, and their sizes
         for item in items:
             if isinstance(item, Stages):
                 self.stages = item
+            elif isinstance(item, Image):
+                self._images[item.digest] = self._file.tell(), len(item.data)
+                self._file.write(item.data)
             else:
                 self._add(*item)
 
@@ -231,6 +255,14 @@ class ReviewedSuites:
         self._file.seek(entry.at)
         case: ReviewedCase = pickle.load(self._file)  # noqa: S301 - our own, in a file without a name
         return case
+
+    def image(self, digest: str) -> bytes | None:
+        """Return the bytes of an image; None if the items had none."""
+        if digest not in self._images:
+            return None
+        at, size = self._images[digest]
+        self._file.seek(at)
+        return self._file.read(size)
 
 
 def _stages_of(pipeline: Pipeline) -> Iterator[Stage]:

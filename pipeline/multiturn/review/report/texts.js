@@ -64,7 +64,7 @@ function sidesOf(entry) {
   const raw = parse(texts[entry.texts]);
   const sides = {};
   for (const side of SIDES.filter((name) => raw[name])) {
-    const { roles, lacksChat, texts: numbers, payloads } = raw[side];
+    const { roles, lacksChat, texts: numbers, payloads, media = [] } = raw[side];
     const spans = numbers.map((list) => {
       const found = [];
       for (let at = 0; at < list.length; at += 3) {
@@ -73,6 +73,7 @@ function sidesOf(entry) {
       }
       return found;
     });
+    for (const [text, at, number] of media) spans[text][at].media = data.media[number];
     const chat = roles.map((role, at) => ({ role, spans: spans[at + 1] }));
     sides[side] = { chat, lacksChat, question: spans[0], payloads, spans };
   }
@@ -101,11 +102,21 @@ function shownPiece(piece, spans, pieces) {
   return [{ text: string(-1 - piece), origin, path: "", changed: false }];
 }
 
-function showSpan(span, side, content = visible(span.text)) {
+function showSpan(span, side, content = [visible(span.text), showMedia(span)]) {
   const name = !span.changed ? "span" : side === "then" ? "del" : "ins";
   if (!span.origin) return make(name, {}, content);
   const hidden = span.text.trim() ? { tabindex: "0" } : {};
-  return make(name, { class: "span", "data-origin": span.origin, ...hidden }, content);
+  // What is no text has a frame, so that no text can look like it.
+  return make(name, { class: span.media ? "span media" : "span", "data-origin": span.origin, ...hidden }, content);
+}
+
+/** Show the image that a span stands for, or why it is not shown; nothing for others. */
+function showMedia({ media }) {
+  if (!media) return [];
+  const { name, image, why } = media;
+  if (why) return make("small", {}, ` ${why}`);
+  // An address would not be loaded: the policy of the page allows no other source than data.
+  return image === undefined ? [] : [make("br"), make("img", { src: string(image), alt: name, loading: "lazy", decoding: "async" })];
 }
 
 /** Return whether a span is the text of its file, not what a stage puts above it. */
