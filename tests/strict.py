@@ -15,7 +15,12 @@ from functools import cache
 from typing import Any
 
 from loopback import TEXT, Answer, Request, Server, Step, completion
-from strict_media import refused_by_anthropic, refused_by_gemini, refused_by_openai
+from strict_media import (
+    refused_by_anthropic,
+    refused_by_gemini,
+    refused_by_openai,
+    refused_by_responses,
+)
 
 # On the wire, by published probes: a temperature other than 1 is HTTP 400.
 ONLY_1 = ("o1", "o3", "o4-mini", "gpt-5", "gpt-5-mini", "gpt-5-nano", "gpt-5.5", "gpt-5.6-sol")
@@ -437,6 +442,7 @@ def judge_responses(body: Any) -> None:
     judge_choice(body, "'tool_choice' is only allowed when 'tools' are specified.")
     if not body["input"]:
         raise RefusedError("One of 'input' or 'previous_response_id' must be provided.", "input")
+    refuse(refused_by_responses(body["input"]))
     _judge_items(body["input"], model)
 
 
@@ -468,37 +474,13 @@ def _judge_items(items: list[Any], model: str) -> None:
                 what = f"No tool call found for function call output with call_id {item['call_id']}"
                 raise RefusedError(what, "input")
             waiting.remove(item["call_id"])
-            _judge_content("user", item["output"])
         elif item["role"] == "assistant" and plain(model, WANTS_PHASE) and item["content"]:
             if item.get("phase") not in ("commentary", "final_answer"):  # so says the manual
                 raise RefusedError("preserve and resend phase on all assistant messages", "input")
         elif "phase" in item:
             raise RefusedError("Unknown parameter: 'phase'.", "input")
-        if kind == "message":
-            _judge_content(item["role"], item["content"])
     if waiting:
         raise RefusedError(f"No tool output found for function call {waiting[0]}.", "input")
-
-
-def _judge_content(role: str, parts: Any) -> None:
-    """Refuse images and documents where the API takes none, or not in their form."""
-    for part in parts if isinstance(parts, list) else ():
-        if role == "assistant":
-            what = f"Invalid value: '{part['type']}'. Supported values are: 'output_text' and"
-            raise RefusedError(f"{what} 'refusal'.", "input", "invalid_value")
-        if role != "user" and part["type"] != "input_text":
-            raise RefusedError(f"Invalid value: '{part['type']}'.", "input", "invalid_value")
-        address = part.get("image_url") or part.get("file_url") or part.get("file_data") or ""
-        is_file = part["type"] == "input_file"
-        wanted = (
-            "data:application/pdf;base64," if is_file else "data:image/(png|jpeg|gif|webp);base64,"
-        )
-        if part["type"] != "input_text" and not re.match(
-            f"https://|{wanted}[A-Za-z0-9+/]", address
-        ):
-            raise RefusedError(f"Invalid '{part['type']}': {address[:60]}", "input")
-        if is_file and ("file_data" in part) != ("filename" in part):
-            raise RefusedError("Missing required parameter: 'filename'.", "input")
 
 
 def _judge_reasoning(item: Any, following: Any) -> None:

@@ -95,6 +95,22 @@ def _refused_part(part: Any, where: str) -> Iterator[str]:
             yield f"Invalid {where}: the audio is not {audio['format']}"
 
 
+def refused_by_responses(items: list[Any]) -> Iterator[str]:
+    for at, item in enumerate(items):
+        content = item.get("content", item.get("output"))
+        for part in content if isinstance(content, list) else []:
+            kind, where = part["type"], f"input[{at}].content"
+            if item.get("role") == "assistant":
+                yield f"Invalid value: '{kind}'. Supported values are: 'output_text' and 'refusal'."
+            elif kind != "input_text" and item.get("role", "user") != "user":
+                yield f"Invalid value: '{kind}'. Supported values are: 'input_text'."
+            if kind == "input_image" and not part["image_url"].startswith("https://"):
+                image = {"type": "image_url", "image_url": {"url": part["image_url"]}}
+                yield from _refused_part(image, where)
+            elif kind == "input_file" and "file_url" not in part:
+                yield from _refused_part({"type": "file", "file": part}, where)
+
+
 def refused_by_gemini(contents: list[Any], model: str) -> Iterator[str]:
     for content in contents:
         for part in content["parts"]:

@@ -1,11 +1,13 @@
 """What is OpenAI's Responses API only: errors in answers, batches, doubts and settings."""
 
+import base64
 import json
 from typing import Any
 
 import pytest
 
 from loopback import KEY, Server, completion
+from media_files import image, pdf, wav
 from multiturn import ChatMessage, Media, ProviderError, ProviderRequest
 from multiturn.logs import Notice, warnings_to
 from multiturn.model.calls import Call, Thinking
@@ -119,18 +121,23 @@ def test_an_answer_is_sent_again_as_it_came(server: Server) -> None:
     ]
 
 
-PNG = Media.of(b"\x89PNG\r\n\x1a\n", "shots/a.png", detail="high")
-PDF = Media.of(b"%PDF-1.7", "b.pdf")
-WAV = Media.of(b"RIFF\4\0\0\0WAVE", "c.wav")
+PNG = Media.of(image(), "shots/a.png", detail="high")
+PDF = Media.of(pdf(), "b.pdf")
+WAV = Media.of(wav(), "c.wav")
 PAGE = Media("image", url="https://example.org/d.png")
 MANUAL = Media("document", url="https://example.org/e.pdf")
 CALL = Call("c1", "look")
+IN_BASE64 = [base64.b64encode(data).decode() for data in (image(), pdf())]
 ITEMS_OF_MEDIA = [
-    {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo=", "detail": "high"},
+    {
+        "type": "input_image",
+        "image_url": f"data:image/png;base64,{IN_BASE64[0]}",
+        "detail": "high",
+    },
     {
         "type": "input_file",
         "filename": "b.pdf",
-        "file_data": "data:application/pdf;base64,JVBERi0xLjc=",
+        "file_data": f"data:application/pdf;base64,{IN_BASE64[1]}",
     },
     {"type": "input_image", "image_url": "https://example.org/d.png", "detail": "auto"},
     {"type": "input_file", "file_url": "https://example.org/e.pdf"},

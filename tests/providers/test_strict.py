@@ -171,7 +171,12 @@ ANSWERED = {"role": "tool", "tool_call_id": "c1", "content": "noon"}
 CALLED = {"functionCall": {"id": "c1", "name": "now", "args": {}}}
 FUNCTION_CALL = {"type": "function_call", "call_id": "c1", "name": "now", "arguments": "{}"}
 OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "noon"}
-THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}
+THOUGHT: dict[str, Any] = {
+    "type": "reasoning",
+    "id": "rs_1",
+    "summary": [],
+    "encrypted_content": "gAAA",
+}
 SPOKEN = {"role": "assistant", "content": "Hi"}
 SIGNED = {**CALLED, "thoughtSignature": "c2ln"}
 RESPONSE = {"functionResponse": {"id": "c1", "name": "now", "response": {"output": "noon"}}}
