@@ -74,6 +74,8 @@ class Update(Struct, frozen=True, kw_only=True):
 
     def _of_check(self, have_all_changed: bool) -> Iterator[str]:
         """Yield the clauses that say what a difference may come from, and what to do."""
+        if self.differences and not self.is_partial:  # with --case, nothing is accepted
+            yield f"{number_of(len(self.differences), 'difference')} to decide on"
         if have_all_changed and not self.is_partial:
             yield f"the pipeline is {self.pipeline}"
         changed = [file.cases for file in self.files if file.is_listed]
