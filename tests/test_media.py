@@ -9,6 +9,7 @@ import pickle
 import re
 import threading
 from collections.abc import Callable
+from copy import copy, deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -204,8 +205,13 @@ _FILE = "{type: file, value: a.gif}"
 
 
 def test_a_copy_with_other_attributes_has_the_same_bytes() -> None:
-    copy = Media.of(GIF, "a.gif").replace(path="b.gif")
-    assert (copy.path, copy.data) == ("b.gif", GIF)
+    changed = Media.of(GIF, "a.gif").replace(path="b.gif")
+    assert (changed.path, changed.data) == ("b.gif", GIF)
+
+
+def test_a_copy_of_pythons_has_the_same_bytes() -> None:
+    media = Media.of(GIF, "a.gif")
+    assert [each(media).data for each in (copy, deepcopy)] == [GIF, GIF]
 
 
 def test_bytes_are_in_no_repr_pickle_or_json(root: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -254,6 +260,7 @@ def uri(data: bytes, media_type: str = "image/gif") -> str:
         ({"type": "image", "value": "http://example.org/a.png"}, "write an https: address"),
         ({"type": "image", "value": "file:///etc/passwd"}, "write an https: address"),
         ({"type": "image", "value": "https://a b"}, "write an https: address"),
+        ({"type": "image", "value": "https:///a.png"}, "write an https: address"),
         ({"type": "file", "value": "https://example.org/a.png"}, "write type: image, document"),
         ({"type": "image"}, "an image segment has no 'value'; add it"),
         ({"type": "image", "value": 5}, "an image segment needs a value that is text"),
@@ -276,6 +283,25 @@ def test_an_address_is_handed_on_and_never_fetched(root: Path) -> None:
     assert part.media == Media("image", url=address)
     with pytest.raises(AttachmentError, match="it is only an address"):
         _ = part.media.data
+
+
+@pytest.mark.parametrize("segment", ["a.gif", uri(GIF + bytes(100))])
+def test_the_limit_of_one_is_an_option_for_files_and_bytes_in_a_suite(
+    root: Path, segment: str
+) -> None:
+    (root / "a.gif").write_bytes(GIF + bytes(100))
+    shown = {"type": "image", "value": segment}
+    with pytest.raises(MultiturnError, match="is larger than 105 bytes; raise max_media_bytes of"):
+        converted(root, shown, max_media_bytes=105)
+    assert converted(root, shown, max_media_bytes=106).question
+
+
+def test_the_limit_of_one_can_be_raised(root: Path) -> None:
+    (root / "a.gif").write_bytes(GIF + bytes(20_000_000))
+    shown = {"type": "image", "value": "a.gif"}
+    with pytest.raises(MultiturnError, match="is larger than 20,000,000 bytes; raise max_media"):
+        converted(root, shown)
+    assert converted(root, shown, max_media_bytes=20_000_006).question == "[image: a.gif]"
 
 
 def test_the_media_of_a_case_have_a_limit(root: Path) -> None:
@@ -418,6 +444,26 @@ def test_a_stage_that_makes_an_odd_part_is_refused(
         return conversion.replace(turns=(Turn("user", (part,)),))
 
     with pytest.raises(MultiturnError, match="the stage odd returned a Part"):
+        looked(odd)
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (lambda part: replace(part, media=part.media.replace(path="b.gif")), "text=media.text, to"),
+        (lambda part: replace(part, media=replace(part.media, detail="low")), "without its bytes"),
+    ],
+)
+def test_a_stage_that_shows_or_sends_another_image_is_refused(
+    looked: Callable[..., Conversion], change: Callable[[Part], Part], error: str
+) -> None:
+    @stage(requires={"turns"})
+    def odd(conversion: Conversion) -> Conversion:
+        (turn,) = conversion.turns
+        parts = tuple(part if part.media is None else change(part) for part in turn.parts)
+        return conversion.replace(turns=(replace(turn, parts=parts),))
+
+    with pytest.raises(MultiturnError, match=f"the stage odd returned .*{error}"):
         looked(odd)
 
 

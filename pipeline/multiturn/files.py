@@ -18,9 +18,9 @@ from multiturn.errors import (
     quoted,
 )
 from multiturn.logs import Notice, warn
-from multiturn.media import HEAD, Media, Store, type_of
+from multiturn.media import HEAD, Media, Store, too_large, type_of
 from multiturn.paths import is_below, real_path, root_of
-from multiturn.reading import entry_of, read_regular, too_large
+from multiturn.reading import entry_of, read_regular
 from multiturn.text import CONTROL, has_conflict
 
 # Case does not count: on macOS and Windows ``.ENV`` opens the file ``.env``.
@@ -139,7 +139,9 @@ class Files:
             limits = (max_bytes, max_media_bytes)
             data = read_regular(self.root, resolved_path, shown, *limits)
             if type_of(data[:HEAD]):
-                self._texts.media[path] = Media.of(data, written, store=self.store)
+                self._texts.media[path] = Media.of(
+                    data, written, store=self.store, max_bytes=max_media_bytes
+                )
             else:
                 self._texts[path] = entry_of(data, shown)
         media = self._texts.media.get(path)

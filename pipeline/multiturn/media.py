@@ -40,7 +40,7 @@ EXTENSIONS = {
 _DATA = re.compile(
     r"data:([\w.+/-]*)((?:;[\w.+-]+=[\w.+-]+)*)(;base64)?,", re.ASCII | re.IGNORECASE
 )
-_URL = re.compile(r"https://[!-~]+", re.IGNORECASE)
+_URL = re.compile(r"https://[\w\[][!-~]*", re.ASCII | re.IGNORECASE)
 _SPACE = re.compile(r"[ \t\r\n]+")
 
 
@@ -129,17 +129,18 @@ class Media(Struct, frozen=True, dict=True, omit_defaults=True, repr_omit_defaul
         *,
         detail: str | None = None,
         store: Store | None = None,
+        max_bytes: int = MAX_MEDIA_SIZE,
     ) -> "Media":
         """Return the media that some bytes are.
 
         Raises:
-            AttachmentError: they are no media, or more than 20 MB.
+            AttachmentError: they are no media, or more than ``max_bytes``.
         """
         media_type, shown = type_of(data[:HEAD]), quoted(path) if path else "it"
         if media_type is None:
             raise AttachmentError(f"{shown} is not {TYPES}")
-        if len(data) > MAX_MEDIA_SIZE:
-            raise AttachmentError(f"{shown} is larger than {MAX_MEDIA_SIZE:,} bytes")
+        if len(data) > max_bytes:
+            raise too_large(shown, max_bytes, "max_media_bytes")
         store = Store() if store is None else store
         kind, digest = kind_of_type(media_type), store.add(data)
         media = cls(kind, media_type, len(data), digest, path, None, detail)
@@ -152,16 +153,28 @@ class Media(Struct, frozen=True, dict=True, omit_defaults=True, repr_omit_defaul
         changed.__dict__.update(self.__dict__)
         return changed
 
+    def __copy__(self) -> "Media":
+        return self.replace()
+
+    def __deepcopy__(self, memo: Any) -> "Media":
+        return self.replace()
+
+    @property
+    def has_bytes(self) -> bool:
+        """Whether its bytes can be read: not those of an address, and not after a pickle."""
+        return "store" in self.__dict__
+
     @property
     def data(self) -> bytes:
         """The bytes.
 
         Raises:
-            AttachmentError: it is an address, or another process has read it.
+            AttachmentError: it is an address, or came out of a pickle.
         """
         store: Store | None = self.__dict__.get("store")
         if store is None:
-            what = "is only an address" if self.url else "was read by another process"
+            what = "was read by another process, or copied other than by Media.replace"
+            what = "is only an address" if self.url else what
             raise AttachmentError(f"there are no bytes of {self.text}: it {what}")
         return store.read(self.digest)
 
@@ -200,7 +213,14 @@ class Media(Struct, frozen=True, dict=True, omit_defaults=True, repr_omit_defaul
         return f"[{self.kind}: {self.name}]"
 
 
-def given_media(value: str, kind: str, name: str | None, detail: str | None, store: Store) -> Media:
+def given_media(
+    value: str,
+    kind: str,
+    name: str | None,
+    detail: str | None,
+    store: Store,
+    max_bytes: int = MAX_MEDIA_SIZE,
+) -> Media:
     """Return the media that a suite holds as a ``data:`` URI, or names by its ``https:`` address.
 
     Raises:
@@ -218,7 +238,9 @@ def given_media(value: str, kind: str, name: str | None, detail: str | None, sto
         raise AttachmentError(f"the name {quoted(name)} has a control character")
     shown = quoted(name) if name else f"the {kind}"
     declared, data = _decoded(value, shown)
-    media = Media.of(data, name, detail=detail, store=store)
+    if len(data) > max_bytes:
+        raise too_large(shown, max_bytes, "max_media_bytes")
+    media = Media.of(data, name, detail=detail, store=store, max_bytes=max_bytes)
     check_kind(media, kind, shown)
     is_known = declared.startswith(("image/", "audio/")) or declared in EXTENSIONS
     if is_known and kind_of_type(declared) != media.kind:
@@ -243,6 +265,13 @@ def _decoded(uri: str, shown: str) -> tuple[str, bytes]:
             what = "is text; write it as text, or attach its file" if data else "has no bytes"
         raise AttachmentError(f"{shown} {what}")
     return found[1].lower(), data
+
+
+def too_large(shown: str, most: int, name: str = "max_file_bytes") -> AttachmentError:
+    """Return the error for a file of too many bytes, which an option of a stage allows."""
+    return AttachmentError(
+        f"{shown} is larger than {most:,} bytes; raise {name} of resolve_segments"
+    )
 
 
 def is_address(value: str, kind: str) -> bool:

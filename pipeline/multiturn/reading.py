@@ -7,7 +7,7 @@ import stat
 import sys
 
 from multiturn.errors import AttachmentError, OutsideRootError
-from multiturn.media import HEAD, TYPES, type_of
+from multiturn.media import HEAD, TYPES, too_large, type_of
 from multiturn.paths import FILE, open_below
 
 _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
@@ -59,10 +59,3 @@ def _text_of(data: bytes, shown: str) -> str:
         what = f"{shown} is not UTF-8 text (byte {error.start}); {advice}"
         raise AttachmentError(what) from None
     return text.replace("\r\n", "\n")
-
-
-def too_large(shown: str, most: int, name: str = "max_file_bytes") -> AttachmentError:
-    """Return the error for a file of too many bytes, which an option of a stage allows."""
-    return AttachmentError(
-        f"{shown} is larger than {most:,} bytes; raise {name} of resolve_segments"
-    )

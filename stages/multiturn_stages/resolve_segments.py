@@ -157,9 +157,8 @@ class _Reader:
         kind, value, files = segment["type"], segment["value"], self._case.files
         detail, name = segment.get("detail"), segment.get("name")
         if is_address(value, kind):
-            media = given_media(
-                value, kind, name, detail, Store() if files is None else files.store
-            )
+            store = Store() if files is None else files.store
+            media = given_media(value, kind, name, detail, store, self._limits[1])
             return replace(at, kind="media", text=media.text, path=media.path, media=media)
         if files is None:
             raise AttachmentError(f"no folder to look for {value!r} in; give the case its files")

@@ -67,6 +67,16 @@ def check_fields(part: Part) -> None:
         raise ValueError(f"a Part of the kind {part.kind!r} whose media is {kind_of(part.media)}")
     if part.kind not in _KINDS:
         raise ValueError(f"a Part of the kind {part.kind!r}; choose from: {', '.join(_KINDS)}")
+    if part.media is not None and not part.media.has_bytes and part.media.url is None:
+        what = f"{part.media.text} without its bytes"
+        raise ValueError(f"{what}; to change media, use media.replace() or Media.of()")
+
+
+def check_media_text(part: Part) -> None:
+    """Raise a ValueError if the transcript would name other media than an API is sent."""
+    if part.media is not None and part.text != part.media.text:
+        what = f"a Part whose text is {part.text!r}, and its media are {part.media.text}"
+        raise ValueError(f"{what}; give it text=media.text, too")
 
 
 @cache

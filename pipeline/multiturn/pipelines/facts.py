@@ -9,7 +9,7 @@ from msgspec import structs
 from multiturn.logs import Notice
 from multiturn.model.calls import Tool
 from multiturn.model.case import Case
-from multiturn.model.checks import check_fields, check_parts, check_turns, kind_of
+from multiturn.model.checks import check_fields, check_media_text, check_parts, check_turns, kind_of
 from multiturn.model.conversion import Conversion, changed, parts_of
 from multiturn.model.views import calls_of, signed, signed_turn, texts_of
 from multiturn.pipelines.contract import Stage, contract_of, in_order
@@ -114,6 +114,7 @@ def _signed(before: Conversion, after: Conversion, stage: str) -> Conversion:
     check_parts([after.system_prompt] if after.system_prompt is not None else [])
     for part in parts_of(after):
         check_fields(part)
+        check_media_text(part)
     if not before.turns:  # the stage has read the suite
         return after
     known = texts_of(parts_of(before))

@@ -61,7 +61,7 @@ def address_or_uri(media: Media) -> Any:
 
 def file_name(media: Media) -> str:
     """Return the name of a file without its folders, which are nobody else's affair."""
-    return media.name.replace("\\", "/").rpartition("/")[2]
+    return media.name.replace("\\", "/").rstrip("/").rpartition("/")[2]
 
 
 def pieces_of(turn: Turn) -> tuple[str | Media, ...]:
