@@ -1,6 +1,8 @@
 """Images, documents and audio in snapshots, their check, and reports as text."""
 
 import json
+import os
+from collections import Counter
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -8,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from commands import run
+from commands import run, start
 from comparing import report_of, write
 from media_files import data_uri, image, padded, pdf, wav
 from multiturn.documents.yaml_events import read_documents
@@ -17,6 +19,7 @@ from multiturn.review.attached import change_in_words
 from multiturn.review.report.comparison import Report
 from multiturn.review.report.markdown import to_markdown
 from multiturn.review.report.overview import overview
+from repositories import commit, git
 
 Files = Mapping[str, str | bytes]
 SUITE = "evals/s.eval.yaml"
@@ -334,3 +337,44 @@ def test_the_cause_of_a_change_is_the_image_and_no_other_change(tmp_path: Path) 
 def test_a_text_that_becomes_audio_is_said_to() -> None:
     sound = Media("audio", "audio/wav", 844, "0a")
     assert change_in_words("a", "Hi", sound) == "a: text became an audio of 844 bytes"
+
+
+READS = """\
+import os, sys
+
+log = os.open(os.environ["READS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+def note(event, arguments):
+    if event == "open" and str(arguments[0]).endswith(".png"):
+        os.write(log, f"{os.getpid()} {os.path.basename(arguments[0])}\\n".encode())
+
+sys.addaudithook(note)
+"""
+
+
+def test_each_image_is_read_once_a_side(project: Path, tmp_path: Path) -> None:
+    (project / ".git").rmdir()
+    cases_ = (case(f"c{at}", "'Hi'", f"shots/{'ab'[at % 2]}.png") for at in range(20))
+    files = {SUITE: suite(*cases_), "evals/shots/a.png": SMALL, "evals/shots/b.png": ALIKE}
+    write(project, files)
+    git(project, "init", "-q")
+    commit(project)
+    write(project, {SUITE: files[SUITE].replace("'Hi'", "'Ho'"), "evals/shots/a.png": LARGE})
+    (tmp_path / "hook").mkdir()
+    (tmp_path / "hook/sitecustomize.py").write_text(READS)
+    log = tmp_path / "reads"
+
+    def reads(*arguments: str) -> list[int]:
+        """Return how often each process has opened each image."""
+        log.write_text("")
+        environment = {"PYTHONPATH": str(tmp_path / "hook"), "READS": str(log)}
+        process = start(*arguments, folder=project, env={**os.environ, **environment})
+        process.communicate(timeout=60)
+        assert process.returncode in (0, 1)
+        return sorted(Counter(log.read_text().splitlines()).values())
+
+    assert reads("snapshot", "evals", "-q") == [1, 1]
+    assert reads("snapshot", "evals", "--check", "-q") == [1, 1]
+    page = ("report", "evals", "--against", "HEAD", "-q", "--output")
+    for name, *options in (["r.html"], ["r.md", "--format", "markdown"]):
+        assert reads(*page, name, *options) == [1, 1, 1, 1]
